@@ -1,0 +1,1 @@
+"""Stepwell: a multi-level ML compiler on the upstream MLIR bindings."""

@@ -1,0 +1,1 @@
+"""Other systems' interfaces on top of Stepwell."""

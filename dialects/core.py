@@ -1,0 +1,331 @@
+"""The declarative op layer: an op is a class, and everything else about the op comes from that class.
+
+    class SoftmaxOp(Op):
+        \"\"\"Softmax along `axis`.\"\"\"
+
+        OPERATION_NAME = "stepwell.softmax"
+        input = operand()
+        axis = attribute(int, default=-1)
+        result = result()
+
+        @staticmethod
+        def infer(input: TensorSpec, *, axis: int) -> TensorSpec: ...
+
+        @staticmethod
+        def reference(input: np.ndarray, *, axis: int) -> np.ndarray: ...
+
+From the fields come the IRDL definition, the accessors and the builder `SoftmaxOp(x, axis=1)`, which infers its result
+types; from `infer` come verification and shape inference; from `reference` constant folding and the interpreter.
+`infer` and `reference` take operands by position (an absent optional one as None) and attributes by keyword. `infer`
+raises OpError where the op is wrong. Fields are declared in the order in which MLIR stores them.
+
+An op has a fixed number of operands: IRDL wants the values of a variadic group to have one type, which no concat has.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Generic, TypeVar, overload
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import irdl
+
+from .types import TensorSpec, array_of, dense, spec_of_type, tensor_type
+
+T = TypeVar("T")
+
+
+class OpError(Exception):
+    """An op breaks its own rules; the message says which and how."""
+
+
+class OperandField:
+    """One operand of an op."""
+
+    def __init__(self, is_optional: bool, doc: str) -> None:
+        self.is_optional, self.doc, self.name = is_optional, doc, ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, op: Op | None, owner: type) -> Any:
+        return self if op is None else op.operand_values()[owner.operand_fields().index(self)]
+
+
+class ResultField:
+    """One result of an op."""
+
+    def __init__(self, doc: str) -> None:
+        self.doc, self.name = doc, ""
+
+    def __set_name__(self, owner: type[Op], name: str) -> None:
+        self.name = name
+
+    def __get__(self, op: Op | None, owner: type[Op]) -> Any:
+        return self if op is None else op.operation.results[owner.result_fields().index(self)]
+
+
+class AttributeField(Generic[T]):
+    """One attribute of an op, seen from Python as a value of type `T`."""
+
+    def __init__(self, kind: type[T], default: Any, choices: tuple[str, ...], doc: str) -> None:
+        self.kind, self.default, self.choices, self.doc, self.name = kind, default, choices, doc, ""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the op cannot do without it."""
+        return self.default is _REQUIRED
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, op: None, owner: type) -> AttributeField[T]: ...
+    @overload
+    def __get__(self, op: Op, owner: type) -> T: ...
+    def __get__(self, op: Op | None, owner: type) -> AttributeField[T] | T:
+        if op is None:
+            return self
+        attributes = op.operation.attributes
+        return self.read(attributes[self.name]) if self.name in attributes else self.default
+
+    def read(self, attr: ir.Attribute) -> Any:
+        """The Python value of an attribute.
+
+        Raises:
+            OpError: the attribute is of another kind than declared, or not one of the choices.
+        """
+        value = _READERS[self.kind](attr)
+        if value is None:
+            raise OpError(f"attribute '{self.name}' must be {_KIND_NAMES[self.kind]}, but is {attr}")
+        if self.choices and value not in self.choices:
+            raise OpError(f"attribute '{self.name}' must be one of {', '.join(self.choices)}, but is {value}")
+        return value
+
+    def write(self, value: Any) -> ir.Attribute:
+        """The attribute that holds a Python value."""
+        return _WRITERS[self.kind](value)
+
+
+_REQUIRED: Any = object()
+
+
+def operand(doc: str = "") -> Any:
+    """Declares an operand that is always there."""
+    return OperandField(False, doc)
+
+
+def optional_operand(doc: str = "") -> Any:
+    """Declares an operand that may be absent (None)."""
+    return OperandField(True, doc)
+
+
+def result(doc: str = "") -> Any:
+    """Declares a result."""
+    return ResultField(doc)
+
+
+def attribute(kind: type[T], default: Any = _REQUIRED, *, choices: tuple[str, ...] = (), doc: str = "") -> AttributeField[T]:
+    """Declares an attribute: int, float, bool, str, tuple (integers), np.dtype or np.ndarray (a dense constant)."""
+    return AttributeField(kind, default, choices, doc)
+
+
+class Op(ir.OpView):
+    """Base of every op that is declared in Python. All of them are pure."""
+
+    OPERATION_NAME: ClassVar[str]
+    infer: ClassVar[Callable[..., Any]]
+    reference: ClassVar[Callable[..., Any]]
+
+    def __init__(self, *operands: Any, loc: ir.Location | None = None, ip: ir.InsertionPoint | None = None, **attributes: Any):
+        """Builds the op at the insertion point, its result types inferred; or views an existing operation.
+
+        Raises:
+            OpError: the operands or attributes are not what the op takes.
+        """
+        if len(operands) == 1 and isinstance(operands[0], ir.Operation | ir.OpView):
+            super().__init__(operands[0].operation)
+            return
+        super().__init__(type(self)._create(operands, attributes, loc, ip))
+
+    @classmethod
+    def _create(cls, operands: Sequence[Any], attributes: dict[str, Any], loc: Any, ip: Any) -> ir.Operation:
+        fields = cls.operand_fields()
+        if len(operands) > len(fields):
+            raise OpError(f"takes {len(fields)} operands, but {len(operands)} were given")
+        values = [None if item is None else _value(item) for item in operands]
+        values += [None] * (len(fields) - len(values))
+        missing = [field.name for field, value in zip(fields, values, strict=True) if value is None and not field.is_optional]
+        if missing:
+            raise OpError(f"operand '{missing[0]}' is missing")
+        known = {field.name: field for field in cls.attribute_fields()}
+        encoded = {name: known[name].write(value) for name, value in attributes.items() if value is not None}
+        if cls.has_segments():
+            encoded["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([int(value is not None) for value in values])
+        keywords = {name: field.default for name, field in known.items()} | attributes
+        specs = cls.infer(*(None if value is None else spec_of(value) for value in values), **keywords)
+        return ir.Operation.create(
+            cls.OPERATION_NAME,
+            results=[tensor_type(spec) for spec in _as_tuple(specs)],
+            operands=[value for value in values if value is not None],
+            attributes=encoded,
+            loc=loc,
+            ip=ip,
+        )
+
+    @classmethod
+    def operand_fields(cls) -> list[OperandField]:
+        """The declared operands, in order."""
+        return list(_fields(cls, OperandField))
+
+    @classmethod
+    def result_fields(cls) -> list[ResultField]:
+        """The declared results, in order."""
+        return list(_fields(cls, ResultField))
+
+    @classmethod
+    def attribute_fields(cls) -> list[AttributeField]:
+        """The declared attributes, in order."""
+        return list(_fields(cls, AttributeField))
+
+    @classmethod
+    def has_segments(cls) -> bool:
+        """Whether `operandSegmentSizes` is needed to tell the operands apart."""
+        return sum(field.is_optional for field in cls.operand_fields()) > 1
+
+    def operand_values(self) -> list[ir.Value | None]:
+        """One entry per declared operand: its value, or None where an optional one is absent."""
+        fields, operands = self.operand_fields(), iter(self.operation.operands)
+        if self.has_segments():
+            present = list(ir.DenseI32ArrayAttr(self.operation.attributes["operandSegmentSizes"]))
+        else:
+            present = [not field.is_optional or len(self.operation.operands) == len(fields) for field in fields]
+        return [next(operands) if here else None for here in present]
+
+    def attribute_values(self) -> dict[str, Any]:
+        """The attributes by name, defaults included."""
+        return {field.name: field.__get__(self, type(self)) for field in self.attribute_fields()}
+
+    def infer_specs(self, spec: Callable[[ir.Value], TensorSpec]) -> tuple[TensorSpec, ...]:
+        """The results' specs, from those that `spec` gives for the operands.
+
+        Raises:
+            OpError: the op breaks its rules.
+        """
+        specs = (None if value is None else spec(value) for value in self.operand_values())
+        return _as_tuple(type(self).infer(*specs, **self.attribute_values()))
+
+    def evaluate(self, array: Callable[[ir.Value], np.ndarray]) -> tuple[np.ndarray, ...]:
+        """The results' contents by the op's reference semantics, from those of its operands."""
+        arrays = (None if value is None else array(value) for value in self.operand_values())
+        return _as_tuple(type(self).reference(*arrays, **self.attribute_values()))
+
+
+def spec_of(value: ir.Value) -> TensorSpec:
+    """What the IR alone says of a value: its type and, if an op with a constant value makes it, the contents."""
+    spec = spec_of_type(value.type)
+    owner = value.owner
+    if isinstance(owner, ir.Block) or "value" not in owner.attributes or len(owner.operands):
+        return spec
+    attr = owner.attributes["value"]
+    if not isinstance(attr, ir.DenseElementsAttr):
+        return spec
+    return TensorSpec(spec.shape, spec.dtype, array_of(attr))
+
+
+class Dialect:
+    """A set of op classes under one namespace, loadable into any number of contexts."""
+
+    def __init__(self, namespace: str, ops: Sequence[type[Op]]) -> None:
+        self.namespace = namespace
+        self.ops: dict[str, type[Op]] = {op.OPERATION_NAME: op for op in ops}
+
+    def load(self, context: ir.Context) -> None:
+        """Makes the dialect known to `context`; a second time does nothing (MLIR itself would abort)."""
+        marker = f"{self.namespace}.{next(iter(self.ops)).split('.', 1)[1]}"
+        if context.is_registered_operation(marker):
+            return
+        with context, ir.Location.unknown():
+            irdl.load_dialects(self.irdl_module())
+
+    def irdl_module(self) -> ir.Module:
+        """The dialect's definition in IRDL, in the current context."""
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            definition = irdl.dialect(self.namespace)
+        with ir.InsertionPoint(definition.body):
+            for op in self.ops.values():
+                _define(op)
+        return module
+
+    def view(self, operation: ir.Operation | ir.OpView) -> Op | None:
+        """The typed view of an operation, or None where it is not one of this dialect's."""
+        cls = self.ops.get(operation.operation.name)
+        return None if cls is None else cls(operation.operation)
+
+
+def _define(op: type[Op]) -> None:
+    definition = irdl.operation_(op.OPERATION_NAME.split(".", 1)[1])
+    with ir.InsertionPoint(definition.body):
+        operands = op.operand_fields()
+        if operands:
+            kinds = [irdl.Variadicity.optional if field.is_optional else irdl.Variadicity.single for field in operands]
+            irdl.operands_([irdl.any() for _ in operands], [field.name for field in operands], kinds)
+        required = [field.name for field in op.attribute_fields() if field.is_required]
+        if required:
+            irdl.attributes_([irdl.any() for _ in required], required)
+        results = op.result_fields()
+        kinds = [irdl.Variadicity.single] * len(results)
+        irdl.results_([irdl.any() for _ in results], [field.name for field in results], kinds)
+
+
+def _fields(cls: type, kind: type[T]) -> Iterator[T]:
+    for base in reversed(inspect.getmro(cls)):
+        yield from (value for value in vars(base).values() if isinstance(value, kind))
+
+
+def _as_tuple(value: Any) -> tuple:
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _value(item: Any) -> ir.Value:
+    return item if isinstance(item, ir.Value) else item.result
+
+
+def _read_float(attr: ir.Attribute) -> float | None:
+    return ir.FloatAttr(attr).value if isinstance(attr, ir.FloatAttr) else None
+
+
+def _read_int(attr: ir.Attribute) -> int | None:
+    return ir.IntegerAttr(attr).value if isinstance(attr, ir.IntegerAttr) else None
+
+
+_READERS: dict[type, Callable[[ir.Attribute], Any]] = {
+    int: _read_int,
+    float: _read_float,
+    bool: lambda attr: attr.value if isinstance(attr, ir.BoolAttr) else None,
+    str: lambda attr: attr.value if isinstance(attr, ir.StringAttr) else None,
+    tuple: lambda attr: tuple(attr) if isinstance(attr, ir.DenseI64ArrayAttr) else None,
+    np.dtype: lambda attr: spec_of_type(ir.RankedTensorType.get([], attr.value)).dtype if isinstance(attr, ir.TypeAttr) else None,
+    np.ndarray: lambda attr: array_of(attr) if isinstance(attr, ir.DenseElementsAttr) else None,
+}
+_WRITERS: dict[type, Callable[[Any], ir.Attribute]] = {
+    int: lambda value: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value)),
+    float: lambda value: ir.FloatAttr.get(ir.F64Type.get(), float(value)),
+    bool: lambda value: ir.BoolAttr.get(bool(value)),
+    str: ir.StringAttr.get,
+    tuple: lambda value: ir.DenseI64ArrayAttr.get(list(value)),
+    np.dtype: lambda value: ir.TypeAttr.get(tensor_type(TensorSpec((), np.dtype(value))).element_type),
+    np.ndarray: lambda value: value if isinstance(value, ir.Attribute) else dense(value),
+}
+_KIND_NAMES: dict[type, str] = {
+    int: "an i64 integer",
+    float: "an f64 number",
+    bool: "a bool",
+    str: "a string",
+    tuple: "an array<i64: ...>",
+    np.dtype: "an element type",
+    np.ndarray: "a dense constant",
+}

@@ -1,0 +1,133 @@
+"""Element types: the one mapping between MLIR's, numpy's and the names that users read."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+import ml_dtypes
+import numpy as np
+from mlir import ir
+
+from . import dims
+from .dims import Shape
+
+_MLIR_NAMES: dict[np.dtype, str] = {
+    np.dtype(np.float64): "f64",
+    np.dtype(np.float32): "f32",
+    np.dtype(np.float16): "f16",
+    np.dtype(ml_dtypes.bfloat16): "bf16",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.int16): "i16",
+    np.dtype(np.int8): "i8",
+    np.dtype(np.uint64): "ui64",
+    np.dtype(np.uint32): "ui32",
+    np.dtype(np.uint16): "ui16",
+    np.dtype(np.uint8): "ui8",
+    np.dtype(np.bool_): "i1",
+}
+_DTYPES = {name: dtype for dtype, name in _MLIR_NAMES.items()}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What is known of a tensor at compile time.
+
+    Attributes:
+        shape: one entry per dimension, an `int` or a symbolic expression.
+        dtype: the numpy element type.
+        value: the contents, when they are a (small) constant.
+    """
+
+    shape: Shape
+    dtype: np.dtype
+    value: np.ndarray | None = None
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dimension is a number."""
+        return dims.is_static(self.shape)
+
+    def with_shape(self, shape: Shape) -> TensorSpec:
+        """A tensor of the same element type and another shape, contents unknown."""
+        return replace(self, shape=tuple(shape), value=None)
+
+    def with_dtype(self, dtype: np.dtype | type) -> TensorSpec:
+        """A tensor of the same shape and another element type, contents unknown."""
+        return replace(self, dtype=np.dtype(dtype), value=None)
+
+    def __str__(self) -> str:
+        return "x".join([*map(str, self.shape), _MLIR_NAMES[self.dtype]])
+
+
+def element_type(dtype: np.dtype | type) -> ir.Type:
+    """The MLIR element type of a numpy dtype, in the current context."""
+    return ir.Type.parse(_MLIR_NAMES[np.dtype(dtype)])
+
+
+def numpy_dtype(element: ir.Type) -> np.dtype:
+    """The numpy dtype of an MLIR element type.
+
+    Raises:
+        KeyError: numpy and ml_dtypes have no such type.
+    """
+    return _DTYPES[str(element)]
+
+
+def tensor_type(spec: TensorSpec) -> ir.RankedTensorType:
+    """The MLIR type of a tensor: dimensions that are not numbers become `?`."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    shape = [dim if isinstance(dim, int) else dynamic for dim in spec.shape]
+    return ir.RankedTensorType.get(shape, element_type(spec.dtype))
+
+
+def spec_of_type(tensor: ir.Type) -> TensorSpec:
+    """What an MLIR tensor type says; every `?` is a fresh unknown symbol."""
+    ranked = ir.RankedTensorType(tensor)
+    shape = tuple(
+        dims.unknown() if ranked.is_dynamic_dim(axis) else ranked.get_dim_size(axis) for axis in range(ranked.rank)
+    )
+    return TensorSpec(shape, numpy_dtype(ranked.element_type))
+
+
+def dense(array: np.ndarray) -> ir.DenseElementsAttr:
+    """`array` as a dense attribute; one repeated value is stored once (a splat)."""
+    kind = ir.RankedTensorType.get(list(array.shape), element_type(array.dtype))
+    if array.dtype == np.bool_:
+        return ir.DenseElementsAttr.get([ir.BoolAttr.get(bool(item)) for item in array.flat], kind)
+    return ir.DenseElementsAttr.get(np.ascontiguousarray(array).reshape(array.shape), type=kind)
+
+
+def splat(value: np.generic, shape: tuple[int, ...]) -> ir.DenseElementsAttr:
+    """A dense attribute of `shape` in which every element is `value`; its size does not depend on the shape."""
+    kind = ir.RankedTensorType.get(list(shape), element_type(value.dtype))
+    text = str(bool(value)).lower() if value.dtype == np.bool_ else None
+    if text is None:
+        one = ir.DenseElementsAttr.get(np.asarray(value), type=ir.RankedTensorType.get([], kind.element_type))
+        return ir.DenseElementsAttr.get_splat(kind, one.get_splat_value())
+    return ir.DenseElementsAttr.get_splat(kind, ir.Attribute.parse(text))
+
+
+def array_of(attribute: ir.Attribute) -> np.ndarray:
+    """The contents of a dense attribute; a splat comes back as a read-only broadcast of one element."""
+    kind = ir.RankedTensorType(ir.DenseElementsAttr(attribute).type)
+    dtype, shape = numpy_dtype(kind.element_type), tuple(kind.shape)
+    if dtype == np.dtype(ml_dtypes.bfloat16):
+        return _parse_elements(str(attribute), dtype, shape)
+    array = np.array(attribute, dtype=dtype, copy=False)
+    return np.broadcast_to(array.flat[0], shape) if ir.DenseElementsAttr(attribute).is_splat and shape else array
+
+
+def _parse_elements(text: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Reads the printed form, for element types that the bindings' buffer protocol lacks."""
+    body = text[text.index("<") + 1 : text.rindex("> :")]
+    if body.startswith('"0x'):
+        return np.frombuffer(bytes.fromhex(body[3:-1]), dtype).reshape(shape)
+    values = np.array(ast.literal_eval(body or "[]"), dtype=np.float64).astype(dtype)
+    return np.broadcast_to(values, shape) if values.ndim == 0 else values.reshape(shape)

@@ -1,0 +1,1 @@
+"""Models in: each format's importer makes a module of stepwell ops."""

@@ -1,0 +1,1 @@
+"""From one level to the next, and the named phases a module walks down."""

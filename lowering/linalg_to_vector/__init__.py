@@ -1,0 +1,1 @@
+"""Kernels: from linalg to vector code, by transform-dialect schedules."""

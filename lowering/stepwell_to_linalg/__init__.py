@@ -1,0 +1,1 @@
+"""Kernel bodies: from the stepwell dialect to linalg on tensors, in destination-passing style."""

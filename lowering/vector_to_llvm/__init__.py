@@ -1,0 +1,1 @@
+"""Kernels and main: from vector code on tensors to memrefs and the LLVM dialect."""

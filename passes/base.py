@@ -1,0 +1,74 @@
+"""What a pass is, and the registry that finds one by name.
+
+    @register
+    @dataclass(frozen=True)
+    class FoldConstantsPass(Pass):
+        \"\"\"Evaluate ops whose operands are constants.
+
+        Before and after IR, preconditions.
+        \"\"\"
+
+        name = "stepwell-fold-constants"
+        max_elements: int = 1024
+
+        def run(self, op: ir.Operation) -> None: ...
+
+The docstring is the help, the fields are the options (`max_elements` is spelt `max-elements` in text).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from mlir import ir
+
+
+class PassError(Exception):
+    """A pass cannot do its work; the message says what is wrong, `location` where."""
+
+    def __init__(self, message: str, location: ir.Location | None = None) -> None:
+        super().__init__(message)
+        self.location = location
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Base of the passes written in Python.
+
+    Attributes:
+        name: the kebab-case name in textual pipelines.
+        anchor: the op that the pass runs on, `builtin.module` or `func.func`.
+    """
+
+    name: ClassVar[str]
+    anchor: ClassVar[str] = "builtin.module"
+
+    def run(self, op: ir.Operation) -> None:
+        """Transforms `op` in place.
+
+        Raises:
+            PassError: the pass cannot do its work.
+        """
+        raise NotImplementedError(self.name)
+
+
+P = TypeVar("P", bound=type[Pass])
+
+_REGISTRY: dict[str, type[Pass]] = {}
+
+
+def register(cls: P) -> P:
+    """Makes a pass known by its name.
+
+    Raises:
+        ValueError: another pass has the name already.
+    """
+    if _REGISTRY.setdefault(cls.name, cls) is not cls:
+        raise ValueError(f"two passes are called '{cls.name}': {_REGISTRY[cls.name]} and {cls}")
+    return cls
+
+
+def registry() -> dict[str, type[Pass]]:
+    """Every registered pass by name."""
+    return dict(sorted(_REGISTRY.items()))

@@ -1,0 +1,1 @@
+"""Passes on the stepwell dialect, model-shaped: canonicalise, fold, fuse composites, choose layouts."""

@@ -1,0 +1,1 @@
+"""Passes on kernels while they are linalg on tensors."""

@@ -1,0 +1,1 @@
+"""Runs what was compiled: artefacts, loading, calling. Needs numpy and the standard library; never imports mlir."""

@@ -1,0 +1,1 @@
+"""Command-line tools: argument parsing and printing, no compiler logic."""
