@@ -1,0 +1,82 @@
+"""Which class of kernel an op asks for: the class picks the fusion rule, the lowering and the schedule."""
+
+from __future__ import annotations
+
+import math
+
+from mlir import ir
+
+from ...dialects.core import Op
+from ...dialects.stepwell import STEPWELL
+
+# By family (the module that defines the op), then by op where one differs from its family.
+_BY_FAMILY = {
+    "elementwise": "elementwise",
+    "contraction": "contraction",
+    "pooling": "pooling",
+    "reduction": "reduction",
+    "normalization": "reduction",
+    "movement": "movement",
+    "shape": "movement",
+    "packed": "contraction",
+}
+_BY_OP = {
+    "stepwell.conv": "convolution",
+    "stepwell.conv_transpose": "convolution",
+    "stepwell.packed_conv": "convolution",
+    "stepwell.packed_conv_transpose": "convolution",
+    "stepwell.packed_depthwise_conv": "depthwise",
+    "stepwell.local_response_norm": "reduction",
+}
+# No kernel of their own: values that exist already, or another view of one.
+_FREE = {"stepwell.constant", "stepwell.parameter", "stepwell.reshape"}
+
+
+def kernel_class(op: ir.Operation | ir.OpView) -> str | None:
+    """The kernel class of a stepwell op; None for what is no work (constants, reshapes) or another dialect's."""
+    name = op.operation.name
+    if name in _FREE or name not in STEPWELL.ops:
+        return None
+    return _BY_OP.get(name) or _BY_FAMILY.get(STEPWELL.ops[name].__module__.rsplit(".", 1)[1])
+
+
+def elements(value: ir.Value) -> int:
+    """The number of elements of a static tensor."""
+    return math.prod(ir.RankedTensorType(value.type).shape)
+
+
+def bytes_of(value: ir.Value) -> int:
+    """The size in bytes of a static tensor (a bool takes one byte)."""
+    return elements(value) * max(1, _bits(ir.RankedTensorType(value.type).element_type) // 8)
+
+
+def _bits(element: ir.Type) -> int:
+    return element.width if isinstance(element, ir.IntegerType | ir.FloatType) else 64
+
+
+def flops(op: Op) -> int:
+    """Floating-point operations of one op: two per multiply-add, one per element of an elementwise op or reduction."""
+    result, kind = op.operation.results[0], kernel_class(op)
+    if kind in ("contraction", "convolution", "depthwise"):
+        lhs, weight = list(op.operation.operands)[:2]
+        return 2 * _multiply_adds(op, lhs, weight, result)
+    if kind in ("reduction", "pooling"):
+        return elements(op.operation.operands[0])
+    return elements(result) if kind == "elementwise" else 0
+
+
+def _multiply_adds(op: Op, lhs: ir.Value, weight: ir.Value, result: ir.Value) -> int:
+    name = op.OPERATION_NAME.removeprefix("stepwell.")
+    if name == "matmul":
+        depth = ir.RankedTensorType(lhs.type).shape[-2 if op.attribute_values()["transpose_lhs"] else -1]
+        return elements(result) * depth
+    if name == "packed_matmul":
+        return elements(result) * ir.RankedTensorType(lhs.type).shape[-1]
+    # Every weight of a convolution meets every output position (input position when transposed) once.
+    positions = lhs if "transpose" in name else result
+    channels = ir.RankedTensorType(positions.type).shape[-1 if _is_channels_last(op) else 1]
+    return elements(positions) // channels * elements(weight)
+
+
+def _is_channels_last(op: Op) -> bool:
+    return op.attribute_values().get("layout", "channels_last") == "channels_last"

@@ -1,0 +1,129 @@
+"""From one graph to a list of kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from ...dialects.stepwell import STEPWELL
+from ..base import Pass, PassError, register
+from .classify import bytes_of, elements, flops, kernel_class
+from .fusion import Grouping, inputs_of
+
+# Literals up to this size are part of the kernel's code; bigger ones are arguments like any other tensor.
+_INLINE_ELEMENTS = 16
+
+
+@register
+@dataclass(frozen=True)
+class FormKernelsPass(Pass):
+    """Outline groups of ops of @main into private functions, one per kernel.
+
+    Every op that does work lands in exactly one kernel; contractions take their elementwise consumers along, reductions
+    also their elementwise producers. All shapes must be static. The kernel says what it is:
+
+    ```mlir
+    %1 = "stepwell.matmul"(%0, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    %2 = "stepwell.relu"(%1) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    // -->
+    %2 = call @kernel_0(%0, %w) {stepwell.ops = ["MatMul_0", "Relu_1"]} : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    func.func private @kernel_0(...) attributes {stepwell.kernel = {class = "contraction", flops = 136, bytes = 224}}
+    ```
+    """
+
+    name = "stepwell-form-kernels"
+
+    def run(self, op: ir.Operation) -> None:
+        """Forms the kernels of the module's @main."""
+        symbols = ir.SymbolTable(op)
+        if "main" not in symbols:
+            raise PassError("there is no function @main to form kernels from", op.location)
+        outliner = _Outliner(op.regions[0].blocks[0])
+        outliner.visit(symbols["main"].operation.regions[0])
+
+
+class _Outliner:
+    def __init__(self, body: ir.Block) -> None:
+        self._body = body
+        self._count = 0
+
+    def visit(self, region: ir.Region) -> None:
+        for block in region:
+            for op in list(block.operations):
+                for inner in op.regions:
+                    self.visit(inner)
+            for group in Grouping(block).groups:
+                self._outline(group)
+
+    def _outline(self, group: list[ir.Operation]) -> None:
+        for op in group:
+            _require_static(op)
+        inputs = [value for value in inputs_of(group) if not _is_inline_constant(value)]
+        result = group[-1].results[0]
+        kernel = self._make_function(group, inputs, result)
+        names = ir.ArrayAttr.get([ir.StringAttr.get(name) for op in group for name in model_ops(op.location)])
+        with ir.InsertionPoint(group[-1]), ir.Location.fused([op.location for op in group]):
+            call = func.CallOp([result.type], kernel.sym_name.value, inputs)
+            call.attributes["stepwell.ops"] = names
+        result.replace_all_uses_with(call.results[0])
+        for op in reversed(group):
+            op.erase()
+
+    def _make_function(self, group: list[ir.Operation], inputs: list[ir.Value], result: ir.Value) -> func.FuncOp:
+        name = f"kernel_{self._count}"
+        self._count += 1
+        with ir.InsertionPoint(self._body), ir.Location.fused([op.location for op in group]):
+            kernel = func.FuncOp(name, ([value.type for value in inputs], [result.type]), visibility="private")
+            kernel.attributes["stepwell.kernel"] = _describe(group, inputs, result)
+            block = kernel.add_entry_block()
+        mapping = dict(zip(inputs, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            for value in inputs_of(group):
+                if value not in mapping:
+                    mapping[value] = value.owner.operation.clone().results[0]
+            for op in group:
+                clone = op.clone()
+                for index, value in enumerate(op.operands):
+                    clone.operands[index] = mapping[value]
+                mapping.update(zip(op.results, clone.results, strict=True))
+            with group[-1].location:
+                func.ReturnOp([mapping[result]])
+        return kernel
+
+
+def model_ops(location: ir.Location) -> list[str]:
+    """The names of the model's ops that a location stands for, each once."""
+    if location.is_a_name():
+        return [location.name_str]
+    if location.is_a_fused():
+        return list(dict.fromkeys(name for part in location.locations for name in model_ops(part)))
+    return []
+
+
+def _describe(group: list[ir.Operation], inputs: list[ir.Value], result: ir.Value) -> ir.DictAttr:
+    anchors = [kernel_class(op) for op in group]
+    kind = next((anchor for anchor in anchors if anchor != "elementwise"), "elementwise")
+    i64 = ir.IntegerType.get_signless(64)
+    work = sum(flops(view) for op in group if (view := STEPWELL.view(op)) is not None)
+    return ir.DictAttr.get(
+        {
+            "class": ir.StringAttr.get(kind),
+            "flops": ir.IntegerAttr.get(i64, work),
+            "bytes": ir.IntegerAttr.get(i64, sum(map(bytes_of, [*inputs, result]))),
+        }
+    )
+
+
+def _is_inline_constant(value: ir.Value) -> bool:
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "stepwell.constant":
+        return False
+    return elements(value) <= _INLINE_ELEMENTS or ir.DenseElementsAttr(owner.attributes["value"]).is_splat
+
+
+def _require_static(op: ir.Operation) -> None:
+    for value in [*op.operands, *op.results]:
+        if not ir.RankedTensorType(value.type).has_static_shape:
+            raise PassError(f"'{op.name}' op has a dynamic shape ({value.type}); bind the input shapes first", op.location)

@@ -1,0 +1,120 @@
+"""Which ops share a kernel: groups of ops of one block, each with a single value that leaves the group."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from mlir import ir
+
+from .classify import kernel_class
+
+# A longer epilogue gains nothing: its operands would no longer fit the vector registers.
+_MAX_GROUP = 16
+_ANCHOR_ORDER = ("contraction", "convolution", "depthwise", "pooling", "reduction", "elementwise", "movement")
+_ABSORBS_CONSUMERS = {"contraction", "convolution", "depthwise", "reduction", "elementwise"}
+
+
+class Grouping:
+    """Assigns every op of a block that does work to one group.
+
+    Contractions choose first (an elementwise op costs nothing in their registers), then reductions, which also absorb the
+    elementwise ops that feed them; what is left of the elementwise ops forms chains.
+    """
+
+    def __init__(self, block: ir.Block) -> None:
+        self._ops = [op.operation for op in block.operations]
+        self._position = {op: index for index, op in enumerate(self._ops)}
+        self._class = {op: kernel_class(op) for op in self._ops}
+        self._assigned: set[ir.Operation] = set()
+        self.groups: list[list[ir.Operation]] = []
+        for wanted in _ANCHOR_ORDER:
+            for op in self._ops:
+                if self._class[op] == wanted and op not in self._assigned:
+                    self._form(op, wanted)
+        self.groups.sort(key=lambda group: self._position[group[-1]])
+
+    def _form(self, anchor: ir.Operation, kind: str) -> None:
+        group = [anchor]
+        if kind in _ABSORBS_CONSUMERS:
+            group = self._with_consumers(anchor, floats_only=kind != "elementwise")
+        if kind == "reduction":
+            group = [*self._producers(anchor), *group]
+        if anchor.name == "stepwell.concat":
+            group = [*self._concat_chain(anchor), anchor]
+        group.sort(key=self._position.__getitem__)
+        self._assigned.update(group)
+        self.groups.append(group)
+
+    def _with_consumers(self, anchor: ir.Operation, floats_only: bool) -> list[ir.Operation]:
+        """The longest run of elementwise consumers of one shape from which again one value leaves."""
+        group = best = [anchor]
+        heap = self._users(anchor)
+        while heap and len(group) < _MAX_GROUP:
+            user = self._ops[heapq.heappop(heap)]
+            if user in group:
+                continue
+            if not self._is_fusable(user, anchor.results[0], floats_only):
+                break
+            group = [*group, user]
+            heap = list(heapq.merge(heap, self._users(user)))
+            if self._has_one_escape(group):
+                best = group
+        return best
+
+    def _users(self, op: ir.Operation) -> list[int]:
+        owners = {use.owner.operation for result in op.results for use in result.uses}
+        return sorted(self._position.get(owner, len(self._ops)) for owner in owners if owner in self._position)
+
+    def _is_fusable(self, op: ir.Operation, value: ir.Value, floats_only: bool) -> bool:
+        if self._class.get(op) != "elementwise" or op in self._assigned:
+            return False
+        like = ir.RankedTensorType(value.type)
+        kind = ir.RankedTensorType(op.results[0].type)
+        if list(kind.shape) != list(like.shape):
+            return False
+        types = {ir.RankedTensorType(value.type).element_type for value in [*op.operands, *op.results]}
+        return types == {like.element_type} if floats_only else True
+
+    def _has_one_escape(self, group: list[ir.Operation]) -> bool:
+        inside = set(group)
+        return all(
+            use.owner.operation in inside for op in group[:-1] for result in op.results for use in result.uses
+        )
+
+    def _producers(self, anchor: ir.Operation) -> list[ir.Operation]:
+        """Elementwise ops of the anchor's input shape that feed nothing but the anchor."""
+        found: list[ir.Operation] = []
+        pending = [anchor.operands[0]]
+        while pending and len(found) < _MAX_GROUP:
+            value = pending.pop()
+            op = value.owner
+            if isinstance(op, ir.Block) or op.operation in found or len(list(value.uses)) != 1:
+                continue
+            if not self._is_fusable(op.operation, anchor.operands[0], floats_only=True):
+                continue
+            found.append(op.operation)
+            pending.extend(op.operands)
+        return found
+
+    def _concat_chain(self, anchor: ir.Operation) -> list[ir.Operation]:
+        """The concats that feed nothing but this one, along the same axis."""
+        found: list[ir.Operation] = []
+        for value in anchor.operands:
+            op = value.owner
+            if isinstance(op, ir.Block) or op.name != anchor.name or len(list(value.uses)) != 1:
+                continue
+            if op.attributes["axis"] == anchor.attributes["axis"] and op.operation not in self._assigned:
+                found += [*self._concat_chain(op.operation), op.operation]
+        return found
+
+
+def inputs_of(group: Sequence[ir.Operation]) -> list[ir.Value]:
+    """The values that a group reads and does not make, each once, in order of first use."""
+    inside = set(group)
+    seen: dict[ir.Value, None] = {}
+    for op in group:
+        for value in op.operands:
+            if isinstance(value.owner, ir.Block) or value.owner.operation not in inside:
+                seen.setdefault(value)
+    return list(seen)

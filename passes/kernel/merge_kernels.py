@@ -1,0 +1,50 @@
+"""Equal kernels become one function."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ..base import Pass, register
+from ..rewriting import walk
+
+
+@register
+@dataclass(frozen=True)
+class MergeKernelsPass(Pass):
+    """Keep one of several kernels that differ in nothing but their name and the model's ops they came from.
+
+    ```mlir
+    %1 = call @kernel_0(%0)
+    %2 = call @kernel_1(%1)   // the same body as @kernel_0
+    // -->
+    %1 = call @kernel_0(%0)
+    %2 = call @kernel_0(%1)
+    ```
+    """
+
+    name = "stepwell-merge-kernels"
+
+    def run(self, op: ir.Operation) -> None:
+        """Merges the kernels of a module."""
+        first_of: dict[str, str] = {}
+        renamed: dict[str, str] = {}
+        for function in list(op.regions[0].blocks[0].operations):
+            if "stepwell.kernel" not in function.attributes:
+                continue
+            name = ir.StringAttr(function.attributes["sym_name"]).value
+            kept = first_of.setdefault(kernel_text(function), name)
+            if kept != name:
+                renamed[name] = kept
+                function.operation.erase()
+        for call in walk(op):
+            if call.name == "func.call" and (callee := ir.FlatSymbolRefAttr(call.attributes["callee"]).value) in renamed:
+                call.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed[callee])
+
+
+def kernel_text(function: ir.Operation | ir.OpView) -> str:
+    """What a kernel is, without its name and locations: equal text is equal code."""
+    name = ir.StringAttr(function.attributes["sym_name"]).value
+    return re.sub(rf"@{re.escape(name)}\b", "@kernel", function.operation.get_asm(enable_debug_info=False), count=1)
