@@ -1,0 +1,97 @@
+"""What must hold when a module has reached a phase; each check raises PassError at the first op that breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlir import ir
+
+from ..dialects.stepwell import STEPWELL
+from ..passes.base import PassError
+from ..passes.rewriting import walk
+
+
+def check_import(module: ir.Module) -> None:
+    """The entry point is there, and every stepwell op says which op of the model it stands for."""
+    main = _main(module)
+    for op in walk(main):
+        if op.name in STEPWELL.ops and not (op.location.is_a_name() or op.location.is_a_fused() or op.location.is_a_file()):
+            raise PassError(f"'{op.name}' op has no location that names the model's op", op.location)
+
+
+def check_graph(module: ir.Module) -> None:
+    """All shapes are numbers."""
+    for op in walk(_main(module)):
+        for value in op.results:
+            if isinstance(value.type, ir.RankedTensorType) and not value.type.has_static_shape:
+                raise PassError(f"'{op.name}' op still has a dynamic shape, {value.type}", op.location)
+
+
+def check_kernels(module: ir.Module) -> None:
+    """Work happens in kernels only, and every kernel says what it is."""
+    for op in walk(_main(module)):
+        if op.name in STEPWELL.ops and op.name not in _NO_WORK:
+            raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
+        if op.name.startswith("linalg."):
+            raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
+    for kernel in kernels(module):
+        for op in walk(kernel):
+            if op.name in STEPWELL.ops:
+                raise PassError(f"'{op.name}' op was not lowered to linalg", op.location)
+
+
+def check_tiled(module: ir.Module) -> None:
+    """The schedule that was used is recorded on every kernel."""
+    for kernel in kernels(module):
+        if "stepwell.schedule" not in kernel.attributes and not is_declaration(kernel):
+            raise PassError(f"kernel @{symbol(kernel)} has no schedule", kernel.location)
+
+
+def check_vector(module: ir.Module) -> None:
+    """No linalg op is left."""
+    for kernel in kernels(module):
+        for op in walk(kernel):
+            if op.name.startswith("linalg."):
+                raise PassError(f"'{op.name}' op was not vectorised", op.location)
+
+
+def check_memref(module: ir.Module) -> None:
+    """No tensor is left, and nothing allocates."""
+    for function in [_main(module), *kernels(module)]:
+        for op in walk(function):
+            if op.name in ("memref.alloc", "memref.dealloc"):
+                raise PassError(f"'{op.name}' op allocates while the model runs", op.location)
+            if any(isinstance(value.type, ir.RankedTensorType) for value in op.results):
+                raise PassError(f"'{op.name}' op still makes a tensor", op.location)
+
+
+def check_llvm(module: ir.Module) -> None:
+    """Only the LLVM dialect is left."""
+    for op in walk(module.operation):
+        if not op.name.startswith(("llvm.", "omp.")):
+            raise PassError(f"'{op.name}' op was not lowered to the LLVM dialect", op.location)
+
+
+def kernels(module: ir.Module) -> Iterator[ir.Operation]:
+    """The kernel functions of a module."""
+    return (op.operation for op in module.body.operations if "stepwell.kernel" in op.attributes)
+
+
+def symbol(function: ir.Operation | ir.OpView) -> str:
+    """The name of a function."""
+    return ir.StringAttr(function.attributes["sym_name"]).value
+
+
+def is_declaration(function: ir.Operation) -> bool:
+    """Whether a function has no body."""
+    return len(function.regions[0].blocks) == 0
+
+
+_NO_WORK = {"stepwell.parameter", "stepwell.constant", "stepwell.reshape"}
+
+
+def _main(module: ir.Module) -> ir.Operation:
+    symbols = ir.SymbolTable(module.operation)
+    if "main" not in symbols:
+        raise PassError("there is no function @main", module.operation.location)
+    return symbols["main"].operation
