@@ -1,0 +1,19 @@
+"""What can go wrong when something compiled is loaded or called."""
+
+from __future__ import annotations
+
+
+class RuntimeFailure(Exception):
+    """Base of everything that the runtime refuses to do; the message says what was expected and what came."""
+
+
+class ArtefactError(RuntimeFailure):
+    """An artefact is damaged, of an unknown schema, or made for another machine."""
+
+
+class InputError(RuntimeFailure, ValueError):
+    """A call's inputs are not what the model takes."""
+
+
+class ShapeError(InputError):
+    """The inputs' shapes are not among those compiled, and no compiler is at hand."""
