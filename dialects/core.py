@@ -24,12 +24,14 @@ An op has a fixed number of operands: IRDL wants the values of a variadic group 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 from mlir import ir
+from mlir._mlir_libs import _mlir
 from mlir.dialects import irdl
 
 from .types import TensorSpec, array_of, dense, spec_of_type, tensor_type
@@ -51,7 +53,11 @@ class OperandField:
         self.name = name
 
     def __get__(self, op: Op | None, owner: type) -> Any:
-        return self if op is None else op.operand_values()[owner.operand_fields().index(self)]
+        if op is None:
+            return self
+        if owner.has_optional_operands():
+            return op.operand_values()[owner.operand_fields().index(self)]
+        return op.operation.operands[owner.operand_fields().index(self)]
 
 
 class ResultField:
@@ -91,7 +97,7 @@ class AttributeField(Generic[T]):
         attributes = op.operation.attributes
         return self.read(attributes[self.name]) if self.name in attributes else self.default
 
-    def read(self, attr: ir.Attribute) -> Any:
+    def read(self, attr: ir.Attribute) -> T:
         """The Python value of an attribute.
 
         Raises:
@@ -100,6 +106,17 @@ class AttributeField(Generic[T]):
         value = _READERS[self.kind](attr)
         if value is None:
             raise OpError(f"attribute '{self.name}' must be {_KIND_NAMES[self.kind]}, but is {attr}")
+        return self._chosen(value)
+
+    def normalize(self, value: Any) -> T:
+        """A value that a caller gave, as `read` would return it.
+
+        Raises:
+            OpError: it is not one of the choices.
+        """
+        return self._chosen(_NORMALIZERS[self.kind](value))
+
+    def _chosen(self, value: T) -> T:
         if self.choices and value not in self.choices:
             raise OpError(f"attribute '{self.name}' must be one of {', '.join(self.choices)}, but is {value}")
         return value
@@ -140,15 +157,21 @@ class Op(ir.OpView):
     reference: ClassVar[Callable[..., Any]]
 
     def __init__(self, *operands: Any, loc: ir.Location | None = None, ip: ir.InsertionPoint | None = None, **attributes: Any):
-        """Builds the op at the insertion point, its result types inferred; or views an existing operation.
+        """Builds the op at the insertion point, its result types inferred; or views an existing operation of its kind.
+
+        An operand is a value, or an op with one result (of another kind, for else it would be viewed).
 
         Raises:
             OpError: the operands or attributes are not what the op takes.
         """
-        if len(operands) == 1 and isinstance(operands[0], ir.Operation | ir.OpView):
+        if len(operands) == 1 and not attributes and self._is_mine(operands[0]):
             super().__init__(operands[0].operation)
             return
         super().__init__(type(self)._create(operands, attributes, loc, ip))
+
+    @classmethod
+    def _is_mine(cls, item: Any) -> bool:
+        return isinstance(item, ir.Operation | ir.OpView) and item.operation.name == cls.OPERATION_NAME
 
     @classmethod
     def _create(cls, operands: Sequence[Any], attributes: dict[str, Any], loc: Any, ip: Any) -> ir.Operation:
@@ -160,11 +183,10 @@ class Op(ir.OpView):
         missing = [field.name for field, value in zip(fields, values, strict=True) if value is None and not field.is_optional]
         if missing:
             raise OpError(f"operand '{missing[0]}' is missing")
-        known = {field.name: field for field in cls.attribute_fields()}
-        encoded = {name: known[name].write(value) for name, value in attributes.items() if value is not None}
+        keywords = cls._complete(attributes)
+        encoded = {field.name: field.write(keywords[field.name]) for field in cls.attribute_fields() if field.name in attributes}
         if cls.has_segments():
             encoded["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([int(value is not None) for value in values])
-        keywords = {name: field.default for name, field in known.items()} | attributes
         specs = cls.infer(*(None if value is None else spec_of(value) for value in values), **keywords)
         return ir.Operation.create(
             cls.OPERATION_NAME,
@@ -176,27 +198,52 @@ class Op(ir.OpView):
         )
 
     @classmethod
+    def _complete(cls, attributes: dict[str, Any]) -> dict[str, Any]:
+        """Checks the attributes that a caller gave, and adds the defaults of the others."""
+        fields = {field.name: field for field in cls.attribute_fields()}
+        unknown = [name for name in attributes if name not in fields]
+        if unknown:
+            raise OpError(f"has no attribute '{unknown[0]}'")
+        missing = [name for name, field in fields.items() if field.is_required and name not in attributes]
+        if missing:
+            raise OpError(f"requires attribute '{missing[0]}'")
+        given = {name: fields[name].normalize(value) for name, value in attributes.items()}
+        return {name: field.default for name, field in fields.items()} | given
+
+    @classmethod
+    @functools.cache
     def operand_fields(cls) -> list[OperandField]:
         """The declared operands, in order."""
         return list(_fields(cls, OperandField))
 
     @classmethod
+    @functools.cache
     def result_fields(cls) -> list[ResultField]:
         """The declared results, in order."""
         return list(_fields(cls, ResultField))
 
     @classmethod
+    @functools.cache
     def attribute_fields(cls) -> list[AttributeField]:
         """The declared attributes, in order."""
         return list(_fields(cls, AttributeField))
 
     @classmethod
+    @functools.cache
+    def has_optional_operands(cls) -> bool:
+        """Whether some operand may be absent."""
+        return any(field.is_optional for field in cls.operand_fields())
+
+    @classmethod
+    @functools.cache
     def has_segments(cls) -> bool:
         """Whether `operandSegmentSizes` is needed to tell the operands apart."""
         return sum(field.is_optional for field in cls.operand_fields()) > 1
 
     def operand_values(self) -> list[ir.Value | None]:
         """One entry per declared operand: its value, or None where an optional one is absent."""
+        if not self.has_optional_operands():
+            return list(self.operation.operands)
         fields, operands = self.operand_fields(), iter(self.operation.operands)
         if self.has_segments():
             present = list(ir.DenseI32ArrayAttr(self.operation.attributes["operandSegmentSizes"]))
@@ -220,7 +267,7 @@ class Op(ir.OpView):
     def evaluate(self, array: Callable[[ir.Value], np.ndarray]) -> tuple[np.ndarray, ...]:
         """The results' contents by the op's reference semantics, from those of its operands."""
         arrays = (None if value is None else array(value) for value in self.operand_values())
-        return _as_tuple(type(self).reference(*arrays, **self.attribute_values()))
+        return tuple(map(np.asarray, _as_tuple(type(self).reference(*arrays, **self.attribute_values()))))
 
 
 def spec_of(value: ir.Value) -> TensorSpec:
@@ -318,7 +365,16 @@ _WRITERS: dict[type, Callable[[Any], ir.Attribute]] = {
     str: ir.StringAttr.get,
     tuple: lambda value: ir.DenseI64ArrayAttr.get(list(value)),
     np.dtype: lambda value: ir.TypeAttr.get(tensor_type(TensorSpec((), np.dtype(value))).element_type),
-    np.ndarray: lambda value: value if isinstance(value, ir.Attribute) else dense(value),
+    np.ndarray: dense,
+}
+_NORMALIZERS: dict[type, Callable[[Any], Any]] = {
+    int: int,
+    float: float,
+    bool: bool,
+    str: str,
+    tuple: lambda value: tuple(int(entry) for entry in value),
+    np.dtype: np.dtype,
+    np.ndarray: np.asarray,
 }
 _KIND_NAMES: dict[type, str] = {
     int: "an i64 integer",
@@ -329,3 +385,7 @@ _KIND_NAMES: dict[type, str] = {
     np.dtype: "an element type",
     np.ndarray: "a dense constant",
 }
+
+# MLIR looks for a Python module of a dialect's name whenever it makes a view of one of its ops. It finds none of ours
+# without this, does not remember that, and so searches the file system for every operation that a walk touches.
+_mlir.globals.append_dialect_search_prefix(__package__)

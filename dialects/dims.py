@@ -19,6 +19,7 @@ from mlir import ir
 
 _CONTEXT = ir.Context()
 _NAMES: list[str] = []
+_POSITIONS: dict[str, int] = {}
 _FRESH = itertools.count()
 
 
@@ -65,9 +66,10 @@ Shape = tuple[Dim, ...]
 
 def symbol(name: str) -> Sym:
     """The symbol called `name`; the same name is the same dimension everywhere."""
-    if name not in _NAMES:
+    if name not in _POSITIONS:
+        _POSITIONS[name] = len(_NAMES)
         _NAMES.append(name)
-    return Sym(ir.AffineExpr.get_symbol(_NAMES.index(name), _CONTEXT))
+    return Sym(ir.AffineExpr.get_symbol(_POSITIONS[name], _CONTEXT))
 
 
 def unknown() -> Sym:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import ml_dtypes
@@ -26,6 +28,15 @@ _MLIR_NAMES: dict[np.dtype, str] = {
     np.dtype(np.uint16): "ui16",
     np.dtype(np.uint8): "ui8",
     np.dtype(np.bool_): "i1",
+}
+_MLIR_TYPES: dict[np.dtype, Callable[[], ir.Type]] = {
+    np.dtype(np.float64): ir.F64Type.get,
+    np.dtype(np.float32): ir.F32Type.get,
+    np.dtype(np.float16): ir.F16Type.get,
+    np.dtype(ml_dtypes.bfloat16): ir.BF16Type.get,
+    np.dtype(np.bool_): lambda: ir.IntegerType.get_signless(1),
+    **{np.dtype(f"int{width}"): functools.partial(ir.IntegerType.get_signless, width) for width in (8, 16, 32, 64)},
+    **{np.dtype(f"uint{width}"): functools.partial(ir.IntegerType.get_unsigned, width) for width in (8, 16, 32, 64)},
 }
 _DTYPES = {name: dtype for dtype, name in _MLIR_NAMES.items()}
 
@@ -68,7 +79,7 @@ class TensorSpec:
 
 def element_type(dtype: np.dtype | type) -> ir.Type:
     """The MLIR element type of a numpy dtype, in the current context."""
-    return ir.Type.parse(_MLIR_NAMES[np.dtype(dtype)])
+    return _MLIR_TYPES[np.dtype(dtype)]()
 
 
 def numpy_dtype(element: ir.Type) -> np.dtype:
@@ -90,10 +101,19 @@ def tensor_type(spec: TensorSpec) -> ir.RankedTensorType:
 def spec_of_type(tensor: ir.Type) -> TensorSpec:
     """What an MLIR tensor type says; every `?` is a fresh unknown symbol."""
     ranked = ir.RankedTensorType(tensor)
-    shape = tuple(
-        dims.unknown() if ranked.is_dynamic_dim(axis) else ranked.get_dim_size(axis) for axis in range(ranked.rank)
-    )
+    dynamic = ir.ShapedType.get_dynamic_size()
+    shape = tuple(dims.unknown() if size == dynamic else size for size in ranked.shape)
     return TensorSpec(shape, numpy_dtype(ranked.element_type))
+
+
+def is_float(dtype: np.dtype | type) -> bool:
+    """Whether a dtype is floating point; ml_dtypes' own types are none to numpy."""
+    return np.dtype(dtype).kind == "f" or np.dtype(dtype) == ml_dtypes.bfloat16
+
+
+def is_integer(dtype: np.dtype | type) -> bool:
+    """Whether a dtype is a signed or unsigned integer; bool is not."""
+    return np.dtype(dtype).kind in "iu"
 
 
 def dense(array: np.ndarray) -> ir.DenseElementsAttr:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..core import OpError
 from ..dims import Dim, Shape, Sym
-from ..types import TensorSpec
+from ..types import TensorSpec, is_float
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -49,3 +51,87 @@ def normalize_axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise OpError(f"axis {axis} is out of range for rank {rank}")
     return axis % rank
+
+
+def require_float(**specs: TensorSpec | None) -> None:
+    """Checks that the named operands (absent ones aside) are floating point.
+
+    Raises:
+        OpError: one is not.
+    """
+    for name, spec in specs.items():
+        if spec is not None and not is_float(spec.dtype):
+            raise OpError(f"operand '{name}' must be floating point, but is {spec}")
+
+
+def require_dtype(dtype: np.dtype | type, **specs: TensorSpec | None) -> None:
+    """Checks that the named operands (absent ones aside) have the element type `dtype`.
+
+    Raises:
+        OpError: one has not.
+    """
+    for name, spec in specs.items():
+        if spec is not None and spec.dtype != np.dtype(dtype):
+            raise OpError(f"operand '{name}' must have element type {np.dtype(dtype)}, but is {spec}")
+
+
+def require_rank(rank: int, **specs: TensorSpec | None) -> None:
+    """Checks that the named operands (absent ones aside) have `rank` dimensions.
+
+    Raises:
+        OpError: one has not.
+    """
+    for name, spec in specs.items():
+        if spec is not None and spec.rank != rank:
+            raise OpError(f"operand '{name}' must have rank {rank}, but is {spec}")
+
+
+def require_shape(shape: Shape, **specs: TensorSpec | None) -> None:
+    """Checks that the named operands (absent ones aside) have the dimensions of `shape`.
+
+    Raises:
+        OpError: one has not.
+    """
+    for name, spec in specs.items():
+        if spec is None:
+            continue
+        if spec.rank != len(shape) or not all(map(may_equal, spec.shape, shape)):
+            raise OpError(f"operand '{name}' must have shape {shape_text(shape)}, but is {spec}")
+
+
+def require_length(length: int, **lists: tuple[int, ...]) -> None:
+    """Checks that the named attributes have `length` entries.
+
+    Raises:
+        OpError: one has not.
+    """
+    for name, entries in lists.items():
+        if len(entries) != length:
+            raise OpError(f"attribute '{name}' must have {length} entries, but has {len(entries)}")
+
+
+def may_equal(lhs: Dim, rhs: Dim) -> bool:
+    """Whether two dimensions can be the same: only two different numbers can not."""
+    return lhs == rhs or isinstance(lhs, Sym) or isinstance(rhs, Sym)
+
+
+def common_dim(lhs: Dim, rhs: Dim) -> Dim:
+    """The better known of two dimensions that are the same."""
+    return rhs if isinstance(lhs, Sym) else lhs
+
+
+def shape_text(shape: Shape) -> str:
+    """A shape as it is spelt in a type."""
+    return "x".join(map(str, shape)) or "()"
+
+
+def normalize_axes(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """`axes` counted from the front, in their own order.
+
+    Raises:
+        OpError: there is no such axis, or one is named twice.
+    """
+    normal = tuple(normalize_axis(axis, rank) for axis in axes)
+    if len(set(normal)) < len(normal):
+        raise OpError(f"axes {', '.join(map(str, axes))} name one axis twice")
+    return normal
