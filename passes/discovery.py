@@ -1,0 +1,66 @@
+"""Finds every pass there is: those in the modules of `stepwell.passes` and `stepwell.lowering`, and those of other packages.
+
+Another package names the modules that register its passes in its `pyproject.toml`:
+
+    [project.entry-points."stepwell.passes"]
+    my-passes = "my_package.my_passes"
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from .base import Pass, registry
+
+ENTRY_POINT_GROUP = "stepwell.passes"
+_ROOT = Path(__file__).parent.parent
+_PACKAGE = __package__.rpartition(".")[0]
+
+
+def find_pass(name: str) -> type[Pass] | None:
+    """The Python pass called `name`, or None. Only the modules in whose text the name stands are imported."""
+    if name not in registry() and name in _index():
+        importlib.import_module(_index()[name])
+    if name not in registry():
+        _import_plugins()
+    return registry().get(name)
+
+
+@cache
+def all_passes() -> dict[str, type[Pass]]:
+    """Every Python pass by name, those of plugins included."""
+    for path in _source_files():
+        importlib.import_module(_module_name(path))
+    _import_plugins()
+    return registry()
+
+
+@cache
+def _index() -> dict[str, str]:
+    """The module of every pass, read from the source texts: importing them all takes much longer."""
+    return {
+        name: _module_name(path)
+        for path in _source_files()
+        for name in re.findall(r'^    name = "([\w-]+)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+
+
+def _source_files() -> Iterator[Path]:
+    for folder in ("passes", "lowering"):
+        yield from sorted((_ROOT / folder).rglob("*.py"))
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(_ROOT).with_suffix("").parts
+    return ".".join([_PACKAGE, *(part for part in parts if part != "__init__")])
+
+
+@cache
+def _import_plugins() -> None:
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        entry.load()

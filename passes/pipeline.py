@@ -1,0 +1,151 @@
+"""Pipelines of upstream and Python passes, at any nesting, in MLIR's textual form and back.
+
+    builtin.module(stepwell-canonicalize,func.func(linalg-generalize-named-ops,cse),canonicalize{max-iterations=3})
+
+is, in Python,
+
+    Pipeline((
+        CanonicalizePass(),
+        Nested("func.func", ("linalg-generalize-named-ops", "cse")),
+        "canonicalize{max-iterations=3}",
+    ))
+
+A string may hold one element or several parted by commas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir import ir
+
+from .base import Pass
+from .discovery import find_pass
+from .options import PipelineError, make_pass, print_options, split_balanced
+
+if TYPE_CHECKING:
+    from .instrumentation import Instrumentation
+
+_ELEMENT = re.compile(r"(?P<name>[\w.-]+)\s*(?P<rest>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A pass or pass pipeline of MLIR's own, with its options as text."""
+
+    name: str
+    options: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}{{{self.options}}}" if self.options else self.name
+
+
+@dataclass(frozen=True, init=False)
+class Nested:
+    """Passes that run on each op called `anchor` directly inside the current one."""
+
+    anchor: str
+    elements: tuple[Element, ...]
+
+    def __init__(self, anchor: str, elements: Iterable[Element | str]) -> None:
+        object.__setattr__(self, "anchor", anchor)
+        object.__setattr__(self, "elements", tuple(_parsed(elements)))
+
+    def __str__(self) -> str:
+        return f"{self.anchor}({','.join(map(print_element, self.elements))})"
+
+
+Element = Pass | Upstream | Nested
+
+
+@dataclass(frozen=True, init=False)
+class Pipeline:
+    """Passes that run one after the other on one op, normally a module."""
+
+    elements: tuple[Element, ...]
+    anchor: str
+
+    def __init__(self, elements: Iterable[Element | str] = (), anchor: str = "builtin.module") -> None:
+        object.__setattr__(self, "elements", tuple(_parsed(elements)))
+        object.__setattr__(self, "anchor", anchor)
+
+    @classmethod
+    def parse(cls, text: str) -> Pipeline:
+        """Reads the textual form, `anchor(element,...)`.
+
+        Raises:
+            PipelineError: the text is wrong, or names an unknown pass or option of a Python pass.
+        """
+        match = _ELEMENT.fullmatch(text.strip())
+        rest = match["rest"].strip() if match else ""
+        if match is None or not rest.startswith("(") or not rest.endswith(")"):
+            raise PipelineError(
+                "expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'"
+            )
+        return cls([rest[1:-1]], match["name"])
+
+    def __add__(self, other: Pipeline) -> Pipeline:
+        return Pipeline(self.elements + other.elements, self.anchor)
+
+    def __str__(self) -> str:
+        return f"{self.anchor}({','.join(map(print_element, self.elements))})"
+
+    def run(
+        self, module: ir.Module | ir.Operation, instrumentation: Sequence[Instrumentation] = (), verify: bool = True
+    ) -> None:
+        """Runs the passes on a module, or on the op that the pipeline is anchored at.
+
+        Args:
+            module: what to transform, in place.
+            instrumentation: told before and after every pass.
+            verify: whether to check the IR after every pass.
+
+        Raises:
+            PassFailure: a pass failed; it names the pass, the place and the reason.
+            PipelineError: an upstream pass or one of its options does not exist.
+        """
+        from .runner import Runner
+
+        Runner(instrumentation, verify).run(self, module.operation)
+
+
+def print_element(element: Element) -> str:
+    """The textual form of one element."""
+    if not isinstance(element, Pass):
+        return str(element)
+    options = print_options(element)
+    return f"{element.name}{{{options}}}" if options else element.name
+
+
+def parse_elements(text: str) -> list[Element]:
+    """Reads elements parted by commas.
+
+    Raises:
+        PipelineError: the text is wrong, or names an unknown option of a Python pass.
+    """
+    return [_parse_element(piece) for piece in split_balanced(text, ",".__eq__)]
+
+
+def _parsed(elements: Iterable[Element | str]) -> Iterable[Element]:
+    for element in elements:
+        if isinstance(element, str):
+            yield from parse_elements(element)
+        else:
+            yield element
+
+
+def _parse_element(text: str) -> Element:
+    match = _ELEMENT.fullmatch(text)
+    if match is None:
+        raise PipelineError(f"expected a pass name, but found '{text}'")
+    name, rest = match["name"], match["rest"].strip()
+    if rest.startswith("(") and rest.endswith(")"):
+        return Nested(name, [rest[1:-1]])
+    if rest and not (rest.startswith("{") and rest.endswith("}")):
+        raise PipelineError(f"expected '{{options}}' or '(passes)' after '{name}', but found '{rest}'")
+    options = rest[1:-1].strip()
+    python_pass = find_pass(name)
+    return Upstream(name, options) if python_pass is None else make_pass(python_pass, options)

@@ -1,0 +1,53 @@
+"""What is known of the passes that the MLIR wheel brings along: names, help, options."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+
+from .options import suggestion
+
+# MLIR can print its passes, to the standard output of the process: so a process of its own does it.
+_LISTING_SCRIPT = """
+import ctypes, pathlib
+from mlir import _mlir_libs, ir, passmanager
+ctypes.CDLL(pathlib.Path(_mlir_libs.__file__).with_name("libMLIRPythonCAPI.so"))._ZN4mlir21printRegisteredPassesEv()
+"""
+_PASS_LINE = re.compile(r"  --([\w-]+)(?: .*?)?\s+-   ")
+_OPTION_LINE = re.compile(r"    --?([\w-]+)(?:=<.*?>|\s<.*?>)?\s+- ")
+
+
+@cache
+def listing() -> str:
+    """MLIR's own help on all its passes and pass pipelines."""
+    command = [sys.executable, "-c", _LISTING_SCRIPT]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@cache
+def upstream_passes() -> dict[str, list[str]]:
+    """The names of MLIR's passes and pipelines, each with the names of its options."""
+    options: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in listing().splitlines():
+        if found := _PASS_LINE.match(line):
+            current = options.setdefault(found[1], [])
+        elif found := _OPTION_LINE.match(line):
+            current.append(found[1])
+    return options
+
+
+def explain_rejection(name: str, error: str) -> str:
+    """Says in one line why the pass manager refused the pass `name`, and what may have been meant."""
+    from .discovery import all_passes
+
+    known = upstream_passes()
+    if "does not refer to a registered pass" in error:
+        return f"'{name}' does not refer to a registered pass or pass pipeline{suggestion(name, [*known, *all_passes()])}"
+    if found := re.search(r"no such option (\S+)", error):
+        options = known.get(name, [])
+        has = f" (it has: {', '.join(options)})" if options else " (it has none)"
+        return f"pass '{name}' has no option '{found[1]}'{suggestion(found[1], options)}{has}"
+    return " ".join(line.strip() for line in error.splitlines() if line.strip())

@@ -1,0 +1,121 @@
+"""Command line flags as LLVM's tools take them: `--flag`, `-flag`, `--flag=value`, `--flag value`; passes are flags too."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+
+class UsageError(Exception):
+    """The command line is wrong; the message says how."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag.
+
+    Attributes:
+        name: without dashes.
+        help: one line.
+        value: what the value is called in the help; empty for a switch.
+        implied: the value where the flag comes without one; None where it must have one.
+    """
+
+    name: str
+    help: str
+    value: str = ""
+    implied: str | None = None
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the flag is on or off, and nothing else."""
+        return not self.value
+
+    @property
+    def usage(self) -> str:
+        """How the flag is written."""
+        if self.is_switch:
+            return f"--{self.name}"
+        return f"--{self.name}=<{self.value}>" if self.implied is None else f"--{self.name}[=<{self.value}>]"
+
+
+@dataclass
+class CommandLine:
+    """What was asked for.
+
+    Attributes:
+        values: the values of the flags that were given.
+        passes: the passes in the order in which they were given, each as a pipeline element.
+        positionals: everything that is not a flag.
+    """
+
+    values: dict[str, str] = field(default_factory=dict)
+    passes: list[str] = field(default_factory=list)
+    positionals: list[str] = field(default_factory=list)
+
+    def has(self, name: str) -> bool:
+        """Whether a switch is on."""
+        return self.values.get(name, "false") not in ("false", "0")
+
+    def number(self, name: str) -> int | None:
+        """The value of a flag that takes a number, or None where it was not given.
+
+        Raises:
+            UsageError: the value is not a number.
+        """
+        text = self.values.get(name)
+        if text is None:
+            return None
+        if not text.lstrip("-").isdecimal():
+            raise UsageError(f"for the --{name} option: '{text}' value invalid for integer argument!")
+        return int(text)
+
+
+def parse(arguments: Sequence[str], flags: Sequence[Flag]) -> CommandLine:
+    """Takes a command line apart; a flag that is not one of `flags` is a pass.
+
+    Raises:
+        UsageError: a flag lacks its value.
+    """
+    known = {flag.name: flag for flag in flags}
+    result, rest = CommandLine(), iter(arguments)
+    for argument in rest:
+        if argument == "-" or not argument.startswith("-"):
+            result.positionals.append(argument)
+            continue
+        name, equals, value = argument.lstrip("-").partition("=")
+        flag = known.get(name)
+        if flag is None:
+            result.passes.append(_pass_element(name, value))
+        elif equals:
+            result.values[name] = value
+        elif flag.is_switch:
+            result.values[name] = "true"
+        elif flag.implied is not None:
+            result.values[name] = flag.implied
+        else:
+            result.values[name] = _next_value(flag, rest)
+    return result
+
+
+def unknown_argument(argument: str, known: Collection[str]) -> str:
+    """LLVM's words for an argument that nothing takes."""
+    message = f"Unknown command line argument '{argument}'.  Try: 'stepwell-opt --help'"
+    near = difflib.get_close_matches(argument.lstrip("-"), known, n=1)
+    return f"{message}\nstepwell-opt: Did you mean '--{near[0]}'?" if near else message
+
+
+def _next_value(flag: Flag, rest) -> str:
+    value = next(rest, None)
+    if value is None:
+        raise UsageError(f"for the --{flag.name} option: requires a value!")
+    return value
+
+
+def _pass_element(name: str, value: str) -> str:
+    """`--pass{opt=v}` and `--pass="opt=v opt2=v"` as an element of a pipeline."""
+    head, brace, tail = name.partition("{")
+    if brace:
+        return f"{name}={value}" if value else name
+    return f"{head}{{{value}}}" if value else head
