@@ -12,7 +12,8 @@
             ...
             return TransposeOp(inner.input, permutation=...).result
 
-The insertion point is before `op` and the location is that of `op`.
+The insertion point is before `op` and the location is that of `op`. A pattern only adds ops; the driver erases `op` and
+what else became dead. The values it returns must have the types of the results they replace.
 Upstream's greedy driver does not serve here: IRDL ops have no traits, so it can neither drop dead ones nor explain a refusal.
 """
 
@@ -41,9 +42,9 @@ Replacement = ir.Value | Sequence[ir.Value] | Refusal | None
 
 
 class Pattern(Generic[O]):
-    """One rewrite: the docstring shows `before --> after`, `root` is the op class it starts from."""
+    """One rewrite: the docstring shows `before --> after`, `root` is the op class it starts from (or several, or a base)."""
 
-    root: ClassVar[type[Op]]
+    root: ClassVar[type[Op] | tuple[type[Op], ...]]
 
     def rewrite(self, op: O) -> Replacement:
         """The values that replace the results of `op`; None where the pattern does not fit; a Refusal where it might have."""
@@ -81,17 +82,17 @@ def walk(op: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
                 yield from walk(inner)
 
 
-def erase_dead_ops(root: ir.Operation) -> int:
+def erase_dead_ops(root: ir.Operation | ir.OpView) -> int:
     """Erases the stepwell ops (all pure) whose results nobody reads; returns how many."""
     erased = 0
     for op in reversed(list(walk(root))):
-        if op.name in STEPWELL.ops and not any(True for result in op.results for _ in result.uses):
+        if op.name in STEPWELL.ops and not _is_read(op):
             op.erase()
             erased += 1
     return erased
 
 
-def apply_patterns(root: ir.Operation, patterns: Sequence[Pattern], max_sweeps: int = 32) -> list[Refused]:
+def apply_patterns(root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], max_sweeps: int = 16) -> list[Refused]:
     """Applies `patterns` to everything inside `root` until no pattern fits, and drops what became dead.
 
     Returns:
@@ -100,31 +101,110 @@ def apply_patterns(root: ir.Operation, patterns: Sequence[Pattern], max_sweeps: 
     Raises:
         RuntimeError: the patterns undo each other and do not come to an end.
     """
-    by_root: dict[str, list[Pattern]] = {}
-    for pattern in patterns:
-        by_root.setdefault(pattern.root.OPERATION_NAME, []).append(pattern)
+    driver = _Driver(patterns)
     for _ in range(max_sweeps):
-        refused: list[Refused] = []
-        changed = [_rewrite_one(op, by_root.get(op.name, ()), refused) for op in walk(root)]
-        erase_dead_ops(root)
-        if not any(changed):
-            return refused
+        if not driver.sweep(root):
+            return driver.refused
     names = ", ".join(type(pattern).__name__ for pattern in patterns)
     raise RuntimeError(f"no fixed point after {max_sweeps} sweeps of: {names}")
 
 
-def _rewrite_one(operation: ir.Operation, patterns: Sequence[Pattern], refused: list[Refused]) -> bool:
-    for pattern in patterns:
-        view = STEPWELL.view(operation)
-        assert view is not None
-        with operation.location, ir.InsertionPoint(operation):
-            outcome = pattern.rewrite(view)
+class _Driver:
+    """A worklist in program order; what a rewrite touches is looked at again before the rest.
+
+    Operations are kept by their hash (their address), since one that is erased cannot even be asked for it.
+    """
+
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        self.patterns = {
+            name: [pattern for pattern in patterns if issubclass(cls, pattern.root)] for name, cls in STEPWELL.ops.items()
+        }
+        self.refused: list[Refused] = []
+        self._stack: list[int] = []
+        self._pending: dict[int, ir.Operation] = {}
+        self._known: set[int] = set()
+
+    def sweep(self, root: ir.Operation | ir.OpView) -> int:
+        """Looks at every operation inside `root` once, and again where something changed; returns the number of rewrites."""
+        self.refused = []
+        operations = [op for op in walk(root) if op.name in self.patterns]
+        self._known = set(map(hash, operations))
+        for op in reversed(operations):
+            self._push(op)
+        budget, rewrites = 64 * len(operations) + 1024, 0
+        while self._stack and rewrites < budget:
+            op = self._pending.pop(self._stack.pop(), None)
+            rewrites += op is not None and self._visit(op)
+        self._stack.clear()
+        self._pending.clear()
+        return rewrites
+
+    def _visit(self, op: ir.Operation) -> bool:
+        if not _is_read(op):
+            self._erase(op)
+            return False
+        patterns = self.patterns[op.name]
+        if not patterns:
+            return False
+        view = STEPWELL.view(op)
+        with op.location, ir.InsertionPoint(op):
+            for pattern in patterns:
+                values = self._outcome(op, pattern, pattern.rewrite(view))
+                if values is not None:
+                    self._replace(op, values)
+                    return True
+        return False
+
+    def _outcome(self, op: ir.Operation, pattern: Pattern, outcome: Replacement) -> Sequence[ir.Value] | None:
+        if outcome is None:
+            return None
         if isinstance(outcome, Refusal):
-            refused.append(Refused(type(pattern).__name__, str(operation.location), outcome.reason))
-        elif outcome is not None:
-            replace_op(operation, [outcome] if isinstance(outcome, ir.Value) else outcome)
-            return True
-    return False
+            self.refused.append(Refused(type(pattern).__name__, str(op.location), outcome.reason))
+            return None
+        values = [outcome] if isinstance(outcome, ir.Value) else outcome
+        for old, new in zip(op.results, values, strict=True):
+            if old.type != new.type:
+                reason = f"the result would change its type from {old.type} to {new.type}"
+                self.refused.append(Refused(type(pattern).__name__, str(op.location), reason))
+                return None
+        return values
+
+    def _replace(self, op: ir.Operation, values: Sequence[ir.Value]) -> None:
+        users = [use.owner.operation for result in op.results for use in result.uses]
+        for old, new in zip(op.results, values, strict=True):
+            old.replace_all_uses_with(new)
+        self._erase(op)
+        for user in users:
+            self._push(user)
+        for value in values:
+            self._push_new(value)
+
+    def _push_new(self, value: ir.Value) -> None:
+        owner = value.owner
+        if isinstance(owner, ir.Block) or hash(owner.operation) in self._known:
+            return
+        self._known.add(hash(owner.operation))
+        self._push(owner.operation)
+        for operand in owner.operation.operands:
+            self._push_new(operand)
+
+    def _push(self, op: ir.Operation) -> None:
+        if op.name in self.patterns and hash(op) not in self._pending:
+            self._pending[hash(op)] = op
+            self._stack.append(hash(op))
+
+    def _erase(self, op: ir.Operation) -> None:
+        makers = [value.owner for value in op.operands]
+        self._known.discard(hash(op))
+        self._pending.pop(hash(op), None)
+        op.erase()
+        for maker in makers:
+            if not isinstance(maker, ir.Block):
+                self._push(maker.operation)
+
+
+def _is_read(op: ir.Operation) -> bool:
+    return any(next(iter(result.uses), None) is not None for result in op.results)
 
 
 def replace_op(operation: ir.Operation, values: Sequence[ir.Value]) -> None:
@@ -132,5 +212,3 @@ def replace_op(operation: ir.Operation, values: Sequence[ir.Value]) -> None:
     for old, new in zip(operation.results, values, strict=True):
         old.replace_all_uses_with(new)
     operation.erase()
-
-
