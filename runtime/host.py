@@ -1,0 +1,87 @@
+"""What processor this is, in LLVM's words, and whether code made for another one runs on it."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import re
+from pathlib import Path
+
+from .program import CpuTarget
+
+_X86_64_V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
+_X86_64_V3 = (*_X86_64_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
+_X86_64_V4 = (*_X86_64_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+LEVELS: dict[str, tuple[str, ...]] = {
+    "x86-64": (),
+    "x86-64-v2": _X86_64_V2,
+    "x86-64-v3": _X86_64_V3,
+    "x86-64-v4": _X86_64_V4,
+}
+"""The processor levels of the x86-64 psABI, as the features beyond the first level."""
+
+_KERNEL_NAMES = {
+    "pni": "sse3",
+    "lahf_lm": "sahf",
+    "abm": "lzcnt",
+    "bmi1": "bmi",
+    "pclmulqdq": "pclmul",
+    "sha_ni": "sha",
+    "rdrand": "rdrnd",
+    "asimd": "neon",
+    "asimdhp": "fullfp16",
+    "asimddp": "dotprod",
+    "atomics": "lse",
+    "asimdrdm": "rdm",
+    "fp": "fp-armv8",
+}
+"""Where /proc/cpuinfo and LLVM differ in more than punctuation."""
+
+# Code generation for tensors uses no others; what a compiler lists beyond them (`64bit`, `invpcid`) refuses no machine.
+_COMPUTING = re.compile(
+    r"s?sse|avx|amx|fma|f16c|bmi|lzcnt|popcnt|movbe|gfni|v?aes|v?pclmul|sha|neon|sve|sme|dotprod|fullfp16|bf16|i8mm|fp16fml"
+)
+
+
+@functools.cache
+def features() -> frozenset[str] | None:
+    """The instruction sets of this machine, punctuation left out; None where the system does not tell."""
+    path = Path("/proc/cpuinfo")
+    if not path.exists():
+        return None
+    line = re.search(r"^(?:flags|Features)\s*:(.*)$", path.read_text(), re.MULTILINE)
+    if line is None:
+        return None
+    return frozenset(_plain(_KERNEL_NAMES.get(name, name)) for name in line.group(1).split())
+
+
+def architecture() -> str:
+    """This machine's architecture as LLVM's triples spell it."""
+    name = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+def system() -> str:
+    """The part of LLVM's triples that names this machine's system."""
+    return {"linux": "linux", "darwin": "darwin", "windows": "windows"}.get(
+        platform.system().lower(), platform.system()
+    )
+
+
+def missing(target: CpuTarget) -> list[str]:
+    """What code for `target` needs and this machine lacks; empty where it runs."""
+    triple = target.triple.replace("macos", "darwin")
+    if target.architecture != architecture() or system() not in triple:
+        return [f"{target.triple} (this is {architecture()}-{system()})"]
+    here = features()
+    return [] if here is None else [name for name in needs(target) if _plain(name) not in here]
+
+
+def needs(target: CpuTarget) -> list[str]:
+    """The instruction sets beyond the architecture's first that code for `target` may use."""
+    named = {*LEVELS.get(target.cpu, ()), *(name.lstrip("+") for name in target.features if not name.startswith("-"))}
+    return sorted(name for name in named if _COMPUTING.match(name))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

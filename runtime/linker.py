@@ -1,0 +1,44 @@
+"""Links relocatable objects to a shared library with the system's compiler driver, where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import host, orc
+from .program import ENTRY, CpuTarget
+
+# Symbols of its own come first, whatever else the process has loaded; no build id, so that equal objects link to equal bytes.
+_FLAGS = (
+    "-shared",
+    "-nostartfiles",
+    "-Wl,-Bsymbolic",
+    "-Wl,--build-id=none",
+    "-Wl,--gc-sections",
+    f"-Wl,--undefined={ENTRY}",
+)
+
+
+def link(objects: Mapping[str, bytes], target: CpuTarget, *, openmp: bool) -> bytes | None:
+    """A shared library of `objects`; None where this machine has no linker for the target, which no one needs to hear of."""
+    driver = shutil.which("cc")
+    if driver is None or host.system() != "linux" or target.architecture != host.architecture():
+        return None
+    with tempfile.TemporaryDirectory(prefix="stepwell-") as folder:
+        for number, data in enumerate(objects.values()):
+            Path(folder, f"{number}.o").write_bytes(data)
+        names = [f"{number}.o" for number in range(len(objects))]
+        # Naming libomp makes the loader look there first for the threads, and not in another runtime that is loaded too.
+        libraries = ["-Wl,--no-as-needed", str(orc.libomp_path()), "-Wl,--as-needed"] if openmp else []
+        command = [driver, *_FLAGS, "-o", "program.so", *names, *libraries, "-lm"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            warnings.warn(
+                f"cc could not link, so the artefact needs libLLVM to load: {done.stderr.strip()}", stacklevel=2
+            )
+            return None
+        return Path(folder, "program.so").read_bytes()

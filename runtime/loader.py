@@ -1,0 +1,87 @@
+"""Makes a program's native code callable: a shared library through the system's loader, objects through libLLVM's ORC."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import orc
+from .errors import ArtefactError
+from .program import ENTRY, Program
+
+_ENTRY_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+# Its own libomp before another OpenMP runtime (torch's, MKL's) that the process may have made global.
+_MODE = os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0)
+
+_COUNT = itertools.count()
+
+
+@dataclass(frozen=True)
+class NativeCode:
+    """A program's entry, ready to be called.
+
+    Attributes:
+        entry: takes the address of the table.
+        owner: keeps the code in memory for as long as it is referenced.
+    """
+
+    entry: Callable[[Any], None]
+    owner: object
+
+
+def load(program: Program) -> NativeCode:
+    """Brings a program's code into this process.
+
+    Raises:
+        ArtefactError: the code cannot be loaded here; the message says what is missing.
+    """
+    if program.uses_openmp:
+        orc.libomp()
+    if program.library is not None:
+        return _load_library(program.library)
+    return _load_objects(program)
+
+
+def _load_library(image: bytes) -> NativeCode:
+    """Loads a shared library from memory where the system can, else from a file that is gone as soon as it is mapped."""
+    try:
+        library = _open_in_memory(image) if sys.platform == "linux" else _open_from_file(image)
+        entry = _ENTRY_TYPE((ENTRY, library))
+    except (OSError, AttributeError) as error:
+        raise ArtefactError(f"the artefact's shared library cannot be loaded: {error}") from error
+    return NativeCode(entry, library)
+
+
+def _open_in_memory(image: bytes) -> ctypes.CDLL:
+    descriptor = os.memfd_create("stepwell", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(image)
+        # A path seen before would give the library loaded then: slashes, as many as never before, make it a new one.
+        count = next(_COUNT)
+        path = f"/proc/self{'/' * (1 + count % 1000)}fd{'/' * (1 + count // 1000)}{descriptor}"
+        return ctypes.CDLL(path, mode=_MODE)
+    finally:
+        os.close(descriptor)
+
+
+def _open_from_file(image: bytes) -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory(prefix="stepwell-") as folder:
+        path = Path(folder) / "program.so"
+        path.write_bytes(image)
+        return ctypes.CDLL(str(path), mode=_MODE)
+
+
+def _load_objects(program: Program) -> NativeCode:
+    try:
+        code = orc.load_objects(program.objects)
+        return NativeCode(_ENTRY_TYPE(code.address(ENTRY)), code)
+    except orc.NativeCodeError as error:
+        raise ArtefactError(f"the objects cannot be linked: {error}") from error

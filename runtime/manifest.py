@@ -1,0 +1,186 @@
+"""`manifest.json`: what an artefact says of itself, to and from JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .errors import ArtefactError
+from .program import ENTRY, CpuTarget, KernelInfo, TensorInfo
+from .safetensors import dtype_of
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Member:
+    """Size and SHA-256 of a file in the artefact."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class StoredParameter:
+    """Where a parameter's contents are.
+
+    Attributes:
+        name: its name in the program.
+        tensor: its name among the stored tensors.
+        shape: its shape where the stored tensor is one element that fills it, else None.
+    """
+
+    name: str
+    tensor: str
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class StoredProgram:
+    """A program whose code and parameters are named, not held; see `Program` for the rest."""
+
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    parameters: tuple[StoredParameter, ...]
+    arena_bytes: int
+    target: CpuTarget
+    objects: Mapping[str, str]
+    library: str | None
+    kernels: tuple[KernelInfo, ...]
+    uses_openmp: bool
+
+
+@dataclass(frozen=True)
+class StoredSource:
+    """The graph's member, and its parameters."""
+
+    graph: str
+    parameters: tuple[StoredParameter, ...]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """An artefact's own account of itself."""
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    programs: tuple[StoredProgram, ...]
+    source: StoredSource | None
+    members: Mapping[str, Member]
+
+    def encode(self) -> bytes:
+        """The manifest as JSON; equal manifests give equal bytes."""
+        record = {
+            "schema": SCHEMA,
+            "name": self.name,
+            "inputs": _tensors(self.inputs),
+            "outputs": _tensors(self.outputs),
+            "symbols": sorted({dim for info in self.inputs for dim in info.shape if isinstance(dim, str)}),
+            "peak_bytes": max((program.arena_bytes for program in self.programs), default=0),
+            "programs": [_program(program) for program in self.programs],
+            "source": None if self.source is None else asdict(self.source),
+            "members": {name: asdict(member) for name, member in sorted(self.members.items())},
+        }
+        return json.dumps(record, indent=1).encode()
+
+
+def decode(text: bytes) -> Manifest:
+    """The manifest in JSON.
+
+    Raises:
+        ArtefactError: it is of another schema, or lacks what this one has.
+    """
+    try:
+        record = json.loads(text)
+        schema = record["schema"]
+        if schema != SCHEMA:
+            raise ArtefactError(
+                f"its schema is {schema}, and this version of Stepwell reads schema {SCHEMA}: compile it anew"
+            )
+        return Manifest(
+            name=str(record["name"]),
+            inputs=_read_tensors(record["inputs"]),
+            outputs=_read_tensors(record["outputs"]),
+            programs=tuple(_read_program(entry) for entry in record["programs"]),
+            source=None if record["source"] is None else _read_source(record["source"]),
+            members={
+                str(name): Member(int(entry["size"]), str(entry["sha256"])) for name, entry in record["members"].items()
+            },
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtefactError(f"its manifest is not one of schema {SCHEMA}: {error!r}") from error
+
+
+def _tensors(tensors: Iterable[TensorInfo]) -> list[dict[str, Any]]:
+    return [{"name": info.name, "dtype": info.dtype.name, "shape": list(info.shape)} for info in tensors]
+
+
+def _read_tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[TensorInfo, ...]:
+    return tuple(
+        TensorInfo(str(entry["name"]), dtype_of(entry["dtype"]), _read_shape(entry["shape"])) for entry in entries
+    )
+
+
+def _read_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
+    if any(not isinstance(dim, str | int) or isinstance(dim, int) and dim < 0 for dim in shape):
+        raise ValueError(f"{shape} is not a shape")
+    return tuple(shape)
+
+
+def _program(program: StoredProgram) -> dict[str, Any]:
+    return {
+        "entry": ENTRY,
+        "target": asdict(program.target),
+        "inputs": _tensors(program.inputs),
+        "outputs": _tensors(program.outputs),
+        "parameters": [asdict(parameter) for parameter in program.parameters],
+        "arena_bytes": program.arena_bytes,
+        "uses_openmp": program.uses_openmp,
+        "objects": dict(program.objects),
+        "library": program.library,
+        "kernels": [asdict(kernel) for kernel in program.kernels],
+    }
+
+
+def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
+    if entry["entry"] != ENTRY:
+        raise ValueError(f"unknown entry {entry['entry']!r}")
+    target = entry["target"]
+    inputs, outputs = _read_tensors(entry["inputs"]), _read_tensors(entry["outputs"])
+    if not all(info.is_static for info in (*inputs, *outputs)):
+        raise ValueError("a program's shapes must be numbers")
+    return StoredProgram(
+        inputs=inputs,
+        outputs=outputs,
+        parameters=_read_parameters(entry["parameters"]),
+        arena_bytes=_natural(entry["arena_bytes"]),
+        target=CpuTarget(str(target["triple"]), str(target["cpu"]), tuple(map(str, target["features"]))),
+        objects={str(name): str(member) for name, member in entry["objects"].items()},
+        library=None if entry["library"] is None else str(entry["library"]),
+        kernels=tuple(KernelInfo(**{**kernel, "ops": tuple(kernel["ops"])}) for kernel in entry["kernels"]),
+        uses_openmp=bool(entry["uses_openmp"]),
+    )
+
+
+def _read_source(entry: Mapping[str, Any]) -> StoredSource:
+    return StoredSource(str(entry["graph"]), _read_parameters(entry["parameters"]))
+
+
+def _read_parameters(entries: Sequence[Mapping[str, Any]]) -> tuple[StoredParameter, ...]:
+    return tuple(
+        StoredParameter(
+            str(entry["name"]),
+            str(entry["tensor"]),
+            None if entry["shape"] is None else tuple(_natural(dim) for dim in entry["shape"]),
+        )
+        for entry in entries
+    )
+
+
+def _natural(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is not a size")
+    return value

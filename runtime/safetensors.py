@@ -1,0 +1,102 @@
+"""Tensors in the safetensors layout: a length, a JSON header, then the bytes. Made to be mapped into memory.
+
+Every tensor starts at a multiple of 64 bytes. The format allows no holes, so what lies between two tensors is a tensor
+of bytes itself, named `.pad<n>`; other readers see it, this one leaves it out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+from .errors import ArtefactError
+from .program import ALIGNMENT
+
+_NAMES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+_MAX_HEADER = 100 << 20
+_PAD = ".pad"
+
+
+def dtype_of(name: str) -> np.dtype:
+    """The numpy dtype called `name` ("float32"); bfloat16 needs ml_dtypes.
+
+    Raises:
+        ArtefactError: there is no such element type.
+    """
+    if name not in _NAMES:
+        raise ArtefactError(f"'{name}' is not an element type")
+    if name == "bfloat16":
+        import ml_dtypes  # only models with bfloat16 need it
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def chunks(tensors: Mapping[str, np.ndarray]) -> list[bytes | memoryview]:
+    """The file's bytes, piece by piece, no tensor copied that is contiguous already."""
+    header: dict[str, dict] = {}
+    pieces: list[bytes | memoryview] = []
+    end = 0
+    for name, array in tensors.items():
+        gap = -end % ALIGNMENT
+        if gap:
+            header[f"{_PAD}{len(pieces)}"] = {"dtype": "U8", "shape": [gap], "data_offsets": [end, end + gap]}
+            pieces.append(bytes(gap))
+            end += gap
+        shape = list(array.shape)
+        header[name] = {"dtype": _NAMES[array.dtype.name], "shape": shape, "data_offsets": [end, end + array.nbytes]}
+        # bfloat16 has no buffer protocol, and a zero-dimensional array no view of another size
+        pieces.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        end += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    return [len(text).to_bytes(8, "little"), text, *pieces]
+
+
+def view(data: np.ndarray) -> dict[str, np.ndarray]:
+    """The tensors in a file's bytes, as views of them.
+
+    Raises:
+        ArtefactError: the header lies about sizes, or is no header.
+    """
+    length = int.from_bytes(data[:8].tobytes(), "little")
+    if len(data) < 8 or length > min(_MAX_HEADER, len(data) - 8):
+        raise ArtefactError("the parameters' header is longer than the file")
+    try:
+        header = json.loads(data[8 : 8 + length].tobytes())
+        entries = [(name, entry) for name, entry in header.items() if not name.startswith((_PAD, "__metadata__"))]
+        body = data[8 + length :]
+        return {
+            name: _tensor(name, body, dtype_of(_DTYPES[entry["dtype"]]), tuple(entry["shape"]), *entry["data_offsets"])
+            for name, entry in entries
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtefactError(f"the parameters' header is not one of safetensors: {error!r}") from error
+
+
+def _tensor(name: str, body: np.ndarray, dtype: np.dtype, shape: tuple[int, ...], start: int, end: int) -> np.ndarray:
+    size = dtype.itemsize
+    for dim in shape:
+        size *= dim
+    if not (0 <= start <= end <= len(body) and end - start == size and all(dim >= 0 for dim in shape)):
+        raise ArtefactError(
+            f"parameter '{name}' claims bytes {start} to {end} for shape {shape} of {dtype}, of {len(body)}"
+        )
+    return body[start:end].view(dtype).reshape(shape)

@@ -1,0 +1,86 @@
+"""What one call of native code needs: the loaded program, its table of addresses, the arena."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import loader, orc
+from .program import Program, aligned_empty
+
+_ALIGNED_OUTPUT_BYTES = 1 << 16
+"""From this size on an output is worth the 2 us that aligning it to a cache line costs."""
+
+
+class LoadedProgram:
+    """A program in this process: its entry, its parameters' addresses, and how to make its outputs."""
+
+    def __init__(self, program: Program, code: loader.NativeCode, parameters: list[np.ndarray]) -> None:
+        self.program, self.code, self.parameters = program, code, parameters
+        self.entry = code.entry
+        self.set_threads = orc.set_num_threads if program.uses_openmp else None
+        self.addresses = [address(array) for array in parameters]
+        self._outputs = [(tuple(int(dim) for dim in info.shape), info.dtype, info.nbytes) for info in program.outputs]
+
+    def new_outputs(self) -> list[np.ndarray]:
+        """Fresh arrays for one call."""
+        return [
+            np.empty(shape, dtype)
+            if nbytes < _ALIGNED_OUTPUT_BYTES
+            else aligned_empty(nbytes).view(dtype).reshape(shape)
+            for shape, dtype, nbytes in self._outputs
+        ]
+
+
+@dataclass
+class _Table:
+    slots: Any
+    address: int
+    arena: int = -1
+
+
+class Workspace:
+    """What one call at a time needs for itself: an arena, and a table per program.
+
+    There are as many as there were calls at once, and all programs of a model share them.
+    """
+
+    def __init__(self) -> None:
+        self._arena = aligned_empty(0)
+        self._start = address(self._arena)
+        self._tables: dict[LoadedProgram, _Table] = {}
+
+    def run(self, loaded: LoadedProgram, inputs: list[np.ndarray], outputs: list[np.ndarray], threads: int) -> None:
+        """Fills the program's table and calls its entry."""
+        table = self._tables.get(loaded) or self._new_table(loaded)
+        slots = table.slots
+        slot = 0
+        for array in inputs:
+            slots[slot] = array.__array_interface__["data"][0]
+            slot += 1
+        for array in outputs:
+            slots[slot] = array.__array_interface__["data"][0]
+            slot += 1
+        if table.arena != self._start:
+            slots[len(slots) - 1] = table.arena = self._start
+        if loaded.set_threads is not None:
+            loaded.set_threads(threads)  # libomp keeps the number per calling thread
+        loaded.entry(table.address)
+
+    def _new_table(self, loaded: LoadedProgram) -> _Table:
+        program = loaded.program
+        if program.arena_bytes > len(self._arena):
+            self._arena = aligned_empty(program.arena_bytes)
+            self._start = address(self._arena)
+        first = len(program.inputs) + len(program.outputs)
+        slots = (ctypes.c_void_p * (first + len(loaded.addresses) + 1))()
+        slots[first:-1] = loaded.addresses
+        return self._tables.setdefault(loaded, _Table(slots, ctypes.addressof(slots)))
+
+
+def address(array: np.ndarray) -> int:
+    """Where an array's first element is; `array.ctypes.data` takes three times as long."""
+    return array.__array_interface__["data"][0]
