@@ -77,9 +77,12 @@ def walk(op: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
     """Every operation inside `op`, outer before inner, in program order; safe against erasure of the one at hand."""
     for region in op.operation.regions:
         for block in region:
-            for inner in list(block.operations):
-                yield inner.operation
-                yield from walk(inner)
+            for inner in [item.operation for item in block.operations]:
+                # Asked now, as the caller may erase the op.
+                has_regions = len(inner.regions) > 0
+                yield inner
+                if has_regions:
+                    yield from walk(inner)
 
 
 def erase_dead_ops(root: ir.Operation | ir.OpView) -> int:

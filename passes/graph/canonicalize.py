@@ -1,0 +1,36 @@
+"""The pass `stepwell-canonicalize`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ..base import Pass, register
+from ..rewriting import apply_patterns
+from .patterns import algebra, broadcasting, clamping, dynamic, movement, reductions
+
+
+@register
+@dataclass(frozen=True)
+class CanonicalizePass(Pass):
+    """Bring ops into the one form that the other passes look for, and drop what does nothing.
+
+    Ops whose shapes are operands become static where those are constants, redundant data movement goes, arithmetic with
+    constants is simplified where float32 results stay the same. The patterns are in `passes/graph/patterns`.
+
+    ```mlir
+    %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    %1 = "stepwell.transpose"(%0) {permutation = array<i64: 1, 0>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
+    %2 = "stepwell.relu"(%1) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    // -->
+    %2 = "stepwell.relu"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    ```
+    """
+
+    name = "stepwell-canonicalize"
+
+    def run(self, op: ir.Operation) -> None:
+        """Applies the patterns until none fits."""
+        groups = (dynamic, movement, reductions, broadcasting, algebra, clamping)
+        apply_patterns(op, [pattern for group in groups for pattern in group.PATTERNS])

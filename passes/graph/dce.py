@@ -1,0 +1,49 @@
+"""The pass `stepwell-dce`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...dialects.stepwell import STEPWELL
+from ..base import Pass, register
+
+_PURE = {"tensor.extract", "tensor.cast", "tensor.from_elements", "arith.constant", "arith.index_cast", "scf.if", "scf.for"}
+
+
+@register
+@dataclass(frozen=True)
+class DcePass(Pass):
+    """Drop the ops whose results nobody reads, in nested regions too.
+
+    MLIR's own passes do not know that stepwell ops are pure. Control flow on tensors is pure as well: nothing in it has an
+    effect but its results.
+
+    ```mlir
+    %0 = "stepwell.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = "stepwell.tanh"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %1 : tensor<4xf32>
+    // -->
+    %1 = "stepwell.tanh"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %1 : tensor<4xf32>
+    ```
+    """
+
+    name = "stepwell-dce"
+
+    def run(self, op: ir.Operation) -> None:
+        """Walks backwards once, inner ops before the op that holds them: what a dead op reads is dead with it."""
+        _sweep(op)
+
+
+def _sweep(op: ir.Operation) -> None:
+    for region in op.regions:
+        for block in region:
+            for inner in reversed([item.operation for item in block.operations]):
+                _sweep(inner)
+                is_pure = inner.name in STEPWELL.ops or inner.name in _PURE
+                if is_pure and not any(True for result in inner.results for _ in result.uses):
+                    inner.erase()
+
+

@@ -1,0 +1,107 @@
+"""The pass `stepwell-fold-constants`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ...dialects import dims
+from ...dialects.core import Op
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.stepwell.elementwise import BinaryOp, CastOp, UnaryOp
+from ...dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, DynamicReshapeOp, ReshapeOp, TransposeOp
+from ...dialects.stepwell.shape import FillOp
+from ...dialects.types import array_of
+from ..base import Pass, register
+from ..rewriting import erase_dead_ops, replace_op, walk
+from .functions import functions_with_bodies
+from .inference import infer_function, input_specs
+from .values import constant, constant_of, splat_constant
+
+WORK_PER_ELEMENT = 64
+"""An op is evaluated if its operands have at most so many times the elements that its result may have."""
+
+_KEEPS_SPLATS = (UnaryOp, BinaryOp, CastOp, BroadcastToOp, DynamicBroadcastToOp, DynamicReshapeOp, ReshapeOp, TransposeOp)
+
+
+@register
+@dataclass(frozen=True)
+class FoldConstantsPass(Pass):
+    """Replace what is computed from constants alone by constants.
+
+    The shape of a static tensor is a constant, so the shape arithmetic of a model goes. A constant of which all elements
+    are equal stays that compact whatever its size. A branch whose condition is known is inlined.
+
+    ```mlir
+    %0 = "stepwell.shape_of"(%x) : (tensor<2x3xf32>) -> tensor<2xi64>
+    %1 = "stepwell.gather"(%0, %i) {axis = 0 : i64} : (tensor<2xi64>, tensor<i64>) -> tensor<i64>
+    // -->
+    %1 = "stepwell.constant"() {value = dense<3> : tensor<i64>} : () -> tensor<i64>
+    ```
+
+    Attributes:
+        max_elements: results with more elements than this (and not all of them equal) are not computed.
+    """
+
+    name = "stepwell-fold-constants"
+    max_elements: int = 1024
+
+    def run(self, op: ir.Operation) -> None:
+        """Folds every function with a body."""
+        for function in functions_with_bodies(op):
+            inference = infer_function(function, input_specs(function))
+            for inner in walk(function):
+                view = STEPWELL.view(inner)
+                if view is None or isinstance(view, ConstantOp):
+                    continue
+                known = [inference.spec(result).value for result in inner.results]
+                with inner.location, ir.InsertionPoint(inner):
+                    values = self._fold(view, known)
+                if values is not None:
+                    replace_op(inner, values)
+            erase_dead_ops(function)
+
+    def _fold(self, view: Op, known: list[np.ndarray | None]) -> list[ir.Value] | None:
+        if all(array is not None and array.dtype != object for array in known):
+            return [constant(array) for array in known if array is not None]
+        if not view.operation.operands or not all(
+            ir.RankedTensorType(result.type).has_static_shape for result in view.operation.results
+        ):
+            return None
+        operands = {value: constant_of(value) for value in view.operation.operands}
+        if any(array is None for array in operands.values()):
+            return None
+        arrays = {value: array for value, array in operands.items() if array is not None}
+        return _fold_splat(view, arrays) or self._evaluate(view, arrays)
+
+    def _evaluate(self, view: Op, operands: dict[ir.Value, np.ndarray]) -> list[ir.Value] | None:
+        sizes = [dims.product(ir.RankedTensorType(result.type).shape) for result in view.operation.results]
+        work = sum(array.size for array in operands.values())
+        if max(sizes) > self.max_elements or work > WORK_PER_ELEMENT * self.max_elements:
+            return None
+        return [constant(array) for array in view.evaluate(operands.__getitem__)]
+
+
+def _fold_splat(view: Op, operands: dict[ir.Value, np.ndarray]) -> list[ir.Value] | None:
+    """The splat that an op makes of splats: computed for one element, whatever the number of them."""
+    shape = tuple(ir.RankedTensorType(view.operation.results[0].type).shape)
+    if isinstance(view, FillOp):
+        return [splat_constant(view.value.flat[0], shape)]
+    if not isinstance(view, _KEEPS_SPLATS):
+        return None
+    if isinstance(view, UnaryOp | BinaryOp | CastOp):
+        if not all(_is_splat(value) for value in operands):
+            return None
+        (element,) = view.evaluate(lambda value: operands[value].reshape(-1)[:1].reshape(()))
+        return [splat_constant(element.dtype.type(element), shape)]
+    source = view.operation.operands[0]
+    return [splat_constant(operands[source].flat[0], shape)] if _is_splat(source) else None
+
+
+def _is_splat(value: ir.Value) -> bool:
+    owner = value.owner
+    assert not isinstance(owner, ir.Block)
+    return ir.DenseElementsAttr(owner.attributes["value"]).is_splat and array_of(owner.attributes["value"]).size > 0

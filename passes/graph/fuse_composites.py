@@ -1,0 +1,35 @@
+"""The pass `stepwell-fuse-composites`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ..base import Pass, register
+from ..rewriting import apply_patterns
+from .patterns import normalization, products
+
+
+@register
+@dataclass(frozen=True)
+class FuseCompositesPass(Pass):
+    """Recognise activations and normalisations that a model spells out, and make each one op.
+
+    Silu, hard swish, gelu (with erf and with tanh), sigmoid, layer norm, root-mean-square norm, softmax, log softmax.
+
+    ```mlir
+    %0 = "stepwell.sigmoid"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = "stepwell.mul"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    // -->
+    %1 = "stepwell.silu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    Preconditions: canonical form (constants on the right), common subexpressions shared.
+    """
+
+    name = "stepwell-fuse-composites"
+
+    def run(self, op: ir.Operation) -> None:
+        """Applies the patterns until none fits."""
+        apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS))

@@ -1,0 +1,193 @@
+"""The pass `stepwell-hoist-parameters`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ..base import Pass, register
+from ..rewriting import walk
+from .functions import body_of, function_named, main_function
+from .values import dtype_of, shape_of, size_of
+
+MAX_GROWTH = 4
+"""An op that makes more than so many times what it reads, and more than MAX_GROWN elements, is computed in every run."""
+
+MAX_GROWN = 1 << 16
+
+
+@register
+@dataclass(frozen=True)
+class HoistParametersPass(Pass):
+    """Move what is computed from parameters and constants alone out of @main, into @init.
+
+    @init runs once, when the model is compiled; @main then reads its results as parameters. Constants of more than
+    `max-elements` elements become parameters in the same way, so that no tensor is part of the code. What would make a small
+    parameter much larger (a broadcast) stays in @main.
+
+    ```mlir
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+      %0 = "stepwell.exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = "stepwell.add"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    // -->
+    func.func @init(%w: tensor<4xf32> {stepwell.name = "w"}) -> (tensor<4xf32> {stepwell.name = "w.exp"}) {
+      %0 = "stepwell.exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %w = "stepwell.parameter"() {name = "w.exp", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+      %1 = "stepwell.add"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    ```
+
+    Preconditions: shapes are static where parameters are computed; there is no @init yet.
+
+    Attributes:
+        max_elements: the largest constant that stays in the code.
+    """
+
+    name = "stepwell-hoist-parameters"
+    max_elements: int = 1024
+
+    def run(self, op: ir.Operation) -> None:
+        """Splits @main. Equal results are one, as the pass `stepwell-cse` before this one has made them one value."""
+        main = main_function(op)
+        if function_named(op, "init") is not None:
+            return
+        fixed = self._fixed_ops(main)
+        handed = [result for item in fixed.values() for result in item.results if self._is_handed_over(result, fixed)]
+        if handed:
+            _split(main, fixed, handed)
+
+    def _fixed_ops(self, main: ir.Operation) -> dict[int, ir.Operation]:
+        """The ops in @main, inner regions included, that need no input, by their hash."""
+        fixed: dict[int, ir.Operation] = {}
+        for inner in walk(main):
+            if inner.name in STEPWELL.ops and _is_fixed(inner, fixed):
+                fixed[hash(inner)] = inner
+        return fixed
+
+    def _is_handed_over(self, value: ir.Value, fixed: dict[int, ir.Operation]) -> bool:
+        owner = value.owner
+        if owner.name == ParameterOp.OPERATION_NAME:
+            return False
+        if owner.name == ConstantOp.OPERATION_NAME and size_of(value) <= self.max_elements:
+            return False
+        return any(hash(use.owner.operation) not in fixed for use in value.uses)
+
+
+def _is_fixed(op: ir.Operation, fixed: dict[int, ir.Operation]) -> bool:
+    if any(shape_of(result) is None for result in op.results):
+        return False
+    operands = list(op.operands)
+    if not operands:
+        return True
+    if any(isinstance(value.owner, ir.Block) or hash(value.owner.operation) not in fixed for value in operands):
+        return False
+    made = max(size_of(result) for result in op.results)
+    return made <= MAX_GROWN or made <= MAX_GROWTH * sum(map(size_of, operands))
+
+
+def _split(main: ir.Operation, fixed: dict[int, ir.Operation], handed: list[ir.Value]) -> None:
+    needed = _needed(handed)
+    sources: dict[str, ParameterOp] = {}
+    for item in fixed.values():
+        if hash(item) in needed and item.name == ParameterOp.OPERATION_NAME:
+            sources.setdefault(ParameterOp(item).name, ParameterOp(item))
+    init = _declare_init(main, list(sources.values()), handed, _names(handed))
+    block = body_of(init)
+    copies: dict[ir.Value, ir.Value] = {}
+    arguments = dict(zip(sources, block.arguments, strict=True))
+    with ir.InsertionPoint(block):
+        for item in fixed.values():
+            if hash(item) not in needed:
+                continue
+            if item.name == ParameterOp.OPERATION_NAME:
+                copies[item.results[0]] = arguments[ParameterOp(item).name]
+                continue
+            clone = _clone(item, copies)
+            copies.update(zip(item.results, clone.results, strict=True))
+        func.ReturnOp([copies[value] for value in handed], loc=main.location)
+    _read_back(main, handed, _names(handed))
+
+
+def _needed(handed: list[ir.Value]) -> set[int]:
+    """The ops, by hash, that the values handed over are computed by."""
+    pending, needed = [value.owner.operation for value in handed], set()
+    while pending:
+        op = pending.pop()
+        if hash(op) not in needed:
+            needed.add(hash(op))
+            pending.extend(value.owner.operation for value in op.operands)
+    return needed
+
+
+def _clone(op: ir.Operation, copies: dict[ir.Value, ir.Value]) -> ir.Operation:
+    return ir.Operation.create(
+        op.name,
+        results=[result.type for result in op.results],
+        operands=[copies[value] for value in op.operands],
+        attributes={name: op.attributes[name] for name in op.attributes},
+        loc=op.location,
+    )
+
+
+def _declare_init(main: ir.Operation, sources: list[ParameterOp], handed: list[ir.Value], names: list[str]) -> ir.Operation:
+    kind = ir.FunctionType.get([op.result.type for op in sources], [value.type for value in handed])
+    with ir.InsertionPoint(main), main.location:
+        init = func.FuncOp("init", kind)
+        init.add_entry_block()
+    init.operation.attributes["arg_attrs"] = _name_attributes([op.name for op in sources])
+    init.operation.attributes["res_attrs"] = _name_attributes(names)
+    return init.operation
+
+
+def _name_attributes(names: list[str]) -> ir.ArrayAttr:
+    return ir.ArrayAttr.get([ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name)}) for name in names])
+
+
+def _read_back(main: ir.Operation, handed: list[ir.Value], names: list[str]) -> None:
+    """Lets @main read the results of @init as parameters; its ops that made them become dead and go."""
+    with ir.InsertionPoint.at_block_begin(body_of(main)):
+        for value, name in zip(handed, names, strict=True):
+            shape = shape_of(value)
+            read = ParameterOp(name=name, shape=shape, dtype=dtype_of(value), loc=value.owner.location)
+            value.replace_all_uses_with(read.result)
+    for inner in reversed(list(walk(main))):
+        if inner.name in STEPWELL.ops and not any(True for result in inner.results for _ in result.uses):
+            inner.erase()
+
+
+def _names(handed: list[ir.Value]) -> list[str]:
+    """A name for each value: of the first parameter that it is computed from, and of the op that makes it."""
+    taken: dict[str, int] = {}
+    names = []
+    for value in handed:
+        stem = f"{_root_name(value)}.{value.owner.name.removeprefix('stepwell.')}"
+        count = taken[stem] = taken.get(stem, -1) + 1
+        names.append(stem if count == 0 else f"{stem}.{count}")
+    return names
+
+
+def _root_name(value: ir.Value) -> str:
+    """The name of the largest parameter that a value is computed from."""
+    pending, seen, best = [value.owner.operation], set(), (-1, "constant")
+    while pending:
+        op = pending.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if op.name == ParameterOp.OPERATION_NAME:
+            view = ParameterOp(op)
+            best = max(best, (math.prod(view.shape), view.name))
+        pending.extend(operand.owner.operation for operand in op.operands)
+    return best[1]

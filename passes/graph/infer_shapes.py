@@ -1,0 +1,56 @@
+"""The pass `stepwell-infer-shapes`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...dialects.dims import Dim
+from ...dialects.stepwell import STEPWELL
+from ..base import Pass, register
+from ..rewriting import walk
+from .functions import functions_with_bodies
+from .inference import Inference, infer_function, input_specs
+
+
+@register
+@dataclass(frozen=True)
+class InferShapesPass(Pass):
+    """Refine the result types of all ops from those of the inputs.
+
+    An op whose result stays dynamic gets `stepwell.dims`: one list per result, of numbers and of expressions over the
+    symbols that name the inputs' dimensions.
+
+    ```mlir
+    func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x?xf32> {
+      %0 = "stepwell.relu"(%x) : (tensor<?x8xf32>) -> tensor<?x?xf32>
+      // -->
+      %0 = "stepwell.relu"(%x) {stepwell.dims = [["n", 8]]} : (tensor<?x8xf32>) -> tensor<?x8xf32>
+    ```
+    """
+
+    name = "stepwell-infer-shapes"
+
+    def run(self, op: ir.Operation) -> None:
+        """Infers every function with a body from its own arguments."""
+        for function in functions_with_bodies(op):
+            inference = infer_function(function, input_specs(function))
+            for inner in walk(function):
+                if inner.name in STEPWELL.ops:
+                    _note_dims(inner, inference)
+
+
+def _note_dims(op: ir.Operation, inference: Inference) -> None:
+    if all(ir.RankedTensorType(result.type).has_static_shape for result in op.results):
+        if "stepwell.dims" in op.attributes:
+            del op.attributes["stepwell.dims"]
+        return
+    lists = [ir.ArrayAttr.get([_dim(dim) for dim in inference.spec(result).shape]) for result in op.results]
+    op.attributes["stepwell.dims"] = ir.ArrayAttr.get(lists)
+
+
+def _dim(dim: Dim) -> ir.Attribute:
+    if isinstance(dim, int):
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
+    return ir.StringAttr.get(str(dim))

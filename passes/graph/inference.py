@@ -1,0 +1,220 @@
+"""Shape inference over a program: what is known of every value, from what is known of the inputs.
+
+One walk in program order. Small contents are followed too, so that a shape which the model computes (shape_of, gather,
+concat, reshape) is a number where it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+
+from ...dialects import dims
+from ...dialects.core import Op, OpError, spec_of
+from ...dialects.dims import Dim
+from ...dialects.stepwell import STEPWELL
+from ...dialects.types import TensorSpec, spec_of_type, tensor_type
+from ..base import PassError
+from .control_flow import drop_casts, inline_branch
+
+MAX_ELEMENTS = 1024
+"""Contents of more elements than this are not followed."""
+
+
+class Inference:
+    """What is known of the values of a function; `run` fills it and refines the types in the IR."""
+
+    def __init__(self) -> None:
+        self.specs: dict[ir.Value, TensorSpec] = {}
+        self.scalars: dict[ir.Value, int | float | bool] = {}
+        self.decided: list[tuple[ir.Operation, bool]] = []
+
+    def run(self, block: ir.Block) -> None:
+        """Infers everything inside a block whose arguments are known.
+
+        Raises:
+            PassError: an op breaks its rules, now that more is known of its operands.
+        """
+        for operation in block.operations:
+            op = operation.operation
+            view = STEPWELL.view(op)
+            if view is not None:
+                self._infer_op(op, view)
+            elif op.name in _OTHERS:
+                _OTHERS[op.name](self, op)
+            elif op.regions:
+                for region in op.regions:
+                    for inner in region:
+                        self.run(inner)
+
+    def spec(self, value: ir.Value) -> TensorSpec:
+        """What is known of a value."""
+        known = self.specs.get(value)
+        if known is None:
+            known = self.specs[value] = spec_of(value)
+        return known
+
+    def refine(self, value: ir.Value, spec: TensorSpec) -> None:
+        """Notes what a value is, and says it in its type."""
+        self.specs[value] = spec
+        kind = tensor_type(spec)
+        if value.type != kind:
+            value.set_type(kind)
+
+    def _infer_op(self, op: ir.Operation, view: Op) -> None:
+        try:
+            specs = view.infer_specs(self.spec)
+            if any(spec.value is None for spec in specs):
+                specs = self._with_contents(view, specs)
+        except OpError as error:
+            raise PassError(f"'{op.name}' {error}", op.location) from error
+        for result, spec in zip(op.results, specs, strict=True):
+            self.refine(result, _prefer(spec, result))
+
+    def _with_contents(self, view: Op, specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+        operands = list(view.operation.operands)
+        if not operands or not all(spec.is_static and dims.product(spec.shape) <= MAX_ELEMENTS for spec in specs):
+            return specs
+        contents = [self.spec(value).value for value in operands]
+        if not all(array is not None and array.dtype != object and array.size <= 4 * MAX_ELEMENTS for array in contents):
+            return specs
+        arrays = view.evaluate(dict(zip(operands, contents, strict=True)).__getitem__)
+        return tuple(TensorSpec(spec.shape, spec.dtype, array) for spec, array in zip(specs, arrays, strict=True))
+
+    def _infer_extract(self, op: ir.Operation) -> None:
+        contents = self.spec(op.operands[0]).value
+        indices = [self.scalars.get(index) for index in list(op.operands)[1:]]
+        if contents is not None and contents.dtype != object and None not in indices:
+            self.scalars[op.results[0]] = contents[tuple(int(index or 0) for index in indices)].item()
+
+    def _infer_scalar(self, op: ir.Operation) -> None:
+        attr = op.attributes["value"]
+        if isinstance(attr, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
+            self.scalars[op.results[0]] = attr.value
+
+    def _infer_cast(self, op: ir.Operation) -> None:
+        if not isinstance(op.results[0].type, ir.RankedTensorType):
+            return
+        spec = self.spec(op.operands[0]) if isinstance(op.operands[0].type, ir.RankedTensorType) else None
+        if spec is not None and spec.is_static and spec.rank == ir.RankedTensorType(op.results[0].type).rank:
+            self.refine(op.results[0], spec)
+
+    def _infer_if(self, op: ir.Operation) -> None:
+        condition = self.scalars.get(op.operands[0])
+        if condition is not None:
+            self._infer_taken(op, bool(condition))
+            return
+        branches = [region.blocks[0] for region in op.regions if len(region.blocks)]
+        for branch in branches:
+            self.run(branch)
+        yields = [list(_terminator(branch).operands) for branch in branches]
+        for index, result in enumerate(op.results):
+            if isinstance(result.type, ir.RankedTensorType):
+                self._join(result, [values[index] for values in yields])
+
+    def _infer_taken(self, op: ir.Operation, condition: bool) -> None:
+        self.decided.append((op, condition))
+        region = op.regions[0 if condition else 1]
+        if not len(region.blocks):
+            return
+        self.run(region.blocks[0])
+        for result, value in zip(op.results, _terminator(region.blocks[0]).operands, strict=True):
+            if isinstance(result.type, ir.RankedTensorType):
+                self.specs[result] = self.spec(value)
+            elif value in self.scalars:
+                self.scalars[result] = self.scalars[value]
+
+    def _join(self, result: ir.Value, values: Sequence[ir.Value]) -> None:
+        specs = [self.spec(value) for value in values]
+        if all(spec.shape == specs[0].shape and spec.is_static for spec in specs):
+            self.refine(result, specs[0].with_shape(specs[0].shape))
+            return
+        for value in values:
+            if value.type != result.type:
+                value.set_type(result.type)
+
+    def _infer_for(self, op: ir.Operation) -> None:
+        body = op.regions[0].blocks[0]
+        carried, inits = list(body.arguments)[1:], list(op.operands)[3:]
+        for argument, init in zip(carried, inits, strict=True):
+            if isinstance(argument.type, ir.RankedTensorType):
+                self.refine(argument, self.spec(init).with_shape(self.spec(init).shape))
+        self.run(body)
+        for init, value, result in zip(inits, _terminator(body).operands, op.results, strict=True):
+            if not isinstance(result.type, ir.RankedTensorType):
+                continue
+            if value.type != init.type:
+                message = f"a value that the loop carries changes its shape, from {init.type} to {value.type}"
+                raise PassError(message, op.location)
+            self.refine(result, self.spec(init).with_shape(self.spec(init).shape))
+
+
+def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec]) -> Inference:
+    """Infers all of a function from its inputs, refines its type, and inlines the branches that turn out to be taken.
+
+    Raises:
+        PassError: an op breaks its rules, now that more is known of its operands.
+    """
+    inference = Inference()
+    block = function.regions[0].blocks[0]
+    for argument, spec in zip(block.arguments, inputs, strict=True):
+        inference.refine(argument, spec)
+    inference.run(block)
+    # Inner ones come after the outer ones in which they are, and so are inlined first.
+    for op, condition in reversed(inference.decided):
+        inline_branch(op, condition)
+    drop_casts(function)
+    results = [value.type for value in _terminator(block).operands]
+    kind = ir.FunctionType.get([argument.type for argument in block.arguments], results)
+    function.attributes["function_type"] = ir.TypeAttr.get(kind)
+    return inference
+
+
+def argument_attributes(function: ir.Operation) -> list[dict[str, ir.Attribute]]:
+    """The attributes of each argument of a function."""
+    count = len(function.regions[0].blocks[0].arguments)
+    if "arg_attrs" not in function.attributes:
+        return [{} for _ in range(count)]
+    return [{name.name: name.attr for name in attrs} for attrs in function.attributes["arg_attrs"]]
+
+
+def input_specs(function: ir.Operation) -> list[TensorSpec]:
+    """What the types of a function's arguments say, with the symbols that `stepwell.dims` names."""
+    arguments = function.regions[0].blocks[0].arguments
+    return [_named(arg.type, attrs) for arg, attrs in zip(arguments, argument_attributes(function), strict=True)]
+
+
+def _named(kind: ir.Type, attributes: dict[str, ir.Attribute]) -> TensorSpec:
+    spec = spec_of_type(kind)
+    if "stepwell.dims" not in attributes:
+        return spec
+    shape: list[Dim] = []
+    for dim, name in zip(spec.shape, attributes["stepwell.dims"], strict=True):
+        is_symbol = not isinstance(dim, int) and isinstance(name, ir.StringAttr)
+        shape.append(dims.symbol(name.value) if is_symbol else dim)
+    return spec.with_shape(tuple(shape))
+
+
+def _prefer(spec: TensorSpec, value: ir.Value) -> TensorSpec:
+    """`spec`, with the numbers that the type already has where inference knows none."""
+    kind = ir.RankedTensorType(value.type)
+    if spec.is_static or kind.rank != spec.rank:
+        return spec
+    dynamic = ir.ShapedType.get_dynamic_size()
+    pairs = zip(spec.shape, kind.shape, strict=True)
+    shape = tuple(known if known != dynamic and not isinstance(dim, int) else dim for dim, known in pairs)
+    return spec if shape == spec.shape else TensorSpec(shape, spec.dtype, spec.value)
+
+
+def _terminator(block: ir.Block) -> ir.Operation:
+    return list(block.operations)[-1].operation
+
+
+_OTHERS: dict[str, Callable[[Inference, ir.Operation], None]] = {
+    "tensor.extract": Inference._infer_extract,
+    "arith.constant": Inference._infer_scalar,
+    "tensor.cast": Inference._infer_cast,
+    "scf.if": Inference._infer_if,
+    "scf.for": Inference._infer_for,
+}

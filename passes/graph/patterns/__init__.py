@@ -1,0 +1,1 @@
+"""Rewrite patterns by topic; the passes choose which of them to apply."""

@@ -1,0 +1,224 @@
+"""Elementwise ops that can be dropped, merged, or done by a cheaper op with the same value in float32.
+
+Nothing is reassociated but by powers of two, which is exact. NaN and infinities keep their place; the sign of a zero may
+change where zero is added.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....dialects.stepwell.elementwise import (
+    AbsOp,
+    AddOp,
+    AndOp,
+    BinaryOp,
+    DivOp,
+    EqualOp,
+    MaximumOp,
+    MinimumOp,
+    MulOp,
+    NegOp,
+    NotOp,
+    OrOp,
+    PowOp,
+    ReciprocalOp,
+    ReluOp,
+    RsqrtOp,
+    SqrtOp,
+    SubOp,
+    XorOp,
+)
+from ....dialects.stepwell.movement import BroadcastToOp
+from ...rewriting import Pattern, Refusal, Replacement, defining_op
+from ..values import constant, constant_of, dtype_of, is_float, is_literal, shape_of, splat_constant, splat_of
+
+MAX_ELEMENTS = 1024
+"""Constants of more elements than this are not computed with."""
+
+
+class ConstantToTheRight(Pattern[BinaryOp]):
+    """op(c, x) --> op(x, c), if op is commutative: the other patterns look for constants on the right"""
+
+    root = (AddOp, MulOp, MinimumOp, MaximumOp, AndOp, OrOp, XorOp, EqualOp)
+
+    def rewrite(self, op: BinaryOp) -> Replacement:
+        if not is_literal(op.lhs) or is_literal(op.rhs):
+            return None
+        return type(op)(op.rhs, op.lhs).result
+
+
+_NEUTRAL: dict[type, float] = {AddOp: 0, SubOp: 0, MulOp: 1, DivOp: 1, PowOp: 1}
+
+
+class DropNeutral(Pattern[BinaryOp]):
+    """x + 0 | x - 0 | x * 1 | x / 1 | pow(x, 1) --> x"""
+
+    root = tuple(_NEUTRAL)
+
+    def rewrite(self, op: BinaryOp) -> Replacement:
+        if splat_of(op.rhs) != _NEUTRAL[type(op)]:
+            return None
+        if op.lhs.type == op.result.type:
+            return op.lhs
+        shape = shape_of(op.result)
+        return None if shape is None else BroadcastToOp(op.lhs, shape=shape).result
+
+
+class IntegerAnnihilation(Pattern[BinaryOp]):
+    """x * 0 | x - x --> 0, for integers only: in floating point NaN would be lost"""
+
+    root = (MulOp, SubOp)
+
+    def rewrite(self, op: BinaryOp) -> Replacement:
+        vanishes = op.lhs == op.rhs if isinstance(op, SubOp) else splat_of(op.rhs) == 0
+        shape = shape_of(op.result)
+        if not vanishes or shape is None:
+            return None
+        if is_float(op.lhs):
+            return Refusal("the result is NaN where the operand is, or is infinite")
+        return splat_constant(dtype_of(op.result).type(0), shape)
+
+
+class ExpandPow(Pattern[PowOp]):
+    """pow(x, 2) --> x * x, pow(x, 3) --> x * x * x, pow(x, 0.5) --> sqrt(x), pow(x, -1) --> reciprocal(x)"""
+
+    root = PowOp
+
+    def rewrite(self, op: PowOp) -> Replacement:
+        exponent = splat_of(op.rhs)
+        if exponent is None or op.lhs.type != op.result.type:
+            return None
+        if exponent == 2:
+            return MulOp(op.lhs, op.lhs).result
+        if exponent == 3:
+            return MulOp(MulOp(op.lhs, op.lhs), op.lhs).result
+        if not is_float(op.lhs):
+            return None
+        if exponent == 0.5:
+            return SqrtOp(op.lhs).result
+        return ReciprocalOp(op.lhs).result if exponent == -1 else None
+
+
+class DivToMul(Pattern[DivOp]):
+    """x / c --> x * (1 / c), if all of c are powers of two, of which the reciprocal is exact"""
+
+    root = DivOp
+
+    def rewrite(self, op: DivOp) -> Replacement:
+        divisor = constant_of(op.rhs)
+        if divisor is None or not is_float(op.rhs):
+            return None
+        if not _are_powers_of_two(divisor):
+            return Refusal("the reciprocal of the divisor is not exact")
+        if divisor.size > MAX_ELEMENTS:
+            return None
+        inverse = (1 / divisor.astype(np.float64)).astype(divisor.dtype)
+        return MulOp(op.lhs, constant(inverse)).result
+
+
+def _are_powers_of_two(array: np.ndarray) -> bool:
+    distinct = array.reshape(-1)[:1] if 0 in array.strides else array
+    mantissas, exponents = np.frexp(distinct.astype(np.float64))
+    return bool(np.all(np.abs(mantissas) == 0.5) and np.all(np.abs(exponents) < 64))
+
+
+class MergeFactors(Pattern[MulOp]):
+    """(x * a) * b --> x * (a * b), if all of a or all of b are powers of two (or integers)"""
+
+    root = MulOp
+
+    def rewrite(self, op: MulOp) -> Replacement:
+        inner, outer = defining_op(op.lhs, MulOp), constant_of(op.rhs)
+        factor = None if inner is None else constant_of(inner.rhs)
+        if inner is None or outer is None or factor is None:
+            return None
+        if is_float(op.rhs) and not _are_powers_of_two(outer) and not _are_powers_of_two(factor):
+            return Refusal("the product of the two factors is rounded")
+        if outer.shape and factor.shape and outer.shape != factor.shape:
+            return Refusal("the factors have different shapes")
+        if max(outer.size, factor.size) > MAX_ELEMENTS:
+            return None
+        return MulOp(inner.lhs, constant(outer * factor)).result
+
+
+class MergeIntegerTerms(Pattern[AddOp]):
+    """(x + a) + b --> x + (a + b), for integers"""
+
+    root = AddOp
+
+    def rewrite(self, op: AddOp) -> Replacement:
+        inner, outer = defining_op(op.lhs, AddOp), constant_of(op.rhs)
+        term = None if inner is None else constant_of(inner.rhs)
+        if inner is None or outer is None or term is None or is_float(op.rhs):
+            return None
+        return AddOp(inner.lhs, constant(outer + term)).result if outer.shape == term.shape else None
+
+
+class AddOfNegative(Pattern[AddOp]):
+    """x + -y --> x - y"""
+
+    root = AddOp
+
+    def rewrite(self, op: AddOp) -> Replacement:
+        negative = defining_op(op.rhs, NegOp)
+        return None if negative is None else SubOp(op.lhs, negative.input).result
+
+
+class MulByMinusOne(Pattern[MulOp]):
+    """x * -1 --> -x"""
+
+    root = MulOp
+
+    def rewrite(self, op: MulOp) -> Replacement:
+        return NegOp(op.lhs).result if splat_of(op.rhs) == -1 and op.lhs.type == op.result.type else None
+
+
+class DropPair(Pattern):
+    """-(-x) | not(not(x)) --> x, abs(-x) --> abs(x), relu(relu(x)) | abs(abs(x)) --> the inner one"""
+
+    root = (NegOp, NotOp, AbsOp, ReluOp)
+
+    def rewrite(self, op: NegOp | NotOp | AbsOp | ReluOp) -> Replacement:
+        if isinstance(op, AbsOp) and (negative := defining_op(op.input, NegOp)) is not None:
+            return AbsOp(negative.input).result
+        inner = defining_op(op.input, type(op))
+        if inner is None:
+            return None
+        return inner.input if isinstance(op, NegOp | NotOp) else op.input
+
+
+class ReciprocalOfSqrt(Pattern[ReciprocalOp]):
+    """reciprocal(sqrt(x)) --> rsqrt(x)"""
+
+    root = ReciprocalOp
+
+    def rewrite(self, op: ReciprocalOp) -> Replacement:
+        inner = defining_op(op.input, SqrtOp)
+        return None if inner is None else RsqrtOp(inner.input).result
+
+
+class ReciprocalOfOne(Pattern[DivOp]):
+    """1 / x --> reciprocal(x)"""
+
+    root = DivOp
+
+    def rewrite(self, op: DivOp) -> Replacement:
+        is_one = is_float(op.rhs) and splat_of(op.lhs) == 1 and op.rhs.type == op.result.type
+        return ReciprocalOp(op.rhs).result if is_one else None
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    ConstantToTheRight(),
+    DropNeutral(),
+    IntegerAnnihilation(),
+    ExpandPow(),
+    DivToMul(),
+    MergeFactors(),
+    MergeIntegerTerms(),
+    AddOfNegative(),
+    MulByMinusOne(),
+    DropPair(),
+    ReciprocalOfSqrt(),
+    ReciprocalOfOne(),
+)

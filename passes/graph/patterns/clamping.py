@@ -1,0 +1,93 @@
+"""Ops that bound, convert or choose values: merged, or dropped where they do nothing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell.elementwise import CastOp, ClipOp, MaximumOp, MinimumOp, ReluOp, SelectOp
+from ....dialects.stepwell.movement import BroadcastToOp
+from ...rewriting import Pattern, Refusal, Replacement, defining_op
+from ..values import dtype_of, is_float, shape_of, splat_of
+
+
+class ToClip(Pattern):
+    """maximum(x, c) | minimum(x, c) --> clip(x), maximum(x, 0) --> relu(x)"""
+
+    root = (MaximumOp, MinimumOp)
+
+    def rewrite(self, op: MaximumOp | MinimumOp) -> Replacement:
+        bound = splat_of(op.rhs)
+        if bound is None or op.lhs.type != op.result.type or not is_float(op.lhs) or math.isnan(bound):
+            return None
+        if isinstance(op, MinimumOp):
+            return ClipOp(op.lhs, maximum=float(bound)).result
+        return ReluOp(op.lhs).result if bound == 0 else ClipOp(op.lhs, minimum=float(bound)).result
+
+
+class MergeClips(Pattern[ClipOp]):
+    """clip(clip(x)) | clip(relu(x)) --> clip(x), clip(x, 0, inf) --> relu(x)"""
+
+    root = ClipOp
+
+    def rewrite(self, op: ClipOp) -> Replacement:
+        if op.minimum == 0 and op.maximum == math.inf:
+            return ReluOp(op.input).result
+        inner, relu = defining_op(op.input, ClipOp), defining_op(op.input, ReluOp)
+        if inner is None and relu is None:
+            return None
+        low, high = (0.0, math.inf) if inner is None else (inner.minimum, inner.maximum)
+        # clip(clip(x, a, b), c, d) clamps the bounds of the inner one too.
+        low, high = min(max(low, op.minimum), op.maximum), min(max(high, op.minimum), op.maximum)
+        source = relu.input if relu is not None else inner.input if inner is not None else op.input
+        return ClipOp(source, minimum=low, maximum=high).result
+
+
+class ReluOfClip(Pattern[ReluOp]):
+    """relu(clip(x, a, b)) --> clip(x, max(a, 0), max(b, 0))"""
+
+    root = ReluOp
+
+    def rewrite(self, op: ReluOp) -> Replacement:
+        inner = defining_op(op.input, ClipOp)
+        if inner is None:
+            return None
+        return ClipOp(inner.input, minimum=max(inner.minimum, 0.0), maximum=max(inner.maximum, 0.0)).result
+
+
+class MergeCasts(Pattern[CastOp]):
+    """cast(x) to its own type --> x, cast(cast(x, wide), b) --> cast(x, b)"""
+
+    root = CastOp
+
+    def rewrite(self, op: CastOp) -> Replacement:
+        if op.input.type == op.result.type:
+            return op.input
+        inner = defining_op(op.input, CastOp)
+        if inner is None:
+            return None
+        source, middle = dtype_of(inner.input), dtype_of(op.input)
+        if not np.can_cast(source, middle, "safe"):
+            return Refusal(f"the cast from {source} to {middle} loses something")
+        return CastOp(inner.input, dtype=op.dtype).result
+
+
+class SelectOfConstant(Pattern[SelectOp]):
+    """select(true, x, y) --> x, select(c, x, x) --> x"""
+
+    root = SelectOp
+
+    def rewrite(self, op: SelectOp) -> Replacement:
+        chosen = splat_of(op.condition)
+        if chosen is None and op.on_true != op.on_false:
+            return None
+        value: ir.Value = op.on_true if chosen or chosen is None else op.on_false
+        shape = shape_of(op.result)
+        if value.type == op.result.type:
+            return value
+        return None if shape is None else BroadcastToOp(value, shape=shape).result
+
+
+PATTERNS: tuple[Pattern, ...] = (ToClip(), MergeClips(), ReluOfClip(), MergeCasts(), SelectOfConstant())

@@ -1,0 +1,117 @@
+"""Ops whose shapes are operands become their static forms once those operands are constants."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from ....dialects.stepwell.movement import (
+    BroadcastToOp,
+    DynamicBroadcastToOp,
+    DynamicPadOp,
+    DynamicReshapeOp,
+    DynamicResizeOp,
+    DynamicSliceOp,
+    ExpandDimsOp,
+    PadOp,
+    ReshapeOp,
+    ResizeOp,
+    ReverseOp,
+    SliceOp,
+    SqueezeOp,
+)
+from ....dialects.stepwell.movement.resizing import resolve_sizes
+from ...rewriting import Pattern, Refusal, Replacement
+from ..values import constant_of, shape_of, splat_of
+
+
+class ReshapeToStatic(Pattern):
+    """dynamic_reshape(x, shape) | squeeze(x) | expand_dims(x) --> reshape(x), the result's shape being known"""
+
+    root = (DynamicReshapeOp, SqueezeOp, ExpandDimsOp)
+
+    def rewrite(self, op: DynamicReshapeOp | SqueezeOp | ExpandDimsOp) -> Replacement:
+        shape = shape_of(op.result)
+        if shape is None:
+            return Refusal("the shape of the result is not known")
+        return ReshapeOp(op.input, shape=shape).result
+
+
+class BroadcastToStatic(Pattern[DynamicBroadcastToOp]):
+    """dynamic_broadcast_to(x, shape) --> broadcast_to(x), the result's shape being known"""
+
+    root = DynamicBroadcastToOp
+
+    def rewrite(self, op: DynamicBroadcastToOp) -> Replacement:
+        shape = shape_of(op.result)
+        if shape is None:
+            return Refusal("the shape of the result is not known")
+        return BroadcastToOp(op.input, shape=shape).result
+
+
+class SliceToStatic(Pattern[DynamicSliceOp]):
+    """dynamic_slice(x, starts, ends, axes, steps) --> slice(x), after a reverse(x) where steps are negative"""
+
+    root = DynamicSliceOp
+
+    def rewrite(self, op: DynamicSliceOp) -> Replacement:
+        shape, starts, ends = shape_of(op.input), constant_of(op.starts), constant_of(op.ends)
+        axes, steps = constant_of(op.axes), constant_of(op.steps)
+        if shape is None or starts is None or ends is None:
+            return Refusal("the bounds or the shape of the input are not known")
+        if (op.axes is not None and axes is None) or (op.steps is not None and steps is None):
+            return Refusal("the axes or the steps are not known")
+        bounds = [(0, dim, 1) for dim in shape]
+        for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            axis = (index if axes is None else int(axes[index])) % len(shape)
+            step = 1 if steps is None else int(steps[index])
+            end = None if step < 0 and end < -shape[axis] else end
+            bounds[axis] = slice(start, end, step).indices(shape[axis])
+        return _slice(op.input, shape, bounds)
+
+
+def _slice(value: ir.Value, shape: tuple[int, ...], bounds: list[tuple[int, int, int]]) -> ir.Value:
+    backwards = tuple(axis for axis, (_, _, step) in enumerate(bounds) if step < 0)
+    if backwards:
+        value = ReverseOp(value, axes=backwards).result
+    for axis in backwards:
+        start, stop, step = bounds[axis]
+        bounds[axis] = (shape[axis] - 1 - start, shape[axis] - 1 - stop, -step)
+    starts = tuple(start for start, _, _ in bounds)
+    stops = tuple(max(start, stop) for start, stop, _ in bounds)
+    return SliceOp(value, starts=starts, stops=stops, steps=tuple(step for _, _, step in bounds)).result
+
+
+class PadToStatic(Pattern[DynamicPadOp]):
+    """dynamic_pad(x, pads, value, axes) --> pad(x)"""
+
+    root = DynamicPadOp
+
+    def rewrite(self, op: DynamicPadOp) -> Replacement:
+        pads, axes, value = constant_of(op.pads), constant_of(op.axes), splat_of(op.value)
+        rank = ir.RankedTensorType(op.input.type).rank
+        if pads is None or (op.axes is not None and axes is None):
+            return Refusal("the pads are not known")
+        if op.value is not None and value is None:
+            return Refusal("the padding value is not known")
+        along = list(range(rank)) if axes is None else [int(axis) % rank for axis in axes]
+        low, high = [0] * rank, [0] * rank
+        for index, axis in enumerate(along):
+            low[axis], high[axis] = int(pads[index]), int(pads[index + len(along)])
+        return PadOp(op.input, low=tuple(low), high=tuple(high), mode=op.mode, value=float(value or 0)).result
+
+
+class ResizeToStatic(Pattern[DynamicResizeOp]):
+    """dynamic_resize(x, scales | sizes) --> resize(x)"""
+
+    root = DynamicResizeOp
+
+    def rewrite(self, op: DynamicResizeOp) -> Replacement:
+        shape, scales, sizes = shape_of(op.input), constant_of(op.scales), constant_of(op.sizes)
+        if shape is None or (scales is None and sizes is None):
+            return Refusal("the sizes or the shape of the input are not known")
+        attributes = op.attribute_values()
+        full_sizes, full_scales = resolve_sizes(shape, scales, sizes, attributes.pop("axes"))
+        return ResizeOp(op.input, sizes=full_sizes, scales=full_scales, **attributes).result
+
+
+PATTERNS: tuple[Pattern, ...] = (ReshapeToStatic(), BroadcastToStatic(), SliceToStatic(), PadToStatic(), ResizeToStatic())

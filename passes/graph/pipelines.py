@@ -1,0 +1,33 @@
+"""The pipeline to the phase `graph`: from a model as it was imported to one that is canonical, fused and laid out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..pipeline import Element, Pipeline
+from .canonicalize import CanonicalizePass
+from .cse import CsePass
+from .dce import DcePass
+from .fold_constants import FoldConstantsPass
+from .fuse_composites import FuseCompositesPass
+from .hoist_parameters import HoistParametersPass
+from .infer_shapes import InferShapesPass
+
+CLEAN_UP: tuple[Element, ...] = (CanonicalizePass(), CsePass(), DcePass())
+
+GRAPH_PIPELINE: tuple[Element, ...] = (
+    # Shapes first, as hardly a pattern fits without; then the shape arithmetic is constant and goes.
+    InferShapesPass(),
+    FoldConstantsPass(),
+    *CLEAN_UP,
+    # Composites are recognised in canonical form, before other rewrites take the pattern apart.
+    FuseCompositesPass(),
+    *CLEAN_UP,
+    # Last, when all that is computed from parameters alone is there.
+    HoistParametersPass(),
+)
+
+
+def graph_pipeline(target: Any) -> Pipeline:
+    """The passes that make the phase `graph` of the phase `import`, for a target."""
+    return Pipeline(GRAPH_PIPELINE)

@@ -1,0 +1,99 @@
+"""What the graph passes ask of a value: its shape, its contents where they are constant, what it is computed from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from mlir import ir
+
+from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...dialects.types import array_of, dense, numpy_dtype, splat
+from ..rewriting import defining_op
+
+Shape = tuple[int, ...]
+
+
+def rank_of(value: ir.Value) -> int:
+    """The number of dimensions of a tensor."""
+    return ir.RankedTensorType(value.type).rank
+
+
+def shape_of(value: ir.Value) -> Shape | None:
+    """The dimensions of a tensor, None where one is not known."""
+    kind = ir.RankedTensorType(value.type)
+    return tuple(kind.shape) if kind.has_static_shape else None
+
+
+def static_shapes(*values: ir.Value) -> list[Shape] | None:
+    """The dimensions of several tensors, None where one of them is not known."""
+    shapes = [shape_of(value) for value in values]
+    known = [shape for shape in shapes if shape is not None]
+    return known if len(known) == len(shapes) else None
+
+
+def dtype_of(value: ir.Value) -> np.dtype:
+    """The element type of a tensor."""
+    return numpy_dtype(ir.RankedTensorType(value.type).element_type)
+
+
+def is_float(value: ir.Value) -> bool:
+    """Whether a tensor's elements are floating point."""
+    return isinstance(ir.RankedTensorType(value.type).element_type, ir.FloatType)
+
+
+def size_of(value: ir.Value) -> int:
+    """The number of elements of a tensor of static shape."""
+    return math.prod(ir.RankedTensorType(value.type).shape)
+
+
+def constant_of(value: ir.Value | None) -> np.ndarray | None:
+    """The contents of a `stepwell.constant`, None where the value is something else; a splat is a broadcast view."""
+    op = defining_op(value, ConstantOp)
+    return None if op is None else array_of(op.operation.attributes["value"])
+
+
+def splat_of(value: ir.Value | None) -> float | int | bool | None:
+    """The one number that all elements of a constant have, None where there is no such."""
+    op = defining_op(value, ConstantOp)
+    if op is None:
+        return None
+    attr = ir.DenseElementsAttr(op.operation.attributes["value"])
+    return array_of(attr).flat[0].item() if attr.is_splat else None
+
+
+def constant(array: np.ndarray) -> ir.Value:
+    """A new `stepwell.constant` at the insertion point; equal elements are stored once."""
+    array = np.asarray(array)
+    if array.size > 1 and (array == array.flat[0]).all():
+        return splat_constant(array.flat[0], array.shape)
+    return ConstantOp(value=dense(array)).result
+
+
+def splat_constant(element: np.generic, shape: Sequence[int]) -> ir.Value:
+    """A new `stepwell.constant` of any size in which every element is `element`."""
+    return ConstantOp(value=splat(element, tuple(shape))).result
+
+
+def scalar_like(number: float, value: ir.Value) -> ir.Value:
+    """A new rank-0 constant of the element type of `value`."""
+    return constant(np.array(number, dtype_of(value)))
+
+
+def is_fixed(value: ir.Value) -> bool:
+    """Whether a value is the same in every run: a parameter, a constant, or computed from such alone."""
+    pending, seen = [value], set()
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, ir.Block) or not owner.name.startswith("stepwell."):
+            return False
+        if owner not in seen:
+            seen.add(owner)
+            pending.extend(owner.operands)
+    return True
+
+
+def is_literal(value: ir.Value) -> bool:
+    """Whether a value is a parameter or a constant itself."""
+    return defining_op(value, ParameterOp) is not None or defining_op(value, ConstantOp) is not None
