@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 
 from ..core import Dialect, Op
-from . import elementwise
+from . import constant, contraction, elementwise, movement, normalization, pooling, recurrent, reduction, shape
 
-_FAMILIES = (elementwise,)
+_FAMILIES = (elementwise, contraction, pooling, reduction, normalization, movement, shape, constant, recurrent)
 
 STEPWELL = Dialect(
     "stepwell",

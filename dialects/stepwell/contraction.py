@@ -1,0 +1,255 @@
+"""Contractions: matrix product, convolution and its transpose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Op, OpError, attribute, operand, optional_operand, result
+from ..dims import Shape
+from ..types import TensorSpec
+from .numerics import widened
+from .shapes import broadcast, may_equal, require_length, require_rank, require_shape, same_dtype
+from .windows import CHANNELS_FIRST, LAYOUTS, Window, from_channels_first, join_layout, split_layout, to_channels_first
+
+
+class MatmulOp(Op):
+    """Matrix product of the last two dimensions; those before them are batches, which broadcast (ONNX MatMul, Gemm).
+
+    A vector is a matrix with one row or column: the importer adds the dimension.
+
+    Attributes:
+        transpose_lhs: whether `lhs` is stored as [..., K, M] rather than [..., M, K].
+        transpose_rhs: whether `rhs` is stored as [..., N, K] rather than [..., K, N].
+
+    ```mlir
+    %2 = "stepwell.matmul"(%0, %1) {transpose_rhs = true}
+        : (tensor<12x128x64xf32>, tensor<12x128x64xf32>) -> tensor<12x128x128xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.matmul"
+    lhs = operand("[..., M, K]")
+    rhs = operand("[..., K, N]")
+    transpose_lhs = attribute(bool, default=False)
+    transpose_rhs = attribute(bool, default=False)
+    result = result("[..., M, N]")
+
+    @staticmethod
+    def infer(lhs: TensorSpec, rhs: TensorSpec, *, transpose_lhs: bool, transpose_rhs: bool) -> TensorSpec:
+        """[..., M, N], the batches broadcast."""
+        same_dtype(lhs, rhs)
+        for name, spec in (("lhs", lhs), ("rhs", rhs)):
+            if spec.rank < 2:
+                raise OpError(f"operand '{name}' must have at least rank 2, but is {spec}")
+        rows, depth = _matrix(lhs.shape, transpose_lhs)
+        other_depth, columns = _matrix(rhs.shape, transpose_rhs)
+        if not may_equal(depth, other_depth):
+            raise OpError(f"contracts {depth} elements of lhs ({lhs}) with {other_depth} of rhs ({rhs})")
+        return lhs.with_shape((*broadcast(lhs.shape[:-2], rhs.shape[:-2]), rows, columns))
+
+    @staticmethod
+    @widened
+    def reference(lhs: np.ndarray, rhs: np.ndarray, *, transpose_lhs: bool, transpose_rhs: bool) -> np.ndarray:
+        """Computes it with numpy."""
+        left = lhs.swapaxes(-1, -2) if transpose_lhs else lhs
+        right = rhs.swapaxes(-1, -2) if transpose_rhs else rhs
+        return left @ right
+
+
+def _matrix(shape: Shape, is_transposed: bool) -> Shape:
+    return (shape[-1], shape[-2]) if is_transposed else shape[-2:]
+
+
+class ConvOp(Op):
+    """Convolution, which is a cross-correlation, over 1 to 3 spatial dimensions (ONNX Conv).
+
+    The weight is [O, I / group, spatial...] whatever the layout. With C channels and `group = C` it is depthwise.
+
+    Attributes:
+        strides: the step per spatial dimension.
+        pads: zeros added before each spatial dimension, then those added after.
+        dilations: the distance between neighbouring elements of the kernel, per spatial dimension.
+        group: the number of groups into which input and output channels are split.
+        layout: where the channels of input and result are.
+
+    ```mlir
+    %3 = "stepwell.conv"(%0, %1, %2)
+        {strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+        : (tensor<1x3x224x224xf32>, tensor<32x3x3x3xf32>, tensor<32xf32>) -> tensor<1x32x112x112xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.conv"
+    input = operand()
+    weight = operand("[O, I / group, spatial...]")
+    bias = optional_operand("[O]")
+    strides = attribute(tuple)
+    pads = attribute(tuple)
+    dilations = attribute(tuple)
+    group = attribute(int, default=1)
+    layout = attribute(str, default=CHANNELS_FIRST, choices=LAYOUTS)
+    result = result()
+
+    @staticmethod
+    def infer(
+        input: TensorSpec,
+        weight: TensorSpec,
+        bias: TensorSpec | None,
+        *,
+        strides: tuple[int, ...],
+        pads: tuple[int, ...],
+        dilations: tuple[int, ...],
+        group: int,
+        layout: str,
+    ) -> TensorSpec:
+        """O channels, and as many spatial positions as the kernel has."""
+        window = Window(_kernel_of(input, weight, bias), strides, pads, dilations)
+        window.check()
+        batch, channels, spatial = split_layout(input.shape, layout)
+        outputs = weight.shape[0]
+        if group < 1 or not may_equal(channels, weight.shape[1] * group):
+            raise OpError(f"group {group} of weight {weight} takes {weight.shape[1] * group} channels, but input has {channels}")
+        if isinstance(outputs, int) and outputs % group:
+            raise OpError(f"{outputs} output channels cannot be split into {group} groups")
+        require_shape((outputs,), bias=bias)
+        return input.with_shape(join_layout(batch, outputs, window.output_shape(spatial), layout))
+
+    @staticmethod
+    @widened
+    def reference(
+        input: np.ndarray,
+        weight: np.ndarray,
+        bias: np.ndarray | None,
+        *,
+        strides: tuple[int, ...],
+        pads: tuple[int, ...],
+        dilations: tuple[int, ...],
+        group: int,
+        layout: str,
+    ) -> np.ndarray:
+        """One matrix product per place in the kernel."""
+        array = to_channels_first(input, layout)
+        window = Window(weight.shape[2:], strides, pads, dilations)
+        positions = window.output_shape(array.shape[2:])
+        batch, outputs = len(array), len(weight)
+        per_group = weight.reshape(group, outputs // group, *weight.shape[1:])
+        total = np.zeros((batch, group, outputs // group, int(np.prod(positions))), array.dtype)
+        for place, view in window.views(window.pad(array, 0), positions):
+            total += per_group[(..., *place)] @ view.reshape(batch, group, weight.shape[1], -1)
+        result = total.reshape(batch, outputs, *positions)
+        if bias is not None:
+            result += bias.reshape(-1, *[1] * len(positions))
+        return from_channels_first(result, layout)
+
+
+class ConvTransposeOp(Op):
+    """The transpose of a convolution: its gradient by the input (ONNX ConvTranspose).
+
+    The weight is [I, O / group, spatial...] whatever the layout.
+
+    Attributes:
+        strides: the step in the result per element of the input, per spatial dimension.
+        pads: elements cut off before each spatial dimension of the result, then those cut off after.
+        dilations: the distance between neighbouring elements of the kernel, per spatial dimension.
+        output_padding: elements added after each spatial dimension of the result.
+        group: the number of groups into which input and output channels are split.
+        layout: where the channels of input and result are.
+
+    ```mlir
+    %2 = "stepwell.conv_transpose"(%0, %1) {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
+        dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>}
+        : (tensor<1x24x40x40xf32>, tensor<24x8x2x2xf32>) -> tensor<1x8x80x80xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.conv_transpose"
+    input = operand()
+    weight = operand("[I, O / group, spatial...]")
+    bias = optional_operand("[O]")
+    strides = attribute(tuple)
+    pads = attribute(tuple)
+    dilations = attribute(tuple)
+    output_padding = attribute(tuple)
+    group = attribute(int, default=1)
+    layout = attribute(str, default=CHANNELS_FIRST, choices=LAYOUTS)
+    result = result()
+
+    @staticmethod
+    def infer(
+        input: TensorSpec,
+        weight: TensorSpec,
+        bias: TensorSpec | None,
+        *,
+        strides: tuple[int, ...],
+        pads: tuple[int, ...],
+        dilations: tuple[int, ...],
+        output_padding: tuple[int, ...],
+        group: int,
+        layout: str,
+    ) -> TensorSpec:
+        """O channels, and per spatial dimension `(in - 1) * stride + extent + output_padding - pads`."""
+        window = Window(_kernel_of(input, weight, bias), strides, pads, dilations)
+        window.check()
+        require_length(len(strides), output_padding=output_padding)
+        batch, channels, spatial = split_layout(input.shape, layout)
+        if not may_equal(channels, weight.shape[0]):
+            raise OpError(f"weight {weight} takes {weight.shape[0]} channels, but input has {channels}")
+        if group < 1 or (isinstance(channels, int) and channels % group):
+            raise OpError(f"{channels} channels cannot be split into {group} groups")
+        require_shape((weight.shape[1] * group,), bias=bias)
+        out = _transposed_shape(window, spatial, output_padding)
+        return input.with_shape(join_layout(batch, weight.shape[1] * group, out, layout))
+
+    @staticmethod
+    @widened
+    def reference(
+        input: np.ndarray,
+        weight: np.ndarray,
+        bias: np.ndarray | None,
+        *,
+        strides: tuple[int, ...],
+        pads: tuple[int, ...],
+        dilations: tuple[int, ...],
+        output_padding: tuple[int, ...],
+        group: int,
+        layout: str,
+    ) -> np.ndarray:
+        """One matrix product per place in the kernel, added where that place meets the result."""
+        array = to_channels_first(input, layout)
+        window = Window(weight.shape[2:], strides, pads, dilations)
+        spatial, rank = array.shape[2:], len(strides)
+        out = _transposed_shape(window, spatial, output_padding)
+        batch, channels = array.shape[:2]
+        per_group = weight.reshape(group, channels // group, *weight.shape[1:]).swapaxes(1, 2)
+        columns = array.reshape(batch, group, channels // group, -1)
+        # Room for every place the kernel meets, also where output_padding is less than the pads cut off.
+        room = [max(size + sum(pads[axis::rank]), (spatial[axis] - 1) * strides[axis] + window.extents[axis]) for axis, size in enumerate(out)]
+        total = np.zeros((batch, weight.shape[1] * group, *room), array.dtype)
+        for place, view in window.views(total, spatial):
+            view += (per_group[(..., *place)] @ columns).reshape(view.shape)
+        result = total[(..., *(slice(pads[axis], pads[axis] + size) for axis, size in enumerate(out)))]
+        if bias is not None:
+            result = result + bias.reshape(-1, *[1] * rank)
+        return from_channels_first(np.ascontiguousarray(result), layout)
+
+
+def _kernel_of(input: TensorSpec, weight: TensorSpec, bias: TensorSpec | None) -> tuple[int, ...]:
+    """The spatial extents of the weight, after the checks that every convolution needs.
+
+    Raises:
+        OpError: element types or ranks do not fit, or the kernel's extents are not numbers.
+    """
+    same_dtype(*(spec for spec in (input, weight, bias) if spec is not None))
+    require_rank(input.rank, weight=weight)
+    kernel = tuple(size for size in weight.shape[2:] if isinstance(size, int))
+    if len(kernel) != input.rank - 2:
+        raise OpError(f"operand 'weight' must have static spatial dimensions, but is {weight}")
+    return kernel
+
+
+def _transposed_shape(window: Window, spatial: Shape, output_padding: tuple[int, ...]) -> Shape:
+    rank = len(spatial)
+    return tuple(
+        (dim - 1) * window.strides[axis] + window.extents[axis] + output_padding[axis] - sum(window.pads[axis::rank])
+        for axis, dim in enumerate(spatial)
+    )

@@ -1,0 +1,37 @@
+"""Movement ops: the result's elements are the operands' elements, elsewhere (resize may weigh several of them)."""
+
+from .dynamic import DynamicBroadcastToOp, DynamicPadOp, DynamicReshapeOp, DynamicSliceOp
+from .resizing import DynamicResizeOp, ResizeOp
+from .static import (
+    BroadcastToOp,
+    ConcatOp,
+    ExpandDimsOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    ReverseOp,
+    SliceOp,
+    SqueezeOp,
+    TileOp,
+    TransposeOp,
+)
+
+__all__ = [
+    "BroadcastToOp",
+    "ConcatOp",
+    "DynamicBroadcastToOp",
+    "DynamicPadOp",
+    "DynamicReshapeOp",
+    "DynamicResizeOp",
+    "DynamicSliceOp",
+    "ExpandDimsOp",
+    "GatherOp",
+    "PadOp",
+    "ReshapeOp",
+    "ResizeOp",
+    "ReverseOp",
+    "SliceOp",
+    "SqueezeOp",
+    "TileOp",
+    "TransposeOp",
+]

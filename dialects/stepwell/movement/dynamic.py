@@ -1,0 +1,241 @@
+"""Movement whose result shape is an operand: what importers emit, until constants make it static."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import dims
+from ...core import Op, OpError, attribute, operand, optional_operand, result
+from ...dims import Dim, Shape, Sym, ceil_div, product
+from ...types import TensorSpec, is_integer
+from ..shape import shape_from
+from ..shapes import broadcast, normalize_axes, normalize_axis, require_dtype, require_rank, same_dtype
+from .static import PAD_MODES, padded, padded_shape
+
+# ONNX slices "to the end" with the greatest i32 or i64.
+_TO_THE_END = np.iinfo(np.int32).max
+
+
+class DynamicReshapeOp(Op):
+    """The same elements in row-major order, in the shape that an operand holds (ONNX Reshape).
+
+    One extent may be -1, which is what the others leave; 0 is the input's extent at that place.
+
+    Attributes:
+        allow_zero: whether 0 means an extent of 0 instead.
+
+    ```mlir
+    %2 = "stepwell.dynamic_reshape"(%0, %1) : (tensor<?x4x6xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.dynamic_reshape"
+    input = operand()
+    shape = operand("1-D i64")
+    allow_zero = attribute(bool, default=False)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, shape: TensorSpec, *, allow_zero: bool) -> TensorSpec:
+        """The extents that the operand holds where it is constant, else unknown ones."""
+        extents = shape_from(shape)
+        return input.with_shape(extents if shape.value is None else _reshaped(input.shape, extents, allow_zero))
+
+    @staticmethod
+    def reference(input: np.ndarray, shape: np.ndarray, *, allow_zero: bool) -> np.ndarray:
+        """Computes it with numpy."""
+        return input.reshape(_reshaped(input.shape, tuple(map(int, shape)), allow_zero))
+
+
+def _reshaped(old: Shape, new: Shape, allow_zero: bool) -> Shape:
+    text = ", ".join(map(str, new))
+    if any(isinstance(dim, int) and dim < -1 for dim in new) or new.count(-1) > 1:
+        raise OpError(f"shape {text} must have no negative extent but one -1")
+    if not allow_zero and any(dim == 0 and axis >= len(old) for axis, dim in enumerate(new)):
+        raise OpError(f"shape {text} copies an extent that the input, of rank {len(old)}, does not have")
+    extents = [old[axis] if dim == 0 and not allow_zero else dim for axis, dim in enumerate(new)]
+    if -1 in extents:
+        extents[extents.index(-1)] = _left_over(old, [dim for dim in extents if dim != -1], text)
+    total, wanted = product(old), product(extents)
+    if isinstance(total, int) and isinstance(wanted, int) and total != wanted:
+        raise OpError(f"cannot reshape {total} elements to shape {text}")
+    return tuple(extents)
+
+
+def _left_over(old: Shape, others: list[Dim], text: str) -> Dim:
+    """What `product(old) / product(others)` is; equal symbols on both sides cancel."""
+    remaining = list(old)
+    divisors = [dim for dim in others if not (isinstance(dim, Sym) and dim in remaining and not remaining.remove(dim))]
+    total, divisor = product(remaining), product(divisors)
+    if divisor == 0:
+        raise OpError(f"shape {text} leaves -1 without a meaning")
+    if isinstance(total, int) and isinstance(divisor, int) and total % divisor:
+        raise OpError(f"cannot reshape {total} elements to shape {text}")
+    if isinstance(divisor, Sym):
+        return 1 if divisor == total else dims.unknown()
+    return total // divisor
+
+
+class DynamicSliceOp(Op):
+    """A slice with the bounds that operands hold (ONNX Slice).
+
+    Bounds count from the end where negative and are clamped to the extents; a negative step goes backwards.
+
+    ```mlir
+    %4 = "stepwell.dynamic_slice"(%0, %1, %2, %3)
+        : (tensor<?x8xf32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<?x?xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.dynamic_slice"
+    input = operand()
+    starts = operand("1-D integers")
+    ends = operand("1-D integers")
+    axes = optional_operand("1-D integers; absent, the first dimensions")
+    steps = optional_operand("1-D integers; absent, 1")
+    result = result()
+
+    @staticmethod
+    def infer(
+        input: TensorSpec, starts: TensorSpec, ends: TensorSpec, axes: TensorSpec | None, steps: TensorSpec | None
+    ) -> TensorSpec:
+        """The extents left, precise where the bounds are constant."""
+        for name, spec in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps)):
+            if spec is not None and (spec.rank != 1 or not is_integer(spec.dtype)):
+                raise OpError(f"operand '{name}' must be 1-D integers, but is {spec}")
+        along = _sliced_axes(input, starts, axes)
+        if along is None:
+            return input.with_shape(tuple(dims.unknown() for _ in input.shape))
+        shape = list(input.shape)
+        for index, axis in enumerate(along):
+            bounds = [_entry(starts, index), _entry(ends, index), 1 if steps is None else _entry(steps, index)]
+            shape[axis] = _slice_length(shape[axis], *bounds)
+        return input.with_shape(tuple(shape))
+
+    @staticmethod
+    def reference(
+        input: np.ndarray, starts: np.ndarray, ends: np.ndarray, axes: np.ndarray | None, steps: np.ndarray | None
+    ) -> np.ndarray:
+        """Computes it with numpy."""
+        chosen = [slice(None)] * input.ndim
+        along = range(len(starts)) if axes is None else axes
+        for index, axis in enumerate(along):
+            start, end, step = int(starts[index]), int(ends[index]), 1 if steps is None else int(steps[index])
+            # numpy reads a negative bound as from the end once more, so that "before the first" needs None.
+            is_before_first = step < 0 and end < -input.shape[axis]
+            chosen[axis] = slice(start, None if is_before_first else end, step)
+        return input[tuple(chosen)]
+
+
+def _sliced_axes(input: TensorSpec, starts: TensorSpec, axes: TensorSpec | None) -> tuple[int, ...] | None:
+    """The dimensions that are sliced, or None where they are not known."""
+    if axes is not None:
+        return None if axes.value is None else normalize_axes(tuple(map(int, axes.value)), input.rank)
+    count = starts.shape[0]
+    return normalize_axes(tuple(range(count)), input.rank) if isinstance(count, int) else None
+
+
+def _entry(spec: TensorSpec, index: int) -> int | None:
+    return None if spec.value is None else int(spec.value[index])
+
+
+def _slice_length(dim: Dim, start: int | None, end: int | None, step: int | None) -> Dim:
+    if step == 0:
+        raise OpError("a step of a slice must not be 0")
+    if start is None or end is None or step is None:
+        return dims.unknown()
+    if isinstance(dim, int):
+        return len(range(*slice(start, None if step < 0 and end < -dim else end, step).indices(dim)))
+    # Of a symbolic extent only the bounds that no clamping touches are known.
+    if step < 0 or (start >= 0 and 0 <= end < _TO_THE_END):
+        return dims.unknown()
+    stop = dim if end >= _TO_THE_END else dim + end if end < 0 else None
+    first = start if start >= 0 else dim + start
+    if stop is None:
+        return dims.unknown()
+    return ceil_div(stop - first, step)
+
+
+class DynamicPadOp(Op):
+    """Padding by the amounts that an operand holds (ONNX Pad).
+
+    Attributes:
+        mode: as of `pad`.
+
+    ```mlir
+    %2 = "stepwell.dynamic_pad"(%0, %1) : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<?x?xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.dynamic_pad"
+    input = operand()
+    pads = operand("1-D i64: for every padded dimension the elements before it, then for every one those after")
+    value = optional_operand("a scalar like the input; absent, 0")
+    axes = optional_operand("1-D integers; absent, all dimensions")
+    mode = attribute(str, default="constant", choices=PAD_MODES)
+    result = result()
+
+    @staticmethod
+    def infer(
+        input: TensorSpec, pads: TensorSpec, value: TensorSpec | None, axes: TensorSpec | None, *, mode: str
+    ) -> TensorSpec:
+        """Each padded dimension grows, by known amounts where the pads are constant."""
+        require_dtype(np.int64, pads=pads)
+        require_rank(1, pads=pads, axes=axes)
+        require_rank(0, value=value)
+        same_dtype(*(spec for spec in (input, value) if spec is not None))
+        if pads.value is None or (axes is not None and axes.value is None):
+            return input.with_shape(tuple(dims.unknown() for _ in input.shape))
+        low, high = _per_axis(pads.value, None if axes is None else axes.value, input.rank)
+        return input.with_shape(padded_shape(input.shape, low, high, mode))
+
+    @staticmethod
+    def reference(
+        input: np.ndarray, pads: np.ndarray, value: np.ndarray | None, axes: np.ndarray | None, *, mode: str
+    ) -> np.ndarray:
+        """Computes it with numpy."""
+        return padded(input, *_per_axis(pads, axes, input.ndim), mode, 0.0 if value is None else value.item())
+
+
+def _per_axis(pads: np.ndarray, axes: np.ndarray | None, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The elements before and after each of the dimensions."""
+    along = range(rank) if axes is None else [normalize_axis(int(axis), rank) for axis in axes]
+    if len(pads) != 2 * len(along):
+        raise OpError(f"operand 'pads' must have {2 * len(along)} elements, but has {len(pads)}")
+    low, high = [0] * rank, [0] * rank
+    for index, axis in enumerate(along):
+        low[axis], high[axis] = int(pads[index]), int(pads[index + len(along)])
+    return tuple(low), tuple(high)
+
+
+class DynamicBroadcastToOp(Op):
+    """The tensor and the shape that an operand holds, broadcast together (ONNX Expand): an extent of 1 in it keeps the input's.
+
+    ```mlir
+    %2 = "stepwell.dynamic_broadcast_to"(%0, %1) : (tensor<4x1xf32>, tensor<3xi64>) -> tensor<?x4x?xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.dynamic_broadcast_to"
+    input = operand()
+    shape = operand("1-D i64")
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, shape: TensorSpec) -> TensorSpec:
+        """Both shapes, broadcast."""
+        return input.with_shape(_expanded(input.shape, shape_from(shape), shape.value is not None))
+
+    @staticmethod
+    def reference(input: np.ndarray, shape: np.ndarray) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.broadcast_to(input, np.broadcast_shapes(input.shape, tuple(shape)))
+
+
+def _expanded(old: Shape, new: Shape, is_known: bool) -> Shape:
+    wide = broadcast(old, new)
+    if is_known:
+        return wide
+    # An unknown extent may be 1, but an input's that is a number above 1 stays what it is.
+    kept = (1,) * (len(wide) - len(old)) + old
+    return tuple(dim if isinstance(dim, int) and dim != 1 else dims.unknown() for dim in kept)

@@ -1,0 +1,171 @@
+"""Interpolation to other extents (ONNX Resize)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ... import dims
+from ...core import Op, OpError, attribute, operand, optional_operand, result
+from ...dims import Dim, Shape
+from ...types import TensorSpec, is_float
+from ..numerics import widened
+from ..resampling import COORDINATES, MODES, NEAREST, Sampling, resample
+from ..shape import shape_from
+from ..shapes import normalize_axes, require_length, require_rank
+from ..windows import CHANNELS_FIRST, LAYOUTS
+
+
+class ResizeOp(Op):
+    """The tensor interpolated to `sizes`, dimension by dimension (ONNX Resize, Upsample).
+
+    Attributes:
+        sizes: the extents of the result, one per dimension.
+        scales: the factor per dimension, as the model gives it; not quite `size / extent` where the model gave factors.
+        mode: "nearest" takes one element, "linear" weighs two and "cubic" four per dimension.
+        coordinates: what position in the input an element of the result has (ONNX coordinate_transformation_mode).
+        nearest: which of two elements is the nearer (ONNX nearest_mode).
+        cubic_coefficient: the `a` of the cubic convolution.
+        exclude_outside: whether elements outside the input weigh nothing, instead of repeating the edge.
+        layout: where the channels are; of no consequence for the values, `sizes` and `scales` follow it.
+
+    ```mlir
+    %1 = "stepwell.resize"(%0) {sizes = array<i64: 1, 8, 40, 40>, scales = dense<[1.0, 1.0, 2.0, 2.0]> : tensor<4xf32>,
+        mode = "nearest", coordinates = "asymmetric", nearest = "floor"} : (tensor<1x8x20x20xf32>) -> tensor<1x8x40x40xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.resize"
+    input = operand()
+    sizes = attribute(tuple)
+    scales = attribute(np.ndarray, doc="1-D floats")
+    mode = attribute(str, default="nearest", choices=MODES)
+    coordinates = attribute(str, default="half_pixel", choices=COORDINATES)
+    nearest = attribute(str, default="round_prefer_floor", choices=NEAREST)
+    cubic_coefficient = attribute(float, default=-0.75)
+    exclude_outside = attribute(bool, default=False)
+    layout = attribute(str, default=CHANNELS_FIRST, choices=LAYOUTS)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, sizes: tuple[int, ...], scales: np.ndarray, mode: str, **_attributes: object) -> TensorSpec:
+        """`sizes`."""
+        require_length(input.rank, sizes=sizes)
+        if scales.shape != (input.rank,) or not is_float(scales.dtype):
+            raise OpError(f"attribute 'scales' must be {input.rank} floats, but is {scales.dtype} of shape {scales.shape}")
+        if min(sizes, default=1) < 1 or min(scales, default=1) <= 0:
+            raise OpError(f"sizes and scales must be positive, but are {', '.join(map(str, (*sizes, *scales)))}")
+        _require_interpolable(input, mode)
+        return input.with_shape(sizes)
+
+    @staticmethod
+    @widened
+    def reference(
+        input: np.ndarray,
+        *,
+        sizes: tuple[int, ...],
+        scales: np.ndarray,
+        mode: str,
+        coordinates: str,
+        nearest: str,
+        cubic_coefficient: float,
+        exclude_outside: bool,
+        layout: str,
+    ) -> np.ndarray:
+        """Interpolates one dimension after the other."""
+        sampling = Sampling(mode, coordinates, nearest, cubic_coefficient, exclude_outside)
+        for axis, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
+            input = resample(input, axis, size, float(scale), sampling)
+        return input
+
+
+class DynamicResizeOp(Op):
+    """The tensor interpolated by the factors or to the extents that an operand holds: one of the two is there.
+
+    Attributes:
+        axes: the dimensions that the operand speaks of, in its order; () is all of them.
+
+    The others are those of `resize`.
+
+    ```mlir
+    %2 = "stepwell.dynamic_resize"(%0, %1) {operandSegmentSizes = array<i32: 1, 1, 0>, mode = "linear"}
+        : (tensor<1x8x?x?xf32>, tensor<4xf32>) -> tensor<?x?x?x?xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.dynamic_resize"
+    input = operand()
+    scales = optional_operand("1-D floats; the result's extents are `floor(extent * scale)`")
+    sizes = optional_operand("1-D i64")
+    axes = attribute(tuple, default=())
+    mode = attribute(str, default="nearest", choices=MODES)
+    coordinates = attribute(str, default="half_pixel", choices=COORDINATES)
+    nearest = attribute(str, default="round_prefer_floor", choices=NEAREST)
+    cubic_coefficient = attribute(float, default=-0.75)
+    exclude_outside = attribute(bool, default=False)
+    layout = attribute(str, default=CHANNELS_FIRST, choices=LAYOUTS)
+    result = result()
+
+    @staticmethod
+    def infer(
+        input: TensorSpec, scales: TensorSpec | None, sizes: TensorSpec | None, *, axes: tuple[int, ...], mode: str, **_attributes: object
+    ) -> TensorSpec:
+        """The extents that follow from the operand where it is constant, else unknown ones."""
+        _require_interpolable(input, mode)
+        if (scales is None) == (sizes is None):
+            raise OpError("takes one of the operands 'scales' and 'sizes'")
+        along = normalize_axes(axes, input.rank) if axes else tuple(range(input.rank))
+        if sizes is not None:
+            return input.with_shape(_replaced(input.shape, along, shape_from(sizes, "sizes")))
+        assert scales is not None
+        require_rank(1, scales=scales)
+        if not is_float(scales.dtype):
+            raise OpError(f"operand 'scales' must be floats, but is {scales}")
+        if scales.value is None:
+            return input.with_shape(_replaced(input.shape, along, tuple(dims.unknown() for _ in along)))
+        scaled = [_scaled(input.shape[axis], scale) for axis, scale in zip(along, scales.value, strict=False)]
+        return input.with_shape(_replaced(input.shape, along, tuple(scaled)))
+
+    @staticmethod
+    def reference(
+        input: np.ndarray, scales: np.ndarray | None, sizes: np.ndarray | None, *, axes: tuple[int, ...], **attributes: object
+    ) -> np.ndarray:
+        """As `resize` does it."""
+        full_sizes, full_scales = resolve_sizes(input.shape, scales, sizes, axes)
+        return ResizeOp.reference(input, sizes=full_sizes, scales=full_scales, **attributes)
+
+
+def resolve_sizes(
+    shape: tuple[int, ...], scales: np.ndarray | None, sizes: np.ndarray | None, axes: tuple[int, ...]
+) -> tuple[tuple[int, ...], np.ndarray]:
+    """The attributes `sizes` and `scales` of the `resize` that a `dynamic_resize` is, once its operand is known."""
+    along = normalize_axes(axes, len(shape)) if axes else tuple(range(len(shape)))
+    full_sizes, full_scales = list(shape), np.ones(len(shape), np.float32)
+    for index, axis in enumerate(along):
+        if sizes is not None:
+            full_sizes[axis] = int(sizes[index])
+            full_scales[axis] = np.float32(full_sizes[axis]) / np.float32(shape[axis])
+        elif scales is not None:
+            size = _scaled(shape[axis], scales[index])
+            assert isinstance(size, int)
+            full_sizes[axis], full_scales[axis] = size, scales[index]
+    return tuple(full_sizes), full_scales
+
+
+def _scaled(dim: Dim, scale: np.floating) -> Dim:
+    if isinstance(dim, int):
+        return math.floor(np.float32(dim) * np.float32(scale))
+    return dim * int(scale) if scale == int(scale) else dims.unknown()
+
+
+def _replaced(shape: Shape, axes: tuple[int, ...], extents: Shape) -> Shape:
+    if len(extents) != len(axes):
+        raise OpError(f"resizes {len(axes)} dimensions, but {len(extents)} entries are given")
+    new = dict(zip(axes, extents, strict=True))
+    return tuple(new.get(axis, dim) for axis, dim in enumerate(shape))
+
+
+def _require_interpolable(input: TensorSpec, mode: str) -> None:
+    if mode != "nearest" and not is_float(input.dtype):
+        raise OpError(f"mode {mode} takes floating point, but operand 'input' is {input}")

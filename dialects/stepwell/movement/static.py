@@ -1,0 +1,352 @@
+"""Movement whose result shape is written in the attributes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core import Op, OpError, attribute, operand, result
+from ...dims import Dim, Shape, ceil_div, product
+from ...types import TensorSpec, is_integer
+from ..shapes import broadcast, common_dim, may_equal, normalize_axes, normalize_axis, require_length, same_dtype, shape_text
+
+PAD_MODES = ("constant", "reflect", "edge")
+
+
+class ReshapeOp(Op):
+    """The same elements in row-major order, in another shape.
+
+    ```mlir
+    %1 = "stepwell.reshape"(%0) {shape = array<i64: 2, 12>} : (tensor<4x6xf32>) -> tensor<2x12xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.reshape"
+    input = operand()
+    shape = attribute(tuple)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, shape: tuple[int, ...]) -> TensorSpec:
+        """`shape`, which has as many elements as the input."""
+        if min(shape, default=0) < 0:
+            raise OpError(f"attribute 'shape' must not be negative, but is {', '.join(map(str, shape))}")
+        if input.is_static and product(input.shape) != product(shape):
+            raise OpError(f"cannot reshape {input} with {product(input.shape)} elements to {shape_text(shape)} with {product(shape)}")
+        return input.with_shape(shape)
+
+    @staticmethod
+    def reference(input: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+        """Computes it with numpy."""
+        return input.reshape(shape)
+
+
+class TransposeOp(Op):
+    """Dimension `i` of the result is dimension `permutation[i]` of the input (ONNX Transpose).
+
+    ```mlir
+    %1 = "stepwell.transpose"(%0) {permutation = array<i64: 0, 2, 1>} : (tensor<2x4x8xf32>) -> tensor<2x8x4xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.transpose"
+    input = operand()
+    permutation = attribute(tuple)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, permutation: tuple[int, ...]) -> TensorSpec:
+        """The input's dimensions in the order of `permutation`."""
+        if sorted(permutation) != list(range(input.rank)):
+            raise OpError(f"permutation {', '.join(map(str, permutation))} is none of the {input.rank} dimensions of {input}")
+        return input.with_shape(tuple(input.shape[axis] for axis in permutation))
+
+    @staticmethod
+    def reference(input: np.ndarray, *, permutation: tuple[int, ...]) -> np.ndarray:
+        """Computes it with numpy."""
+        return input.transpose(permutation)
+
+
+class ConcatOp(Op):
+    """`lhs` followed by `rhs` along `axis` (ONNX Concat; of more than two tensors it is a chain).
+
+    ```mlir
+    %2 = "stepwell.concat"(%0, %1) {axis = 1 : i64} : (tensor<2x3xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.concat"
+    lhs = operand()
+    rhs = operand()
+    axis = attribute(int)
+    result = result()
+
+    @staticmethod
+    def infer(lhs: TensorSpec, rhs: TensorSpec, *, axis: int) -> TensorSpec:
+        """The extents along `axis` add up, the others agree."""
+        same_dtype(lhs, rhs)
+        along = normalize_axis(axis, lhs.rank)
+        pairs = list(zip(lhs.shape, rhs.shape, strict=False))
+        if lhs.rank != rhs.rank or not all(may_equal(*pair) for index, pair in enumerate(pairs) if index != along):
+            raise OpError(f"operands must agree but for axis {along}, but are {lhs} and {rhs}")
+        dims = [left + right if index == along else common_dim(left, right) for index, (left, right) in enumerate(pairs)]
+        return lhs.with_shape(tuple(dims))
+
+    @staticmethod
+    def reference(lhs: np.ndarray, rhs: np.ndarray, *, axis: int) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.concatenate([lhs, rhs], axis)
+
+
+class SliceOp(Op):
+    """The elements from `starts` up to but without `stops`, every `steps`-th, one entry per dimension.
+
+    The bounds are normal: `0 <= start <= stop <= extent`, and steps are positive (backwards is `reverse`).
+
+    ```mlir
+    %1 = "stepwell.slice"(%0) {starts = array<i64: 0, 2>, stops = array<i64: 4, 8>, steps = array<i64: 1, 2>}
+        : (tensor<4x8xf32>) -> tensor<4x3xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.slice"
+    input = operand()
+    starts = attribute(tuple)
+    stops = attribute(tuple)
+    steps = attribute(tuple)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> TensorSpec:
+        """`ceil((stop - start) / step)` per dimension."""
+        require_length(input.rank, starts=starts, stops=stops, steps=steps)
+        for axis, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
+            extent = input.shape[axis]
+            if not 0 <= start <= stop or (isinstance(extent, int) and stop > extent):
+                raise OpError(f"slices {start} to {stop} of the {extent} elements of axis {axis}")
+            if step < 1:
+                raise OpError(f"steps must be positive, but axis {axis} has {step}")
+        bounds = zip(starts, stops, steps, strict=True)
+        return input.with_shape(tuple(ceil_div(stop - start, step) for start, stop, step in bounds))
+
+    @staticmethod
+    def reference(input: np.ndarray, *, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> np.ndarray:
+        """Computes it with numpy."""
+        return input[tuple(map(slice, starts, stops, steps))]
+
+
+class ReverseOp(Op):
+    """The elements in opposite order along `axes`.
+
+    ```mlir
+    %1 = "stepwell.reverse"(%0) {axes = array<i64: 0>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.reverse"
+    input = operand()
+    axes = attribute(tuple)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, axes: tuple[int, ...]) -> TensorSpec:
+        """The result is like the input."""
+        normalize_axes(axes, input.rank)
+        return input.with_shape(input.shape)
+
+    @staticmethod
+    def reference(input: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.flip(input, axes)
+
+
+class PadOp(Op):
+    """`low` elements before and `high` elements after every dimension (ONNX Pad).
+
+    Attributes:
+        mode: what the new elements are: "constant" `value`, "edge" the nearest element, "reflect" a mirror image about the
+            edge element, which is not repeated.
+
+    ```mlir
+    %1 = "stepwell.pad"(%0) {low = array<i64: 0, 1>, high = array<i64: 0, 2>} : (tensor<4x8xf32>) -> tensor<4x11xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.pad"
+    input = operand()
+    low = attribute(tuple)
+    high = attribute(tuple)
+    mode = attribute(str, default="constant", choices=PAD_MODES)
+    value = attribute(float, default=0.0)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, low: tuple[int, ...], high: tuple[int, ...], mode: str, value: float) -> TensorSpec:
+        """Each dimension grows by its `low` and `high`."""
+        require_length(input.rank, low=low, high=high)
+        return input.with_shape(padded_shape(input.shape, low, high, mode))
+
+    @staticmethod
+    def reference(input: np.ndarray, *, low: tuple[int, ...], high: tuple[int, ...], mode: str, value: float) -> np.ndarray:
+        """Computes it with numpy."""
+        return padded(input, low, high, mode, value)
+
+
+def padded_shape(shape: Shape, low: tuple[int, ...], high: tuple[int, ...], mode: str) -> Shape:
+    """`shape` after padding.
+
+    Raises:
+        OpError: pads are negative, or the mode has no element to take.
+    """
+    if min((*low, *high), default=0) < 0:
+        raise OpError(f"pads must not be negative, but are {', '.join(map(str, (*low, *high)))}")
+    needed = {"constant": lambda before, after: 0, "edge": lambda before, after: int(before + after > 0), "reflect": lambda before, after: max(before, after) + 1}
+    for axis, (dim, before, after) in enumerate(zip(shape, low, high, strict=True)):
+        if isinstance(dim, int) and before + after > 0 and dim < needed[mode](before, after):
+            raise OpError(f"mode {mode} cannot add {before} and {after} elements to the {dim} of axis {axis}")
+    return tuple(dim + before + after for dim, before, after in zip(shape, low, high, strict=True))
+
+
+def padded(array: np.ndarray, low: tuple[int, ...], high: tuple[int, ...], mode: str, value: float) -> np.ndarray:
+    """`array` padded with numpy."""
+    widths = list(zip(low, high, strict=True))
+    if mode == "constant":
+        return np.pad(array, widths, constant_values=np.asarray(value).astype(array.dtype))
+    return np.pad(array, widths, mode="edge" if mode == "edge" else "reflect")
+
+
+class BroadcastToOp(Op):
+    """The tensor repeated along its extents of 1 and along new leading dimensions, as in numpy.
+
+    ```mlir
+    %1 = "stepwell.broadcast_to"(%0) {shape = array<i64: 2, 4, 8>} : (tensor<4x1xf32>) -> tensor<2x4x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.broadcast_to"
+    input = operand()
+    shape = attribute(tuple)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, shape: tuple[int, ...]) -> TensorSpec:
+        """`shape`, to which the input's broadcasts."""
+        wide = broadcast(input.shape, shape)
+        if len(wide) != len(shape) or not all(map(may_equal, wide, shape)):
+            raise OpError(f"cannot broadcast {input} to {shape_text(shape)}")
+        return input.with_shape(shape)
+
+    @staticmethod
+    def reference(input: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.broadcast_to(input, shape)
+
+
+class GatherOp(Op):
+    """The slices of `input` along `axis` that `indices` name, a negative one counting from the end (ONNX Gather).
+
+    ```mlir
+    %2 = "stepwell.gather"(%0, %1) {axis = 0 : i64} : (tensor<30522x384xf32>, tensor<1x128xi64>) -> tensor<1x128x384xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.gather"
+    input = operand()
+    indices = operand("integers")
+    axis = attribute(int)
+    result = result("the input's shape with the indices' in the place of `axis`")
+
+    @staticmethod
+    def infer(input: TensorSpec, indices: TensorSpec, *, axis: int) -> TensorSpec:
+        """The input's shape with the indices' in the place of `axis`."""
+        if not is_integer(indices.dtype):
+            raise OpError(f"operand 'indices' must be integers, but is {indices}")
+        along = normalize_axis(axis, input.rank)
+        return input.with_shape((*input.shape[:along], *indices.shape, *input.shape[along + 1 :]))
+
+    @staticmethod
+    def reference(input: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.take(input, indices, axis)
+
+
+class TileOp(Op):
+    """The tensor repeated `repeats[i]` times along dimension `i` (ONNX Tile).
+
+    ```mlir
+    %1 = "stepwell.tile"(%0) {repeats = array<i64: 2, 1>} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.tile"
+    input = operand()
+    repeats = attribute(tuple)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, repeats: tuple[int, ...]) -> TensorSpec:
+        """Each dimension times its repeats."""
+        require_length(input.rank, repeats=repeats)
+        if min(repeats, default=0) < 0:
+            raise OpError(f"repeats must not be negative, but are {', '.join(map(str, repeats))}")
+        return input.with_shape(tuple(dim * count for dim, count in zip(input.shape, repeats, strict=True)))
+
+    @staticmethod
+    def reference(input: np.ndarray, *, repeats: tuple[int, ...]) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.tile(input, repeats)
+
+
+class SqueezeOp(Op):
+    """The tensor without the dimensions `axes`, whose extent is 1 (ONNX Squeeze).
+
+    ```mlir
+    %1 = "stepwell.squeeze"(%0) {axes = array<i64: 1>} : (tensor<4x1x8xf32>) -> tensor<4x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.squeeze"
+    input = operand()
+    axes = attribute(tuple)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, axes: tuple[int, ...]) -> TensorSpec:
+        """The dimensions that are not named."""
+        gone = normalize_axes(axes, input.rank)
+        kept: list[Dim] = [dim for axis, dim in enumerate(input.shape) if axis not in gone]
+        wrong = [axis for axis in gone if not may_equal(input.shape[axis], 1)]
+        if wrong:
+            raise OpError(f"axis {wrong[0]} of {input} has extent {input.shape[wrong[0]]} and cannot be squeezed")
+        return input.with_shape(tuple(kept))
+
+    @staticmethod
+    def reference(input: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.squeeze(input, axes)
+
+
+class ExpandDimsOp(Op):
+    """The tensor with a new dimension of extent 1 at each of `axes`, which are places in the result (ONNX Unsqueeze).
+
+    ```mlir
+    %1 = "stepwell.expand_dims"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.expand_dims"
+    input = operand()
+    axes = attribute(tuple)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, axes: tuple[int, ...]) -> TensorSpec:
+        """The input's dimensions and the new ones."""
+        new, old = normalize_axes(axes, input.rank + len(axes)), iter(input.shape)
+        return input.with_shape(tuple(1 if axis in new else next(old) for axis in range(input.rank + len(axes))))
+
+    @staticmethod
+    def reference(input: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.expand_dims(input, axes)
+
+

@@ -1,0 +1,313 @@
+"""Normalisations and attention: composites that are slow when taken apart."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..core import Op, OpError, attribute, operand, optional_operand, result
+from ..types import TensorSpec
+from .numerics import widened
+from .shapes import broadcast, may_equal, normalize_axis, require_float, require_rank, require_shape, same_dtype
+from .windows import CHANNELS_FIRST, LAYOUTS, from_channels_first, split_layout, to_channels_first
+
+
+class SoftmaxOp(Op):
+    """`exp(x)` divided by its sum along `axis` (ONNX Softmax from opset 13).
+
+    ```mlir
+    %1 = "stepwell.softmax"(%0) {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.softmax"
+    input = operand()
+    axis = attribute(int, default=-1)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, axis: int) -> TensorSpec:
+        """The result is like the input."""
+        require_float(input=input)
+        normalize_axis(axis, input.rank)
+        return input.with_shape(input.shape)
+
+    @staticmethod
+    @widened
+    def reference(input: np.ndarray, *, axis: int) -> np.ndarray:
+        """Computes it with numpy, the maximum taken off so that nothing overflows."""
+        return _softmax(input, axis)
+
+
+def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    exponential = np.exp(x - x.max(axis, keepdims=True))
+    return exponential / exponential.sum(axis, keepdims=True)
+
+
+class LogSoftmaxOp(Op):
+    """The logarithm of `softmax`, computed without taking that of 0 (ONNX LogSoftmax from opset 13).
+
+    ```mlir
+    %1 = "stepwell.log_softmax"(%0) {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.log_softmax"
+    input = operand()
+    axis = attribute(int, default=-1)
+    result = result()
+    infer = staticmethod(SoftmaxOp.infer)
+
+    @staticmethod
+    @widened
+    def reference(input: np.ndarray, *, axis: int) -> np.ndarray:
+        """Computes it with numpy."""
+        shifted = input - input.max(axis, keepdims=True)
+        return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+
+
+class LayerNormOp(Op):
+    """`(x - mean) / sqrt(variance + epsilon) * scale + bias` (ONNX LayerNormalization; Ba et al. 2016).
+
+    Attributes:
+        axis: the first of the dimensions over which mean and (biased) variance are taken, down to the last.
+        epsilon: what is added to the variance.
+
+    ```mlir
+    %3 = "stepwell.layer_norm"(%0, %1, %2) {operandSegmentSizes = array<i32: 1, 1, 1>, epsilon = 1.0e-5 : f64}
+        : (tensor<1x128x384xf32>, tensor<384xf32>, tensor<384xf32>) -> tensor<1x128x384xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.layer_norm"
+    input = operand()
+    scale = optional_operand("broadcasts to the normalised dimensions")
+    bias = optional_operand("broadcasts to the normalised dimensions")
+    axis = attribute(int, default=-1)
+    epsilon = attribute(float, default=1e-5)
+    result = result()
+
+    @staticmethod
+    def infer(
+        input: TensorSpec, scale: TensorSpec | None, bias: TensorSpec | None, *, axis: int, epsilon: float
+    ) -> TensorSpec:
+        """The result is like the input."""
+        return _check_norm(input, axis, scale=scale, bias=bias)
+
+    @staticmethod
+    @widened
+    def reference(
+        input: np.ndarray, scale: np.ndarray | None, bias: np.ndarray | None, *, axis: int, epsilon: float
+    ) -> np.ndarray:
+        """Computes it with numpy."""
+        axes = tuple(range(axis % input.ndim, input.ndim))
+        centred = input - input.mean(axes, keepdims=True)
+        normal = centred / np.sqrt(np.square(centred).mean(axes, keepdims=True) + input.dtype.type(epsilon))
+        return _scaled(normal, scale, bias)
+
+
+class RmsNormOp(Op):
+    """`x / sqrt(mean(x * x) + epsilon) * scale` (ONNX RMSNormalization; Zhang and Sennrich 2019).
+
+    Attributes:
+        axis: the first of the dimensions over which the mean is taken, down to the last.
+        epsilon: what is added to the mean.
+
+    ```mlir
+    %2 = "stepwell.rms_norm"(%0, %1) {epsilon = 1.0e-6 : f64}
+        : (tensor<1x128x384xf32>, tensor<384xf32>) -> tensor<1x128x384xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.rms_norm"
+    input = operand()
+    scale = optional_operand("broadcasts to the normalised dimensions")
+    axis = attribute(int, default=-1)
+    epsilon = attribute(float, default=1e-5)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, scale: TensorSpec | None, *, axis: int, epsilon: float) -> TensorSpec:
+        """The result is like the input."""
+        return _check_norm(input, axis, scale=scale)
+
+    @staticmethod
+    @widened
+    def reference(input: np.ndarray, scale: np.ndarray | None, *, axis: int, epsilon: float) -> np.ndarray:
+        """Computes it with numpy."""
+        axes = tuple(range(axis % input.ndim, input.ndim))
+        normal = input / np.sqrt(np.square(input).mean(axes, keepdims=True) + input.dtype.type(epsilon))
+        return _scaled(normal, scale, None)
+
+
+def _check_norm(input: TensorSpec, axis: int, **factors: TensorSpec | None) -> TensorSpec:
+    require_float(input=input, **factors)
+    normalized = input.shape[normalize_axis(axis, input.rank) :]
+    for name, spec in factors.items():
+        if spec is None:
+            continue
+        same_dtype(input, spec)
+        wide = broadcast(spec.shape, normalized)
+        if len(wide) != len(normalized) or not all(map(may_equal, wide, normalized)):
+            raise OpError(f"operand '{name}' must broadcast to the normalised dimensions of {input}, but is {spec}")
+    return input.with_shape(input.shape)
+
+
+def _scaled(normal: np.ndarray, scale: np.ndarray | None, bias: np.ndarray | None) -> np.ndarray:
+    scaled = normal if scale is None else normal * scale
+    return scaled if bias is None else scaled + bias
+
+
+class BatchNormOp(Op):
+    """`(x - mean) / sqrt(variance + epsilon) * scale + bias`, per channel (ONNX BatchNormalization for inference).
+
+    ```mlir
+    %5 = "stepwell.batch_norm"(%0, %1, %2, %3, %4)
+        : (tensor<1x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<1x8x4x4xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.batch_norm"
+    input = operand("at least rank 2")
+    scale = operand("[channels]")
+    bias = operand("[channels]")
+    mean = operand("[channels]")
+    variance = operand("[channels]")
+    epsilon = attribute(float, default=1e-5)
+    layout = attribute(str, default=CHANNELS_FIRST, choices=LAYOUTS)
+    result = result()
+
+    @staticmethod
+    def infer(
+        input: TensorSpec,
+        scale: TensorSpec,
+        bias: TensorSpec,
+        mean: TensorSpec,
+        variance: TensorSpec,
+        *,
+        epsilon: float,
+        layout: str,
+    ) -> TensorSpec:
+        """The result is like the input."""
+        if input.rank < 2:
+            raise OpError(f"operand 'input' must have at least rank 2, but is {input}")
+        require_float(input=input)
+        same_dtype(input, scale, bias, mean, variance)
+        _, channels, _ = split_layout(input.shape, layout)
+        require_shape((channels,), scale=scale, bias=bias, mean=mean, variance=variance)
+        return input.with_shape(input.shape)
+
+    @staticmethod
+    @widened
+    def reference(
+        input: np.ndarray,
+        scale: np.ndarray,
+        bias: np.ndarray,
+        mean: np.ndarray,
+        variance: np.ndarray,
+        *,
+        epsilon: float,
+        layout: str,
+    ) -> np.ndarray:
+        """Computes it with numpy."""
+        array = to_channels_first(input, layout)
+        factor = scale / np.sqrt(variance + input.dtype.type(epsilon))
+        over_channels = (-1, *[1] * (input.ndim - 2))
+        normal = (array - mean.reshape(over_channels)) * factor.reshape(over_channels) + bias.reshape(over_channels)
+        return from_channels_first(normal, layout)
+
+
+class LocalResponseNormOp(Op):
+    """`x / (bias + alpha / size * sum(x * x)) ** beta`, the sum over the `size` channels around (ONNX LRN).
+
+    ```mlir
+    %1 = "stepwell.local_response_norm"(%0) {size = 5 : i64, alpha = 1.0e-4 : f64, beta = 0.75 : f64, bias = 1.0 : f64}
+        : (tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.local_response_norm"
+    input = operand("at least rank 3")
+    size = attribute(int)
+    alpha = attribute(float, default=1e-4)
+    beta = attribute(float, default=0.75)
+    bias = attribute(float, default=1.0)
+    layout = attribute(str, default=CHANNELS_FIRST, choices=LAYOUTS)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, size: int, alpha: float, beta: float, bias: float, layout: str) -> TensorSpec:
+        """The result is like the input."""
+        require_float(input=input)
+        if input.rank < 3:
+            raise OpError(f"operand 'input' must have at least rank 3, but is {input}")
+        if size < 1:
+            raise OpError(f"attribute 'size' must be positive, but is {size}")
+        return input.with_shape(input.shape)
+
+    @staticmethod
+    @widened
+    def reference(input: np.ndarray, *, size: int, alpha: float, beta: float, bias: float, layout: str) -> np.ndarray:
+        """Computes it with numpy: one shifted sum per channel of the window."""
+        array = to_channels_first(input, layout)
+        around = [(0, 0), ((size - 1) // 2, size // 2), *[(0, 0)] * (input.ndim - 2)]
+        squares = np.pad(np.square(array), around)
+        total = sum(squares[:, offset : offset + array.shape[1]] for offset in range(size))
+        return from_channels_first(array / (bias + alpha / size * total) ** beta, layout)
+
+
+class AttentionOp(Op):
+    """`softmax(query @ transpose(key) * scale + mask) @ value`, per batch and head (ONNX Attention; Vaswani et al. 2017).
+
+    A bool mask lets attend where it is true; one of floats is added. Key and value may have fewer heads than the query:
+    then so many consecutive query heads share one (grouped-query attention).
+
+    ```mlir
+    %3 = "stepwell.attention"(%0, %1, %2) {scale = 0.125 : f64}
+        : (tensor<1x12x128x64xf32>, tensor<1x12x128x64xf32>, tensor<1x12x128x64xf32>) -> tensor<1x12x128x64xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.attention"
+    query = operand("[batch, heads, length, depth]")
+    key = operand("[batch, key heads, key length, depth]")
+    value = operand("[batch, key heads, key length, value depth]")
+    mask = optional_operand("bool or float, broadcasts to [batch, heads, length, key length]")
+    scale = attribute(float)
+    result = result("[batch, heads, length, value depth]")
+
+    @staticmethod
+    def infer(query: TensorSpec, key: TensorSpec, value: TensorSpec, mask: TensorSpec | None, *, scale: float) -> TensorSpec:
+        """[batch, heads, length, value depth]."""
+        require_float(query=query)
+        same_dtype(query, key, value)
+        require_rank(4, query=query, key=key, value=value)
+        batch, heads, length, depth = query.shape
+        _, key_heads, key_length, _ = key.shape
+        require_shape((batch, key_heads, key_length, depth), key=key)
+        require_shape((batch, key_heads, key_length, value.shape[3]), value=value)
+        if isinstance(heads, int) and isinstance(key_heads, int) and (key_heads == 0 or heads % key_heads):
+            raise OpError(f"{heads} query heads cannot share {key_heads} key heads evenly")
+        if mask is not None:
+            _check_mask(query, mask, (batch, heads, length, key_length))
+        return query.with_shape((batch, heads, length, value.shape[3]))
+
+    @staticmethod
+    @widened
+    def reference(query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, *, scale: float) -> np.ndarray:
+        """Computes it with numpy."""
+        shared = query.shape[1] // key.shape[1]
+        keys, values = np.repeat(key, shared, 1), np.repeat(value, shared, 1)
+        scores = query @ keys.swapaxes(-1, -2) * query.dtype.type(scale)
+        if mask is not None:
+            scores = np.where(mask, scores, -math.inf) if mask.dtype == np.bool_ else scores + mask
+        return (_softmax(scores, -1) @ values).astype(query.dtype)
+
+
+def _check_mask(query: TensorSpec, mask: TensorSpec, scores: tuple) -> None:
+    if mask.dtype not in (np.dtype(np.bool_), query.dtype):
+        raise OpError(f"operand 'mask' must be bool or of the query's element type, but is {mask}")
+    wide = broadcast(mask.shape, scores)
+    if len(wide) != len(scores) or not all(map(may_equal, wide, scores)):
+        raise OpError(f"operand 'mask' must broadcast to the scores' shape {'x'.join(map(str, scores))}, but is {mask}")

@@ -1,0 +1,152 @@
+"""Pooling: the greatest or the mean element of each position of a window."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core import Op, OpError, attribute, operand, result
+from ..types import TensorSpec, is_float
+from .numerics import widened
+from .shapes import require_float, require_length
+from .windows import CHANNELS_FIRST, LAYOUTS, Window, from_channels_first, join_layout, split_layout, to_channels_first
+
+
+class PoolOp(Op):
+    """Base of the poolings, over 1 to 3 spatial dimensions.
+
+    Attributes:
+        kernel: the extent of the window per spatial dimension.
+        strides: the step per spatial dimension.
+        pads: elements added before each spatial dimension, then those added after; they take no part in the result.
+        dilations: the distance between neighbouring elements of the window, per spatial dimension.
+        ceil_mode: whether a last position that overhangs the padded input counts, if it starts inside.
+        layout: where the channels are.
+    """
+
+    input = operand()
+    kernel = attribute(tuple)
+    strides = attribute(tuple)
+    pads = attribute(tuple)
+    dilations = attribute(tuple)
+    ceil_mode = attribute(bool, default=False)
+    layout = attribute(str, default=CHANNELS_FIRST, choices=LAYOUTS)
+    result = result()
+
+    @staticmethod
+    def infer(
+        input: TensorSpec,
+        *,
+        kernel: tuple[int, ...],
+        strides: tuple[int, ...],
+        pads: tuple[int, ...],
+        dilations: tuple[int, ...],
+        ceil_mode: bool,
+        layout: str,
+        **_attributes: object,
+    ) -> TensorSpec:
+        """The same channels, and as many spatial positions as the window has."""
+        require_length(input.rank - 2, kernel=kernel)
+        window = Window(kernel, strides, pads, dilations, ceil_mode)
+        window.check()
+        rank = len(kernel)
+        for axis, extent in enumerate(window.extents):
+            if max(pads[axis], pads[axis + rank]) >= extent:
+                raise OpError(f"pads must be less than the window's extent of {extent}, but are {', '.join(map(str, pads))}")
+        batch, channels, spatial = split_layout(input.shape, layout)
+        return input.with_shape(join_layout(batch, channels, window.output_shape(spatial), layout))
+
+
+class MaxPoolOp(PoolOp):
+    """The greatest element of the window (ONNX MaxPool).
+
+    ```mlir
+    %1 = "stepwell.max_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
+        dilations = array<i64: 1, 1>} : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.max_pool"
+
+    @staticmethod
+    def reference(
+        input: np.ndarray,
+        *,
+        kernel: tuple[int, ...],
+        strides: tuple[int, ...],
+        pads: tuple[int, ...],
+        dilations: tuple[int, ...],
+        ceil_mode: bool,
+        layout: str,
+    ) -> np.ndarray:
+        """The maximum over the places in the window, one place for all positions at a time."""
+        array = to_channels_first(input, layout)
+        window = Window(kernel, strides, pads, dilations, ceil_mode)
+        positions = window.output_shape(array.shape[2:])
+        least = -np.inf if is_float(input.dtype) else np.iinfo(input.dtype).min
+        total = np.full((*array.shape[:2], *positions), least, input.dtype)
+        for _, view in window.views(window.pad(array, least), positions):
+            np.maximum(total, view, out=total)
+        return from_channels_first(total, layout)
+
+
+class AveragePoolOp(PoolOp):
+    """The mean of the elements of the window (ONNX AveragePool).
+
+    Attributes:
+        count_include_pad: whether the zeros of `pads` count as elements. An overhang of `ceil_mode` never does.
+
+    ```mlir
+    %1 = "stepwell.average_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
+        dilations = array<i64: 1, 1>} : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.average_pool"
+    count_include_pad = attribute(bool, default=False)
+
+    @staticmethod
+    def infer(input: TensorSpec, **attributes: object) -> TensorSpec:
+        """As of every pooling, on floating point."""
+        require_float(input=input)
+        return PoolOp.infer(input, **attributes)  # pyright: ignore[reportArgumentType]
+
+    @staticmethod
+    @widened
+    def reference(
+        input: np.ndarray,
+        *,
+        kernel: tuple[int, ...],
+        strides: tuple[int, ...],
+        pads: tuple[int, ...],
+        dilations: tuple[int, ...],
+        ceil_mode: bool,
+        layout: str,
+        count_include_pad: bool,
+    ) -> np.ndarray:
+        """The sum over the places in the window divided by how many of them count."""
+        array = to_channels_first(input, layout)
+        window = Window(kernel, strides, pads, dilations, ceil_mode)
+        positions = window.output_shape(array.shape[2:])
+        total = np.zeros((*array.shape[:2], *positions), array.dtype)
+        for _, view in window.views(window.pad(array, 0), positions):
+            total += view
+        counted = np.ones((1, 1, *array.shape[2:]), array.dtype)
+        if count_include_pad:
+            rank = len(kernel)
+            counted = np.pad(counted, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)], constant_values=1)
+            window = Window(kernel, strides, (0,) * (2 * rank), dilations, ceil_mode)
+        count = np.zeros((1, 1, *positions), array.dtype)
+        for _, view in window.views(_overhung(counted, window, positions), positions):
+            count += view
+        return from_channels_first(total / count, layout)
+
+
+def _overhung(array: np.ndarray, window: Window, positions: tuple[int, ...]) -> np.ndarray:
+    """`array` with zeros for its pads and for what the last of `positions` reaches beyond them."""
+    rank = len(positions)
+    widths = [(0, 0), (0, 0)]
+    for axis in range(rank):
+        needed = (positions[axis] - 1) * window.strides[axis] + window.extents[axis]
+        low, size = window.pads[axis], array.shape[axis + 2]
+        widths.append((low, max(window.pads[axis + rank], needed - low - size)))
+    return np.pad(array, widths)

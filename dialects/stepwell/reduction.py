@@ -1,0 +1,139 @@
+"""Reductions: many elements to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..core import Op, OpError, attribute, operand, result
+from ..dims import Shape
+from ..types import TensorSpec
+from .numerics import widened
+from .shapes import normalize_axes, normalize_axis
+
+
+class ReductionOp(Op):
+    """Base of the reductions.
+
+    Attributes:
+        axes: the dimensions that are reduced; of none of them the result is like the input.
+        keepdims: whether a reduced dimension remains with an extent of 1.
+    """
+
+    input = operand()
+    axes = attribute(tuple)
+    keepdims = attribute(bool, default=True)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, *, axes: tuple[int, ...], keepdims: bool) -> TensorSpec:
+        """The input's dimensions, the reduced ones 1 or gone."""
+        return input.with_shape(_reduced(input.shape, normalize_axes(axes, input.rank), keepdims))
+
+
+def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    if keepdims:
+        return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+
+
+def _with(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """The reference that reduces with a numpy function."""
+
+    @widened
+    def reference(input: np.ndarray, *, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+        return function(input, axis=axes, keepdims=keepdims)
+
+    return reference
+
+
+class ReduceSumOp(ReductionOp):
+    """The sum (ONNX ReduceSum); integers wrap around.
+
+    ```mlir
+    %1 = "stepwell.reduce_sum"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.reduce_sum"
+    reference = staticmethod(_with(np.sum))
+
+
+class ReduceMeanOp(ReductionOp):
+    """The mean (ONNX ReduceMean); of integers, rounded towards zero.
+
+    ```mlir
+    %1 = "stepwell.reduce_mean"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.reduce_mean"
+    reference = staticmethod(_with(np.mean))
+
+
+class ReduceProdOp(ReductionOp):
+    """The product (ONNX ReduceProd); integers wrap around.
+
+    ```mlir
+    %1 = "stepwell.reduce_prod"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.reduce_prod"
+    reference = staticmethod(_with(np.prod))
+
+
+class ReduceMaxOp(ReductionOp):
+    """The greatest element, NaN if one is (ONNX ReduceMax).
+
+    ```mlir
+    %1 = "stepwell.reduce_max"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.reduce_max"
+    reference = staticmethod(_with(np.max))
+
+
+class ReduceMinOp(ReductionOp):
+    """The least element, NaN if one is (ONNX ReduceMin).
+
+    ```mlir
+    %1 = "stepwell.reduce_min"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.reduce_min"
+    reference = staticmethod(_with(np.min))
+
+
+class ArgmaxOp(Op):
+    """The index of the greatest element along `axis`, the first of equal ones (ONNX ArgMax).
+
+    Attributes:
+        keepdims: whether the dimension remains with an extent of 1.
+
+    ```mlir
+    %1 = "stepwell.argmax"(%0) {axis = 1 : i64, keepdims = false} : (tensor<4x8xf32>) -> tensor<4xi64>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.argmax"
+    input = operand()
+    axis = attribute(int)
+    keepdims = attribute(bool, default=True)
+    result = result("i64")
+
+    @staticmethod
+    def infer(input: TensorSpec, *, axis: int, keepdims: bool) -> TensorSpec:
+        """i64, the dimension 1 or gone."""
+        along = normalize_axis(axis, input.rank)
+        if input.shape[along] == 0:
+            raise OpError(f"axis {along} of {input} has no element")
+        return TensorSpec(_reduced(input.shape, (along,), keepdims), np.dtype(np.int64))
+
+    @staticmethod
+    def reference(input: np.ndarray, *, axis: int, keepdims: bool) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.argmax(input, axis, keepdims=keepdims)

@@ -1,0 +1,144 @@
+"""Ops on shapes: what a tensor's extents are, and tensors made from extents."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import dims
+from ..core import Op, OpError, attribute, operand, result
+from ..dims import Dim
+from ..types import TensorSpec
+from .shapes import require_dtype, require_rank, same_dtype
+
+INDEX = np.dtype(np.int64)
+
+
+class ShapeOfOp(Op):
+    """The extents of a tensor (ONNX Shape).
+
+    ```mlir
+    %1 = "stepwell.shape_of"(%0) : (tensor<?x3xf32>) -> tensor<2xi64>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.shape_of"
+    input = operand()
+    result = result("1-D i64, one element per dimension")
+
+    @staticmethod
+    def infer(input: TensorSpec) -> TensorSpec:
+        """One i64 per dimension; the contents too, where every one is a number."""
+        return TensorSpec((input.rank,), INDEX, np.array(input.shape, INDEX) if input.is_static else None)
+
+    @staticmethod
+    def reference(input: np.ndarray) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.array(input.shape, INDEX)
+
+
+class SizeOfOp(Op):
+    """The number of elements of a tensor (ONNX Size).
+
+    ```mlir
+    %1 = "stepwell.size_of"(%0) : (tensor<?x3xf32>) -> tensor<i64>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.size_of"
+    input = operand()
+    result = result("a scalar i64")
+
+    @staticmethod
+    def infer(input: TensorSpec) -> TensorSpec:
+        """A scalar i64; its value too, where the shape is static."""
+        return TensorSpec((), INDEX, np.array(dims.product(input.shape), INDEX) if input.is_static else None)
+
+    @staticmethod
+    def reference(input: np.ndarray) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.array(input.size, INDEX)
+
+
+class FillOp(Op):
+    """A tensor of the given extents, every element of which is `value` (ONNX ConstantOfShape).
+
+    ```mlir
+    %1 = "stepwell.fill"(%0) {value = dense<0.0> : tensor<f32>} : (tensor<2xi64>) -> tensor<?x?xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.fill"
+    shape = operand("1-D i64")
+    value = attribute(np.ndarray, doc="one element, whose type is the result's")
+    result = result()
+
+    @staticmethod
+    def infer(shape: TensorSpec, *, value: np.ndarray) -> TensorSpec:
+        """The extents that the operand holds where it is constant, else unknown ones."""
+        if value.size != 1:
+            raise OpError(f"attribute 'value' must have one element, but has {value.size}")
+        extents = shape_from(shape)
+        if any(isinstance(dim, int) and dim < 0 for dim in extents):
+            raise OpError(f"operand 'shape' must not be negative, but is {', '.join(map(str, extents))}")
+        return TensorSpec(extents, value.dtype)
+
+    @staticmethod
+    def reference(shape: np.ndarray, *, value: np.ndarray) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.full(tuple(shape), value.reshape(()), value.dtype)
+
+
+class RangeOp(Op):
+    """The numbers from `start` up to but without `limit`, `delta` apart (ONNX Range).
+
+    ```mlir
+    %3 = "stepwell.range"(%0, %1, %2) : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.range"
+    start = operand("scalar")
+    limit = operand("scalar")
+    delta = operand("scalar, not 0")
+    result = result("1-D")
+
+    @staticmethod
+    def infer(start: TensorSpec, limit: TensorSpec, delta: TensorSpec) -> TensorSpec:
+        """`max(ceil((limit - start) / delta), 0)` elements where all three are constant, else unknown."""
+        same_dtype(start, limit, delta)
+        require_rank(0, start=start, limit=limit, delta=delta)
+        if start.value is None or limit.value is None or delta.value is None:
+            return start.with_shape((dims.unknown(),))
+        if delta.value == 0:
+            raise OpError("operand 'delta' must not be 0")
+        return start.with_shape((_range_length(start.value, limit.value, delta.value),))
+
+    @staticmethod
+    def reference(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> np.ndarray:
+        """Computes it with numpy, each element by itself so that errors do not add up."""
+        count = _range_length(start, limit, delta)
+        return (start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype)
+
+
+def _range_length(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> int:
+    if start.dtype.kind in "iu":
+        return max(-((int(start) - int(limit)) // int(delta)), 0)
+    return max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
+
+
+def shape_from(spec: TensorSpec, name: str = "shape") -> tuple[Dim, ...]:
+    """The extents that a 1-D i64 operand holds: its contents where they are constant, else fresh unknowns.
+
+    Raises:
+        OpError: it is no 1-D i64 tensor, or how many extents it holds is not known.
+    """
+    require_dtype(INDEX, **{name: spec})
+    require_rank(1, **{name: spec})
+    if spec.value is not None:
+        return tuple(int(entry) for entry in spec.value)
+    count = spec.shape[0]
+    if not isinstance(count, int):
+        raise OpError(f"operand '{name}' must have a static length, for the rank of the result, but is {spec}")
+    return tuple(dims.unknown() for _ in range(count))

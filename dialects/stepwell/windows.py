@@ -1,0 +1,126 @@
+"""Sliding windows: what convolution and pooling share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import OpError
+from ..dims import Dim, Shape, ceil_div
+from .shapes import require_length
+
+CHANNELS_FIRST = "channels_first"
+CHANNELS_LAST = "channels_last"
+LAYOUTS = (CHANNELS_FIRST, CHANNELS_LAST)
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a kernel slides over the spatial dimensions.
+
+    Attributes:
+        kernel: its extent per spatial dimension.
+        strides: the step from one position to the next.
+        pads: elements added before every spatial dimension, then those added after (ONNX's order).
+        dilations: the distance between two neighbours of the kernel.
+        ceil_mode: whether a last position that overhangs the padded input counts, if it starts inside.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    dilations: tuple[int, ...]
+    ceil_mode: bool = False
+
+    def check(self) -> None:
+        """Checks the attributes against each other.
+
+        Raises:
+            OpError: a list has the wrong length or an entry the wrong sign.
+        """
+        rank = len(self.kernel)
+        if not 1 <= rank <= 3:
+            raise OpError(f"takes 1 to 3 spatial dimensions, but has {rank}")
+        require_length(rank, strides=self.strides, dilations=self.dilations)
+        require_length(2 * rank, pads=self.pads)
+        for name, entries in (("kernel", self.kernel), ("strides", self.strides), ("dilations", self.dilations)):
+            if min(entries) < 1:
+                raise OpError(f"{name} must be positive, but are {', '.join(map(str, entries))}")
+        if min(self.pads) < 0:
+            raise OpError(f"pads must not be negative, but are {', '.join(map(str, self.pads))}")
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extent of the dilated kernel per spatial dimension."""
+        return tuple((size - 1) * step + 1 for size, step in zip(self.kernel, self.dilations, strict=True))
+
+    def output_shape(self, spatial: Shape) -> Shape:
+        """The number of positions per spatial dimension of an input.
+
+        Raises:
+            OpError: the kernel does not fit into the padded input.
+        """
+        rank = len(self.kernel)
+        return tuple(
+            self._positions(axis, dim + self.pads[axis] + self.pads[axis + rank]) for axis, dim in enumerate(spatial)
+        )
+
+    def _positions(self, axis: int, padded: Dim) -> Dim:
+        room = padded - self.extents[axis]
+        stride = self.strides[axis]
+        if isinstance(room, int) and room < 0:
+            raise OpError(f"a kernel of extent {self.extents[axis]} does not fit into {padded} padded elements")
+        if not self.ceil_mode:
+            return room // stride + 1
+        positions = ceil_div(room, stride) + 1
+        limit = padded - self.pads[axis + len(self.kernel)]
+        if isinstance(positions, int) and isinstance(limit, int) and (positions - 1) * stride >= limit:
+            return positions - 1
+        return positions
+
+    def pad(self, array: np.ndarray, value: float) -> np.ndarray:
+        """`array` (batch, channels, spatial...) padded for every position of the window, the overhang included."""
+        rank = len(self.kernel)
+        out = self.output_shape(array.shape[2:])
+        widths = [(0, 0), (0, 0)]
+        for axis, (size, positions) in enumerate(zip(array.shape[2:], out, strict=True)):
+            assert isinstance(positions, int)
+            needed = (positions - 1) * self.strides[axis] + self.extents[axis]
+            low, high = self.pads[axis], self.pads[axis + rank]
+            widths.append((low, max(high, needed - low - size)))
+        return np.pad(array, widths, constant_values=value)
+
+    def views(self, padded: np.ndarray, positions: Shape) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+        """For each place in the kernel, the elements (batch, channels, positions...) that it meets, as a view."""
+        for place in itertools.product(*map(range, self.kernel)):
+            yield place, padded[(..., *self._meets(place, positions))]
+
+    def _meets(self, place: tuple[int, ...], positions: Shape) -> Iterator[slice]:
+        for offset, dilation, stride, count in zip(place, self.dilations, self.strides, positions, strict=True):
+            assert isinstance(count, int)
+            yield slice(offset * dilation, offset * dilation + (count - 1) * stride + 1, stride)
+
+
+def split_layout(shape: Shape, layout: str) -> tuple[Dim, Dim, Shape]:
+    """The batch, the channels and the spatial dimensions of a shape."""
+    if layout == CHANNELS_FIRST:
+        return shape[0], shape[1], shape[2:]
+    return shape[0], shape[-1], shape[1:-1]
+
+
+def join_layout(batch: Dim, channels: Dim, spatial: Shape, layout: str) -> Shape:
+    """The inverse of `split_layout`."""
+    return (batch, channels, *spatial) if layout == CHANNELS_FIRST else (batch, *spatial, channels)
+
+
+def to_channels_first(array: np.ndarray, layout: str) -> np.ndarray:
+    """A view of `array` as (batch, channels, spatial...)."""
+    return array if layout == CHANNELS_FIRST else np.moveaxis(array, -1, 1)
+
+
+def from_channels_first(array: np.ndarray, layout: str) -> np.ndarray:
+    """The inverse of `to_channels_first`."""
+    return array if layout == CHANNELS_FIRST else np.ascontiguousarray(np.moveaxis(array, 1, -1))
