@@ -7,12 +7,15 @@ nested, the passes run one by one on one op after the other, so that each can be
 from __future__ import annotations
 
 import itertools
+import re
+import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mlir import ir
-from mlir.passmanager import PassManager
+from mlir.passmanager import PassDisplayMode, PassManager
 
 from .base import Pass, PassError
 from .instrumentation import Instrumentation, Step
@@ -21,36 +24,51 @@ from .pipeline import Element, Nested, Pipeline, Upstream, print_element
 from .upstream import explain_rejection
 
 _ANY = "any"
+_FAILED_PASS = re.compile(r"// -----// IR Dump After .* Failed \((.*?)\)")
 
 
 class PassFailure(Exception):
-    """A pass of a pipeline failed.
+    """A pass of a pipeline failed; the message names it and says why.
 
     Attributes:
-        pass_name: which; empty where upstream does not tell.
+        pass_name: which pass; empty where upstream does not tell.
         location: where, as well as it is known.
-        diagnostics: what upstream said, when nobody else was listening.
-        is_reported: whether the diagnostics of the context have told the reason already.
+        is_reported: whether the reason has gone to the diagnostic handlers of the context already.
     """
 
-    def __init__(self, pass_name: str, reason: str, location: ir.Location, diagnostics: Sequence[str] = (), is_reported: bool = False):
+    def __init__(self, pass_name: str, reason: str, location: ir.Location, is_reported: bool = False) -> None:
         super().__init__(f"pass '{pass_name}' failed: {reason}" if pass_name else reason)
-        self.pass_name, self.location, self.diagnostics, self.is_reported = pass_name, location, diagnostics, is_reported
+        self.pass_name, self.location, self.is_reported = pass_name, location, is_reported
 
 
 class Runner:
-    """Runs pipelines under the given instrumentation."""
+    """Runs pipelines.
 
-    def __init__(self, instrumentation: Sequence[Instrumentation] = (), verify: bool = True) -> None:
-        self._instrumentation = instrumentation
-        self._verify = verify
+    Args:
+        instrumentation: told before and after every pass.
+        verify: whether to check the IR after every pass.
+        statistics: whether MLIR prints, to the standard error stream, what its passes counted, and in which form.
+    """
+
+    def __init__(
+        self,
+        instrumentation: Sequence[Instrumentation] = (),
+        verify: bool = True,
+        statistics: PassDisplayMode | None = None,
+    ) -> None:
+        self.instrumentation, self.verify, self.statistics = instrumentation, verify, statistics
 
     def run(self, pipeline: Pipeline, op: ir.Operation) -> None:
-        """Runs `pipeline` on `op`; see `Pipeline.run`."""
+        """Runs `pipeline` on `op`.
+
+        Raises:
+            PassFailure: a pass failed.
+            PipelineError: the pipeline is not one for `op`, or names passes or options that do not exist.
+        """
         if pipeline.anchor not in (op.name, _ANY):
             raise PipelineError(f"can't run '{pipeline.anchor}' pass manager on '{op.name}' op")
         with op.context:
-            check(pipeline.anchor, pipeline.elements)
+            check(op.name, pipeline.elements)
             self._run_elements(pipeline.elements, op)
 
     def _run_elements(self, elements: Sequence[Element], op: ir.Operation) -> None:
@@ -62,46 +80,56 @@ class Runner:
                 self._run_element(element, op)
 
     def _is_native(self, element: Element) -> bool:
-        """Whether MLIR's pass manager can run all of the element unwatched."""
+        """Whether MLIR's pass manager runs all of the element by itself."""
         if isinstance(element, Nested):
-            return all(map(self._is_native, element.elements))
-        return isinstance(element, Upstream) and not self._instrumentation
+            # What `any` matches only MLIR knows.
+            return element.anchor == _ANY or all(map(self._is_native, element.elements))
+        return isinstance(element, Upstream) and not self.instrumentation
 
     def _run_element(self, element: Element, op: ir.Operation) -> None:
-        if isinstance(element, Nested):
-            for child in _children(op, element.anchor):
-                self._run_elements(element.elements, child)
-            return
-        for watcher in self._instrumentation:
-            watcher.before_pass(element, op)
+        if isinstance(element, Pass):
+            self._run_step(element, op)
+        elif isinstance(element, Nested):
+            self._run_nested(element, op)
+        else:
+            for inner in _expand(element, op.name):
+                self._run_nested(inner, op) if isinstance(inner, Nested) else self._run_step(inner, op)
+
+    def _run_nested(self, nested: Nested, op: ir.Operation) -> None:
+        for watcher in self.instrumentation:
+            watcher.before_nested(nested)
+        for child in _children(op, nested.anchor):
+            self._run_elements(nested.elements, child)
+        for watcher in reversed(self.instrumentation):
+            watcher.after_nested(nested)
+
+    def _run_step(self, step: Step, op: ir.Operation) -> None:
+        for watcher in self.instrumentation:
+            watcher.before_pass(step, op)
         try:
-            if isinstance(element, Pass):
-                self._run_python(element, op)
-            else:
-                self._run_upstream([element], op)
+            self._run_python(step, op) if isinstance(step, Pass) else self._run_upstream([step], op)
         except PassFailure:
-            for watcher in reversed(self._instrumentation):
-                watcher.after_pass_failed(element, op)
+            for watcher in reversed(self.instrumentation):
+                watcher.after_pass_failed(step, op)
             raise
-        for watcher in reversed(self._instrumentation):
-            watcher.after_pass(element, op)
+        for watcher in reversed(self.instrumentation):
+            watcher.after_pass(step, op)
 
     def _run_upstream(self, elements: Sequence[Element], op: ir.Operation) -> None:
         manager = PassManager.parse(f"{op.name}({','.join(map(print_element, elements))})")
-        manager.enable_verifier(self._verify)
-        with tempfile.TemporaryDirectory() as folder:
-            # The pass manager does not say which pass failed, but the file that it dumps then does, by its name.
-            manager.enable_ir_printing(
-                print_after_all=False, print_after_failure=True, tree_printing_dir_path=folder, large_elements_limit=0
-            )
-            try:
-                manager.run(op)
-            except ir.MLIRError as error:
-                dumps = [path.stem.rpartition("_")[2] for path in Path(folder).rglob("*.mlir")]
-                name = dumps[0] if dumps else str(elements[0]) if len(elements) == 1 else ""
-                told = [str(diagnostic) for diagnostic in error.error_diagnostics]
-                reason = told[0] if told else "see the diagnostics"
-                raise PassFailure(name, reason, op.location, told, op.context.emit_error_diagnostics) from error
+        manager.enable_verifier(self.verify)
+        if self.statistics is not None:
+            manager.enable_statistics(self.statistics)
+        # The pass manager does not say which pass failed, but what it dumps then does.
+        folder = Path(tempfile.gettempdir()) / f"stepwell-{uuid.uuid4()}"
+        manager.enable_ir_printing(
+            print_after_all=False, print_after_failure=True, large_elements_limit=0, tree_printing_dir_path=str(folder)
+        )
+        try:
+            manager.run(op)
+        except ir.MLIRError as error:
+            name = _failed_pass(folder)
+            raise PassFailure(name, _told(error), _place_of(error, op), op.context.emit_error_diagnostics) from error
 
     def _run_python(self, instance: Pass, op: ir.Operation) -> None:
         try:
@@ -110,18 +138,14 @@ class Runner:
         except PassError as error:
             raise PassFailure(instance.name, str(error), error.location or op.location) from error
         except Exception as error:
-            reason = f"{type(error).__name__}: {error} (this is a bug in the pass)"
+            reason = f"{type(error).__name__}: {_told(error)} (this is a bug in the pass)"
             raise PassFailure(instance.name, reason, op.location) from error
-        if self._verify:
-            self._verify_after(instance, op)
-
-    def _verify_after(self, instance: Pass, op: ir.Operation) -> None:
         try:
-            op.verify()
+            if self.verify:
+                op.verify()
         except ir.MLIRError as error:
-            told = [str(diagnostic) for diagnostic in error.error_diagnostics]
-            reason = f"it left invalid IR{': ' + told[0] if told else ''} (this is a bug in the pass)"
-            raise PassFailure(instance.name, reason, op.location, told) from error
+            reason = f"it left invalid IR: {_told(error)} (this is a bug in the pass)"
+            raise PassFailure(instance.name, reason, _place_of(error, op)) from error
 
 
 def check(anchor: str, elements: Sequence[Element]) -> None:
@@ -131,23 +155,42 @@ def check(anchor: str, elements: Sequence[Element]) -> None:
         PipelineError: one does not.
     """
     for element in elements:
-        if isinstance(element, Nested):
+        if isinstance(element, Nested) and element.anchor != _ANY:
             check(element.anchor, element.elements)
-        elif isinstance(element, Upstream):
-            try:
-                PassManager.parse(f"{anchor}({element})")
-            except ValueError as error:
-                raise PipelineError(explain_rejection(element.name, str(error))) from None
-        elif element.anchor not in (anchor, _ANY):
-            raise PipelineError(wrong_anchor(element, anchor))
+        elif isinstance(element, Pass):
+            if element.anchor not in (anchor, _ANY):
+                raise PipelineError(wrong_anchor(element.name, element.anchor, anchor))
+        else:
+            check_upstream(anchor, element)
 
 
-def wrong_anchor(instance: Pass, anchor: str) -> str:
-    """The message for a Python pass at the wrong nesting, in MLIR's words."""
+def check_upstream(anchor: str, element: Upstream | Nested) -> None:
+    """Checks in the current context that MLIR accepts the element inside `anchor`.
+
+    Raises:
+        PipelineError: it does not.
+    """
+    try:
+        PassManager.parse(f"{anchor}({element})")
+    except ValueError as error:
+        name = element.anchor if isinstance(element, Nested) else element.name
+        raise PipelineError(explain_rejection(name, str(error))) from None
+
+
+def wrong_anchor(name: str, wanted: str, anchor: str) -> str:
+    """The message for a pass at the wrong nesting, in MLIR's words."""
     return (
-        f"Can't add pass '{instance.name}' restricted to '{instance.anchor}' on a PassManager intended to run on "
-        f"'{anchor}', did you intend to nest?"
+        f"Can't add pass '{name}' restricted to '{wanted}' on a PassManager intended to run on '{anchor}', "
+        "did you intend to nest?"
     )
+
+
+def _expand(element: Upstream, anchor: str) -> Sequence[Step | Nested]:
+    """The passes of an upstream pipeline such as `buffer-deallocation-pipeline`; a pass stays as it is."""
+    spelt_out = Pipeline.parse(str(PassManager.parse(f"{anchor}({element})"))).elements
+    if len(spelt_out) == 1 and isinstance(spelt_out[0], Upstream) and spelt_out[0].name == element.name:
+        return [element]
+    return spelt_out
 
 
 def _children(op: ir.Operation, anchor: str) -> Iterator[ir.Operation]:
@@ -155,3 +198,21 @@ def _children(op: ir.Operation, anchor: str) -> Iterator[ir.Operation]:
     for region in op.regions:
         for block in region:
             yield from (inner.operation for inner in list(block.operations) if inner.operation.name == anchor)
+
+
+def _failed_pass(dumps: Path) -> str:
+    """The name of the pass that MLIR dumped after it had failed; the dumps are removed."""
+    names = [found[1] for path in dumps.rglob("*.mlir") if (found := _FAILED_PASS.match(path.read_text()))]
+    shutil.rmtree(dumps, ignore_errors=True)
+    return names[0] if names else ""
+
+
+def _told(error: Exception) -> str:
+    """What an exception of the bindings says: its diagnostics, where nobody else was told them."""
+    if isinstance(error, ir.MLIRError):
+        return "; ".join(str(diagnostic) for diagnostic in error.error_diagnostics) or "see the diagnostics"
+    return str(error)
+
+
+def _place_of(error: ir.MLIRError, op: ir.Operation) -> ir.Location:
+    return error.error_diagnostics[0].location if error.error_diagnostics else op.location

@@ -1,13 +1,17 @@
-"""What is known of the passes that the MLIR wheel brings along: names, help, options."""
+"""What is known of the passes that the MLIR wheel brings along: names, help, options, classes."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 from .options import suggestion
+
+NAMES_FILE = Path(__file__).with_name("upstream_names.json")
 
 # MLIR can print its passes, to the standard output of the process: so a process of its own does it.
 _LISTING_SCRIPT = """
@@ -39,15 +43,25 @@ def upstream_passes() -> dict[str, list[str]]:
     return options
 
 
+def class_name(argument: str) -> str:
+    """The C++ class of an upstream pass, by which MLIR calls it in dumps and reports."""
+    return _class_names().get(argument, argument)
+
+
+@cache
+def _class_names() -> dict[str, str]:
+    return json.loads(NAMES_FILE.read_text(encoding="utf-8"))
+
+
 def explain_rejection(name: str, error: str) -> str:
     """Says in one line why the pass manager refused the pass `name`, and what may have been meant."""
     from .discovery import all_passes
 
-    known = upstream_passes()
     if "does not refer to a registered pass" in error:
-        return f"'{name}' does not refer to a registered pass or pass pipeline{suggestion(name, [*known, *all_passes()])}"
+        known = [*upstream_passes(), *all_passes()]
+        return f"'{name}' does not refer to a registered pass or pass pipeline{suggestion(name, known)}"
     if found := re.search(r"no such option (\S+)", error):
-        options = known.get(name, [])
+        options = upstream_passes().get(name, [])
         has = f" (it has: {', '.join(options)})" if options else " (it has none)"
         return f"pass '{name}' has no option '{found[1]}'{suggestion(found[1], options)}{has}"
     return " ".join(line.strip() for line in error.splitlines() if line.strip())

@@ -1,0 +1,109 @@
+"""Where the time of a pipeline goes: the execution time report of `mlir-opt`, upstream and Python passes in one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from .instrumentation import Instrumentation, Step, title_of
+from .pipeline import Nested
+
+_RULE = "===" + "-" * 73 + "==="
+_TITLE = f"{_RULE}\n{'... Execution time report ...':^79}".rstrip() + f"\n{_RULE}"
+
+
+@dataclass
+class Timer:
+    """The time spent under one name, and under the names inside it."""
+
+    name: str
+    seconds: float = 0.0
+    children: dict[int, Timer] = field(default_factory=dict)
+
+    def child(self, key: object, name: str) -> Timer:
+        """The timer of something inside, made when first asked for."""
+        return self.children.setdefault(id(key), Timer(name))
+
+
+class Timing(Instrumentation):
+    """Measures every pass. The passes of a nested pipeline are summed over the ops that they ran on.
+
+    Attributes:
+        root: the tree of what was measured.
+    """
+
+    def __init__(self) -> None:
+        self.root = Timer("Total")
+        self._stack = [self.root]
+        self._starts: list[float] = []
+        self._started = time.perf_counter()
+        # Keys are identities: what they identify must stay alive.
+        self._seen: list[object] = []
+
+    def before_nested(self, nested: Nested) -> None:
+        """Starts the timer of a nested pipeline."""
+        self._start(nested, f"'{nested.anchor}' Pipeline")
+
+    def after_nested(self, nested: Nested) -> None:
+        """Stops it."""
+        self._stop()
+
+    def before_pass(self, step: Step, op: ir.Operation) -> None:
+        """Starts the timer of a pass."""
+        self._start(step, title_of(step))
+
+    def after_pass(self, step: Step, op: ir.Operation) -> None:
+        """Stops it."""
+        self._stop()
+
+    def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
+        """Stops it."""
+        self._stop()
+
+    def phase(self, name: str, seconds: float) -> None:
+        """Adds something that is no pass, such as parsing."""
+        self._seen.append(timer := Timer(name, seconds))
+        self.root.children[id(timer)] = timer
+
+    def report(self, as_list: bool = False) -> str:
+        """The report as text: a tree in the order of execution, or a list by time spent."""
+        self.root.seconds = time.perf_counter() - self._started
+        rows = _by_name(self.root) if as_list else list(_rows(self.root, 0))
+        rest = self.root.seconds - sum(child.seconds for child in self.root.children.values())
+        rows += [(rest, "Rest"), (self.root.seconds, "Total")]
+        lines = [f"  {seconds:8.4f} ({self._percent(seconds):5.1f}%)  {name}" for seconds, name in rows]
+        head = f"{_TITLE}\n  Total Execution Time: {self.root.seconds:.4f} seconds\n\n  ----Wall Time----  ----Name----\n"
+        return head + "\n".join(lines) + "\n"
+
+    def _percent(self, seconds: float) -> float:
+        return 100 * seconds / self.root.seconds
+
+    def _start(self, key: object, name: str) -> None:
+        self._seen.append(key)
+        self._stack.append(self._stack[-1].child(key, name))
+        self._starts.append(time.perf_counter())
+
+    def _stop(self) -> None:
+        self._stack.pop().seconds += time.perf_counter() - self._starts.pop()
+
+
+def _rows(timer: Timer, depth: int) -> list[tuple[float, str]]:
+    rows = []
+    for child in timer.children.values():
+        rows.append((child.seconds, "  " * depth + child.name))
+        rows += _rows(child, depth + 1)
+    return rows
+
+
+def _by_name(root: Timer) -> list[tuple[float, str]]:
+    """The time per name, leaves only, longest first."""
+    sums: dict[str, float] = {}
+    pending = list(root.children.values())
+    while pending:
+        timer = pending.pop()
+        pending += timer.children.values()
+        if not timer.children:
+            sums[timer.name] = sums.get(timer.name, 0.0) + timer.seconds
+    return sorted(((seconds, name) for name, seconds in sums.items()), reverse=True)

@@ -1,0 +1,65 @@
+"""Makes `upstream_names.json`: the C++ class of every pass that the MLIR wheel brings along.
+
+    python -m stepwell.passes.upstream_names
+
+MLIR prints a pass's class in its dumps and reports but lists nowhere which pass has which class. So every pass is run once
+on a small module, with dumps on, in a process of its own, since what some of them expect is not there and they abort.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .upstream import NAMES_FILE, upstream_passes
+
+_ANCHORS = (
+    "builtin.module({})",
+    "builtin.module(func.func({}))",
+    "builtin.module(gpu.module({}))",
+    "builtin.module(spirv.module({}))",
+)
+_HEADER = re.compile(r"// -----// IR Dump Before (.*?) \((.*?)\)")
+_SCRIPT = """
+import sys
+from mlir import ir
+from mlir.passmanager import PassManager
+pipeline, folder = sys.argv[1:]
+with ir.Context():
+    module = ir.Module.parse('''
+      gpu.module @kernels {}
+      func.func @f() { return }
+      spirv.module Logical GLSL450 {}
+    ''')
+    manager = PassManager.parse(pipeline)
+    manager.enable_ir_printing(print_before_all=True, print_after_all=False, tree_printing_dir_path=folder)
+    manager.run(module.operation)
+"""
+
+
+def find_class_name(argument: str) -> str | None:
+    """The class of the pass called `argument`, or None where it is a pipeline of several."""
+    for anchor in _ANCHORS:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-c", _SCRIPT, anchor.format(argument), folder]
+            subprocess.run(command, check=False, capture_output=True)
+            headers = "\n".join(path.read_text() for path in Path(folder).rglob("*.mlir"))
+        for name, dumped_argument in _HEADER.findall(headers):
+            if dumped_argument == argument:
+                return name
+    return None
+
+
+def main() -> None:
+    """Writes the file anew."""
+    names = {argument: find_class_name(argument) for argument in upstream_passes()}
+    found = {argument: name for argument, name in sorted(names.items()) if name is not None}
+    NAMES_FILE.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
