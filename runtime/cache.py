@@ -1,0 +1,228 @@
+"""The cache on disk: content-addressed entries, shared by processes, bounded, and never trusted without its checksum.
+
+An entry is a file `<folder>/<kind>/<first two of key>/<key>`: a header of 64 bytes (magic, size, SHA-256), then the data, so
+that mapped data is aligned. The key names what the data was made from; whoever asks computes it.
+
+Environment: `STEPWELL_CACHE=0` turns the cache off, `STEPWELL_CACHE_DIR` moves it, `STEPWELL_CACHE_MEGABYTES` bounds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import re
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .program import is_splat
+from .safetensors import dtype_of
+
+_MAGIC = b"STEPWELL"
+_HEADER_BYTES = 64
+_DEFAULT_MEGABYTES = 4096
+_UNFINISHED = ".unfinished-"
+_ABANDONED_SECONDS = 3600
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{1,200}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cached file.
+
+    Attributes:
+        kind: what it is: "kernels", "parameters"...
+        key: what it was made from.
+        bytes: its size on disk.
+        used: when it was last read or written, in seconds since the epoch.
+        path: where it is.
+    """
+
+    kind: str
+    key: str
+    bytes: int
+    used: float
+    path: Path
+
+
+class Cache:
+    """Bytes by kind and key, kept between processes. Safe under threads and under concurrent processes."""
+
+    def __init__(self, folder: str | os.PathLike[str], limit_bytes: int = _DEFAULT_MEGABYTES << 20) -> None:
+        """Opens the cache in `folder`, which is made when the first entry is written.
+
+        Args:
+            folder: where the entries are.
+            limit_bytes: beyond this, entries not used for longest are dropped.
+        """
+        self.folder = Path(folder)
+        self.limit_bytes = limit_bytes
+        self._is_broken = False
+        self._unchecked = limit_bytes  # bytes written since the size was last looked at: look at the first chance
+
+    def get(self, kind: str, key: str) -> memoryview | None:
+        """The data of an entry, mapped and read-only; None where there is none, or where it was damaged and is dropped."""
+        path = self._path(kind, key)
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                image = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._give_up(error)
+            return None
+        data = image[_HEADER_BYTES:]
+        if bytes(image[:_HEADER_BYTES]) != _header(len(data), hashlib.sha256(data).digest()):
+            self._drop(path)
+            return None
+        self._touch(path)
+        return data
+
+    def put(self, kind: str, key: str, data: bytes | memoryview | Sequence[bytes | memoryview]) -> None:
+        """Keeps data, given whole or in pieces. Where the folder cannot be written to, warns once and keeps nothing."""
+        if self._is_broken:
+            return
+        pieces = [data] if isinstance(data, bytes | bytearray | memoryview) else data
+        digest, size = hashlib.sha256(), 0
+        for piece in pieces:
+            digest.update(piece)
+            size += memoryview(piece).nbytes
+        try:
+            self._write(self._path(kind, key), [_header(size, digest.digest()), *pieces])
+            self._bound(size)
+        except OSError as error:
+            self._give_up(error)
+
+    def get_array(self, kind: str, key: str) -> np.ndarray | None:
+        """An array that `put_array` kept: mapped, read-only and aligned; one element seen many times if it was that."""
+        data = self.get(kind, key)
+        if data is None:
+            return None
+        length = int.from_bytes(data[:8], "little")
+        record = json.loads(bytes(data[8 : 8 + length]))
+        values = np.frombuffer(data[_padded(8 + length) :], np.uint8).view(dtype_of(record["dtype"]))
+        shape = tuple(record["shape"])
+        return np.broadcast_to(values[0], shape) if record["splat"] else values.reshape(shape)
+
+    def put_array(self, kind: str, key: str, array: np.ndarray) -> None:
+        """Keeps an array; a broadcast of one element (all strides 0) is kept as that element."""
+        splat = is_splat(array)
+        record = {"dtype": array.dtype.name, "shape": list(array.shape), "splat": splat}
+        text = json.dumps(record).encode()
+        head = (len(text).to_bytes(8, "little") + text).ljust(_padded(8 + len(text)))
+        values = array[(slice(0, 1),) * array.ndim] if splat else array
+        self.put(kind, key, [head, np.ascontiguousarray(values).reshape(-1).view(np.uint8).data])
+
+    def entries(self) -> Iterator[Entry]:
+        """What is in the cache."""
+        for path in self.folder.glob("*/??/*"):
+            if path.name.startswith(_UNFINISHED):
+                continue
+            try:
+                status = path.stat()
+            except FileNotFoundError:  # another process has dropped it meanwhile
+                continue
+            yield Entry(path.parent.parent.name, path.name, status.st_size, status.st_mtime, path)
+
+    def verify(self) -> list[Entry]:
+        """Reads every entry and drops those that are damaged; gives these."""
+        return [entry for entry in list(self.entries()) if self.get(entry.kind, entry.key) is None]
+
+    def clear(self) -> int:
+        """Drops every entry; gives how many there were."""
+        entries = list(self.entries())
+        for entry in entries:
+            self._drop(entry.path)
+        return len(entries)
+
+    def _path(self, kind: str, key: str) -> Path:
+        if not _NAME.fullmatch(kind) or not _NAME.fullmatch(key):
+            raise ValueError(f"'{kind}/{key}' does not name a cache entry")
+        return self.folder / kind / key[:2] / key
+
+    def _write(self, path: Path, pieces: Sequence[bytes | memoryview]) -> None:
+        """Writes a file that appears whole or not at all, whoever else writes it too."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=path.parent)
+        try:
+            with open(descriptor, "wb") as file:
+                file.writelines(pieces)
+            os.replace(unfinished, path)
+        except BaseException:
+            Path(unfinished).unlink(missing_ok=True)
+            raise
+
+    def _bound(self, written: int) -> None:
+        """Drops the entries not used for longest, down to nine tenths of the limit, once there may be too many."""
+        self._unchecked += written
+        if self._unchecked < self.limit_bytes // 16:
+            return
+        self._unchecked = 0
+        for path in self.folder.glob(f"*/??/{_UNFINISHED}*"):
+            if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                self._drop(path)
+        entries = sorted(self.entries(), key=lambda entry: entry.used)
+        total = sum(entry.bytes for entry in entries)
+        if total <= self.limit_bytes:
+            return
+        for entry in entries:
+            if total <= self.limit_bytes * 9 // 10:
+                break
+            self._drop(entry.path)
+            total -= entry.bytes
+
+    def _touch(self, path: Path) -> None:
+        try:
+            os.utime(path)
+        except FileNotFoundError:  # another process has dropped it; what is mapped stays
+            return
+        except OSError as error:
+            self._give_up(error)
+
+    def _drop(self, path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        if not self._is_broken:
+            warnings.warn(f"the cache in {self.folder} is not used: {error.strerror}", stacklevel=3)
+        self._is_broken = True
+
+
+def default_folder() -> Path:
+    """Where the cache is by default: `STEPWELL_CACHE_DIR`, or a folder where the platform keeps caches."""
+    chosen = os.environ.get("STEPWELL_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    import platformdirs  # what only runs artefacts does not need it
+
+    return Path(platformdirs.user_cache_dir("stepwell", appauthor=False))
+
+
+def default_cache() -> Cache | None:
+    """The cache as the environment sets it up; None where that turns it off.
+
+    Raises:
+        ValueError: `STEPWELL_CACHE_MEGABYTES` is no number.
+    """
+    if os.environ.get("STEPWELL_CACHE", "1").lower() in ("0", "off", "false", "no"):
+        return None
+    return Cache(default_folder(), int(os.environ.get("STEPWELL_CACHE_MEGABYTES", _DEFAULT_MEGABYTES)) << 20)
+
+
+def _header(size: int, digest: bytes) -> bytes:
+    return (_MAGIC + size.to_bytes(8, "little") + digest).ljust(_HEADER_BYTES, b"\0")
+
+
+def _padded(size: int) -> int:
+    return -(-size // _HEADER_BYTES) * _HEADER_BYTES

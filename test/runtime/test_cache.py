@@ -1,0 +1,163 @@
+"""The cache on disk: what comes back, what is dropped, and what happens where it cannot be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from stepwell.runtime.cache import Cache, default_cache
+from stepwell.runtime.program import is_splat
+
+KEY = "ab12"
+
+
+def entry_path(cache: Cache) -> Path:
+    return cache.folder / "kernels" / KEY[:2] / KEY
+
+
+def test_get_gives_what_put_kept(tmp_path):
+    cache = Cache(tmp_path)
+    assert cache.get("kernels", KEY) is None
+    cache.put("kernels", KEY, b"object code")
+    assert bytes(cache.get("kernels", KEY) or b"") == b"object code"
+    cache.put("kernels", KEY, [b"in ", b"pieces"])
+    assert bytes(Cache(tmp_path).get("kernels", KEY) or b"") == b"in pieces"
+    cache.put("kernels", "empty", b"")
+    assert cache.get("kernels", "empty") == b""
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3, 5), (0, 4)])
+def test_arrays_come_back_mapped_and_aligned(tmp_path, dtype, shape):
+    cache = Cache(tmp_path)
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    cache.put_array("parameters", KEY, array)
+    back = cache.get_array("parameters", KEY)
+    assert back is not None and back.dtype == array.dtype and not back.flags.writeable
+    np.testing.assert_array_equal(back, array)
+    assert back.size == 0 or back.ctypes.data % 64 == 0
+
+
+def test_splats_are_kept_as_one_element(tmp_path):
+    cache = Cache(tmp_path)
+    cache.put_array("parameters", KEY, np.broadcast_to(np.float32(2.5), (1000, 1000)))
+    assert next(cache.entries()).bytes < 300
+    back = cache.get_array("parameters", KEY)
+    assert back is not None and is_splat(back) and back.shape == (1000, 1000) and back[7, 7] == 2.5
+
+
+@pytest.mark.parametrize("place", [0, 9, 20, 64, -1])
+def test_damaged_entries_are_dropped(tmp_path, place):
+    cache = Cache(tmp_path)
+    cache.put("kernels", KEY, b"object code")
+    image = bytearray(entry_path(cache).read_bytes())
+    image[place] ^= 1
+    entry_path(cache).write_bytes(image)
+    assert cache.get("kernels", KEY) is None
+    assert not entry_path(cache).exists()
+
+
+def test_truncated_entries_are_dropped(tmp_path):
+    cache = Cache(tmp_path)
+    cache.put("kernels", KEY, b"object code")
+    for size in (70, 10, 0):
+        os.truncate(entry_path(cache), size)
+        assert cache.get("kernels", KEY) is None
+        cache.put("kernels", KEY, b"object code")
+
+
+def test_verify_gives_what_it_dropped(tmp_path):
+    cache = Cache(tmp_path)
+    cache.put("kernels", KEY, b"object code")
+    cache.put("kernels", "other", b"fine")
+    os.truncate(entry_path(cache), 70)
+    assert [entry.key for entry in cache.verify()] == [KEY]
+    assert [entry.key for entry in cache.entries()] == ["other"]
+    assert cache.clear() == 1 and not list(cache.entries())
+
+
+def test_least_recently_used_entries_make_room(tmp_path):
+    cache = Cache(tmp_path, limit_bytes=10_000)
+    for number in range(5):
+        cache.put("kernels", f"key{number}", bytes(1900))
+        os.utime(cache.folder / "kernels" / "ke" / f"key{number}", (number, number))
+    cache.get("kernels", "key0")
+    cache.put("kernels", "key5", bytes(1900))
+    assert sorted(entry.key for entry in cache.entries()) == ["key0", "key3", "key4", "key5"]
+
+
+def test_abandoned_files_are_removed(tmp_path):
+    cache = Cache(tmp_path)
+    folder = tmp_path / "kernels" / "ab"
+    folder.mkdir(parents=True)
+    abandoned, running = folder / ".unfinished-1", folder / ".unfinished-2"
+    abandoned.write_bytes(b"x")
+    running.write_bytes(b"x")
+    os.utime(abandoned, (1, 1))
+    cache.put("kernels", KEY, b"object code")
+    assert not abandoned.exists() and running.exists()
+    assert [entry.key for entry in cache.entries()] == [KEY]
+
+
+def test_a_folder_that_cannot_be_written_warns_once(tmp_path):
+    (tmp_path / "file").write_bytes(b"in the way")
+    cache = Cache(tmp_path / "file" / "cache")
+    with pytest.warns(UserWarning, match="is not used"):
+        cache.put("kernels", KEY, b"object code")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.put("kernels", KEY, b"object code")
+        assert cache.get("kernels", KEY) is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_folder_warns_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        return os.open("/dev/full", os.O_WRONLY), str(tmp_path / "unfinished")
+
+    monkeypatch.setattr("stepwell.runtime.cache.tempfile.mkstemp", full)
+    with pytest.warns(UserWarning, match="No space left"):
+        Cache(tmp_path).put("kernels", KEY, b"object code")
+    assert not list(Cache(tmp_path).entries())
+
+
+@pytest.mark.parametrize(("kind", "key"), [("..", KEY), ("kernels", "../../x"), ("kernels", "a/b"), ("kernels", "")])
+def test_names_that_lead_elsewhere_are_refused(tmp_path, kind, key):
+    with pytest.raises(ValueError, match="does not name"):
+        Cache(tmp_path).put(kind, key, b"")
+
+
+_WRITE_AND_READ = """
+import sys
+from stepwell.runtime.cache import Cache
+cache = Cache(sys.argv[1], limit_bytes=200_000)
+for number in range(60):
+    key = f"key{(number * 7 + int(sys.argv[2])) % 20}"
+    data = cache.get("kernels", key)
+    assert data is None or bytes(data) == key.encode() * 4000
+    cache.put("kernels", key, key.encode() * 4000)
+"""
+
+
+def test_processes_do_not_disturb_each_other(tmp_path):
+    processes = [
+        subprocess.Popen([sys.executable, "-Werror", "-c", _WRITE_AND_READ, str(tmp_path), str(seed)])
+        for seed in range(3)
+    ]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert sum(entry.bytes for entry in Cache(tmp_path).entries()) < 300_000
+
+
+def test_environment_sets_it_up(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("STEPWELL_CACHE_MEGABYTES", "3")
+    cache = default_cache()
+    assert cache is not None and cache.folder == tmp_path and cache.limit_bytes == 3 << 20
+    monkeypatch.setenv("STEPWELL_CACHE", "0")
+    assert default_cache() is None
