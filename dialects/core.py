@@ -34,7 +34,7 @@ from mlir import ir
 from mlir._mlir_libs import _mlir
 from mlir.dialects import irdl
 
-from .types import TensorSpec, array_of, dense, spec_of_type, tensor_type
+from .types import TensorSpec, array_of, dense, numpy_dtype, spec_of_type, tensor_type
 
 T = TypeVar("T")
 
@@ -355,7 +355,7 @@ _READERS: dict[type, Callable[[ir.Attribute], Any]] = {
     bool: lambda attr: attr.value if isinstance(attr, ir.BoolAttr) else None,
     str: lambda attr: attr.value if isinstance(attr, ir.StringAttr) else None,
     tuple: lambda attr: tuple(attr) if isinstance(attr, ir.DenseI64ArrayAttr) else None,
-    np.dtype: lambda attr: spec_of_type(ir.RankedTensorType.get([], attr.value)).dtype if isinstance(attr, ir.TypeAttr) else None,
+    np.dtype: lambda attr: numpy_dtype(attr.value) if isinstance(attr, ir.TypeAttr) else None,
     np.ndarray: lambda attr: array_of(attr) if isinstance(attr, ir.DenseElementsAttr) else None,
 }
 _WRITERS: dict[type, Callable[[Any], ir.Attribute]] = {

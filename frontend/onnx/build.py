@@ -1,0 +1,175 @@
+"""Building stepwell ops for handlers: one `emit` that folds what is known, and the few shapes of code they share.
+
+Arithmetic on constants is done while importing, so that the shapes and conditions that a model computes from the shapes
+of its inputs are numbers by the time an op needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ...dialects.core import Op, spec_of
+from ...dialects.dims import Dim, is_static, product
+from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.stepwell.elementwise import AddOp, CastOp
+from ...dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, DynamicSliceOp, GatherOp, ReshapeOp, TransposeOp
+from ...dialects.stepwell.reduction import ReduceProdOp
+from ...dialects.stepwell.shape import ShapeOfOp
+from ...dialects.stepwell.shapes import normalize_axis as normal_axis
+from ..errors import NeedsShapes
+
+MAX_FOLDED = 64
+"""Results with more elements than this are left to the compiler: they are contents, not shapes."""
+
+
+def emit(op: type[Op], *operands: ir.Value | None, **attributes: Any) -> Any:
+    """Builds an op at the current insertion point; its results are constants where its operands are.
+
+    Returns:
+        its result, or a tuple of them.
+
+    Raises:
+        OpError: the op does not take such operands.
+    """
+    built = op(*operands, **attributes)
+    results = tuple(built.operation.results)
+    constants = {value: spec_of(value).value for value in operands if value is not None}
+    if constants and all(contents is not None for contents in constants.values()) and _is_small(results):
+        arrays = built.evaluate(constants.__getitem__)
+        built.operation.erase()
+        results = tuple(constant(np.asarray(array)) for array in arrays)
+    return results[0] if len(results) == 1 else results
+
+
+def _is_small(results: Sequence[ir.Value]) -> bool:
+    counts = (product(spec_of(result).shape) for result in results)
+    return all(isinstance(count, int) and count <= MAX_FOLDED for count in counts)
+
+
+def constant(array: np.ndarray) -> ir.Value:
+    """A literal."""
+    return ConstantOp(value=array).operation.result
+
+
+def integers(values: Sequence[int]) -> ir.Value:
+    """A literal list of integers, such as a shape."""
+    return constant(np.array(values, dtype=np.int64))
+
+
+def scalar(number: float, like: ir.Value) -> ir.Value:
+    """A literal number of the element type of `like`."""
+    return constant(np.array(number, dtype=spec_of(like).dtype))
+
+
+def shape(value: ir.Value) -> tuple[Dim, ...]:
+    """The dimensions of a value."""
+    return spec_of(value).shape
+
+
+def rank(value: ir.Value) -> int:
+    """The number of dimensions of a value."""
+    return spec_of(value).rank
+
+
+def dtype(value: ir.Value) -> np.dtype:
+    """The element type of a value."""
+    return spec_of(value).dtype
+
+
+def cast(value: ir.Value, kind: np.dtype | type) -> ir.Value:
+    """`value` with elements of another type, or itself where it has it."""
+    return value if spec_of(value).dtype == np.dtype(kind) else emit(CastOp, value, dtype=np.dtype(kind))
+
+
+def shape_of(value: ir.Value) -> ir.Value:
+    """The dimensions of a value as a list of integers: a literal where they are known."""
+    dims = spec_of(value).shape
+    return integers([int(dim) for dim in dims if isinstance(dim, int)]) if is_static(dims) else emit(ShapeOfOp, value)
+
+
+def part(values: ir.Value, start: int, stop: int) -> ir.Value:
+    """`values[start:stop]` of a list."""
+    return emit(DynamicSliceOp, values, integers([start]), integers([stop]))
+
+
+def dims_of(value: ir.Value, start: int, stop: int) -> ir.Value:
+    """Some dimensions of a value as a list of integers: a literal where they are known."""
+    some = shape(value)[start:stop]
+    if is_static(some):
+        return integers([int(dim) for dim in some if isinstance(dim, int)])
+    return part(shape_of(value), start, stop)
+
+
+def joined(values: Sequence[ir.Value], axis: int = 0) -> ir.Value:
+    """Several values concatenated: a chain, as a concat has two operands."""
+    result = values[0]
+    for value in values[1:]:
+        result = emit(ConcatOp, result, value, axis=axis)
+    return result
+
+
+def reshaped(value: ir.Value, target: ir.Value) -> ir.Value:
+    """`value` in another shape, given as a list of integers without wildcards."""
+    known = spec_of(target).value
+    if known is not None:
+        return emit(ReshapeOp, value, shape=tuple(int(dim) for dim in known))
+    return emit(DynamicReshapeOp, value, target, allow_zero=True)
+
+
+def flattened(value: ir.Value, axis: int) -> ir.Value:
+    """`value` as a matrix: the dimensions before `axis` become its rows, the others its columns.
+
+    [a, b, c] --> [a, b * c] for axis 1
+    """
+    dims = shape(value)
+    rows, columns = product(dims[:axis]), product(dims[axis:])
+    if isinstance(rows, int) and isinstance(columns, int):
+        return emit(ReshapeOp, value, shape=(rows, columns))
+    if isinstance(rows, int) and rows:
+        return emit(DynamicReshapeOp, value, integers([rows, -1]))
+    if isinstance(columns, int) and columns:
+        return emit(DynamicReshapeOp, value, integers([-1, columns]))
+    counts = [emit(ReduceProdOp, dims_of(value, *span), axes=(0,), keepdims=True) for span in ((0, axis), (axis, len(dims)))]
+    return reshaped(value, joined(counts))
+
+
+def transposed(value: ir.Value, permutation: Sequence[int]) -> ir.Value:
+    """`value` with its dimensions in another order, or itself where the order is the same."""
+    order = tuple(permutation)
+    return value if order == tuple(range(len(order))) else emit(TransposeOp, value, permutation=order)
+
+
+def chained(op: type[Op], values: Sequence[ir.Value]) -> ir.Value:
+    """A binary op over any number of values, from the left."""
+    result = values[0]
+    for value in values[1:]:
+        result = emit(op, result, value)
+    return result
+
+
+def added(lhs: ir.Value, rhs: ir.Value | None) -> ir.Value:
+    """`lhs + rhs`, or `lhs` where there is nothing to add."""
+    return lhs if rhs is None else emit(AddOp, lhs, rhs)
+
+
+
+
+def known_dim(value: ir.Value, axis: int, what: str) -> int:
+    """One dimension that must be a number.
+
+    Raises:
+        NeedsShapes: it is not.
+    """
+    dim = shape(value)[axis]
+    if not isinstance(dim, int):
+        raise NeedsShapes(f"{what} must be known")
+    return dim
+
+
+def gathered(value: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
+    """The elements of `value` at `indices` along an axis."""
+    return emit(GatherOp, value, indices, axis=normal_axis(axis, rank(value)))

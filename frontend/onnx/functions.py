@@ -1,0 +1,97 @@
+"""Operators that a model defines itself, as functions of others: inlined where they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx
+from mlir import ir
+
+from ..errors import ModelError, NodeError
+from .model import Model, normal_domain, opsets
+from .scope import Scope
+
+if TYPE_CHECKING:
+    from .importer import Importer
+
+
+@dataclass(frozen=True)
+class Function:
+    """One such operator.
+
+    Attributes:
+        key: its domain, name and overload.
+        proto: its definition.
+        versions: the version of each operator domain that its nodes use.
+    """
+
+    key: tuple[str, str, str]
+    proto: onnx.FunctionProto
+    versions: dict[str, int]
+
+    def inline(
+        self, importer: Importer, call: onnx.NodeProto, name: str, scope: Scope, inputs: list[ir.Value | None]
+    ) -> list[ir.Value]:
+        """Imports the function's nodes in the place of a node that uses it; returns its outputs.
+
+        Raises:
+            NodeError: the function uses itself, or takes fewer inputs.
+        """
+        if self.key in scope.active:
+            raise NodeError("uses the function that it is part of, without end")
+        if len(inputs) > len(self.proto.input):
+            raise NodeError(f"takes {len(self.proto.input)} inputs, but has {len(inputs)}")
+        inner = Scope(versions=self.versions, prefix=f"{name}/", active=scope.active | {self.key})
+        for formal, value in zip(self.proto.input, inputs, strict=False):
+            if value is not None:
+                inner.define(formal, value)
+        absent = set(self.proto.input) - set(inner.values)
+        attributes = {default.name: default for default in self.proto.attribute_proto}
+        attributes |= {attribute.name: attribute for attribute in call.attribute}
+        importer.nodes([_bound(node, attributes, absent) for node in self.proto.node], inner)
+        scope.guards.extend(inner.guards)
+        return [inner.lookup(output) for output in self.proto.output]
+
+
+class FunctionTable:
+    """The functions of a model."""
+
+    def __init__(self, model: Model) -> None:
+        self._functions: dict[tuple[str, str, str], Function] = {}
+        for proto in model.proto.functions:
+            key = (normal_domain(proto.domain), proto.name, proto.overload)
+            if key in self._functions:
+                raise ModelError(f"defines the function '{proto.name}' twice")
+            self._functions[key] = Function(key, proto, opsets(proto.opset_import, model.name))
+
+    def get(self, node: onnx.NodeProto) -> Function | None:
+        """The function that a node uses, or None where it is an operator."""
+        return self._functions.get((normal_domain(node.domain), node.op_type, node.overload))
+
+
+def _bound(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto], absent: set[str]) -> onnx.NodeProto:
+    """A function's node with the call's attributes in the place of the references to them."""
+    bound = onnx.NodeProto()
+    bound.CopyFrom(node)
+    del bound.attribute[:], bound.input[:]
+    bound.input.extend("" if name in absent else name for name in node.input)
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            _bind_inner(bound.attribute.add(), attribute, attributes, absent)
+        elif attribute.ref_attr_name in attributes:
+            copy = bound.attribute.add()
+            copy.CopyFrom(attributes[attribute.ref_attr_name])
+            copy.name = attribute.name
+    return bound
+
+
+def _bind_inner(
+    copy: onnx.AttributeProto, attribute: onnx.AttributeProto, attributes: Mapping[str, onnx.AttributeProto], absent: set[str]
+) -> None:
+    copy.CopyFrom(attribute)
+    if attribute.type != onnx.AttributeProto.GRAPH:
+        return
+    del copy.g.node[:]
+    copy.g.node.extend(_bound(node, attributes, absent) for node in attribute.g.node)

@@ -1,0 +1,271 @@
+"""ONNX models in: a graph becomes a function of stepwell ops, node by node.
+
+Each node's handler (see `registry`) builds the ops that mean the same. What can be computed while importing is: with
+known input shapes that is all the arithmetic on shapes, so that conditions on shapes select their branch at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from mlir import ir
+from mlir.dialects import func
+
+from ...dialects.core import OpError, spec_of
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...dialects.types import element_type
+from ..errors import ModelError, NeedsShapes, NodeError
+from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
+from .functions import FunctionTable
+from .inputs import Dims, bound_inputs
+from .model import Model, ModelInfo, ValueInfo, describe_model, normal_domain, opsets, read_model
+from .node import Node
+from .registry import handler_for
+from .scope import Scope, Unavailable
+from .survey import check_supported, names_read
+from .weights import tensor_array
+
+MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
+"""By kind of element, how large a literal may be; larger tensors are parameters. Integers are often shapes."""
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A model in its first form.
+
+    Attributes:
+        module: `func.func @main` of stepwell ops; see `import_model`.
+        parameters: the weights that its `stepwell.parameter` ops name, read-only.
+        name: the model's name in messages.
+        info: what the file declares of inputs and outputs.
+    """
+
+    module: ir.Module
+    parameters: dict[str, np.ndarray]
+    name: str
+    info: ModelInfo
+
+
+def import_model(
+    model: bytes | str | Path | onnx.ModelProto | Model,
+    context: ir.Context,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> ImportedModel:
+    """Makes a module of stepwell ops from an ONNX model.
+
+    @main takes the model's inputs and returns its outputs, each with the attributes `stepwell.name` and `stepwell.dims`.
+    A result with `stepwell.guard` comes after them where a branch of the model cannot work on the inputs' shapes: a
+    scalar bool that is false when a run would have taken that branch, so that its outputs mean nothing.
+
+    Args:
+        model: the file's path or its bytes, or what `read_model` made of them.
+        context: where the module is made.
+        shapes: shapes for some or all inputs, by name; a symbol bound by one is bound for all.
+
+    Raises:
+        ModelError: the model is damaged, or uses what is not supported.
+        NeedsShapes: it can only be imported for known input shapes, and `shapes` does not give them.
+        OSError: the file cannot be read.
+    """
+    source = model if isinstance(model, Model) else read_model(model)
+    STEPWELL.load(context)
+    try:
+        with context, ir.Location.unknown():
+            return Importer(source, shapes or {}).run()
+    except ModelError as error:
+        raise error.at(model=source.name)
+
+
+class Importer:
+    """One import: what all of its handlers share.
+
+    Attributes:
+        folder: where the model's external data lies; None where it has no folder.
+        parameters: the weights met so far.
+        is_specialized: whether the shape of every input is known.
+    """
+
+    def __init__(self, model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
+        self._model = model
+        self._info = describe_model(model)
+        self._dims = bound_inputs(self._info, shapes)
+        self._functions = FunctionTable(model)
+        self.folder = model.folder
+        self.parameters: dict[str, np.ndarray] = {}
+        self.is_specialized = all(isinstance(dim, int) for dims in self._dims for dim in dims)
+
+    def run(self) -> ImportedModel:
+        """Imports the model."""
+        proto = self._model.proto
+        versions = opsets(proto.opset_import, self._model.name)
+        check_supported(proto.graph.node, versions, self._functions)
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            main = func.FuncOp("main", ([_tensor(info, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)], []))
+        block = main.add_entry_block()
+        scope = Scope(versions=versions)
+        with ir.InsertionPoint(block):
+            for info, argument in zip(self._info.inputs, block.arguments, strict=True):
+                scope.define(info.name, argument)
+            values = self.graph(proto.graph, scope)
+            self._check_outputs(values)
+            func.ReturnOp([*values, *(guard.holds for guard in scope.guards)])
+        self._declare(main, values, scope)
+        _sweep(main.operation)
+        kept = _parameter_names(main.operation)
+        parameters = {name: array for name, array in self.parameters.items() if name in kept}
+        return ImportedModel(module, parameters, self._model.name, self._info)
+
+    def graph(self, graph: onnx.GraphProto, scope: Scope) -> list[ir.Value]:
+        """Imports a graph at the insertion point, under the names in `scope`; returns its outputs."""
+        self._weights(graph, scope)
+        self.nodes(graph.node, scope)
+        return [_output(scope, output.name) for output in graph.output]
+
+    def inline(self, graph: onnx.GraphProto, scope: Scope) -> list[ir.Value]:
+        """Imports an inner graph in its node's place."""
+        inner = Scope(scope)
+        values = self.graph(graph, inner)
+        scope.guards.extend(inner.guards)
+        return values
+
+    def nodes(self, nodes: Iterable[onnx.NodeProto], scope: Scope) -> None:
+        """Imports nodes in their order.
+
+        Raises:
+            ModelError: one cannot be; the error names it.
+        """
+        for index, proto in enumerate(nodes):
+            name = scope.prefix + (proto.name or f"{proto.op_type}_{index}")
+            try:
+                with ir.Location.name(name):
+                    self._node(proto, name, scope)
+            except (OpError, ArithmeticError, LookupError, ValueError) as error:
+                raise NodeError(str(error), node=name, op_type=proto.op_type) from error
+            except NeedsShapes as error:
+                raise self._needing(error).at(node=name, op_type=proto.op_type) from None
+            except ModelError as error:
+                raise error.at(node=name, op_type=proto.op_type)
+
+    def _node(self, proto: onnx.NodeProto, name: str, scope: Scope) -> None:
+        inputs = [scope.lookup(item) if item else None for item in proto.input]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        results = self._results(proto, name, scope, inputs)
+        for index, output in enumerate(proto.output):
+            missing = Unavailable(f"reads output {index} of '{name}' ({proto.op_type}), which is not supported")
+            if output:
+                scope.define(output, results[index] if index < len(results) else missing)
+
+    def _results(self, proto: onnx.NodeProto, name: str, scope: Scope, inputs: list[ir.Value | None]) -> Sequence[ir.Value]:
+        function = self._functions.get(proto)
+        if function is not None:
+            return function.inline(self, proto, name, scope, inputs)
+        domain = normal_domain(proto.domain)
+        opset = scope.versions[domain]
+        handler = handler_for(domain, proto.op_type, opset)
+        assert handler is not None, "the survey of operators comes first"
+        node = Node(proto, name, opset, self, scope)
+        node.check_inputs(handler, inputs)
+        results = handler(node, *inputs)
+        return results if isinstance(results, tuple) else (results,)
+
+    def weight(self, name: str, array: np.ndarray) -> ir.Value:
+        """A stored tensor: a literal where it is small, else a parameter."""
+        if array.size <= MAX_LITERAL.get(array.dtype.kind, 16):
+            return ConstantOp(value=array).operation.result
+        unique, count = name, 0
+        while not unique or unique in self.parameters:
+            count += 1
+            unique = f"{name}.{count}"
+        self.parameters[unique] = array
+        return ParameterOp(name=unique, shape=array.shape, dtype=array.dtype).operation.result
+
+    def _weights(self, graph: onnx.GraphProto, scope: Scope) -> None:
+        if graph.sparse_initializer:
+            raise ModelError("stores sparse tensors, which is not supported")
+        read = names_read(graph)
+        for tensor in graph.initializer:
+            if tensor.name in read:
+                with ir.Location.name(tensor.name or "weight"):
+                    scope.define(tensor.name, self.weight(tensor.name, tensor_array(tensor, self.folder)))
+
+    def _needing(self, error: NeedsShapes) -> ModelError:
+        """What is not known although every shape is, no shape could tell."""
+        if not self.is_specialized:
+            return error
+        return NodeError(f"{error.reason}; it depends on the inputs' contents, which is not supported")
+
+    def _check_outputs(self, values: Sequence[ir.Value]) -> None:
+        if not values:
+            raise ModelError("has no outputs")
+        for info, value in zip(self._info.outputs, values, strict=True):
+            if spec_of(value).dtype != info.dtype:
+                raise ModelError(f"declares output '{info.name}' as {info.dtype}, but computes {spec_of(value).dtype}")
+
+    def _declare(self, main: func.FuncOp, values: Sequence[ir.Value], scope: Scope) -> None:
+        """Gives @main its result types, and names to what goes in and out."""
+        types = [*(value.type for value in values), *(guard.holds.type for guard in scope.guards)]
+        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs, types))
+        inputs = [_named(info.name, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
+        outputs = [
+            _named(info.name, _result_dims(info, value)) for info, value in zip(self._info.outputs, values, strict=True)
+        ]
+        guards = [ir.DictAttr.get({"stepwell.guard": ir.StringAttr.get(guard.reason)}) for guard in scope.guards]
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
+        main.attributes["res_attrs"] = ir.ArrayAttr.get([*outputs, *guards])
+
+
+def _output(scope: Scope, name: str) -> ir.Value:
+    try:
+        return scope.lookup(name)
+    except NodeError:
+        raise ModelError(f"declares the output '{name}', which no input, weight or node provides") from None
+
+
+def _tensor(info: ValueInfo, dims: Dims) -> ir.Type:
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get([dim if isinstance(dim, int) else dynamic for dim in dims], element_type(info.dtype))
+
+
+def _result_dims(info: ValueInfo, value: ir.Value) -> Dims:
+    """What is known of an output's dimensions, and the declared names of the others."""
+    shape = spec_of(value).shape
+    names = info.dims if info.dims is not None and len(info.dims) == len(shape) else (0,) * len(shape)
+    return tuple(
+        dim if isinstance(dim, int) else name if isinstance(name, str) else f"{info.name}.{axis}"
+        for axis, (dim, name) in enumerate(zip(shape, names, strict=True))
+    )
+
+
+def _named(name: str, dims: Dims) -> ir.Attribute:
+    i64 = ir.IntegerType.get_signless(64)
+    entries = [ir.IntegerAttr.get(i64, dim) if isinstance(dim, int) else ir.StringAttr.get(dim) for dim in dims]
+    return ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name), "stepwell.dims": ir.ArrayAttr.get(entries)})
+
+
+def _sweep(op: ir.Operation) -> None:
+    """Erases the constants and weights that nothing reads: what folding left behind."""
+    for region in op.regions:
+        for block in region:
+            for inner in reversed([item.operation for item in block.operations]):
+                _sweep(inner)
+                if inner.name in ("stepwell.constant", "stepwell.parameter") and not any(True for _ in inner.results[0].uses):
+                    inner.erase()
+
+
+def _parameter_names(main: ir.Operation) -> set[str]:
+    names: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "stepwell.parameter":
+            names.add(ir.StringAttr(op.attributes["name"]).value)
+        return ir.WalkResult.ADVANCE
+
+    main.walk(visit)
+    return names

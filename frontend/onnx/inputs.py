@@ -1,0 +1,55 @@
+"""Binding concrete shapes to a model's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..errors import ModelError, NeedsShapes
+from .model import ModelInfo, ValueInfo
+
+Dims = tuple[int | str, ...]
+
+
+def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[int]]) -> list[Dims]:
+    """The dimensions of each input: the declared ones, with the symbols replaced that `shapes` gives numbers for.
+
+    Raises:
+        ModelError: a shape is for no input, or contradicts the declaration or another shape.
+        NeedsShapes: an input's rank is not declared, and `shapes` does not give it.
+    """
+    names = [value.name for value in info.inputs]
+    unknown = sorted(set(shapes) - set(names))
+    if unknown:
+        raise ModelError(f"has no input '{unknown[0]}'; its inputs are {', '.join(names)}")
+    numbers: dict[str, int] = {}
+    for value in info.inputs:
+        if value.name in shapes:
+            _bind(value, tuple(shapes[value.name]), numbers)
+    return [_resolved(value, shapes.get(value.name), numbers) for value in info.inputs]
+
+
+def _bind(value: ValueInfo, shape: tuple[int, ...], numbers: dict[str, int]) -> None:
+    """Checks a shape against a declaration, and notes what its symbols are."""
+    declared = shape if value.dims is None else value.dims
+    if len(declared) != len(shape):
+        raise ModelError(f"input '{value.name}' has {len(declared)} dimensions {_text(declared)}, but {_text(shape)} is given")
+    for dim, number in zip(declared, shape, strict=True):
+        expected = number if value.dims is None else dim if isinstance(dim, int) else numbers.setdefault(dim, number)
+        if number < 0 or number != expected:
+            raise ModelError(f"input '{value.name}' has the shape {_text(declared)}, which {_text(shape)} is not{_symbol(dim, expected)}")
+
+
+def _symbol(dim: int | str, number: int) -> str:
+    return f" with {dim} = {number}" if isinstance(dim, str) else ""
+
+
+def _resolved(value: ValueInfo, shape: Sequence[int] | None, numbers: Mapping[str, int]) -> Dims:
+    if shape is not None:
+        return tuple(shape)
+    if value.dims is None:
+        raise NeedsShapes(f"does not declare the rank of input '{value.name}', so that its shape must be given")
+    return tuple(dim if isinstance(dim, int) else numbers.get(dim, dim) for dim in value.dims)
+
+
+def _text(dims: Sequence[int | str]) -> str:
+    return f"[{', '.join(map(str, dims))}]"

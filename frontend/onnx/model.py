@@ -1,0 +1,197 @@
+"""ONNX files: parsing them, and saying what goes in and comes out without building anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+
+from ..errors import ModelError
+
+OLDEST_OPSET = 7
+"""Older opsets have another broadcasting and are converted by ONNX's own version converter."""
+
+NEWEST_OPSET = 25
+"""The newest opset whose ops have been compared with their definitions."""
+
+_DTYPES: dict[int, np.dtype] = {
+    onnx.TensorProto.FLOAT: np.dtype(np.float32),
+    onnx.TensorProto.DOUBLE: np.dtype(np.float64),
+    onnx.TensorProto.FLOAT16: np.dtype(np.float16),
+    onnx.TensorProto.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
+    onnx.TensorProto.INT64: np.dtype(np.int64),
+    onnx.TensorProto.INT32: np.dtype(np.int32),
+    onnx.TensorProto.INT16: np.dtype(np.int16),
+    onnx.TensorProto.INT8: np.dtype(np.int8),
+    onnx.TensorProto.UINT64: np.dtype(np.uint64),
+    onnx.TensorProto.UINT32: np.dtype(np.uint32),
+    onnx.TensorProto.UINT16: np.dtype(np.uint16),
+    onnx.TensorProto.UINT8: np.dtype(np.uint8),
+    onnx.TensorProto.BOOL: np.dtype(np.bool_),
+}
+
+
+@dataclass(frozen=True)
+class ValueInfo:
+    """An input or output of a model, as the file declares it.
+
+    Attributes:
+        name: its name.
+        dtype: the numpy element type.
+        dims: a number, or the name of a symbol, for each dimension; None where not even the rank is declared.
+    """
+
+    name: str
+    dtype: np.dtype
+    dims: tuple[int | str, ...] | None
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What goes into a model and what comes out of it, in order."""
+
+    name: str
+    inputs: tuple[ValueInfo, ...]
+    outputs: tuple[ValueInfo, ...]
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every input's shape is declared in numbers."""
+        return all(info.dims is not None and all(isinstance(dim, int) for dim in info.dims) for info in self.inputs)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A parsed file.
+
+    Attributes:
+        proto: what is in it.
+        name: the name used in messages: the file's, else the graph's.
+        folder: where external data lies; None when the model did not come from a file.
+    """
+
+    proto: onnx.ModelProto
+    name: str
+    folder: Path | None
+
+
+def read_model(model: bytes | str | Path | onnx.ModelProto) -> Model:
+    """Parses a model, external data left where it is.
+
+    Args:
+        model: the file's path or its bytes, or what `onnx.load(path, load_external_data=False)` returned.
+
+    Raises:
+        ModelError: it is not an ONNX model.
+        OSError: the file cannot be read.
+    """
+    if isinstance(model, onnx.ModelProto):
+        return _checked(Model(model, model.graph.name or "model", None))
+    path = None if isinstance(model, bytes) else Path(model)
+    name = "model" if path is None else path.name
+    data = model if isinstance(model, bytes) else Path(model).read_bytes()
+    try:
+        proto = onnx.load_model_from_string(data)
+    except DecodeError:
+        raise ModelError("not an ONNX model: the file is damaged, truncated, or of another format", model=name) from None
+    named = Model(proto, proto.graph.name if path is None and proto.graph.name else name, path and path.parent)
+    return _checked(named)
+
+
+def _checked(model: Model) -> Model:
+    if not model.proto.HasField("graph"):
+        raise ModelError("not an ONNX model: it holds no graph", model=model.name)
+    opset = opsets(model.proto.opset_import, model.name).get("")
+    if opset is None:
+        raise ModelError("does not say which version of the ONNX operators it uses (opset_import)", model=model.name)
+    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
+        raise ModelError(
+            f"uses opset {opset}, but opsets {OLDEST_OPSET} to {NEWEST_OPSET} are understood; "
+            "convert it with onnx.version_converter.convert_version",
+            model=model.name,
+        )
+    return model
+
+
+def opsets(imports: Iterable[onnx.OperatorSetIdProto], model: str) -> dict[str, int]:
+    """The version of each operator domain; "ai.onnx" is the domain "".
+
+    Raises:
+        ModelError: one domain has two versions.
+    """
+    versions: dict[str, int] = {}
+    for entry in imports:
+        domain = normal_domain(entry.domain)
+        if versions.setdefault(domain, entry.version) != entry.version:
+            raise ModelError(f"imports two versions of the domain '{domain}'", model=model)
+    return versions
+
+
+def normal_domain(domain: str) -> str:
+    """The one spelling of a domain that has two."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def describe_model(model: bytes | str | Path | onnx.ModelProto | Model) -> ModelInfo:
+    """The inputs and outputs that a model declares; nothing is compiled, and no weight is read.
+
+    Raises:
+        ModelError: it is not an ONNX model, or an input is not a tensor of a known type.
+        OSError: the file cannot be read.
+    """
+    read = model if isinstance(model, Model) else read_model(model)
+    graph = read.proto.graph
+    stored = {tensor.name for tensor in graph.initializer}
+    try:
+        inputs = tuple(value_info(value, "input") for value in graph.input if value.name not in stored)
+        outputs = tuple(value_info(value, "output") for value in graph.output)
+        _check_unique([info.name for info in inputs], "inputs")
+    except ModelError as error:
+        raise error.at(model=read.name) from None
+    return ModelInfo(read.name, inputs, outputs)
+
+
+def _check_unique(names: list[str], what: str) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ModelError(f"two {what} are called '{repeated[0]}'")
+
+
+def value_info(value: onnx.ValueInfoProto, what: str) -> ValueInfo:
+    """One declaration; dimensions without a name are named after the value and their axis.
+
+    Raises:
+        ModelError: it is not a tensor of a type that numpy knows.
+    """
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise ModelError(f"{what} '{value.name}' is not a tensor; sequences, maps and optionals are not supported")
+    tensor = value.type.tensor_type
+    dtype = element_dtype(tensor.elem_type, f"{what} '{value.name}'")
+    if not tensor.HasField("shape"):
+        return ValueInfo(value.name, dtype, None)
+    return ValueInfo(value.name, dtype, tuple(_dim(dim, value.name, axis) for axis, dim in enumerate(tensor.shape.dim)))
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, axis: int) -> int | str:
+    """Exporters write -1 as a number, or nothing, where they mean unknown."""
+    if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:
+        return dim.dim_value
+    return f"{name}.{axis}" if dim.dim_param in ("", "?") else dim.dim_param
+
+
+def element_dtype(kind: int, what: str) -> np.dtype:
+    """The numpy dtype of an ONNX element type; `what` is what has it, for the message.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if kind not in _DTYPES:
+        known = onnx.TensorProto.DataType.values()
+        name = onnx.TensorProto.DataType.Name(kind) if kind in known else str(kind)
+        raise ModelError(f"{what} has the element type {name}, which is not supported")
+    return _DTYPES[kind]

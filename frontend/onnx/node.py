@@ -1,0 +1,211 @@
+"""A node as its handler sees it: attributes checked and defaulted, constants looked up, subgraphs imported on demand."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from mlir import ir
+
+from ...dialects.core import spec_of
+from ...dialects.dims import Dim
+from ...dialects.types import TensorSpec
+from ..errors import NeedsShapes, NodeError
+from .model import element_dtype, normal_domain
+from .registry import Handler, schema_of
+from .weights import tensor_array
+
+if TYPE_CHECKING:
+    from .importer import Importer
+    from .scope import Scope
+
+_KINDS = onnx.AttributeProto.AttributeType
+_ONNX_TYPES: dict[str, str] = {
+    "float32": "tensor(float)",
+    "float64": "tensor(double)",
+    **{
+        name: f"tensor({name})"
+        for name in ("float16", "bfloat16", "bool")
+        + tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+    },
+}
+
+
+class Node:
+    """One node of a model.
+
+    Attributes:
+        name: its name, or operator and position where it has none.
+        op_type: the operator's name.
+        opset: the version of the operator's domain.
+        importer: the import under way.
+        scope: the names that are visible at the node.
+    """
+
+    def __init__(self, proto: onnx.NodeProto, name: str, opset: int, importer: Importer, scope: Scope) -> None:
+        self.name, self.op_type, self.opset = name, proto.op_type, opset
+        self.importer, self.scope = importer, scope
+        self.outputs = tuple(proto.output)
+        self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+        self._is_standard = normal_domain(proto.domain) == ""
+        self._declared = _declared_attributes(proto.op_type, opset) if self._is_standard else {}
+        if self._is_standard:
+            self._check_attributes()
+
+    def _check_attributes(self) -> None:
+        for name, attribute in self._attributes.items():
+            if name not in self._declared:
+                raise NodeError(f"has the attribute '{name}', which {self.op_type} does not have in opset {self.opset}")
+            kind = self._declared[name][0]
+            if attribute.type != kind:
+                raise NodeError(
+                    f"attribute '{name}' must be of type {_KINDS.Name(kind)}, but is {_KINDS.Name(attribute.type)}"
+                )
+        for name, (_, _, is_required) in self._declared.items():
+            if is_required and name not in self._attributes:
+                raise NodeError(f"attribute '{name}' is missing")
+
+    def check_inputs(self, handler: Handler, inputs: Sequence[ir.Value | None]) -> None:
+        """Checks number and element types of the inputs against the operator's declaration.
+
+        Raises:
+            NodeError: they do not fit it.
+        """
+        formals = _formal_inputs(self.op_type, self.opset) if self._is_standard else _handler_inputs(handler)
+        if not formals.smallest <= len(inputs) <= formals.largest:
+            raise NodeError(f"takes {formals.smallest} to {formals.largest} inputs, but has {len(inputs)}")
+        bound: dict[str, str] = {}
+        for position, value in enumerate(inputs):
+            if value is None and position < formals.smallest:
+                raise NodeError(f"input {position} is missing")
+            if value is not None and formals.types:
+                _check_type(spec_of(value).dtype, formals.types[min(position, len(formals.types) - 1)], bound)
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The attribute's value, the operator's default for it, or `default`.
+
+        Integers, floats and strings are Python's, lists are tuples, tensors arrays, subgraphs protobufs.
+        """
+        if name in self._attributes:
+            return self._python(self._attributes[name])
+        declared = self._declared.get(name)
+        return default if declared is None or declared[1] is None else declared[1]
+
+    def _python(self, attribute: onnx.AttributeProto) -> Any:
+        if attribute.type == onnx.AttributeProto.TENSOR:
+            return tensor_array(attribute.t, self.importer.folder)
+        return _plain(attribute)
+
+    def dtype(self, name: str) -> np.dtype | None:
+        """The numpy dtype that an attribute such as `to` names; None where it is absent."""
+        kind = self.attribute(name)
+        return None if kind is None else element_dtype(kind, f"attribute '{name}'")
+
+    def known(self, value: ir.Value | None) -> np.ndarray | None:
+        """The contents of a value that is a constant or a weight, else None."""
+        if value is None:
+            return None
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return None
+        if owner.name == "stepwell.parameter":
+            return self.importer.parameters[ir.StringAttr(owner.attributes["name"]).value]
+        return spec_of(value).value
+
+    def constant(self, value: ir.Value, what: str) -> np.ndarray:
+        """The contents of an input that must be known while importing.
+
+        Raises:
+            NeedsShapes: they are not.
+        """
+        contents = self.known(value)
+        if contents is None:
+            raise NeedsShapes(f"input '{what}' must be a constant, or computed from the shapes of the inputs")
+        return contents
+
+    def integers(self, value: ir.Value, what: str) -> tuple[int, ...]:
+        """`constant` for a list of integers."""
+        return tuple(int(item) for item in self.constant(value, what).reshape(-1))
+
+    def static(self, dims: Sequence[Dim], what: str) -> tuple[int, ...]:
+        """Dimensions that must be known while importing.
+
+        Raises:
+            NeedsShapes: one is not.
+        """
+        numbers = tuple(dim for dim in dims if isinstance(dim, int))
+        if len(numbers) != len(dims):
+            raise NeedsShapes(f"{what} must be known")
+        return numbers
+
+
+def _plain(attribute: onnx.AttributeProto) -> Any:
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
+        return tuple(value)
+    if attribute.type == onnx.AttributeProto.STRINGS:
+        return tuple(item.decode("utf-8", "replace") for item in value)
+    return value
+
+
+@functools.cache
+def _declared_attributes(op_type: str, opset: int) -> dict[str, tuple[int, Any, bool]]:
+    """Type, default (None where there is none) and whether it is required, of each attribute that the operator has."""
+    schema = schema_of(op_type, opset)
+    if schema is None:
+        return {}
+    return {
+        name: (
+            int(declared.type),
+            _plain(declared.default_value) if declared.default_value.type else None,
+            declared.required,
+        )
+        for name, declared in schema.attributes.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Formals:
+    """How many inputs an operator takes; name, allowed types and type variable of each, the last repeated."""
+
+    smallest: int
+    largest: int
+    types: tuple[tuple[str, frozenset[str], str], ...]
+
+
+@functools.cache
+def _formal_inputs(op_type: str, opset: int) -> _Formals:
+    """What ONNX declares."""
+    schema = schema_of(op_type, opset)
+    assert schema is not None, "only declared operators have handlers"
+    variables = {constraint.type_param_str for constraint in schema.type_constraints}
+    types = tuple(
+        (formal.name, frozenset(formal.types), formal.type_str if formal.is_homogeneous and formal.type_str in variables else "")
+        for formal in schema.inputs
+    )
+    return _Formals(schema.min_input, schema.max_input, types)
+
+
+@functools.cache
+def _handler_inputs(handler: Handler) -> _Formals:
+    """What the handler of an operator takes that is not ONNX's own."""
+    formals = list(inspect.signature(handler).parameters.values())[1:]
+    required = sum(formal.default is inspect.Parameter.empty for formal in formals)
+    return _Formals(required, len(formals), ())
+
+
+def _check_type(dtype: np.dtype, formal: tuple[str, frozenset[str], str], bound: dict[str, str]) -> None:
+    """Checks an input's type; inputs of one type variable have one type, which `bound` remembers."""
+    name, allowed, variable = formal
+    kind = _ONNX_TYPES[dtype.name]
+    if kind not in allowed:
+        raise NodeError(f"input '{name}' cannot be a {kind}")
+    if variable and bound.setdefault(variable, kind) != kind:
+        raise NodeError(f"input '{name}' is a {kind}, but must be a {bound[variable]} like the one before it")

@@ -1,0 +1,50 @@
+"""Constants, and what passes its input on unchanged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell.shape import FillOp
+from ...errors import NodeError, UnsupportedError
+from ..build import emit, shape_of
+from ..node import Node
+from ..registry import imports
+
+_FORMS: dict[str, np.dtype] = {
+    "value_float": np.dtype(np.float32),
+    "value_floats": np.dtype(np.float32),
+    "value_int": np.dtype(np.int64),
+    "value_ints": np.dtype(np.int64),
+}
+
+
+@imports("Constant")
+def constant(node: Node) -> ir.Value:
+    """Constant: a tensor, or (opset 12) a number or a list of numbers."""
+    value: Any = node.attribute("value")
+    if value is None:
+        given = [(form, node.attribute(form)) for form in _FORMS if node.attribute(form) is not None]
+        if len(given) != 1:
+            raise NodeError("must have exactly one of value, value_int, value_ints, value_float, value_floats")
+        value = np.array(given[0][1], dtype=_FORMS[given[0][0]])
+    return node.importer.weight(node.outputs[0], value)
+
+
+@imports("Identity")
+def identity(node: Node, input: ir.Value) -> ir.Value:
+    """Identity: no op at all."""
+    return input
+
+
+@imports("Dropout")
+def dropout(node: Node, input: ir.Value, ratio: ir.Value | None = None, training: ir.Value | None = None) -> tuple[ir.Value, ...]:
+    """Dropout, which does nothing outside training; its mask is all true."""
+    flag = node.known(training)
+    if training is not None and (flag is None or flag.any()):
+        raise UnsupportedError("is in training mode; export the model for inference")
+    if len(node.outputs) < 2:
+        return (input,)
+    return input, emit(FillOp, shape_of(input), value=np.array([True]))

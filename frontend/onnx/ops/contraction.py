@@ -1,0 +1,110 @@
+"""Matrix products and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
+from ....dialects.stepwell.elementwise import MulOp
+from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
+from ...errors import NodeError, UnsupportedError
+from ..build import added, emit, rank, scalar, shape
+from ..node import Node
+from ..registry import imports
+from ..windows import Window, halved, pads_of, window_of
+
+
+@imports("MatMul")
+def matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """MatMul with numpy's rules: a vector is a matrix of one row (on the left) or column (on the right)."""
+    left = emit(ExpandDimsOp, lhs, axes=(0,)) if rank(lhs) == 1 else lhs
+    right = emit(ExpandDimsOp, rhs, axes=(1,)) if rank(rhs) == 1 else rhs
+    product = emit(MatmulOp, left, right)
+    added_axes = tuple(axis for axis, operand in ((-2, lhs), (-1, rhs)) if rank(operand) == 1)
+    return emit(SqueezeOp, product, axes=added_axes) if added_axes else product
+
+
+@imports("FusedMatMul", domain="com.microsoft")
+def fused_matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """FusedMatMul of ONNX Runtime: alpha * A * B, either one transposed."""
+    if node.attribute("transBatchA", 0) or node.attribute("transBatchB", 0):
+        raise UnsupportedError("attributes 'transBatchA' and 'transBatchB' are not supported")
+    product = emit(
+        MatmulOp, lhs, rhs, transpose_lhs=bool(node.attribute("transA", 0)), transpose_rhs=bool(node.attribute("transB", 0))
+    )
+    return _scaled(product, node.attribute("alpha", 1.0))
+
+
+@imports("Gemm")
+def gemm(node: Node, a: ir.Value, b: ir.Value, c: ir.Value | None = None) -> ir.Value:
+    """Gemm: alpha * A * B + beta * C on matrices."""
+    transposes = {"transpose_lhs": bool(node.attribute("transA")), "transpose_rhs": bool(node.attribute("transB"))}
+    if rank(a) != 2 or rank(b) != 2:
+        raise NodeError(f"takes matrices, but A has rank {rank(a)} and B rank {rank(b)}")
+    product = _scaled(emit(MatmulOp, a, b, **transposes), node.attribute("alpha"))
+    return added(product, None if c is None else _scaled(c, node.attribute("beta")))
+
+
+def _scaled(value: ir.Value, factor: float) -> ir.Value:
+    return value if factor == 1 else emit(MulOp, value, scalar(factor, value))
+
+
+@imports("Conv")
+def conv(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
+    """Conv."""
+    window = window_of(node, input, _kernel(node, weight))
+    return emit(
+        ConvOp,
+        input,
+        weight,
+        bias,
+        strides=window.strides,
+        pads=pads_of(node, input, window),
+        dilations=window.dilations,
+        group=node.attribute("group"),
+    )
+
+
+@imports("ConvTranspose")
+def conv_transpose(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
+    """ConvTranspose; where the shape of the output is given, the pads follow from it."""
+    kernel = _kernel(node, weight)
+    padding = node.attribute("output_padding", (0,) * len(kernel))
+    window = window_of(node, input, kernel)
+    return emit(
+        ConvTransposeOp,
+        input,
+        weight,
+        bias,
+        strides=window.strides,
+        pads=_transposed_pads(node, input, window, padding),
+        dilations=window.dilations,
+        output_padding=padding,
+        group=node.attribute("group"),
+    )
+
+
+def _kernel(node: Node, weight: ir.Value) -> tuple[int, ...]:
+    actual = node.static(shape(weight)[2:], "the extents of the kernel")
+    if node.attribute("kernel_shape", actual) != actual:
+        raise NodeError(f"attribute 'kernel_shape' is {list(node.attribute('kernel_shape'))}, but the weight's is {list(actual)}")
+    return actual
+
+
+def _transposed_pads(node: Node, input: ir.Value, window: Window, padding: Sequence[int]) -> tuple[int, ...]:
+    """The pads; they follow from the output's extents where `output_shape` or `auto_pad` give those."""
+    mode, wanted = node.attribute("auto_pad"), node.attribute("output_shape")
+    if wanted is None and not mode.startswith("SAME"):
+        return pads_of(node, input, window)
+    spatial = node.static(shape(input)[2:], "the extents of the input")
+    if wanted is None:
+        wanted = tuple(dim * stride for dim, stride in zip(spatial, window.strides, strict=True))
+    if len(wanted) != len(spatial) or len(padding) != len(spatial):
+        raise NodeError(f"attributes 'output_shape' and 'output_padding' must have {len(spatial)} entries")
+    full = [
+        (dim - 1) * stride + extra + extent
+        for dim, stride, extra, extent in zip(spatial, window.strides, padding, window.extents, strict=True)
+    ]
+    return halved([max(size - goal, 0) for size, goal in zip(full, wanted, strict=True)], mode)

@@ -1,0 +1,105 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+
+from ....dialects.core import Op
+from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.movement import ReverseOp, SqueezeOp
+from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
+from ..build import dims_of, dtype, emit, integers, normal_axis, rank, reshaped, scalar
+from ..node import Node
+from ..registry import Handler, imports
+
+Reduction = Callable[[ir.Value, tuple[int, ...], bool], ir.Value]
+
+
+def _plain(op: type[Op]) -> Reduction:
+    return lambda input, axes, keepdims: emit(op, input, axes=axes, keepdims=keepdims)
+
+
+def _absolute_sum(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
+    return emit(ReduceSumOp, emit(ew.AbsOp, input), axes=axes, keepdims=keepdims)
+
+
+def _square_sum(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
+    return emit(ReduceSumOp, emit(ew.MulOp, input, input), axes=axes, keepdims=keepdims)
+
+
+def _norm(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
+    return emit(ew.SqrtOp, _square_sum(input, axes, keepdims))
+
+
+def _log_sum(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
+    return emit(ew.LogOp, emit(ReduceSumOp, input, axes=axes, keepdims=keepdims))
+
+
+def _log_sum_exp(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
+    """max + log(sum(exp(x - max))), which cannot overflow."""
+    largest = emit(ReduceMaxOp, input, axes=axes, keepdims=True)
+    total = emit(ReduceSumOp, emit(ew.ExpOp, emit(ew.SubOp, input, largest)), axes=axes, keepdims=True)
+    result = emit(ew.AddOp, largest, emit(ew.LogOp, total))
+    return result if keepdims or not axes else emit(SqueezeOp, result, axes=axes)
+
+
+_REDUCTIONS: dict[str, tuple[Reduction, int]] = {
+    "ReduceL1": (_absolute_sum, 18),
+    "ReduceL2": (_norm, 18),
+    "ReduceLogSum": (_log_sum, 18),
+    "ReduceLogSumExp": (_log_sum_exp, 18),
+    "ReduceMax": (_plain(ReduceMaxOp), 18),
+    "ReduceMean": (_plain(ReduceMeanOp), 18),
+    "ReduceMin": (_plain(ReduceMinOp), 18),
+    "ReduceProd": (_plain(ReduceProdOp), 18),
+    "ReduceSum": (_plain(ReduceSumOp), 13),
+    "ReduceSumSquare": (_square_sum, 18),
+}
+"""The reduction, and the opset since which its axes are an input rather than an attribute."""
+
+
+def _by_attribute(reduction: Reduction) -> Handler:
+    return lambda node, input: _reduced(node, reduction, input, node.attribute("axes"))
+
+
+def _by_input(reduction: Reduction) -> Handler:
+    def handler(node: Node, input: ir.Value, axes: ir.Value | None = None) -> ir.Value:
+        return _reduced(node, reduction, input, None if axes is None else node.integers(axes, "axes"))
+
+    return handler
+
+
+for _name, (_reduction, _since) in _REDUCTIONS.items():
+    imports(_name)(_by_attribute(_reduction))
+    imports(_name, since=_since)(_by_input(_reduction))
+
+
+def _reduced(node: Node, reduction: Reduction, input: ir.Value, axes: Sequence[int] | None) -> ir.Value:
+    """Without axes all are reduced, or none where the node says so (which still takes an absolute value or a square)."""
+    if axes:
+        chosen = tuple(normal_axis(axis, rank(input)) for axis in axes)
+    else:
+        chosen = () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank(input)))
+    return reduction(input, chosen, bool(node.attribute("keepdims")))
+
+
+@imports("ArgMax", "ArgMin")
+def index_of_extreme(node: Node, input: ir.Value) -> ir.Value:
+    """ArgMax and ArgMin: the first index of the extreme element, or the last one where the node says so.
+
+    The last index is what remains of the extent when the first index of the reversed tensor is taken away.
+    """
+    keepdims, axis = bool(node.attribute("keepdims")), normal_axis(node.attribute("axis"), rank(input))
+    ranked = input if node.op_type == "ArgMax" else _descending(input)
+    if not node.attribute("select_last_index", 0):
+        return emit(ArgmaxOp, ranked, axis=axis, keepdims=keepdims)
+    first = emit(ArgmaxOp, emit(ReverseOp, ranked, axes=(axis,)), axis=axis, keepdims=keepdims)
+    extent = reshaped(dims_of(input, axis, axis + 1), integers([]))
+    return emit(ew.SubOp, emit(ew.SubOp, extent, scalar(1, extent)), first)
+
+
+def _descending(input: ir.Value) -> ir.Value:
+    """The elements in opposite order of size; for integers ~x, which unlike -x cannot overflow."""
+    return emit(ew.NegOp if dtype(input).kind not in "iu" else ew.NotOp, input)

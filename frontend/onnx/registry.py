@@ -1,0 +1,57 @@
+"""Which function imports which operator: handlers register themselves by operator and opset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+
+Handler = Callable[..., Any]
+"""`handler(node, *inputs)`: the node's inputs as values, None for one left out; returns a value, or a tuple of values.
+Outputs beyond those returned are not supported, which is an error where one is used."""
+
+_HANDLERS: dict[tuple[str, str], dict[int, Handler]] = {}
+
+
+def imports(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Handler], Handler]:
+    """Registers a function as the importer of operators, from opset `since` up to the next one registered.
+
+    Raises:
+        ValueError: that operator has a handler for that opset already.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for op_type in op_types:
+            versions = _HANDLERS.setdefault((domain, op_type), {})
+            if since in versions:
+                raise ValueError(f"two importers for {op_type} since opset {since}")
+            versions[since] = handler
+        return handler
+
+    return register
+
+
+def handler_for(domain: str, op_type: str, opset: int) -> Handler | None:
+    """The handler for an operator as of an opset, or None where there is none."""
+    versions = _HANDLERS.get((domain, op_type), {})
+    eligible = [since for since in versions if since <= opset]
+    return versions[max(eligible)] if eligible and _exists(domain, op_type, opset) else None
+
+
+def _exists(domain: str, op_type: str, opset: int) -> bool:
+    return bool(domain) or (schema_of(op_type, opset) is not None)
+
+
+def schema_of(op_type: str, opset: int) -> onnx.defs.OpSchema | None:
+    """ONNX's own declaration of an operator as of an opset; None where the opset has no such operator."""
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    return None if schema.deprecated else schema
+
+
+def supported_operators() -> list[tuple[str, str, int]]:
+    """Every (domain, operator, opset since which its meaning is what one handler imports), sorted."""
+    return sorted((domain, op_type, since) for (domain, op_type), versions in _HANDLERS.items() for since in versions)

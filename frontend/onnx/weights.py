@@ -1,0 +1,94 @@
+"""Stored tensors as numpy arrays: checked against the sizes they claim before anything is allocated for them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from ..errors import ModelError
+from .model import element_dtype
+
+_TYPED_FIELDS: dict[int, str] = {
+    onnx.TensorProto.FLOAT: "float_data",
+    onnx.TensorProto.DOUBLE: "double_data",
+    onnx.TensorProto.INT64: "int64_data",
+    onnx.TensorProto.UINT64: "uint64_data",
+    onnx.TensorProto.UINT32: "uint64_data",
+}
+_MAX_RANK = 32
+
+
+def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
+    """The contents of a stored tensor, read-only: a view of the file's bytes, or of the external file's, where it can be.
+
+    Args:
+        tensor: what the model stores.
+        folder: where the model lies, which external data must not leave; None where there is no such folder.
+
+    Raises:
+        ModelError: type, shape and amount of data do not fit together, or the external data is not where it may be.
+    """
+    what = f"tensor '{tensor.name}'" if tensor.name else "a tensor"
+    dtype, shape = element_dtype(tensor.data_type, what), tuple(tensor.dims)
+    if len(shape) > _MAX_RANK or any(dim < 0 for dim in shape):
+        raise ModelError(f"{what} has the impossible shape {list(shape)}")
+    if tensor.HasField("segment"):
+        raise ModelError(f"{what} is stored in segments, which is not supported")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return _external(tensor, what, dtype, shape, folder)
+    if tensor.HasField("raw_data"):
+        data = tensor.raw_data
+        _check_size(what, shape, dtype, len(data), math.prod(shape) * dtype.itemsize, "bytes")
+        return _view(np.frombuffer(data, np.uint8), dtype, shape)
+    field = _TYPED_FIELDS.get(tensor.data_type, "int32_data")
+    _check_size(what, shape, dtype, len(getattr(tensor, field)), math.prod(shape), "elements")
+    array = numpy_helper.to_array(tensor)
+    array.flags.writeable = False
+    return array
+
+
+def _external(tensor: onnx.TensorProto, what: str, dtype: np.dtype, shape: tuple[int, ...], folder: Path | None) -> np.ndarray:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    path = _external_path(entries.get("location", ""), what, folder)
+    size = path.stat().st_size
+    needed = math.prod(shape) * dtype.itemsize
+    offset = _number(entries.get("offset", "0"), "offset", what)
+    length = _number(entries["length"], "length", what) if "length" in entries else needed
+    _check_size(what, shape, dtype, length, needed, "bytes")
+    if offset + length > size:
+        raise ModelError(f"{what} ends at byte {offset + length} of '{path.name}', which has only {size}")
+    if needed == 0:
+        return np.empty(shape, dtype)
+    return _view(np.memmap(path, np.uint8, mode="r", offset=offset, shape=(needed,)), dtype, shape)
+
+
+def _view(data: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """The bytes as elements; a byte that is neither 0 nor 1 is true, as in C."""
+    return (data != 0).reshape(shape) if dtype == np.bool_ else data.view(dtype).reshape(shape)
+
+
+def _external_path(location: str, what: str, folder: Path | None) -> Path:
+    if folder is None:
+        raise ModelError(f"{what} is stored in another file; give the model by its path, not by its contents")
+    root = folder.resolve()
+    path = (root / location).resolve()
+    if not location or Path(location).is_absolute() or not path.is_relative_to(root):
+        raise ModelError(f"{what} is stored in '{location}', which is not inside the model's folder")
+    if not path.is_file():
+        raise ModelError(f"{what} is stored in '{location}', and there is no such file beside the model")
+    return path
+
+
+def _number(text: str, key: str, what: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ModelError(f"{what} has the {key} '{text}', which is not a number")
+    return int(text)
+
+
+def _check_size(what: str, shape: tuple[int, ...], dtype: np.dtype, actual: int, needed: int, unit: str) -> None:
+    if actual != needed:
+        raise ModelError(f"{what} of shape {list(shape)} and type {dtype} needs {needed} {unit}, but {actual} are stored")
