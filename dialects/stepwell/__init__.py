@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 
 from ..core import Dialect, Op
-from . import constant, contraction, elementwise, movement, normalization, pooling, recurrent, reduction, shape
+from . import constant, contraction, elementwise, movement, normalization, packed, pooling, recurrent, reduction, shape
 
-_FAMILIES = (elementwise, contraction, pooling, reduction, normalization, movement, shape, constant, recurrent)
+_FAMILIES = (elementwise, contraction, packed, pooling, reduction, normalization, movement, shape, constant, recurrent)
 
 STEPWELL = Dialect(
     "stepwell",

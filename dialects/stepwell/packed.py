@@ -1,0 +1,220 @@
+"""Ops on packed weights: contractions and convolutions whose weight lies in memory as the micro-kernel reads it.
+
+The columns of a weight (output features) are cut into panels; inside a panel the columns are innermost and the reduction
+runs outside of them, so the micro-kernel reads its weight as one contiguous stream. All panels of one width form a
+column group; the groups follow one another in one flat tensor. All layouts here are channels-last.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import Op, OpError, attribute, operand, result
+from ..dims import Dim
+from ..types import TensorSpec
+from .shapes import same_dtype
+
+
+@dataclass(frozen=True)
+class ColumnGroup:
+    """Panels of equal width.
+
+    Attributes:
+        start: the first column.
+        panels: how many panels.
+        width: the columns of one panel.
+    """
+
+    start: int
+    panels: int
+    width: int
+
+    @property
+    def size(self) -> int:
+        """The number of columns."""
+        return self.panels * self.width
+
+
+def column_groups(columns: int, panel: int) -> tuple[ColumnGroup, ...]:
+    """Cuts `columns` into panels of width `panel`, and one narrower panel where that leaves a rest."""
+    full, rest = divmod(columns, panel)
+    groups = [ColumnGroup(0, full, panel)] if full else []
+    return tuple([*groups, ColumnGroup(full * panel, 1, rest)] if rest else groups)
+
+
+def pack(weight: np.ndarray, panel: int) -> np.ndarray:
+    """Packs a weight [groups, columns, *reduction] flat, as the ops of this module take it."""
+    count, columns = weight.shape[:2]
+    flat = weight.reshape(count, columns, -1)
+    parts = [
+        flat[:, group.start : group.start + group.size].reshape(count, group.panels, group.width, -1).swapaxes(2, 3)
+        for group in column_groups(columns, panel)
+    ]
+    return np.concatenate([np.ascontiguousarray(part).reshape(-1) for part in parts])
+
+
+def unpack(packed: np.ndarray, count: int, columns: int, panel: int) -> np.ndarray:
+    """The weight [groups, columns, reduction] that `packed` holds."""
+    depth = packed.size // (count * columns)
+    parts, offset = [], 0
+    for group in column_groups(columns, panel):
+        size = count * group.size * depth
+        tiles = packed[offset : offset + size].reshape(count, group.panels, depth, group.width)
+        parts.append(tiles.swapaxes(2, 3).reshape(count, group.size, depth))
+        offset += size
+    return np.concatenate(parts, axis=1)
+
+
+def _check_packed(weight: TensorSpec, elements: Dim) -> None:
+    if weight.rank != 1 or weight.shape[0] != elements:
+        raise OpError(f"the packed weight must be a flat tensor of {elements} elements, but is {weight}")
+
+
+class PackedMatmulOp(Op):
+    """Product of the rows of `input` [.., K] with a packed weight of `columns` columns: [.., columns].
+
+    ```mlir
+    %1 = "stepwell.packed_matmul"(%0, %w) {columns = 48 : i64, panel = 32 : i64} : (tensor<4x8xf32>, tensor<384xf32>) -> tensor<4x48xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.packed_matmul"
+    input = operand()
+    weight = operand("[K, columns], packed")
+    columns = attribute(int)
+    panel = attribute(int)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, weight: TensorSpec, *, columns: int, panel: int) -> TensorSpec:
+        """The last dimension becomes `columns`."""
+        same_dtype(input, weight)
+        if input.rank == 0:
+            raise OpError("the input must have a dimension to contract")
+        if input.shape[-1] != 0:
+            _check_packed(weight, input.shape[-1] * columns)
+        return input.with_shape((*input.shape[:-1], columns))
+
+    @staticmethod
+    def reference(input: np.ndarray, weight: np.ndarray, *, columns: int, panel: int) -> np.ndarray:
+        """`input @ weight`."""
+        return input @ unpack(weight, 1, columns, panel)[0].T
+
+
+def window_size(size: Dim, kernel: int, stride: int, dilation: int) -> Dim:
+    """How many places a window of `kernel` taps has in an already padded dimension."""
+    return (size - (kernel - 1) * dilation - 1) // stride + 1
+
+
+def _windows(input: np.ndarray, kernel: tuple, strides: tuple, dilations: tuple) -> np.ndarray:
+    """[N, *output, C, *kernel]: what every window of `input` [N, *spatial, C] sees."""
+    spans = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+    axes = tuple(range(1, len(kernel) + 1))
+    view = np.lib.stride_tricks.sliding_window_view(input, spans, axes)
+    places = tuple(slice(None, None, stride) for stride in strides)
+    taps = tuple(slice(None, None, dilation) for dilation in dilations)
+    return view[(slice(None), *places, slice(None), *taps)]
+
+
+def _infer_windows(input: TensorSpec, kernel: tuple, strides: tuple, dilations: tuple) -> tuple[Dim, ...]:
+    spatial = input.shape[1:-1]
+    if not len(kernel) == len(strides) == len(dilations) == len(spatial):
+        raise OpError(f"kernel, strides and dilations must have one entry for each of {len(spatial)} spatial dimensions")
+    return tuple(map(window_size, spatial, kernel, strides, dilations))
+
+
+class PackedConvOp(Op):
+    """Convolution without padding of `input` [N, *spatial, C] with a packed weight [group, columns / group, *kernel, C / group].
+
+    ```mlir
+    %1 = "stepwell.packed_conv"(%0, %w) {columns = 32 : i64, panel = 32 : i64, kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>,
+      dilations = array<i64: 1, 1>} : (tensor<1x10x10x4xf32>, tensor<1152xf32>) -> tensor<1x8x8x32xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.packed_conv"
+    input = operand()
+    weight = operand()
+    columns = attribute(int, doc="output channels, of all groups together")
+    panel = attribute(int)
+    kernel = attribute(tuple)
+    strides = attribute(tuple)
+    dilations = attribute(tuple)
+    group = attribute(int, 1)
+    result = result()
+
+    @staticmethod
+    def infer(
+        input: TensorSpec,
+        weight: TensorSpec,
+        *,
+        columns: int,
+        panel: int,
+        kernel: tuple,
+        strides: tuple,
+        dilations: tuple,
+        group: int,
+    ) -> TensorSpec:
+        """[N, *output, columns]."""
+        same_dtype(input, weight)
+        spatial = _infer_windows(input, kernel, strides, dilations)
+        if columns % group:
+            raise OpError(f"{columns} columns cannot be divided into {group} groups")
+        _check_packed(weight, input.shape[-1] // group * math.prod(kernel) * columns)
+        return input.with_shape((input.shape[0], *spatial, columns))
+
+    @staticmethod
+    def reference(
+        input: np.ndarray,
+        weight: np.ndarray,
+        *,
+        columns: int,
+        panel: int,
+        kernel: tuple,
+        strides: tuple,
+        dilations: tuple,
+        group: int,
+    ) -> np.ndarray:
+        """Every window times the weight, group by group."""
+        windows = np.moveaxis(_windows(input, kernel, strides, dilations), len(kernel) + 1, -1)
+        filters = unpack(weight, group, columns // group, panel)
+        places = windows.shape[: len(kernel) + 1]
+        split = windows.reshape(*places, math.prod(kernel), group, input.shape[-1] // group)
+        split = np.moveaxis(split, -2, -3).reshape(*places, group, -1)
+        return np.einsum("...gk,gok->...go", split, filters).reshape(*places, columns)
+
+
+class DepthwiseConvOp(Op):
+    """Convolution without padding of every channel of `input` [N, *spatial, C] by its own filter of `weight` [*kernel, C].
+
+    ```mlir
+    %1 = "stepwell.depthwise_conv"(%0, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>}
+      : (tensor<1x10x10x4xf32>, tensor<3x3x4xf32>) -> tensor<1x8x8x4xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.depthwise_conv"
+    input = operand()
+    weight = operand()
+    strides = attribute(tuple)
+    dilations = attribute(tuple)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, weight: TensorSpec, *, strides: tuple, dilations: tuple) -> TensorSpec:
+        """[N, *output, C]."""
+        same_dtype(input, weight)
+        if weight.rank != input.rank - 1 or weight.shape[-1] != input.shape[-1]:
+            raise OpError(f"the weight must be [*kernel, {input.shape[-1]}], but is {weight}")
+        spatial = _infer_windows(input, weight.shape[:-1], strides, dilations)
+        return input.with_shape((input.shape[0], *spatial, input.shape[-1]))
+
+    @staticmethod
+    def reference(input: np.ndarray, weight: np.ndarray, *, strides: tuple, dilations: tuple) -> np.ndarray:
+        """Every window times its channel's filter."""
+        kernel = weight.shape[:-1]
+        windows = _windows(input, kernel, strides, dilations)
+        return np.einsum("...ck,kc->...c", windows.reshape(*windows.shape[: -len(kernel)], -1), weight.reshape(-1, weight.shape[-1]))
