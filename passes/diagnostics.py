@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from mlir import ir
+
+from .reproducer import PARSER_WARNING
+from .sources import Source
 
 _SEVERITIES = {
     ir.DiagnosticSeverity.ERROR: "error",
@@ -15,26 +18,6 @@ _SEVERITIES = {
     ir.DiagnosticSeverity.NOTE: "note",
     ir.DiagnosticSeverity.REMARK: "remark",
 }
-
-
-@dataclass(frozen=True)
-class Source:
-    """A text that is being compiled.
-
-    Attributes:
-        filename: what locations in it are called by MLIR.
-        title: what users are shown instead.
-        text: the contents.
-    """
-
-    filename: str
-    title: str
-    text: str
-
-    def line(self, number: int) -> str | None:
-        """The line with this number, counted from one, if there is one."""
-        lines = self.text.split("\n")
-        return lines[number - 1] if 0 < number <= len(lines) else None
 
 
 @dataclass(frozen=True)
@@ -73,6 +56,8 @@ class DiagnosticPrinter:
 
     def __call__(self, diagnostic: ir.Diagnostic) -> bool:
         """Prints a diagnostic with its call stack and notes, and says that it is dealt with."""
+        if diagnostic.message == PARSER_WARNING:
+            return True
         self.had_error |= diagnostic.severity == ir.DiagnosticSeverity.ERROR
         location = diagnostic.location
         self.print(location, _SEVERITIES[diagnostic.severity], diagnostic.message)
@@ -180,6 +165,8 @@ class DiagnosticVerifier:
 
     def __call__(self, diagnostic: ir.Diagnostic) -> bool:
         """Looks for an expectation of the diagnostic and of each of its notes, and says that it is dealt with."""
+        if diagnostic.message == PARSER_WARNING:
+            return True
         self._process(diagnostic.location, _SEVERITIES[diagnostic.severity], diagnostic.message)
         for note in diagnostic.notes:
             self._process(note.location, "note", note.message)
@@ -212,6 +199,3 @@ class DiagnosticVerifier:
         text = self._source.line(line) or ""
         self._stream.write(f"{self._source.title}:{line}:{column}: error: {message}\n{_caret_block(text, column)}\n")
         self.has_failed = True
-
-
-Handler = Callable[[ir.Diagnostic], bool]

@@ -31,11 +31,17 @@ def find_pass(name: str) -> type[Pass] | None:
     return registry().get(name)
 
 
+def pass_names() -> list[str]:
+    """The names of all Python passes."""
+    _import_plugins()
+    return sorted({*_index(), *registry()})
+
+
 @cache
 def all_passes() -> dict[str, type[Pass]]:
     """Every Python pass by name, those of plugins included."""
-    for path in _source_files():
-        importlib.import_module(_module_name(path))
+    for module in _index().values():
+        importlib.import_module(module)
     _import_plugins()
     return registry()
 

@@ -108,7 +108,7 @@ def print_options(instance: Pass) -> str:
     for field in dataclasses.fields(instance):
         value = getattr(instance, field.name)
         if value != _default(field):
-            words.append(f"{field.name.replace('_', '-')}={_print_value(value)}")
+            words.append(f"{field.name.replace('_', '-')}={print_value(value)}")
     return " ".join(words)
 
 
@@ -128,9 +128,10 @@ def _default(field: dataclasses.Field) -> Any:
     return field.default
 
 
-def _print_value(value: Any) -> str:
+def print_value(value: Any) -> str:
+    """The value of an option as text, quoted where it must be."""
     if isinstance(value, tuple):
-        return "{" + ",".join(map(_print_value, value)) + "}"
+        return "{" + ",".join(map(print_value, value)) + "}"
     if isinstance(value, bool):
         return str(value).lower()
     text = str(value)

@@ -9,6 +9,9 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from mlir import ir
+from mlir.passmanager import PassManager
+
 from .options import suggestion
 
 NAMES_FILE = Path(__file__).with_name("upstream_names.json")
@@ -55,13 +58,25 @@ def _class_names() -> dict[str, str]:
 
 def explain_rejection(name: str, error: str) -> str:
     """Says in one line why the pass manager refused the pass `name`, and what may have been meant."""
-    from .discovery import all_passes
+    from .discovery import pass_names
 
     if "does not refer to a registered pass" in error:
-        known = [*upstream_passes(), *all_passes()]
+        known = [*upstream_passes(), *pass_names()]
         return f"'{name}' does not refer to a registered pass or pass pipeline{suggestion(name, known)}"
     if found := re.search(r"no such option (\S+)", error):
         options = upstream_passes().get(name, [])
         has = f" (it has: {', '.join(options)})" if options else " (it has none)"
         return f"pass '{name}' has no option '{found[1]}'{suggestion(found[1], options)}{has}"
     return " ".join(line.strip() for line in error.splitlines() if line.strip())
+
+
+@cache
+def anchor_of(name: str) -> str | None:
+    """The op that the upstream pass or pipeline runs on, `builtin.module` where it takes several; None: there is no such pass."""
+    with ir.Context():
+        try:
+            PassManager.parse(f"builtin.module({name})")
+        except ValueError as error:
+            restricted = re.search(r"restricted to '(\S+)'", str(error))
+            return restricted[1] if restricted else None
+        return "builtin.module"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 
@@ -54,9 +53,16 @@ class CommandLine:
     passes: list[str] = field(default_factory=list)
     positionals: list[str] = field(default_factory=list)
 
-    def has(self, name: str) -> bool:
-        """Whether a switch is on."""
-        return self.values.get(name, "false") not in ("false", "0")
+    def has(self, name: str, default: bool = False) -> bool:
+        """Whether a switch is on.
+
+        Raises:
+            UsageError: it is neither on nor off.
+        """
+        text = self.values.get(name, str(default)).lower()
+        if text not in ("true", "1", "false", "0"):
+            raise UsageError(f"for the --{name} option: '{text}' is invalid value for boolean argument! Try 0 or 1")
+        return text in ("true", "1")
 
     def number(self, name: str) -> int | None:
         """The value of a flag that takes a number, or None where it was not given.
@@ -99,14 +105,7 @@ def parse(arguments: Sequence[str], flags: Sequence[Flag]) -> CommandLine:
     return result
 
 
-def unknown_argument(argument: str, known: Collection[str]) -> str:
-    """LLVM's words for an argument that nothing takes."""
-    message = f"Unknown command line argument '{argument}'.  Try: 'stepwell-opt --help'"
-    near = difflib.get_close_matches(argument.lstrip("-"), known, n=1)
-    return f"{message}\nstepwell-opt: Did you mean '--{near[0]}'?" if near else message
-
-
-def _next_value(flag: Flag, rest) -> str:
+def _next_value(flag: Flag, rest: Iterator[str]) -> str:
     value = next(rest, None)
     if value is None:
         raise UsageError(f"for the --{flag.name} option: requires a value!")

@@ -1,115 +1,202 @@
-"""`stepwell-opt`: runs upstream and Stepwell passes on MLIR text, with the flags and formats of `mlir-opt`."""
+"""`stepwell-opt`: runs upstream and Stepwell passes on MLIR, with the flags and formats of `mlir-opt`."""
 
 from __future__ import annotations
 
-import re
+import os
 import sys
+import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from mlir import ir
 
 from ..dialects.stepwell import STEPWELL
-from ..passes.diagnostics import DiagnosticPrinter, DiagnosticVerifier, Source
+from ..passes.base import PassError
+from ..passes.diagnostics import DiagnosticPrinter, DiagnosticVerifier
+from ..passes.instrumentation import Instrumentation
 from ..passes.options import PipelineError
 from ..passes.pipeline import Pipeline
-from ..passes.runner import PassFailure, Runner
-from . import flags
-from .flags import CommandLine, Flag, UsageError
+from ..passes.reproducer import Reproducer, read_reproducer
+from ..passes.runner import PassFailure, Runner, check
+from ..passes.sources import DEFAULT_MARKER, Source, read_source, split_source
+from ..passes.timing import Timing
+from . import opt_flags
+from .flags import CommandLine, UsageError, parse
 
-DEFAULT_MARKER = "// -----"
-
-
-FLAGS = (
-    Flag("o", "where to write the result", "file"),
-    Flag("pass-pipeline", "the passes to run, as builtin.module(pass,func.func(pass,...))", "text"),
-    Flag("split-input-file", "treat the parts between markers as files of their own", "marker", DEFAULT_MARKER),
-    Flag("verify-diagnostics", "check the diagnostics against expected-* comments", "all|only-expected", "all"),
-    Flag("verify-each", "verify after every pass (default: true)"),
-    Flag("allow-unregistered-dialect", "accept ops of unknown dialects"),
-    Flag("mlir-print-op-generic", "print the generic form of ops"),
-    Flag("mlir-print-debuginfo", "print locations"),
-    Flag("mlir-print-local-scope", "print attributes and types inline, without aliases"),
-)
+NAME = "stepwell-opt"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
     try:
-        return _main(flags.parse(sys.argv[1:] if arguments is None else arguments, FLAGS))
-    except (UsageError, PipelineError) as error:
-        print(f"stepwell-opt: {error}", file=sys.stderr)
+        line = parse(sys.argv[1:] if arguments is None else arguments, opt_flags.FLAGS)
+        answer = _answer(line)
+        if answer is not None:
+            print(answer)
+            return 0
+        return Tool(line).run()
+    except (UsageError, PipelineError, PassError) as error:
+        print(f"{NAME}: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        return _report_os_error(error)
 
 
-def _main(line: CommandLine) -> int:
-    text = line.values.get("pass-pipeline")
-    pipeline = Pipeline(line.passes) if text is None else Pipeline.parse(text)
-    name = line.positionals[0] if line.positionals else "-"
-    contents = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    marker = line.values.get("split-input-file")
-    if marker is None:
-        sources = [Source(name, "<stdin>" if name == "-" else name, contents)]
+def _report_os_error(error: OSError) -> int:
+    if isinstance(error, BrokenPipeError):
+        # Whoever read the output has had enough; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     else:
-        sources = _split(name, contents, marker)
-    results = [_process(source, pipeline, line) for source in sources]
-    output = f"{marker}\n".join(text for text, _ in results)
-    if line.values.get("o", "-") == "-":
-        sys.stdout.write(output)
-    else:
-        Path(line.values["o"]).write_text(output, encoding="utf-8")
-    return 0 if all(is_good for _, is_good in results) else 1
+        print(f"{NAME}: cannot open file '{error.filename}': {error.strerror}", file=sys.stderr)
+    return 1
 
 
-def _split(name: str, text: str, marker: str) -> list[Source]:
-    title = "<stdin>" if name == "-" else name
-    sources, line = [], 1
-    for chunk in re.split(rf"^{re.escape(marker)}.*\n", text, flags=re.MULTILINE):
-        sources.append(Source("-", f"within split at {title}:{line} offset ", chunk))
-        line += chunk.count("\n") + 1
-    return sources
+def _answer(line: CommandLine) -> str | None:
+    """The answer to a question about the tool itself."""
+    if line.has("version"):
+        return f"Stepwell {version('stepwell')} on MLIR {version('xtc-mlir-python-bindings')}"
+    if line.has("help"):
+        return opt_flags.help_text()
+    if line.has("list-passes"):
+        return opt_flags.list_passes().rstrip()
+    if line.has("show-dialects"):
+        return "Available Dialects: " + ",".join(_dialects())
+    return None
 
 
-def _process(source: Source, pipeline: Pipeline, line: CommandLine) -> tuple[str, bool]:
+def _dialects() -> list[str]:
+    """The names of all dialects. MLIR lists them only where it refuses one."""
     with ir.Context() as context:
-        context.allow_unregistered_dialects = line.has("allow-unregistered-dialect")
-        context.emit_error_diagnostics = True
         STEPWELL.load(context)
-        verifier = None
-        if "verify-diagnostics" in line.values:
-            only_expected = line.values["verify-diagnostics"] == "only-expected"
-            verifier = DiagnosticVerifier(source, sys.stderr, only_expected)
-        handler = context.attach_diagnostic_handler(verifier or DiagnosticPrinter(source, sys.stderr))
         try:
-            output, is_good = _run(source, pipeline, line)
-        finally:
-            handler.detach()
-        if verifier is not None:
+            ir.Module.parse("no_such_dialect.op")
+        except ir.MLIRError as error:
+            listed = str(error).partition("Available dialects: ")[2].partition(";")[0]
+            return [name.partition(" (")[0].strip() for name in listed.split(",")]
+    return []
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One run of the tool."""
+
+    line: CommandLine
+
+    def run(self) -> int:
+        """Processes the input and writes the output; returns the exit code."""
+        reproducer = None if self.line.has("run-reproducer") else self._from_flags()
+        source = read_source(self.line.positionals[0] if self.line.positionals else "-")
+        reproducer = reproducer or read_reproducer(source.text)
+        marker = self.line.values.get("split-input-file")
+        parts = [source] if marker is None else list(split_source(source, marker))
+        results = [self._process(part, reproducer) for part in parts]
+        separator = self.line.values.get("output-split-marker", marker or "")
+        self._write(f"{separator}\n".encode().join(output for output, _ in results))
+        return 0 if all(is_good for _, is_good in results) else 1
+
+    def _from_flags(self) -> Reproducer:
+        """The pipeline with how to run it, checked before anything is read."""
+        pipeline = self._pipeline()
+        with ir.Context():
+            check(pipeline.anchor, pipeline.elements)
+        return Reproducer(pipeline, self.line.has("mlir-disable-threading"), self.line.has("verify-each", default=True))
+
+    def _pipeline(self) -> Pipeline:
+        text = self.line.values.get("pass-pipeline")
+        if text is None:
+            return Pipeline(opt_flags.nest(self.line.passes))
+        if self.line.passes:
+            raise UsageError("'-pass-pipeline' option can't be used with individual pass options")
+        return Pipeline.parse(text)
+
+    def _process(self, source: Source, reproducer: Reproducer) -> tuple[bytes, bool]:
+        """The output for one part of the input, and whether all went as it should."""
+        with ir.Context() as context:
+            context.allow_unregistered_dialects = self.line.has("allow-unregistered-dialect")
+            # Diagnostics go to our handler as they come, and not into exceptions.
+            context.emit_error_diagnostics = True
+            context.enable_multithreading(not reproducer.disable_threading)
+            STEPWELL.load(context)
+            mode = self.line.values.get("verify-diagnostics")
+            if mode is None:
+                printer = DiagnosticPrinter(source, sys.stderr)
+                with context.attach_diagnostic_handler(printer):
+                    return self._compile(source, reproducer, printer)
+            verifier = DiagnosticVerifier(source, sys.stderr, mode == "only-expected")
+            with context.attach_diagnostic_handler(verifier):
+                output, _ = self._compile(source, reproducer, None)
             return output, verifier.finish()
-        return output, is_good
 
+    def _compile(self, source: Source, reproducer: Reproducer, printer: DiagnosticPrinter | None) -> tuple[bytes, bool]:
+        timing = Timing() if self.line.has("mlir-timing") else None
+        try:
+            root = source.parse(not self.line.has("no-implicit-module"))
+        except ir.MLIRError:
+            return b"", False
+        try:
+            self._transform(root, reproducer, timing)
+        except PassFailure as failure:
+            self._report(failure, printer)
+            return b"", False
+        finally:
+            if timing is not None:
+                print(timing.report(self.line.values.get("mlir-timing-display") == "list"), file=sys.stderr)
+        return opt_flags.output_of(root.operation, self.line), True
 
-def _run(source: Source, pipeline: Pipeline, line: CommandLine) -> tuple[str, bool]:
-    try:
-        module = ir.Module.parse(source.text) if source.filename == "-" else ir.Module.parseFile(source.filename)
-    except ir.MLIRError:
-        return "", False
-    try:
-        Runner(verify=line.values.get("verify-each") not in ("0", "false")).run(pipeline, module.operation)
-    except PassFailure as failure:
+    def _transform(self, root: ir.Module | ir.Operation, reproducer: Reproducer, timing: Timing | None) -> None:
+        watchers = [*opt_flags.instrumentation(self.line), *([] if timing is None else [timing])]
+        if "compile-to" in self.line.values:
+            self._run_phases(root, watchers)
+            return
+        if self.line.has("dump-pass-pipeline"):
+            count = len(reproducer.pipeline.elements)
+            print(f"Pass Manager with {count} passes:\n{reproducer.pipeline}\n", file=sys.stderr)
+        runner = Runner(watchers, reproducer.verify_each, opt_flags.statistics(self.line))
+        path = self.line.values.get("mlir-pass-pipeline-crash-reproducer")
+        if path is None:
+            runner.run(reproducer.pipeline, root.operation)
+            return
+        # Written before and removed after: so it is there however badly the pipeline ends.
+        Path(path).write_text(reproducer.print(str(root)), encoding="utf-8")
+        runner.run(reproducer.pipeline, root.operation)
+        Path(path).unlink()
+
+    def _run_phases(self, root: ir.Module | ir.Operation, watchers: Sequence[Instrumentation]) -> None:
+        # Not needed otherwise, and it loads every pass there is.
+        from ..lowering import phases
+
+        if not isinstance(root, ir.Module):
+            raise UsageError("--compile-to needs a module")
+        values = self.line.values
+        start, target = values.get("compile-from", "import"), values.get("target", "cpu")
+        for name in (start, values["compile-to"]):
+            if name not in phases.NAMES:
+                raise UsageError(f"there is no phase '{name}'; the phases are {', '.join(phases.NAMES)}")
+        phases.run(root, target, start, values["compile-to"], watchers)
+
+    def _report(self, failure: PassFailure, printer: DiagnosticPrinter | None) -> None:
+        """Tells of a failure what the diagnostics have not told."""
         if not failure.is_reported:
             failure.location.emit_error(str(failure))
-        return "", False
-    except PipelineError as error:
-        print(f"stepwell-opt: {error}", file=sys.stderr)
-        return "", False
-    return str(
-        module.operation.get_asm(
-            print_generic_op_form=line.has("mlir-print-op-generic"),
-            enable_debug_info=line.has("mlir-print-debuginfo"),
-            use_local_scope=line.has("mlir-print-local-scope"),
-        )
-    ) + "\n", True
+        elif printer is not None and not printer.had_error:
+            failure.location.emit_error(f"pass '{failure.pass_name}' failed without saying why")
+        elif printer is not None:
+            print(f"{NAME}: pass '{failure.pass_name}' failed", file=sys.stderr)
+        path = self.line.values.get("mlir-pass-pipeline-crash-reproducer")
+        if path is not None and printer is not None:
+            print(f"{NAME}: reproducer generated at `{path}`", file=sys.stderr)
+        if os.environ.get("STEPWELL_DEBUG") == "1":
+            traceback.print_exception(failure)
+
+    def _write(self, output: bytes) -> None:
+        path = self.line.values.get("o", "-")
+        if path != "-":
+            Path(path).write_bytes(output)
+            return
+        sys.stdout.buffer.write(output)
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

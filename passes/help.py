@@ -1,0 +1,87 @@
+"""The help on passes: as text for the command line, in MLIR's form, and as a page of the reference."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+
+from .base import Pass
+from .discovery import all_passes
+from .options import option_types, print_value, type_name
+from .upstream import listing
+
+_WIDTH = 48
+
+
+def list_passes() -> str:
+    """Every pass, upstream and Stepwell's, with options and summaries."""
+    upstream, _, pipelines = listing().partition("Pass Pipelines:\n")
+    entries = _entries(upstream.removeprefix("Passes:\n"))
+    entries |= {name: _describe(cls) for name, cls in all_passes().items()}
+    passes = "".join(entries[name] for name in sorted(entries))
+    return f"Passes:\n{passes}" + (f"Pass Pipelines:\n{pipelines}" if pipelines else "")
+
+
+def _entries(text: str) -> dict[str, str]:
+    """MLIR's help on each pass, by name."""
+    pieces = re.split(r"^(?=  --)", text, flags=re.MULTILINE)
+    return {match[1]: piece for piece in pieces if (match := re.match(r"  --([\w-]+)", piece))}
+
+
+def _describe(cls: type[Pass]) -> str:
+    lines = [f"  --{cls.name}".ljust(_WIDTH + 4) + f"-   {summary_of(cls)}\n"]
+    helps = option_helps(cls)
+    for name, kind in option_types(cls).items():
+        head = f"    --{name}" + ("" if kind is bool else f"=<{type_name(kind)}>")
+        lines.append(head.ljust(_WIDTH + 4) + f"- {helps.get(name, '')}".rstrip() + "\n")
+    return "".join(lines)
+
+
+def summary_of(cls: type[Pass]) -> str:
+    """The first sentence of a pass's docstring, without the full stop."""
+    return (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ").rstrip(".")
+
+
+def option_helps(cls: type[Pass]) -> dict[str, str]:
+    """What the `Attributes:` section of a pass's docstring says of each option, by the option's textual name."""
+    section = re.search(r"^Attributes:\n((?:    .*\n?|\n)+)", inspect.getdoc(cls) or "", re.MULTILINE)
+    if section is None:
+        return {}
+    items = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section[1], re.MULTILINE)
+    return {name.replace("_", "-"): re.sub(r"\s+", " ", text) for name, text in items}
+
+
+def reference_page() -> str:
+    """`docs/reference/passes.md`: every Stepwell pass with what its docstring says."""
+    head = (
+        "# Passes\n\n"
+        "<!-- Made by `python -m stepwell.passes.help`; edit the docstrings instead. -->\n\n"
+        "Upstream passes are documented at <https://mlir.llvm.org/docs/Passes/>; `stepwell-opt --list-passes` lists both.\n"
+    )
+    return head + "".join(_section(cls) for cls in all_passes().values() if cls.__module__.startswith(_package()))
+
+
+def _package() -> str:
+    return __package__.partition(".")[0] + "."
+
+
+def _section(cls: type[Pass]) -> str:
+    text = re.sub(r"^Attributes:\n(?:    .*\n?|\n)+", "", inspect.getdoc(cls) or "", flags=re.MULTILINE).strip()
+    section = f"\n## `{cls.name}`\n\nRuns on `{cls.anchor}`.\n\n{text}\n"
+    fields = {field.name.replace("_", "-"): field for field in dataclasses.fields(cls)}
+    if not fields:
+        return section
+    helps, kinds = option_helps(cls), option_types(cls)
+    rows = [f"| `{name}` | {type_name(kinds[name])} | {_default(fields[name])} | {helps.get(name, '')} |\n" for name in fields]
+    return section + "\n| option | type | default | meaning |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def _default(field: dataclasses.Field) -> str:
+    if field.default is dataclasses.MISSING:
+        return "required"
+    return f"`{print_value(field.default)}`" if field.default is not None else "none"
+
+
+if __name__ == "__main__":
+    print(reference_page(), end="")
