@@ -37,9 +37,10 @@ def emit(op: type[Op], *operands: ir.Value | None, **attributes: Any) -> Any:
     """
     built = op(*operands, **attributes)
     results = tuple(built.operation.results)
-    constants = {value: spec_of(value).value for value in operands if value is not None}
-    if constants and all(contents is not None for contents in constants.values()) and _is_small(results):
-        arrays = built.evaluate(constants.__getitem__)
+    given = [value for value in operands if value is not None]
+    contents = [array for value in given if (array := spec_of(value).value) is not None]
+    if given and len(contents) == len(given) and _is_small(results):
+        arrays = built.evaluate(dict(zip(given, contents, strict=True)).__getitem__)
         built.operation.erase()
         results = tuple(constant(np.asarray(array)) for array in arrays)
     return results[0] if len(results) == 1 else results
@@ -133,7 +134,9 @@ def flattened(value: ir.Value, axis: int) -> ir.Value:
         return emit(DynamicReshapeOp, value, integers([rows, -1]))
     if isinstance(columns, int) and columns:
         return emit(DynamicReshapeOp, value, integers([-1, columns]))
-    counts = [emit(ReduceProdOp, dims_of(value, *span), axes=(0,), keepdims=True) for span in ((0, axis), (axis, len(dims)))]
+    counts = [
+        emit(ReduceProdOp, dims_of(value, *span), axes=(0,), keepdims=True) for span in ((0, axis), (axis, len(dims)))
+    ]
     return reshaped(value, joined(counts))
 
 
@@ -154,8 +157,6 @@ def chained(op: type[Op], values: Sequence[ir.Value]) -> ir.Value:
 def added(lhs: ir.Value, rhs: ir.Value | None) -> ir.Value:
     """`lhs + rhs`, or `lhs` where there is nothing to add."""
     return lhs if rhs is None else emit(AddOp, lhs, rhs)
-
-
 
 
 def known_dim(value: ir.Value, axis: int, what: str) -> int:

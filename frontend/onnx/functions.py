@@ -88,7 +88,10 @@ def _bound(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto], 
 
 
 def _bind_inner(
-    copy: onnx.AttributeProto, attribute: onnx.AttributeProto, attributes: Mapping[str, onnx.AttributeProto], absent: set[str]
+    copy: onnx.AttributeProto,
+    attribute: onnx.AttributeProto,
+    attributes: Mapping[str, onnx.AttributeProto],
+    absent: set[str],
 ) -> None:
     copy.CopyFrom(attribute)
     if attribute.type != onnx.AttributeProto.GRAPH:

@@ -18,15 +18,14 @@ from mlir.dialects import func
 from ...dialects.core import OpError, spec_of
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
-from ...dialects.types import element_type
 from ..errors import ModelError, NeedsShapes, NodeError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .functions import FunctionTable
-from .inputs import Dims, bound_inputs
-from .model import Model, ModelInfo, ValueInfo, describe_model, normal_domain, opsets, read_model
+from .model import Model, ModelInfo, describe_model, normal_domain, opsets, read_model
 from .node import Node
 from .registry import handler_for
 from .scope import Scope, Unavailable
+from .signature import bound_inputs, named, result_dims, tensor_of
 from .survey import check_supported, names_read
 from .weights import tensor_array
 
@@ -58,7 +57,7 @@ def import_model(
 ) -> ImportedModel:
     """Makes a module of stepwell ops from an ONNX model.
 
-    @main takes the model's inputs and returns its outputs, each with the attributes `stepwell.name` and `stepwell.dims`.
+    @main takes the model's inputs and returns its outputs, all with the attributes `stepwell.name` and `stepwell.dims`.
     A result with `stepwell.guard` comes after them where a branch of the model cannot work on the inputs' shapes: a
     scalar bool that is false when a run would have taken that branch, so that its outputs mean nothing.
 
@@ -78,7 +77,8 @@ def import_model(
         with context, ir.Location.unknown():
             return Importer(source, shapes or {}).run()
     except ModelError as error:
-        raise error.at(model=source.name)
+        error.at(model=source.name)
+        raise
 
 
 class Importer:
@@ -106,7 +106,9 @@ class Importer:
         check_supported(proto.graph.node, versions, self._functions)
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            main = func.FuncOp("main", ([_tensor(info, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)], []))
+            main = func.FuncOp(
+                "main", ([tensor_of(info, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)], [])
+            )
         block = main.add_entry_block()
         scope = Scope(versions=versions)
         with ir.InsertionPoint(block):
@@ -150,7 +152,8 @@ class Importer:
             except NeedsShapes as error:
                 raise self._needing(error).at(node=name, op_type=proto.op_type) from None
             except ModelError as error:
-                raise error.at(node=name, op_type=proto.op_type)
+                error.at(node=name, op_type=proto.op_type)
+                raise
 
     def _node(self, proto: onnx.NodeProto, name: str, scope: Scope) -> None:
         inputs = [scope.lookup(item) if item else None for item in proto.input]
@@ -162,7 +165,9 @@ class Importer:
             if output:
                 scope.define(output, results[index] if index < len(results) else missing)
 
-    def _results(self, proto: onnx.NodeProto, name: str, scope: Scope, inputs: list[ir.Value | None]) -> Sequence[ir.Value]:
+    def _results(
+        self, proto: onnx.NodeProto, name: str, scope: Scope, inputs: list[ir.Value | None]
+    ) -> Sequence[ir.Value]:
         function = self._functions.get(proto)
         if function is not None:
             return function.inline(self, proto, name, scope, inputs)
@@ -212,9 +217,9 @@ class Importer:
         """Gives @main its result types, and names to what goes in and out."""
         types = [*(value.type for value in values), *(guard.holds.type for guard in scope.guards)]
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs, types))
-        inputs = [_named(info.name, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
+        inputs = [named(info.name, dims) for info, dims in zip(self._info.inputs, self._dims, strict=True)]
         outputs = [
-            _named(info.name, _result_dims(info, value)) for info, value in zip(self._info.outputs, values, strict=True)
+            named(info.name, result_dims(info, value)) for info, value in zip(self._info.outputs, values, strict=True)
         ]
         guards = [ir.DictAttr.get({"stepwell.guard": ir.StringAttr.get(guard.reason)}) for guard in scope.guards]
         main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
@@ -228,34 +233,15 @@ def _output(scope: Scope, name: str) -> ir.Value:
         raise ModelError(f"declares the output '{name}', which no input, weight or node provides") from None
 
 
-def _tensor(info: ValueInfo, dims: Dims) -> ir.Type:
-    dynamic = ir.ShapedType.get_dynamic_size()
-    return ir.RankedTensorType.get([dim if isinstance(dim, int) else dynamic for dim in dims], element_type(info.dtype))
-
-
-def _result_dims(info: ValueInfo, value: ir.Value) -> Dims:
-    """What is known of an output's dimensions, and the declared names of the others."""
-    shape = spec_of(value).shape
-    names = info.dims if info.dims is not None and len(info.dims) == len(shape) else (0,) * len(shape)
-    return tuple(
-        dim if isinstance(dim, int) else name if isinstance(name, str) else f"{info.name}.{axis}"
-        for axis, (dim, name) in enumerate(zip(shape, names, strict=True))
-    )
-
-
-def _named(name: str, dims: Dims) -> ir.Attribute:
-    i64 = ir.IntegerType.get_signless(64)
-    entries = [ir.IntegerAttr.get(i64, dim) if isinstance(dim, int) else ir.StringAttr.get(dim) for dim in dims]
-    return ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name), "stepwell.dims": ir.ArrayAttr.get(entries)})
-
-
 def _sweep(op: ir.Operation) -> None:
     """Erases the constants and weights that nothing reads: what folding left behind."""
     for region in op.regions:
         for block in region:
             for inner in reversed([item.operation for item in block.operations]):
                 _sweep(inner)
-                if inner.name in ("stepwell.constant", "stepwell.parameter") and not any(True for _ in inner.results[0].uses):
+                if inner.name in ("stepwell.constant", "stepwell.parameter") and not any(
+                    True for _ in inner.results[0].uses
+                ):
                     inner.erase()
 
 
@@ -267,5 +253,5 @@ def _parameter_names(main: ir.Operation) -> set[str]:
             names.add(ir.StringAttr(op.attributes["name"]).value)
         return ir.WalkResult.ADVANCE
 
-    main.walk(visit)
+    main.walk(visit, ir.WalkOrder.PRE_ORDER)
     return names

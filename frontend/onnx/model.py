@@ -98,7 +98,9 @@ def read_model(model: bytes | str | Path | onnx.ModelProto) -> Model:
     try:
         proto = onnx.load_model_from_string(data)
     except DecodeError:
-        raise ModelError("not an ONNX model: the file is damaged, truncated, or of another format", model=name) from None
+        raise ModelError(
+            "not an ONNX model: the file is damaged, truncated, or of another format", model=name
+        ) from None
     named = Model(proto, proto.graph.name if path is None and proto.graph.name else name, path and path.parent)
     return _checked(named)
 

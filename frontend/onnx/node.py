@@ -1,4 +1,4 @@
-"""A node as its handler sees it: attributes checked and defaulted, constants looked up, subgraphs imported on demand."""
+"""A node as its handler sees it: inputs and attributes checked, defaults filled in, constants looked up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import onnx
@@ -14,7 +14,6 @@ from mlir import ir
 
 from ...dialects.core import spec_of
 from ...dialects.dims import Dim
-from ...dialects.types import TensorSpec
 from ..errors import NeedsShapes, NodeError
 from .model import element_dtype, normal_domain
 from .registry import Handler, schema_of
@@ -28,11 +27,8 @@ _KINDS = onnx.AttributeProto.AttributeType
 _ONNX_TYPES: dict[str, str] = {
     "float32": "tensor(float)",
     "float64": "tensor(double)",
-    **{
-        name: f"tensor({name})"
-        for name in ("float16", "bfloat16", "bool")
-        + tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-    },
+    **{name: f"tensor({name})" for name in ("float16", "bfloat16", "bool")},
+    **{f"{sign}int{bits}": f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 
 
@@ -163,7 +159,7 @@ def _declared_attributes(op_type: str, opset: int) -> dict[str, tuple[int, Any, 
         return {}
     return {
         name: (
-            int(declared.type),
+            cast(Any, declared.type).value,
             _plain(declared.default_value) if declared.default_value.type else None,
             declared.required,
         )
@@ -187,7 +183,11 @@ def _formal_inputs(op_type: str, opset: int) -> _Formals:
     assert schema is not None, "only declared operators have handlers"
     variables = {constraint.type_param_str for constraint in schema.type_constraints}
     types = tuple(
-        (formal.name, frozenset(formal.types), formal.type_str if formal.is_homogeneous and formal.type_str in variables else "")
+        (
+            formal.name,
+            frozenset(formal.types),
+            formal.type_str if formal.is_homogeneous and formal.type_str in variables else "",
+        )
         for formal in schema.inputs
     )
     return _Formals(schema.min_input, schema.max_input, types)

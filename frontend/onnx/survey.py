@@ -50,7 +50,10 @@ def _some(names: list[str]) -> str:
 
 
 def _unsupported(
-    nodes: Iterable[onnx.NodeProto], versions: Mapping[str, int], functions: FunctionTable, seen: set[tuple[str, str, str]]
+    nodes: Iterable[onnx.NodeProto],
+    versions: Mapping[str, int],
+    functions: FunctionTable,
+    seen: set[tuple[str, str, str]],
 ) -> Iterator[tuple[str, str]]:
     for index, node in enumerate(nodes):
         function = functions.get(node)

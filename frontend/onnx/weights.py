@@ -23,7 +23,7 @@ _MAX_RANK = 32
 
 
 def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
-    """The contents of a stored tensor, read-only: a view of the file's bytes, or of the external file's, where it can be.
+    """The contents of a stored tensor, read-only: where it can be, a view of the file's bytes or the external file's.
 
     Args:
         tensor: what the model stores.
@@ -51,7 +51,9 @@ def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
     return array
 
 
-def _external(tensor: onnx.TensorProto, what: str, dtype: np.dtype, shape: tuple[int, ...], folder: Path | None) -> np.ndarray:
+def _external(
+    tensor: onnx.TensorProto, what: str, dtype: np.dtype, shape: tuple[int, ...], folder: Path | None
+) -> np.ndarray:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     path = _external_path(entries.get("location", ""), what, folder)
     size = path.stat().st_size
@@ -91,4 +93,6 @@ def _number(text: str, key: str, what: str) -> int:
 
 def _check_size(what: str, shape: tuple[int, ...], dtype: np.dtype, actual: int, needed: int, unit: str) -> None:
     if actual != needed:
-        raise ModelError(f"{what} of shape {list(shape)} and type {dtype} needs {needed} {unit}, but {actual} are stored")
+        raise ModelError(
+            f"{what} of shape {list(shape)} and type {dtype} needs {needed} {unit}, but {actual} are stored"
+        )

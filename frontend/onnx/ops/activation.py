@@ -121,7 +121,8 @@ def clip(node: Node, input: ir.Value, low: ir.Value | None = None, high: ir.Valu
         limited = input if low is None else emit(ew.MaximumOp, input, low)
         return limited if high is None else emit(ew.MinimumOp, limited, high)
     minimum, maximum = (
-        absent if bound is None else float(bound.item()) for bound, absent in zip(bounds, (-np.inf, np.inf), strict=True)
+        absent if bound is None else float(bound.item())
+        for bound, absent in zip(bounds, (-np.inf, np.inf), strict=True)
     )
     return emit(ew.ClipOp, input, minimum=minimum, maximum=maximum)
 

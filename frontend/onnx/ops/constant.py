@@ -40,7 +40,9 @@ def identity(node: Node, input: ir.Value) -> ir.Value:
 
 
 @imports("Dropout")
-def dropout(node: Node, input: ir.Value, ratio: ir.Value | None = None, training: ir.Value | None = None) -> tuple[ir.Value, ...]:
+def dropout(
+    node: Node, input: ir.Value, ratio: ir.Value | None = None, training: ir.Value | None = None
+) -> tuple[ir.Value, ...]:
     """Dropout, which does nothing outside training; its mask is all true."""
     flag = node.known(training)
     if training is not None and (flag is None or flag.any()):

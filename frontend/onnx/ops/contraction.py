@@ -32,7 +32,11 @@ def fused_matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     if node.attribute("transBatchA", 0) or node.attribute("transBatchB", 0):
         raise UnsupportedError("attributes 'transBatchA' and 'transBatchB' are not supported")
     product = emit(
-        MatmulOp, lhs, rhs, transpose_lhs=bool(node.attribute("transA", 0)), transpose_rhs=bool(node.attribute("transB", 0))
+        MatmulOp,
+        lhs,
+        rhs,
+        transpose_lhs=bool(node.attribute("transA", 0)),
+        transpose_rhs=bool(node.attribute("transB", 0)),
     )
     return _scaled(product, node.attribute("alpha", 1.0))
 
@@ -89,7 +93,9 @@ def conv_transpose(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value
 def _kernel(node: Node, weight: ir.Value) -> tuple[int, ...]:
     actual = node.static(shape(weight)[2:], "the extents of the kernel")
     if node.attribute("kernel_shape", actual) != actual:
-        raise NodeError(f"attribute 'kernel_shape' is {list(node.attribute('kernel_shape'))}, but the weight's is {list(actual)}")
+        raise NodeError(
+            f"attribute 'kernel_shape' is {list(node.attribute('kernel_shape'))}, but the weight's is {list(actual)}"
+        )
     return actual
 
 

@@ -68,7 +68,9 @@ def _at_run_time(node: Node, condition: ir.Value, graphs: Sequence[onnx.GraphPro
         raise next(iter(failures.values()))
     ((failed, error),) = failures.items()
     holds = emit(NotOp, flag) if failed == 0 else flag
-    node.scope.guards.append(Guard(holds, f"the {_NAMES[failed]} branch of '{node.name}' cannot run on inputs of these shapes: {error}"))
+    node.scope.guards.append(
+        Guard(holds, f"the {_NAMES[failed]} branch of '{node.name}' cannot run on inputs of these shapes: {error}")
+    )
     return tuple(importer.inline(graphs[1 - failed], node.scope))
 
 

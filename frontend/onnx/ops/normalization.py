@@ -63,7 +63,14 @@ def batch_norm(node: Node, *inputs: ir.Value) -> tuple[ir.Value]:
         raise UnsupportedError("is in training mode; export the model for inference")
     if not node.attribute("spatial", 1):
         raise UnsupportedError("normalises each position by itself (spatial = 0), which is not supported")
-    return (emit(BatchNormOp, inputs[0], *(cast(value, dtype(inputs[0])) for value in inputs[1:]), epsilon=node.attribute("epsilon")),)
+    return (
+        emit(
+            BatchNormOp,
+            inputs[0],
+            *(cast(value, dtype(inputs[0])) for value in inputs[1:]),
+            epsilon=node.attribute("epsilon"),
+        ),
+    )
 
 
 @imports("LayerNormalization")
@@ -122,7 +129,9 @@ def group_norm_by_group(node: Node, input: ir.Value, scale: ir.Value, bias: ir.V
 
 def _repeated(value: ir.Value, times: int) -> ir.Value:
     """Each element so many times."""
-    return emit(DynamicReshapeOp, emit(TileOp, emit(ExpandDimsOp, value, axes=(1,)), repeats=(1, times)), integers([-1]))
+    return emit(
+        DynamicReshapeOp, emit(TileOp, emit(ExpandDimsOp, value, axes=(1,)), repeats=(1, times)), integers([-1])
+    )
 
 
 @imports("GroupNormalization", since=21)

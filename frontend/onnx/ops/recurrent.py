@@ -30,7 +30,9 @@ def lstm(
     batch_first = bool(node.attribute("layout", 0))
     if batch_first:
         input = transposed(input, (1, 0, 2))
-        initial_h, initial_c = (value if value is None else transposed(value, (1, 0, 2)) for value in (initial_h, initial_c))
+        initial_h, initial_c = (
+            value if value is None else transposed(value, (1, 0, 2)) for value in (initial_h, initial_c)
+        )
     sequence, last_h, last_c = emit(
         LstmOp, input, weight, recurrence, bias, initial_h, initial_c, direction=node.attribute("direction")
     )
@@ -49,7 +51,9 @@ def _check_plain(node: Node, input: ir.Value, lengths: ir.Value | None, peephole
         raise UnsupportedError("has peepholes, which are not supported")
     activations = node.attribute("activations", _DEFAULTS)
     if any(name.lower() != default.lower() for name, default in zip(activations, _DEFAULTS * 2, strict=False)):
-        raise UnsupportedError(f"has the activations {', '.join(activations)}, but only {', '.join(_DEFAULTS)} are supported")
+        raise UnsupportedError(
+            f"has the activations {', '.join(activations)}, but only {', '.join(_DEFAULTS)} are supported"
+        )
     for name in ("clip", "input_forget", "activation_alpha", "activation_beta"):
         if node.attribute(name):
             raise UnsupportedError(f"attribute '{name}' is not supported")

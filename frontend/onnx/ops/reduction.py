@@ -38,7 +38,7 @@ def _log_sum(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value
 
 
 def _log_sum_exp(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
-    """max + log(sum(exp(x - max))), which cannot overflow."""
+    """Of the maximum m: m + log(sum(exp(x - m))), which cannot overflow."""
     largest = emit(ReduceMaxOp, input, axes=axes, keepdims=True)
     total = emit(ReduceSumOp, emit(ew.ExpOp, emit(ew.SubOp, input, largest)), axes=axes, keepdims=True)
     result = emit(ew.AddOp, largest, emit(ew.LogOp, total))
@@ -77,7 +77,7 @@ for _name, (_reduction, _since) in _REDUCTIONS.items():
 
 
 def _reduced(node: Node, reduction: Reduction, input: ir.Value, axes: Sequence[int] | None) -> ir.Value:
-    """Without axes all are reduced, or none where the node says so (which still takes an absolute value or a square)."""
+    """Without axes all are reduced, or none where the node says so (magnitudes and squares are still taken)."""
     if axes:
         chosen = tuple(normal_axis(axis, rank(input)) for axis in axes)
     else:

@@ -66,7 +66,7 @@ def one_hot(node: Node, indices: ir.Value, depth: ir.Value, values: ir.Value) ->
     trailing = tuple(range(1, rank(indices) - axis + 1))
     places = emit(ExpandDimsOp, places, axes=trailing) if trailing else places
     hot = emit(EqualOp, emit(ExpandDimsOp, wanted, axes=(axis,)), places)
-    off, on = (gathered(values, integers(index), 0) for index in (0, 1))
+    off, on = (gathered(values, constant(np.array(index)), 0) for index in (0, 1))
     return emit(SelectOp, hot, on, off)
 
 

@@ -1,9 +1,13 @@
-"""Binding concrete shapes to a model's inputs."""
+"""What @main takes and returns: concrete shapes bound to the inputs, types, names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mlir import ir
+
+from ...dialects.core import spec_of
+from ...dialects.types import element_type
 from ..errors import ModelError, NeedsShapes
 from .model import ModelInfo, ValueInfo
 
@@ -32,11 +36,16 @@ def _bind(value: ValueInfo, shape: tuple[int, ...], numbers: dict[str, int]) -> 
     """Checks a shape against a declaration, and notes what its symbols are."""
     declared = shape if value.dims is None else value.dims
     if len(declared) != len(shape):
-        raise ModelError(f"input '{value.name}' has {len(declared)} dimensions {_text(declared)}, but {_text(shape)} is given")
+        raise ModelError(
+            f"input '{value.name}' has {len(declared)} dimensions {_text(declared)}, but {_text(shape)} is given"
+        )
     for dim, number in zip(declared, shape, strict=True):
         expected = number if value.dims is None else dim if isinstance(dim, int) else numbers.setdefault(dim, number)
         if number < 0 or number != expected:
-            raise ModelError(f"input '{value.name}' has the shape {_text(declared)}, which {_text(shape)} is not{_symbol(dim, expected)}")
+            raise ModelError(
+                f"input '{value.name}' has the shape {_text(declared)}, "
+                f"which {_text(shape)} is not{_symbol(dim, expected)}"
+            )
 
 
 def _symbol(dim: int | str, number: int) -> str:
@@ -53,3 +62,26 @@ def _resolved(value: ValueInfo, shape: Sequence[int] | None, numbers: Mapping[st
 
 def _text(dims: Sequence[int | str]) -> str:
     return f"[{', '.join(map(str, dims))}]"
+
+
+def tensor_of(info: ValueInfo, dims: Dims) -> ir.Type:
+    """The type of an input with these dimensions."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return ir.RankedTensorType.get([dim if isinstance(dim, int) else dynamic for dim in dims], element_type(info.dtype))
+
+
+def result_dims(info: ValueInfo, value: ir.Value) -> Dims:
+    """What is known of an output's dimensions, and the declared names of the others."""
+    shape = spec_of(value).shape
+    names = info.dims if info.dims is not None and len(info.dims) == len(shape) else (0,) * len(shape)
+    return tuple(
+        dim if isinstance(dim, int) else name if isinstance(name, str) else f"{info.name}.{axis}"
+        for axis, (dim, name) in enumerate(zip(shape, names, strict=True))
+    )
+
+
+def named(name: str, dims: Dims) -> ir.Attribute:
+    """The attributes that say what an argument or a result of @main is."""
+    i64 = ir.IntegerType.get_signless(64)
+    entries = [ir.IntegerAttr.get(i64, dim) if isinstance(dim, int) else ir.StringAttr.get(dim) for dim in dims]
+    return ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name), "stepwell.dims": ir.ArrayAttr.get(entries)})

@@ -1,0 +1,105 @@
+"""Models in as MLIR: a module that Stepwell printed at some phase, or that a user wrote by hand.
+
+Parameters are looked for in `parameters.safetensors` beside the file, where `--dump-phases` puts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from mlir import ir
+
+from ..dialects.stepwell import STEPWELL
+from ..dialects.types import numpy_dtype
+from .errors import ModelError
+from .onnx.importer import ImportedModel
+from .onnx.model import ModelInfo, ValueInfo
+
+PARAMETERS = "parameters.safetensors"
+
+
+def describe_model(model: bytes | Path) -> ModelInfo:
+    """The inputs and outputs of @main.
+
+    Raises:
+        ModelError: it is not valid MLIR, or has no @main.
+    """
+    with ir.Context() as context:
+        module = _parse(model, context)
+        return _info(module, _name(model))
+
+
+def import_model(
+    model: bytes | Path, context: ir.Context, shapes: Mapping[str, Sequence[int]] | None = None
+) -> ImportedModel:
+    """Parses a module; @main's inputs become the given shapes when the phase `graph` is made.
+
+    Raises:
+        ModelError: it is not valid MLIR, has no @main, or its parameters cannot be read.
+    """
+    module = _parse(model, context)
+    return ImportedModel(module, _parameters(model), _name(model), _info(module, _name(model)))
+
+
+def _name(model: bytes | Path) -> str:
+    return model.name if isinstance(model, Path) else "module"
+
+
+def _parse(model: bytes | Path, context: ir.Context) -> ir.Module:
+    STEPWELL.load(context)
+    try:
+        text = model if isinstance(model, bytes) else model.read_bytes()
+        return ir.Module.parse(text, context)
+    except ir.MLIRError as error:
+        raise ModelError(f"not valid MLIR: {_first_line(error)}", model=_name(model)) from None
+
+
+def _first_line(error: ir.MLIRError) -> str:
+    diagnostics = error.error_diagnostics
+    return f"{diagnostics[0].location}: {diagnostics[0].message}" if diagnostics else str(error).splitlines()[0]
+
+
+def _info(module: ir.Module, name: str) -> ModelInfo:
+    symbols = ir.SymbolTable(module.operation)
+    if "main" not in symbols:
+        raise ModelError("there is no function @main", model=name)
+    main = symbols["main"]
+    kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    inputs = _values(kind.inputs, main.attributes, "arg_attrs", "input")
+    return ModelInfo(name, inputs, _values(kind.results, main.attributes, "res_attrs", "output"))
+
+
+def _values(types: Sequence[ir.Type], attributes: ir.OpAttributeMap, key: str, what: str) -> tuple[ValueInfo, ...]:
+    declared = list(ir.ArrayAttr(attributes[key])) if key in attributes else [ir.DictAttr.get({})] * len(types)
+    infos = [
+        _value(kind, ir.DictAttr(attrs), f"{what}{index}") for index, (kind, attrs) in enumerate(zip(types, declared))
+    ]
+    return tuple(info for info, attrs in zip(infos, declared) if "stepwell.guard" not in ir.DictAttr(attrs))
+
+
+def _value(kind: ir.Type, attributes: ir.DictAttr, default: str) -> ValueInfo:
+    if not isinstance(kind, ir.RankedTensorType):
+        raise ModelError(f"@main takes and returns tensors of known rank, but {default} is {kind}")
+    name = ir.StringAttr(attributes["stepwell.name"]).value if "stepwell.name" in attributes else default
+    dims = list(ir.ArrayAttr(attributes["stepwell.dims"])) if "stepwell.dims" in attributes else [None] * kind.rank
+    shape = tuple(
+        kind.get_dim_size(axis)
+        if not kind.is_dynamic_dim(axis)
+        else (dim.value if isinstance(dim, ir.StringAttr) else f"{name}.{axis}")
+        for axis, dim in enumerate(dims)
+    )
+    return ValueInfo(name, numpy_dtype(kind.element_type), shape)
+
+
+def _parameters(model: bytes | Path) -> dict[str, np.ndarray]:
+    if isinstance(model, bytes) or not (side := model.with_name(PARAMETERS)).is_file():
+        return {}
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(side)
+    except SafetensorError as error:
+        raise ModelError(f"cannot be read: {error}", model=side.name) from None
