@@ -1,0 +1,64 @@
+"""The exceptions of `onnxruntime.capi.onnxruntime_pybind11_state`, which programs import by name."""
+
+from __future__ import annotations
+
+
+class Fail(Exception):
+    """A model failed to compile or to run."""
+
+
+class InvalidArgument(Exception):
+    """A run's inputs or outputs are not the model's."""
+
+
+class NoSuchFile(Exception):
+    """The model's file is not there."""
+
+
+class NoModel(Exception):
+    """No model was given."""
+
+
+class EngineError(Exception):
+    """Never raised here."""
+
+
+class RuntimeException(Exception):
+    """Never raised here."""
+
+
+class InvalidProtobuf(Exception):
+    """The model is not ONNX."""
+
+
+class ModelLoaded(Exception):
+    """Never raised here."""
+
+
+class NotImplemented(Exception):
+    """The model uses what cannot be compiled."""
+
+
+class InvalidGraph(Exception):
+    """The model breaks ONNX's rules."""
+
+
+class EPFail(Exception):
+    """Never raised here."""
+
+
+_CODES = {
+    Fail: (1, "FAIL"),
+    InvalidArgument: (2, "INVALID_ARGUMENT"),
+    NoSuchFile: (3, "NO_SUCHFILE"),
+    NoModel: (4, "NO_MODEL"),
+    InvalidProtobuf: (7, "INVALID_PROTOBUF"),
+    NotImplemented: (9, "NOT_IMPLEMENTED"),
+    InvalidGraph: (10, "INVALID_GRAPH"),
+}
+
+
+def failure(kind: type[Exception], message: str) -> Exception:
+    """An exception whose message begins as ONNX Runtime's do; some programs look for that."""
+    code, name = _CODES[kind]
+    return kind(f"[ONNXRuntimeError] : {code} : {name} : {message}")

@@ -1,0 +1,206 @@
+"""What describes and holds tensors: `NodeArg`, `ModelMetadata`, `OrtValue`, `IOBinding`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .session import InferenceSession
+
+_TYPE_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "bool": "bool",
+    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+
+
+def type_name(dtype: np.dtype) -> str:
+    """The element type in ONNX Runtime's words: "tensor(float)"."""
+    return f"tensor({_TYPE_NAMES[dtype.name]})"
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """A model's input or output.
+
+    Attributes:
+        name: its name.
+        type: "tensor(float)" and the like.
+        shape: a number, a symbol, or None (unnamed) per dimension.
+    """
+
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What an ONNX file says of itself."""
+
+    custom_metadata_map: dict[str, str] = field(default_factory=dict)
+    description: str = ""
+    domain: str = ""
+    graph_description: str = ""
+    graph_name: str = ""
+    producer_name: str = ""
+    version: int = 0
+
+
+class OrtValue:
+    """A tensor in main memory."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    @staticmethod
+    def ortvalue_from_numpy(numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0) -> OrtValue:
+        """A value that shares the array's memory.
+
+        Raises:
+            ValueError: another device than the CPU is asked for.
+        """
+        _check_device(device_type)
+        return OrtValue(np.ascontiguousarray(numpy_obj).reshape(np.shape(numpy_obj)))
+
+    @staticmethod
+    def ortvalue_from_shape_and_type(
+        shape: list[int], element_type: Any, device_type: str = "cpu", device_id: int = 0
+    ) -> OrtValue:
+        """A value of zeros.
+
+        Raises:
+            ValueError: another device than the CPU is asked for.
+        """
+        _check_device(device_type)
+        return OrtValue(np.zeros(shape, element_type))
+
+    def numpy(self) -> np.ndarray:
+        """The contents."""
+        return self._array
+
+    def shape(self) -> list[int]:
+        """The shape."""
+        return list(self._array.shape)
+
+    def data_type(self) -> str:
+        """ "tensor(float)" and the like."""
+        return type_name(self._array.dtype)
+
+    def element_type(self) -> int:
+        """The number of the element type in ONNX."""
+        import onnx  # only here, and slow to import
+
+        return onnx.helper.np_dtype_to_tensor_dtype(self._array.dtype)
+
+    def device_name(self) -> str:
+        """Where it is."""
+        return "cpu"
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._array.ctypes.data
+
+    def has_value(self) -> bool:
+        """Whether there are contents."""
+        return True
+
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor."""
+        return True
+
+    def is_sparse_tensor(self) -> bool:
+        """Whether it is a sparse tensor."""
+        return False
+
+    def is_tensor_sequence(self) -> bool:
+        """Whether it is a sequence."""
+        return False
+
+    def update_inplace(self, np_arr: np.ndarray) -> None:
+        """Replaces the contents."""
+        self._array[...] = np_arr
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+
+class IOBinding:
+    """Inputs and outputs bound to a session ahead of a run."""
+
+    def __init__(self, session: InferenceSession) -> None:
+        self._session = session
+        self._inputs: dict[str, np.ndarray] = {}
+        self._outputs: dict[str, OrtValue | None] = {}
+        self._results: list[OrtValue] = []
+
+    def bind_cpu_input(self, name: str, arr_on_cpu: np.ndarray) -> None:
+        """Binds an array to an input."""
+        self._inputs[name] = arr_on_cpu
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Binds a value to an input."""
+        self._inputs[name] = ortvalue.numpy()
+
+    def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0) -> None:
+        """Asks for an output in memory that the run allocates.
+
+        Raises:
+            ValueError: another device than the CPU is asked for.
+        """
+        _check_device(device_type)
+        self._outputs[name] = None
+
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Asks for an output in the memory of `ortvalue`."""
+        self._outputs[name] = ortvalue
+
+    def run(self) -> None:
+        """Runs the session on what is bound."""
+        names = list(self._outputs)
+        arrays = self._session.run(names, self._inputs)
+        self._results = []
+        for name, array in zip(names, arrays, strict=True):
+            value = self._outputs[name]
+            if value is not None:
+                value.update_inplace(array)
+            self._results.append(value or OrtValue(array))
+
+    def get_outputs(self) -> list[OrtValue]:
+        """The outputs of the last run, in the order of binding."""
+        return self._results
+
+    def copy_outputs_to_cpu(self) -> list[np.ndarray]:
+        """The outputs' contents, in the order of binding."""
+        return [value.numpy() for value in self._results]
+
+    def clear_binding_inputs(self) -> None:
+        """Forgets the inputs."""
+        self._inputs.clear()
+
+    def clear_binding_outputs(self) -> None:
+        """Forgets the outputs."""
+        self._outputs.clear()
+
+    def synchronize_inputs(self) -> None:
+        """Nothing to wait for on a CPU."""
+
+    def synchronize_outputs(self) -> None:
+        """Nothing to wait for on a CPU."""
+
+
+def _check_device(device_type: str) -> None:
+    if device_type != "cpu":
+        raise ValueError(f"there is no device '{device_type}' here, only 'cpu'")
