@@ -1,0 +1,119 @@
+"""Drives a model through the phases and makes what the runtime runs; nothing else knows all of them.
+
+What only a real compile needs (MLIR, ONNX, the passes) is imported where it is used: a start from the cache does without.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .runtime import artefact, store
+from .runtime.cache import Cache, default_cache
+from .runtime.executable import Executable
+from .runtime.program import Program, Shape, TensorInfo
+from .source import ModelSource
+from .version import VERSION
+
+if TYPE_CHECKING:
+    from mlir import ir
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile.
+
+    Attributes:
+        shapes: input shapes by name, for which code is made at once rather than by the first call that has them.
+        cache: whether to keep what was compiled, and use it again. `STEPWELL_CACHE_DIR` says where.
+        codegen_threads: how many kernels LLVM compiles at the same time.
+        reached: told the name of each phase and the module as it is there.
+    """
+
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    cache: bool = True
+    codegen_threads: int = 2
+    reached: Callable[[str, ir.Module], None] | None = None
+
+
+def compile(
+    model: Any, target: str = "cpu", threads: int | None = None, options: Options | None = None
+) -> Executable:
+    """Compiles a model to native code.
+
+    A model whose inputs have symbolic dimensions is compiled for each set of input shapes when a call first has it, or ahead
+    through `Options.shapes` and `Executable.prepare`.
+
+    Args:
+        model: the path of an `.onnx` or `.mlir` file, bytes of one, an `onnx.ModelProto`, or an MLIR module.
+        target: what to make code for: "cpu" is this machine; "x86-64-v3" and others are levels of CPUs.
+        threads: how many threads a call uses; by default one for each core.
+        options: how to compile.
+
+    Returns:
+        A callable that takes and gives numpy arrays.
+
+    Raises:
+        ModelError: the model cannot be read, or has what Stepwell cannot compile.
+        CompileError: a pass failed.
+        TargetError: there is no such target.
+    """
+    options = options or Options()
+    source = ModelSource.read(model)
+    cache = default_cache() if options.cache else None
+    key = store.key_of(VERSION, source.fingerprint)
+    interface = cache and store.get_interface(cache, key)
+    if not interface:
+        interface = source.name, *source.interface()
+        if cache:
+            store.put_interface(cache, key, *interface)
+    name, inputs, outputs = interface
+    specializer = _Specializer(source, inputs, target, options, cache)
+    executable = Executable(inputs, outputs, specialize=specializer, threads=threads, name=name)
+    if options.shapes or all(info.is_static for info in inputs):
+        executable.prepare(options.shapes)
+    return executable
+
+
+def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable:
+    """Loads a model that `Executable.save` or `stepwell-compile` wrote; MLIR is not needed.
+
+    Args:
+        path: the `.stw` file.
+        threads: how many threads a call uses; by default one for each core.
+
+    Raises:
+        ArtefactError: the file is damaged, or was made for another kind of machine.
+    """
+    stored = artefact.read(Path(path))
+    return Executable(stored.inputs, stored.outputs, stored.programs, threads=threads, name=stored.name, source=stored.source)
+
+
+@dataclass(frozen=True)
+class _Specializer:
+    """Makes the program for one set of input shapes: from the cache, or by compiling."""
+
+    source: ModelSource
+    inputs: tuple[TensorInfo, ...]
+    target: str
+    options: Options
+    cache: Cache | None
+
+    def __call__(self, shapes: tuple[Shape, ...]) -> Program:
+        from .runtime import host
+
+        machine = "+".join(sorted(host.features() or ())) if self.target == "cpu" else ""
+        key = store.key_of(VERSION, self.source.fingerprint, self.target, machine, repr(shapes))
+        if self.cache and (program := store.get_program(self.cache, key)) is not None:
+            return program
+        from .compilation import Compilation
+
+        by_name = {info.name: shape for info, shape in zip(self.inputs, shapes, strict=True)}
+        compilation = Compilation(self.target, self.cache, self.options.codegen_threads, self.options.reached)
+        program = compilation.program(self.source, by_name)
+        if self.cache:
+            store.put_program(self.cache, key, program)
+        return program

@@ -1,0 +1,123 @@
+"""The named phases that a module walks down, one pipeline and one invariant each.
+
+`run(module, stop="tiled")` takes a freshly imported module to the phase `tiled`; a module that was dumped there
+goes on with `run(module, start="tiled")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlir import ir
+
+from ..passes.graph.pipelines import graph_pipeline
+from ..passes.pipeline import Pipeline
+from . import invariants
+from .vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
+
+if TYPE_CHECKING:
+    from ..passes.instrumentation import Instrumentation
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A level of the IR that has a name.
+
+    Attributes:
+        name: as in `--compile-to=NAME`.
+        summary: what the IR is, in a line.
+        pipeline: how to get here from the phase before, for a target by its name.
+        check: what must hold here; raises PassError.
+    """
+
+    name: str
+    summary: str
+    pipeline: Callable[[str], Pipeline]
+    check: Callable[[ir.Module], None]
+
+
+def _import(target: str) -> Pipeline:
+    return Pipeline()
+
+
+def _kernels(target: str) -> Pipeline:
+    return Pipeline(
+        (
+            # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.
+            "stepwell-form-kernels",
+            "stepwell-merge-kernels",
+            # From here on there is code for one target.
+            f"stepwell-convert-to-linalg{{target={target}}}",
+        )
+    )
+
+
+def _tiled(target: str) -> Pipeline:
+    return Pipeline((f"stepwell-apply-schedules{{target={target}}}",))
+
+
+def _vector(target: str) -> Pipeline:
+    return Pipeline(
+        (
+            "stepwell-vectorize",
+            # The math ops are vectors by now, so that a polynomial is vector code.
+            "stepwell-approximate-math",
+        )
+    )
+
+
+PHASES: tuple[Phase, ...] = (
+    Phase("import", "stepwell ops, one per op of the model", _import, invariants.check_import),
+    Phase("graph", "stepwell ops, shapes known, canonical, fused, layouts chosen", graph_pipeline, invariants.check_graph),
+    Phase("kernels", "@main is a list of calls of linalg kernels", _kernels, invariants.check_kernels),
+    Phase("tiled", "kernels tiled and fused by their schedules", _tiled, invariants.check_tiled),
+    Phase("vector", "kernels as vector code on tensors", _vector, invariants.check_vector),
+    Phase("memref", "buffers planned in one arena", memref_pipeline, invariants.check_memref),
+    Phase("llvm", "the LLVM dialect", llvm_pipeline, invariants.check_llvm),
+)
+NAMES: tuple[str, ...] = tuple(phase.name for phase in PHASES)
+
+
+def between(start: str, stop: str) -> Sequence[Phase]:
+    """The phases after `start`, up to and with `stop`.
+
+    Raises:
+        ValueError: there is no such phase, or `stop` comes before `start`.
+    """
+    for name in (start, stop):
+        if name not in NAMES:
+            raise ValueError(f"there is no phase '{name}'; the phases are {', '.join(NAMES)}")
+    first, last = NAMES.index(start) + 1, NAMES.index(stop) + 1
+    if last < first:
+        raise ValueError(f"phase '{stop}' comes before '{start}'")
+    return PHASES[first:last]
+
+
+def run(
+    module: ir.Module,
+    target: str = "cpu",
+    start: str = "import",
+    stop: str = "llvm",
+    instrumentation: Sequence[Instrumentation] = (),
+    reached: Callable[[str, ir.Module], None] = lambda name, module: None,
+) -> None:
+    """Takes a module from one phase to another, in place.
+
+    Args:
+        module: IR that is in phase `start`.
+        target: the name of the machine to generate code for, as `Target.parse` takes it.
+        start: the phase that the module is in.
+        stop: the phase to reach.
+        instrumentation: told before and after every pass.
+        reached: called with the name of every phase on the way and the module as it is there.
+
+    Raises:
+        PassFailure: a pass failed.
+        PassError: a phase was left without what must hold there.
+    """
+    for phase in between(start, stop):
+        phase.pipeline(target).run(module, instrumentation, verify=False)
+        phase.check(module)
+        reached(phase.name, module)

@@ -1,0 +1,100 @@
+"""Programs and model interfaces in the cache: a record of a program, its objects and parameters once each, by content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from .cache import Cache
+from .program import CpuTarget, KernelInfo, Program, TensorInfo, is_splat
+
+
+def key_of(*parts: str | bytes) -> str:
+    """The key of what is made from `parts`."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def put_interface(cache: Cache, key: str, name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
+    """Keeps what goes into a model and what comes out of it."""
+    record = {"name": name, "inputs": [*map(_tensor, inputs)], "outputs": [*map(_tensor, outputs)]}
+    cache.put("models", key, json.dumps(record).encode())
+
+
+def get_interface(cache: Cache, key: str) -> tuple[str, tuple[TensorInfo, ...], tuple[TensorInfo, ...]] | None:
+    """A model's name, inputs and outputs; None where they are not in the cache."""
+    data = cache.get("models", key)
+    if data is None:
+        return None
+    record = json.loads(bytes(data))
+    return record["name"], tuple(map(_read_tensor, record["inputs"])), tuple(map(_read_tensor, record["outputs"]))
+
+
+def put_program(cache: Cache, key: str, program: Program) -> None:
+    """Keeps a program."""
+    parameters = {name: _put_parameter(cache, array) for name, array in program.parameters.items()}
+    objects = {name: _put_object(cache, data) for name, data in program.objects.items()}
+    record = {
+        "inputs": [*map(_tensor, program.inputs)],
+        "outputs": [*map(_tensor, program.outputs)],
+        "parameters": parameters,
+        "objects": objects,
+        "arena_bytes": program.arena_bytes,
+        "target": asdict(program.target),
+        "kernels": [asdict(kernel) for kernel in program.kernels],
+        "uses_openmp": program.uses_openmp,
+    }
+    cache.put("programs", key, json.dumps(record).encode())
+
+
+def get_program(cache: Cache, key: str) -> Program | None:
+    """A program from the cache; None where it, or a part of it, is not there."""
+    data = cache.get("programs", key)
+    if data is None:
+        return None
+    record = json.loads(bytes(data))
+    parameters = {name: cache.get_array("parameters", part) for name, part in record["parameters"].items()}
+    objects = {name: cache.get("objects", part) for name, part in record["objects"].items()}
+    if any(part is None for part in [*parameters.values(), *objects.values()]):
+        return None
+    return Program(
+        inputs=tuple(map(_read_tensor, record["inputs"])),
+        outputs=tuple(map(_read_tensor, record["outputs"])),
+        parameters={name: array for name, array in parameters.items() if array is not None},
+        arena_bytes=record["arena_bytes"],
+        target=CpuTarget(**(record["target"] | {"features": tuple(record["target"]["features"])})),
+        objects={name: bytes(data) for name, data in objects.items() if data is not None},
+        kernels=[KernelInfo(**(kernel | {"ops": tuple(kernel["ops"])})) for kernel in record["kernels"]],
+        uses_openmp=record["uses_openmp"],
+    )
+
+
+def _put_parameter(cache: Cache, array: np.ndarray) -> str:
+    sample = array[(slice(0, 1),) * array.ndim] if is_splat(array) else array
+    data = np.ascontiguousarray(sample).reshape(-1).view(np.uint8).data
+    key = key_of(array.dtype.name, str(array.shape), data)
+    cache.put_array("parameters", key, array)
+    return key
+
+
+def _put_object(cache: Cache, data: bytes) -> str:
+    key = key_of(data)
+    cache.put("objects", key, data)
+    return key
+
+
+def _tensor(info: TensorInfo) -> list:
+    return [info.name, info.dtype.name, list(info.shape)]
+
+
+def _read_tensor(record: list) -> TensorInfo:
+    name, dtype, shape = record
+    return TensorInfo(name, np.dtype(dtype), tuple(shape))

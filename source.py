@@ -1,0 +1,116 @@
+"""Where a model comes from: its bytes, a fingerprint of them, and its interface, whichever format it is in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .runtime import store
+from .runtime.program import Shape, TensorInfo
+
+if TYPE_CHECKING:
+    from mlir import ir
+
+    from .frontend.onnx.importer import ImportedModel
+    from .frontend.onnx.model import ValueInfo
+
+
+class SourceError(Exception):
+    """What was given is no model, or cannot be read."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model before it is imported.
+
+    Attributes:
+        kind: "onnx" or "mlir".
+        data: the file's bytes, or the text of a module.
+        path: the file; None where the model was given in memory.
+    """
+
+    kind: str
+    data: bytes
+    path: Path | None = None
+
+    @staticmethod
+    def read(model: Any) -> ModelSource:
+        """Takes a path, bytes, an `onnx.ModelProto` or an MLIR module.
+
+        Raises:
+            SourceError: it is none of them, or the file cannot be read.
+        """
+        if isinstance(model, str | os.PathLike):
+            path = Path(model)
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                raise SourceError(f"{path}: {error.strerror or error}") from error
+            return ModelSource("mlir" if path.suffix in (".mlir", ".mlirbc") else "onnx", data, path)
+        if isinstance(model, bytes | bytearray | memoryview):
+            data = bytes(model)
+            return ModelSource("mlir" if _looks_like_mlir(data) else "onnx", data)
+        if hasattr(model, "SerializeToString"):
+            return ModelSource("onnx", model.SerializeToString())
+        if hasattr(model, "operation"):
+            return ModelSource("mlir", model.operation.get_asm(enable_debug_info=True).encode())
+        raise SourceError(
+            f"a model is a path, bytes, an onnx.ModelProto or an MLIR module, but this is a {type(model).__name__}"
+        )
+
+    @property
+    def name(self) -> str:
+        """The model's name in messages."""
+        return self.path.name if self.path else "model"
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells this model from every other; files that lie beside it count by name, size and time of change."""
+        if self.path is None:
+            return store.key_of(self.kind, self.data)
+        beside = [f"{item.name} {item.stat().st_size} {item.stat().st_mtime_ns}" for item in self._side_files()]
+        return store.key_of(self.kind, self.data, *beside)
+
+    def interface(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+        """What goes into the model and what comes out of it.
+
+        Raises:
+            ModelError: the model cannot be read.
+        """
+        if self.kind == "mlir":
+            from .frontend.mlir_text import describe_model
+        else:
+            from .frontend.onnx.model import describe_model
+        info = describe_model(self.path or self.data)
+        return tuple(map(_tensor_info, info.inputs)), tuple(map(_tensor_info, info.outputs))
+
+    def import_into(self, context: ir.Context, shapes: Mapping[str, Shape]) -> ImportedModel:
+        """The model as a module of the `import` phase (or a later one, where an `.mlir` file says so), and its parameters.
+
+        Raises:
+            ModelError: the model cannot be read.
+        """
+        if self.kind == "mlir":
+            from .frontend.mlir_text import import_model
+        else:
+            from .frontend.onnx.importer import import_model
+        return import_model(self.path or self.data, context, shapes)
+
+    def _side_files(self) -> list[Path]:
+        assert self.path is not None
+        if self.kind == "mlir":
+            return [side for side in [self.path.with_name("parameters.safetensors")] if side.is_file()]
+        # External data of an ONNX model: any file beside it that the model names would change what it means.
+        return sorted(item for item in self.path.parent.glob("*.data") if item.is_file()) if b"location" in self.data else []
+
+
+def _looks_like_mlir(data: bytes) -> bool:
+    head = data.lstrip()[:64]
+    return head.startswith((b"module", b"func.func", b"//", b"#", b"ML\xefR", b"builtin.module", b"!"))
+
+
+def _tensor_info(info: ValueInfo) -> TensorInfo:
+    return TensorInfo(info.name, info.dtype, info.dims or ())

@@ -1,0 +1,3 @@
+"""The compiler's version: part of every cache key."""
+
+VERSION = "0.1.0"
