@@ -123,14 +123,9 @@ class Cache:
 
     def entries(self) -> Iterator[Entry]:
         """What is in the cache."""
-        for path in self.folder.glob("*/??/*"):
-            if path.name.startswith(_UNFINISHED):
-                continue
-            try:
-                status = path.stat()
-            except FileNotFoundError:  # another process has dropped it meanwhile
-                continue
-            yield Entry(path.parent.parent.name, path.name, status.st_size, status.st_mtime, path)
+        for path, status in self._files("*/??/*"):
+            if not path.name.startswith(_UNFINISHED):
+                yield Entry(path.parent.parent.name, path.name, status.st_size, status.st_mtime, path)
 
     def verify(self) -> list[Entry]:
         """Reads every entry and drops those that are damaged; gives these."""
@@ -166,8 +161,8 @@ class Cache:
         if self._unchecked < self.limit_bytes // 16:
             return
         self._unchecked = 0
-        for path in self.folder.glob(f"*/??/{_UNFINISHED}*"):
-            if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+        for path, status in self._files(f"*/??/{_UNFINISHED}*"):
+            if time.time() - status.st_mtime > _ABANDONED_SECONDS:
                 self._drop(path)
         entries = sorted(self.entries(), key=lambda entry: entry.used)
         total = sum(entry.bytes for entry in entries)
@@ -178,6 +173,14 @@ class Cache:
                 break
             self._drop(entry.path)
             total -= entry.bytes
+
+    def _files(self, pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
+        for path in self.folder.glob(pattern):
+            try:
+                status = path.stat()
+            except FileNotFoundError:  # another process has dropped or finished it meanwhile
+                continue
+            yield path, status
 
     def _touch(self, path: Path) -> None:
         try:

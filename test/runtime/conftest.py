@@ -71,7 +71,7 @@ def native_object(size: int) -> bytes:
 
 @functools.cache
 def make_program(rows: int = 2, columns: int = 3, cpu: str = "generic", features: tuple[str, ...] = ()) -> Program:
-    """`y[rows, columns] = x * scale + bias` with scale 0, 1, 2... and a splat of 0.5; also gives the number of threads."""
+    """`y[rows, columns] = x * scale + bias`, scale 0, 1, 2... and a splat of 0.5; also gives the number of threads."""
     size = rows * columns
     return Program(
         inputs=(TensorInfo("x", F32, (rows, columns)),),

@@ -1,0 +1,200 @@
+"""The .stw file: it comes back as it was, and what is damaged or meant for another machine is refused."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from stepwell.runtime import artefact, host, linker
+from stepwell.runtime.errors import ArtefactError
+from stepwell.runtime.executable import Executable
+from stepwell.runtime.program import is_splat
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture(params=["library", "objects"])
+def saved(request, tmp_path, program, monkeypatch) -> Path:
+    """A saved model, its code as a shared library or as objects."""
+    if request.param == "objects":
+        monkeypatch.setattr(linker.shutil, "which", lambda name: None)
+    elif linker.shutil.which("cc") is None:
+        pytest.skip("no linker here")
+    path = tmp_path / "model.stw"
+    made = program()
+    Executable(made.inputs, made.outputs, [made], name="tiny").save(path)
+    return path
+
+
+def load(path: Path) -> Executable:
+    model = artefact.read(path)
+    return Executable(model.inputs, model.outputs, model.programs, source=model.source, name=model.name)
+
+
+def rewrite(path: Path, change) -> None:
+    """Writes the artefact anew, its members changed by `change` (a dict of bytes by name)."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+def change_manifest(**entries):
+    def change(members):
+        members["manifest.json"] = json.dumps(json.loads(members["manifest.json"]) | entries).encode()
+
+    return change
+
+
+def test_a_model_comes_back(saved, reference):
+    back = load(saved)
+    np.testing.assert_array_equal(back(X)[0], reference(X))
+    (made,) = back.programs
+    assert back.name == "tiny" and made.kernels[0].ops == ("Mul_1", "Add_2")
+    assert is_splat(made.parameters["bias"])
+    assert made.parameters["scale"].ctypes.data % 64 == 0 and not made.parameters["scale"].flags.writeable
+
+
+def test_equal_models_give_equal_bytes(saved, tmp_path):
+    load(saved).save(tmp_path / "again.stw")
+    load(saved).save(tmp_path / "third.stw")
+    assert (tmp_path / "again.stw").read_bytes() == (tmp_path / "third.stw").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.stw", "model.stw", "third.stw"]
+
+
+def test_parameters_are_stored_once_and_others_can_read_them(tmp_path, program):
+    first = program()
+    second = replace(program(3, 2), parameters=first.parameters)
+    path = tmp_path / "model.stw"
+    Executable(first.inputs, first.outputs, [first, second], source=artefact.Source(b"module", first.parameters)).save(
+        path
+    )
+    with zipfile.ZipFile(path) as archive:
+        tensors = safetensors.numpy.load(archive.read("parameters.safetensors"))
+    assert sorted(item.shape for name, item in tensors.items() if not name.startswith(".pad")) == [(), (2, 3)]
+    source = artefact.read(path).source
+    assert source is not None and source.graph == b"module" and source.parameters["bias"].shape == (2, 3)
+
+
+def test_every_flipped_byte_is_harmless_or_refused(saved, tmp_path):
+    image, whole = saved.read_bytes(), artefact.read(saved)
+    copy = tmp_path / "flipped.stw"
+    for place in range(0, len(image), max(1, len(image) // 400)):
+        copy.write_bytes(image[:place] + bytes([image[place] ^ 0x55]) + image[place + 1 :])
+        try:
+            back = artefact.read(copy)
+        except ArtefactError:
+            continue
+        assert (back.inputs, back.programs[0].objects, back.programs[0].library) == (
+            whole.inputs,
+            whole.programs[0].objects,
+            whole.programs[0].library,
+        ), place
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.3, 0.9, 0.999])
+def test_truncated_files_are_refused(saved, keep):
+    image = saved.read_bytes()
+    saved.write_bytes(image[: int(keep * len(image))])
+    with pytest.raises(ArtefactError, match=r"empty|cut short"):
+        artefact.read(saved)
+
+
+def test_a_changed_parameter_is_refused(saved):
+    def change(members):
+        data = members["parameters.safetensors"]
+        members["parameters.safetensors"] = data[:-1] + bytes([data[-1] ^ 1])
+
+    rewrite(saved, change)
+    with pytest.raises(ArtefactError, match=r"parameters\.safetensors is damaged"):
+        artefact.read(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (change_manifest(schema=99), "its schema is 99, and this version of Stepwell reads schema 1"),
+        (change_manifest(programs=[{}]), "its manifest is not one of schema 1"),
+        (change_manifest(inputs=[{"name": "x", "dtype": "float13", "shape": []}]), "'float13' is not an element type"),
+        (change_manifest(inputs=[{"name": "x", "dtype": "float32", "shape": [-1]}]), "not one of schema"),
+        (lambda members: members.pop("manifest.json"), "no artefact of Stepwell's"),
+        (lambda members: members.update({"extra.bin": b"x"}), "differs from its manifest: extra.bin"),
+        (lambda members: members.update({"../evil": b"x"}), "'../evil' has a path that leads elsewhere"),
+        (lambda members: members.update({"/evil": b"x"}), "leads elsewhere"),
+        (lambda members: members.update({"manifest.json": b"[]"}), "its manifest is not one of schema 1"),
+    ],
+)
+def test_altered_files_are_refused(saved, change, message):
+    rewrite(saved, change)
+    with pytest.raises(ArtefactError, match=message):
+        artefact.read(saved)
+
+
+def test_lying_sizes_are_refused(tmp_path, program):
+    made = program()
+    path = tmp_path / "model.stw"
+    Executable(made.inputs, made.outputs, [made]).save(path)
+    image = path.read_bytes()
+    true = len(artefact.read(path).programs[0].library or next(iter(artefact.read(path).programs[0].objects.values())))
+    for lie in (true + 1, 0xFFFFFFF0):
+        path.write_bytes(image.replace(true.to_bytes(4, "little") * 2, lie.to_bytes(4, "little") * 2))
+        with pytest.raises(ArtefactError):
+            artefact.read(path)
+
+
+def test_compressed_members_are_refused(saved):
+    with zipfile.ZipFile(saved) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(saved, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    with pytest.raises(ArtefactError, match="not stored as it is"):
+        artefact.read(saved)
+
+
+def test_other_machines_code_is_refused(tmp_path, program, monkeypatch):
+    path = tmp_path / "model.stw"
+    made = program(cpu="x86-64-v3", features=("+avx512f", "-amx-tile", "+64bit"))
+    Executable(made.inputs, made.outputs, [made]).save(path)
+    monkeypatch.setattr(host, "features", lambda: frozenset({"avx2", "fma"}))
+    with pytest.raises(
+        ArtefactError, match=r"does not run on this machine: code for x86-64-v3 .* needs avx, avx512f, bmi"
+    ):
+        artefact.read(path)
+    monkeypatch.setattr(host, "architecture", lambda: "riscv64")
+    with pytest.raises(ArtefactError, match="this is riscv64-linux"):
+        artefact.read(path)
+
+
+def test_the_best_level_that_runs_is_chosen(tmp_path, program, monkeypatch):
+    path = tmp_path / "model.stw"
+    levels = [program(cpu=cpu) for cpu in ("x86-64-v4", "x86-64", "x86-64-v3")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linker.shutil, "which", lambda name: None)
+        model = artefact.Artefact("m", levels[0].inputs, levels[0].outputs, tuple(levels))
+        artefact.write(path, model)
+    assert len([name for name in zipfile.ZipFile(path).namelist() if name.endswith(".o")]) == 1
+    plain = frozenset(name.replace(".", "") for name in host.LEVELS["x86-64-v3"])
+    for here, best in ((plain, "x86-64-v3"), (frozenset(), "x86-64")):
+        monkeypatch.setattr(host, "features", lambda here=here: here)
+        assert [made.target.cpu for made in artefact.read(path).programs] == [best]
+
+
+def test_this_machine_has_its_own_features():
+    features = host.features()
+    assert features is None or features
+
+
+def test_a_missing_folder_is_an_error(tmp_path, program):
+    made = program()
+    with pytest.raises(ArtefactError, match="cannot be written: No such file"):
+        Executable(made.inputs, made.outputs, [made]).save(tmp_path / "missing" / "model.stw")
+    with pytest.raises(ArtefactError, match="No such file"):
+        artefact.read(tmp_path / "missing.stw")
