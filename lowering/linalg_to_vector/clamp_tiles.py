@@ -1,0 +1,91 @@
+"""Overhanging tiles moved back inside, so that every tile has the same static size."""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import affine
+from mlir.passmanager import PassManager
+
+from ...passes.rewriting import walk
+from .tile_reads import linear_form
+
+
+def clamp_tiles(kernel: ir.Operation) -> None:
+    """Makes the last tile of a loop overlap the one before it where it would overhang.
+
+    Some results are then computed twice, to the same values: a kernel's linalg ops read nothing that they write.
+
+        scf.for %i = %c0 to %c41 step %c14 {
+          %size = affine.min (41 - %i, 14)
+          ... [%i] [%size] ...
+        // -->
+        scf.for %i = %c0 to %c41 step %c14 {
+          %start = affine.min (%i, 27)
+          ... [%start] [14] ...
+    """
+    cleanup = PassManager.parse("func.func(canonicalize,cse)", kernel.context)
+    cleanup.run(kernel)
+    # The bounds of inner loops become constants only when outer tiles have static sizes.
+    while any([_clamp_loop(op) for op in walk(kernel)]):
+        cleanup.run(kernel)
+
+
+def _clamp_loop(op: ir.Operation) -> bool:
+    """Clamps the tiles of one loop; returns whether there were any to clamp."""
+    if op.name == "scf.for":
+        loop = op.opview
+        lower, upper, step = (_constant(value) for value in (loop.lowerBound, loop.upperBound, loop.step))
+        if lower is None or upper is None or step is None:
+            return False
+        return _clamp(loop.induction_variable, loop.body, lower, upper, step)
+    if op.name != "scf.forall":
+        return False
+    bounds = [ir.DenseI64ArrayAttr(op.attributes[name]) for name in ("staticLowerBound", "staticUpperBound", "staticStep")]
+    block = op.regions[0].blocks[0]
+    return any([_clamp(index, block, *entry) for index, *entry in zip(block.arguments, *bounds, strict=False)])
+
+
+def _clamp(index: ir.Value, body: ir.Block, lower: int, upper: int, step: int) -> bool:
+    sizes = [use.owner.operation for use in index.uses if use.owner.operation.name == "affine.min"]
+    sizes = [op for op in sizes if _is_rest(op, index, upper, step)]
+    if lower != 0 or not sizes:
+        return False
+    with index.context, body.owner.location, ir.InsertionPoint.at_block_begin(body):
+        full = _constant_index(step)
+        start = index if upper % step == 0 else _at_most(index, upper - step)
+    for op in sizes:
+        op.results[0].replace_all_uses_with(full)
+        op.erase()
+    if start != index:
+        index.replace_all_uses_except(start, start.owner.operation)
+    return True
+
+
+def _at_most(index: ir.Value, last: int) -> ir.Value:
+    bounds = ir.AffineMap.get(1, 0, [ir.AffineExpr.get_dim(0), ir.AffineExpr.get_constant(last)])
+    return affine.AffineMinOp(ir.AffineMapAttr.get(bounds), [index]).result
+
+
+def _is_rest(minimum: ir.Operation, index: ir.Value, upper: int, step: int) -> bool:
+    """Whether `minimum` is min(upper - index, step), `upper` being a constant in its map or among its operands."""
+    bounds = ir.AffineMapAttr(minimum.attributes["map"]).value
+    if bounds.n_symbols:
+        return False
+    places = {}
+    for position, operand in enumerate(minimum.operands):
+        number = _constant(operand)
+        places[position] = operand if number is None else number
+    return {linear_form(expr, places) for expr in bounds.results} == {(upper, ((index, -1),)), (step, ())}
+
+
+def _constant_index(value: int) -> ir.Value:
+    return ir.Operation.create(
+        "arith.constant", [ir.IndexType.get()], attributes={"value": ir.IntegerAttr.get(ir.IndexType.get(), value)}
+    ).results[0]
+
+
+def _constant(value: ir.Value) -> int | None:
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return None
+    return ir.IntegerAttr(owner.attributes["value"]).value

@@ -1,0 +1,184 @@
+"""Register tiles: fused linalg ops on a small tile as vector code whose values never leave the registers.
+
+A tile's elements are vectors along its innermost dimension, one row of vectors per index of the other dimensions.
+Rows are unrolled; reductions become loops that carry all accumulators; what one linalg op hands to the next stays in SSA
+values; only what is read by other ops is written, once, at the end. The innermost dimension is cut into vectors of a power
+of two lanes, the last one masked if need be, so that every vector is one or several whole hardware registers.
+
+    %z = linalg.fill ins(%zero) outs(%e : tensor<2x32xf32>)
+    %s = linalg.generic {(m, l, k): %a[m, k] * %b[k, l]} outs(%z)
+    // -->
+    %s:2 = scf.for %k ... iter_args(%0 = %zeros, %1 = %zeros) -> (vector<32xf32>, vector<32xf32>) {
+      %b_k = vector.transfer_read %b[%k, %c0]
+      %2 = vector.fma %a_0k, %b_k, %0
+      %3 = vector.fma %a_1k, %b_k, %1
+      scf.yield %2, %3
+    }
+    vector.transfer_write ...
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mlir import ir
+from mlir.dialects import arith, linalg, scf, vector
+
+from ...passes.base import PassError
+from .scalar_bodies import evaluate_body
+from .tile_reads import Chunk, Indexing, Reader, chunks_of, constant_index
+
+# A tile of more vectors than this was never tiled: unrolling it would only make a huge function.
+_MAX_ROWS = 512
+
+# Reductions of up to this many steps are unrolled unless the op says otherwise.
+_UNROLL = 4
+
+Rows = dict[tuple[int, ...], list[ir.Value]]
+
+
+@dataclass
+class _Tile:
+    """What is known of a linalg op's result: its vectors by row."""
+
+    rows: Rows
+    chunks: Sequence[Chunk]
+
+
+@dataclass
+class RegisterTiler:
+    """Vectorises the linalg ops of one block, in order.
+
+    Attributes:
+        lanes: how many elements a vector register holds.
+    """
+
+    lanes: int
+    _tiles: dict[ir.Value, _Tile] = field(default_factory=dict)
+
+    def run(self, block: ir.Block) -> None:
+        """Replaces the linalg.fill and linalg.generic ops directly in `block`.
+
+        Raises:
+            PassError: an op is too big to be a register tile, or has a form that no schedule makes.
+        """
+        ops = [op for op in block.operations if isinstance(op, linalg.FillOp | linalg.GenericOp)]
+        for op in ops:
+            with op.operation.location, ir.InsertionPoint(op):
+                self._tiles[op.results[0]] = self._fill(op) if isinstance(op, linalg.FillOp) else self._generic(op)
+                self._write_back(op)
+        for op in reversed(ops):
+            op.operation.erase()
+
+    def _fill(self, op: linalg.FillOp) -> _Tile:
+        shape, chunks = _shape(op.results[0]), self._chunks(op.results[0])
+        values = [vector.broadcast(chunk.type(op.operands[0].type), op.operands[0]) for chunk in chunks]
+        return _Tile({row: values for row in _rows(op, shape[:-1])}, chunks)
+
+    def _generic(self, op: linalg.GenericOp) -> _Tile:
+        loops = Indexing(op)
+        chunks = chunks_of(loops.sizes[loops.parallel - 1], self.lanes)
+        rows = list(_rows(op, loops.sizes[: loops.parallel - 1]))
+        reductions = list(range(loops.parallel, len(loops.sizes)))
+        reader = Reader(loops, {position: self._tiles[value].rows for position, value in enumerate(op.operands) if value in self._tiles})
+        if not reductions:
+            step = self._step(op, reader, rows, chunks, {}, None)
+            return _Tile(step, chunks)
+        accumulators = [reader.read(len(op.operands) - 1, row, chunk, {}) for row in rows for chunk in chunks]
+        final = self._reduce(op, reader, rows, chunks, reductions, {}, accumulators)
+        width = len(chunks)
+        return _Tile({row: final[width * number : width * (number + 1)] for number, row in enumerate(rows)}, chunks)
+
+    def _reduce(
+        self,
+        op: linalg.GenericOp,
+        reader: Reader,
+        rows: Sequence[tuple[int, ...]],
+        chunks: Sequence[Chunk],
+        dims: Sequence[int],
+        where: dict[int, int | ir.Value],
+        accumulators: list[ir.Value],
+    ) -> list[ir.Value]:
+        """The accumulators after all steps of the reduction dimensions `dims`, with those outside at `where`."""
+        sizes = [reader.loops.sizes[dim] for dim in dims]
+        if math.prod(sizes) <= _unroll_limit(op):
+            for place in itertools.product(*map(range, sizes)):
+                step = self._step(op, reader, rows, chunks, where | dict(zip(dims, place, strict=True)), accumulators)
+                accumulators = [value for row in rows for value in step[row]]
+            return accumulators
+        if sizes[0] == 1:
+            return self._reduce(op, reader, rows, chunks, dims[1:], where | {dims[0]: 0}, accumulators)
+        loop = scf.ForOp(constant_index(0), constant_index(sizes[0]), constant_index(1), accumulators)
+        with ir.InsertionPoint(loop.body):
+            inside = where | {dims[0]: loop.induction_variable}
+            carried = list(loop.inner_iter_args)
+            scf.YieldOp(self._reduce(op, reader.inner(), rows, chunks, dims[1:], inside, carried))
+        return list(loop.results)
+
+    def _step(
+        self,
+        op: linalg.GenericOp,
+        reader: Reader,
+        rows: Sequence[tuple[int, ...]],
+        chunks: Sequence[Chunk],
+        where: dict[int, int | ir.Value],
+        accumulators: list[ir.Value] | None,
+    ) -> Rows:
+        """One execution of the op's body for every element of the tile."""
+        block, results, carried = op.regions[0].blocks[0], {}, iter(accumulators or ())
+        for row in rows:
+            results[row] = []
+            for chunk in chunks:
+                scalars = [
+                    reader.read(position, row, chunk, where) if argument.uses and any(True for _ in argument.uses) else None
+                    for position, argument in enumerate(list(block.arguments)[:-1])
+                ]
+                last = block.arguments[len(block.arguments) - 1]
+                if accumulators is not None:
+                    scalars.append(next(carried))
+                else:
+                    is_read = any(True for _ in last.uses)
+                    scalars.append(reader.read(len(scalars), row, chunk, where) if is_read else None)
+                results[row].append(evaluate_body(block, scalars, chunk.lanes))
+        return results
+
+    def _chunks(self, value: ir.Value) -> list[Chunk]:
+        return chunks_of(_shape(value)[-1], self.lanes)
+
+    def _write_back(self, op: linalg.FillOp | linalg.GenericOp) -> None:
+        """Writes the tile to the op's destination if anything but another linalg op reads it."""
+        result = op.results[0]
+        readers = [use for use in result.uses if not isinstance(use.owner, linalg.FillOp | linalg.GenericOp)]
+        if not readers:
+            return
+        tile, target = self._tiles[result], op.operands[len(op.operands) - 1]
+        rank = len(_shape(result))
+        lane_map = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
+        for row, values in tile.rows.items():
+            for chunk, value in zip(tile.chunks, values, strict=True):
+                indices = [constant_index(index) for index in (*row, chunk.start)]
+                write = vector.TransferWriteOp(
+                    target.type, value, target, indices, ir.AffineMapAttr.get(lane_map), [True], mask=chunk.mask()
+                )
+                target = write.result
+        for use in readers:
+            use.owner.operation.operands[use.operand_number] = target
+
+
+def _unroll_limit(op: linalg.GenericOp) -> int:
+    if "stepwell.unroll" not in op.attributes:
+        return _UNROLL
+    return ir.IntegerAttr(op.attributes["stepwell.unroll"]).value
+
+
+def _shape(value: ir.Value) -> tuple[int, ...]:
+    return tuple(ir.RankedTensorType(value.type).shape)
+
+
+def _rows(op: ir.OpView, sizes: Sequence[int]) -> itertools.product:
+    if any(size < 0 for size in sizes) or math.prod(sizes) > _MAX_ROWS:
+        raise PassError(f"'{op.operation.name}' op of {op.results[0].type} is no register tile; its schedule must tile it", op.operation.location)
+    return itertools.product(*map(range, sizes))

@@ -1,0 +1,199 @@
+"""How a register tile reads tensors: rows cut into vectors, affine indices folded, every element read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import affine, arith, linalg, tensor, vector
+
+from ...passes.base import PassError
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A part of a row that is one vector.
+
+    Attributes:
+        start: the first column.
+        lanes: the vector's length, a power of two.
+        used: how many of the lanes hold columns; the others are masked.
+    """
+
+    start: int
+    lanes: int
+    used: int
+
+    def type(self, element: ir.Type) -> ir.VectorType:
+        """The vector type for elements of a type."""
+        return ir.VectorType.get([self.lanes], element)
+
+    def mask(self) -> ir.Value | None:
+        """The mask for memory accesses; None where no lane is masked."""
+        if self.used == self.lanes:
+            return None
+        return vector.constant_mask(ir.VectorType.get([self.lanes], ir.IntegerType.get_signless(1)), [self.used])
+
+
+def chunks_of(width: int, lanes: int) -> list[Chunk]:
+    """Cuts `width` columns into vectors: as long as possible, in whole registers of `lanes`; the rest is masked."""
+    chunks, start = [], 0
+    while start < width:
+        rest = width - start
+        above = 1 << (rest - 1).bit_length()
+        size = above if rest < lanes or above == rest else above // 2
+        chunks.append(Chunk(start, size, min(size, rest)))
+        start += size
+    return chunks
+
+
+def constant_index(value: int) -> ir.Value:
+    """A constant of type index."""
+    return arith.ConstantOp(ir.IndexType.get(), value).result
+
+
+class Indexing:
+    """The iteration space of a linalg.generic and how its operands are indexed.
+
+    Attributes:
+        sizes: the extent of every dimension.
+        parallel: how many of them, the leading ones, are parallel.
+        operands: the op's operands.
+        exprs: for each operand, one affine expression per dimension.
+    """
+
+    def __init__(self, op: linalg.GenericOp) -> None:
+        """Reads it off the op.
+
+        Raises:
+            PassError: the result is not indexed by the leading dimensions in order.
+        """
+        maps = [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(op.attributes["indexing_maps"])]
+        kinds = [str(item) for item in ir.ArrayAttr(op.attributes["iterator_types"])]
+        self.parallel = sum("parallel" in kind for kind in kinds)
+        self.operands = list(op.operands)
+        self.exprs = [[expr.maybe_downcast() for expr in item.results] for item in maps]
+        found: dict[int, int] = {}
+        for value, exprs in zip(self.operands, self.exprs, strict=True):
+            for size, expr in zip(ir.RankedTensorType(value.type).shape, exprs, strict=True):
+                if isinstance(expr, ir.AffineDimExpr):
+                    found[expr.position] = size
+        self.sizes = [found[dim] for dim in range(len(kinds))]
+        if str(maps[-1]) != str(ir.AffineMap.get_minor_identity(len(kinds), 0)) and not self._is_leading(self.exprs[-1]):
+            raise PassError("the result of a register tile must be indexed by the parallel dimensions in order", op.location)
+
+    def _is_leading(self, exprs: Sequence[ir.AffineExpr]) -> bool:
+        positions = [expr.position if isinstance(expr, ir.AffineDimExpr) else -1 for expr in exprs]
+        return positions == list(range(self.parallel))
+
+
+Linear = tuple[int, tuple[tuple[ir.Value, int], ...]]
+
+
+class Reader:
+    """Reads the operands of one op; equal reads in one scope are one read."""
+
+    def __init__(self, loops: Indexing, registers: Mapping[int, Mapping[tuple[int, ...], list[ir.Value]]]) -> None:
+        """`registers` holds the operands (by position) that are register tiles already."""
+        self.loops, self._registers = loops, registers
+        self._indices: dict[Linear, ir.Value] = {}
+        self._vectors: dict[tuple, ir.Value] = {}
+
+    def inner(self) -> Reader:
+        """A reader for the body of a loop."""
+        return Reader(self.loops, self._registers)
+
+    def read(self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, int | ir.Value]) -> ir.Value:
+        """The vector of an operand at a row and chunk of the tile, with the reduction dimensions at `where`."""
+        if operand in self._registers:
+            return self._register(operand, row, chunk)
+        lane = self.loops.parallel - 1
+        places: dict[int, int | ir.Value] = {**dict(enumerate(row)), lane: chunk.start, **where}
+        exprs = self.loops.exprs[operand]
+        linear = tuple(linear_form(expr, places) for expr in exprs)
+        spread = [_coefficient(expr, lane) for expr in exprs]
+        key = (operand, linear, chunk if any(spread) else chunk.lanes)
+        if key not in self._vectors:
+            self._vectors[key] = self._load(self.loops.operands[operand], linear, spread, chunk)
+        return self._vectors[key]
+
+    def _register(self, operand: int, row: tuple[int, ...], chunk: Chunk) -> ir.Value:
+        vectors = self._registers[operand][row]
+        start = 0
+        for value in vectors:
+            if start == chunk.start:
+                return value
+            start += ir.VectorType(value.type).shape[0]
+        raise PassError(f"no vector starts at column {chunk.start} of {self.loops.operands[operand].type}")
+
+    def _load(self, source: ir.Value, linear: Sequence[Linear], spread: Sequence[int], chunk: Chunk) -> ir.Value:
+        element = ir.RankedTensorType(source.type).element_type
+        if not any(spread):
+            scalar = tensor.extract(source, [self._index(item) for item in linear])
+            return vector.broadcast(chunk.type(element), scalar)
+        if any(spread[:-1]) or spread[-1] != 1:
+            return self._gather(source, linear, spread, chunk, element)
+        rank = len(linear)
+        lane_map = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
+        padding = arith.ConstantOp(element, _zero(element)).result
+        indices = [self._index(item) for item in linear]
+        return vector.TransferReadOp(
+            chunk.type(element), source, indices, ir.AffineMapAttr.get(lane_map), padding, [True], mask=chunk.mask()
+        ).result
+
+    def _gather(self, source: ir.Value, linear: Sequence[Linear], spread: Sequence[int], chunk: Chunk, element: ir.Type) -> ir.Value:
+        """A vector whose elements do not lie side by side; lanes that are not used repeat the last element."""
+        scalars = []
+        for lane in range(chunk.lanes):
+            step = min(lane, chunk.used - 1)
+            moved = [(base + step * factor, terms) for (base, terms), factor in zip(linear, spread, strict=True)]
+            scalars.append(tensor.extract(source, [self._index(item) for item in moved]))
+        return vector.from_elements(chunk.type(element), scalars)
+
+    def _index(self, linear: Linear) -> ir.Value:
+        if linear not in self._indices:
+            base, terms = linear
+            self._indices[linear] = _apply(base, terms) if terms else constant_index(base)
+        return self._indices[linear]
+
+
+def _apply(base: int, terms: Sequence[tuple[ir.Value, int]]) -> ir.Value:
+    if base == 0 and len(terms) == 1 and terms[0][1] == 1:
+        return terms[0][0]
+    expr = ir.AffineExpr.get_constant(base)
+    for position, (_, factor) in enumerate(terms):
+        expr = ir.AffineExpr.get_add(expr, ir.AffineExpr.get_dim(position) * factor)
+    return affine.apply(ir.AffineMap.get(len(terms), 0, [expr]), [value for value, _ in terms])
+
+
+def _zero(element: ir.Type) -> ir.Attribute:
+    return ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)
+
+
+def linear_form(expr: ir.AffineExpr, places: Mapping[int, int | ir.Value]) -> Linear:
+    """An affine expression as a constant and a sum of factors times values, its dimensions being at `places`.
+
+    Raises:
+        PassError: the expression is not linear.
+    """
+    match expr.maybe_downcast():
+        case ir.AffineConstantExpr(value=value):
+            return value, ()
+        case ir.AffineDimExpr(position=position):
+            place = places[position]
+            return (place, ()) if isinstance(place, int) else (0, ((place, 1),))
+        case ir.AffineAddExpr(lhs=lhs, rhs=rhs):
+            (left, left_terms), (right, right_terms) = linear_form(lhs, places), linear_form(rhs, places)
+            return left + right, left_terms + right_terms
+        case ir.AffineMulExpr(lhs=lhs, rhs=rhs):
+            factor = ir.AffineConstantExpr(rhs).value
+            base, terms = linear_form(lhs, places)
+            return base * factor, tuple((value, count * factor) for value, count in terms)
+    raise PassError(f"a register tile cannot be indexed by {expr}")
+
+
+def _coefficient(expr: ir.AffineExpr, dim: int) -> int:
+    """The factor of a dimension in a linear expression."""
+    zeros: dict[int, int | ir.Value] = dict.fromkeys(range(64), 0)
+    return linear_form(expr, zeros | {dim: 1})[0] - linear_form(expr, zeros)[0]

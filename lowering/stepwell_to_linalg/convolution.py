@@ -1,0 +1,70 @@
+"""Convolutions, direct and channels-last, as one linalg.generic per column group: no im2col."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from ...dialects.stepwell.packed import ColumnGroup, DepthwiseConvOp, PackedConvOp, column_groups
+from .products import Product, aligned_outer, emit_contraction, panels_of
+from .spaces import ResultSpace, Shape, collapse, expand, shape_of
+
+
+def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
+    """(n?, *out, feature group?, panel, lane, *kernel, c): input[n, *(out * stride + kernel * dilation), group, c] * weight."""
+    space = _space(op.result, others, op.group)
+    channels = shape_of(op.input)[-1] // op.group
+    source, window = _window(op.input, space, op.kernel, op.strides, op.dilations)
+    spatial, dim = len(op.kernel), ir.AffineExpr.get_dim
+    features = [dim(space.rank - 3)] if op.group > 1 else []
+    if op.group > 1:
+        source = expand(source, len(shape_of(source)) - 1, [op.group, channels])
+    taps = [dim(space.rank + axis) for axis in range(spatial + 1)]
+
+    def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
+        weight = panels_of(op.weight, group, op.group, (*op.kernel, channels))
+        weight_map = [*features, dim(space.rank - 2), *taps, dim(space.rank - 1)]
+        return emit_contraction(source, [*window, *features, taps[-1]], weight, weight_map, out, spatial + 1)
+
+    return Product(space, column_groups(space.columns, op.panel), emit)
+
+
+def depthwise_conv(op: DepthwiseConvOp, others: Sequence[Shape]) -> Product:
+    """(n?, *out, panel, lane, *kernel): input[n, *(out * stride + kernel * dilation), panel, lane] * weight[*kernel, panel, lane]."""
+    space = _space(op.result, others, 1)
+    kernel = shape_of(op.weight)[:-1]
+    source, window = _window(op.input, space, kernel, op.strides, op.dilations)
+    dim = ir.AffineExpr.get_dim
+    lanes = [dim(space.rank - 2), dim(space.rank - 1)]
+    taps = [dim(space.rank + axis) for axis in range(len(kernel))]
+
+    def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
+        pixels = space.split_columns(source, len(window), group)
+        weight = space.split_columns(op.weight, len(kernel), group)
+        return emit_contraction(pixels, [*window, *lanes], weight, [*taps, *lanes], out, len(kernel))
+
+    return Product(space, column_groups(space.columns, _DEPTHWISE_PANEL), emit)
+
+
+# Channels per panel: a whole number of registers on every target.
+_DEPTHWISE_PANEL = 16
+
+
+def _space(result: ir.Value, others: Sequence[Shape], count: int) -> ResultSpace:
+    """The spatial dimensions stay apart: a window moves along each of them by itself."""
+    shape = shape_of(result)
+    return ResultSpace(shape, aligned_outer(others, len(shape)), count=count, separate=range(1, len(shape) - 1))
+
+
+def _window(
+    input: ir.Value, space: ResultSpace, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[ir.Value, list[ir.AffineExpr]]:
+    """The input without a batch dimension of 1, and the expressions that index its batch and spatial dimensions."""
+    rank, dim = len(kernel), ir.AffineExpr.get_dim
+    batch = 0 if space.runs[0] != [0] else 1
+    source = input if batch else collapse(input, [[0, 1], *([axis] for axis in range(2, rank + 2))])
+    places = [
+        dim(batch + axis) * strides[axis] + dim(space.rank + axis) * dilations[axis] for axis in range(rank)
+    ]
+    return source, [*([dim(0)] if batch else []), *places]

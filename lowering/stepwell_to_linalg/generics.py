@@ -1,0 +1,42 @@
+"""Building linalg.generic ops from Python functions over scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, linalg
+
+
+def generic(
+    inputs: Sequence[ir.Value],
+    out: ir.Value,
+    maps: Sequence[ir.AffineMap],
+    parallel: int,
+    body: Callable[..., ir.Value],
+) -> linalg.GenericOp:
+    """A linalg.generic with one result, made at the insertion point.
+
+    Args:
+        inputs: the tensors that are read.
+        out: the destination; also the accumulator where there are reductions.
+        maps: one per input, and that of `out`.
+        parallel: how many of the leading dimensions are parallel; those after them are reduced.
+        body: gets one scalar per input and the one of `out`, returns the new one.
+    """
+    kinds = ["parallel"] * parallel + ["reduction"] * (maps[0].n_dims - parallel)
+    iterators = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds])
+    op = linalg.GenericOp([out.type], inputs, [out], ir.ArrayAttr.get([ir.AffineMapAttr.get(item) for item in maps]), iterators)
+    elements = [ir.RankedTensorType(value.type).element_type for value in (*inputs, out)]
+    block = op.regions[0].blocks.append(*elements)
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([body(*block.arguments)])
+    return op
+
+
+def multiply_add(lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
+    """`total + lhs * rhs`; for floats, LLVM may contract it into one rounding."""
+    if isinstance(lhs.type, ir.IntegerType):
+        return arith.addi(total, arith.muli(lhs, rhs))
+    contract = ir.Attribute.parse("#arith.fastmath<contract>")
+    return arith.addf(total, arith.mulf(lhs, rhs, fastmath=contract), fastmath=contract)

@@ -1,0 +1,96 @@
+"""Matrix products as one linalg.generic per column group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...dialects.stepwell.contraction import MatmulOp
+from ...dialects.stepwell.packed import ColumnGroup, PackedMatmulOp, column_groups
+from .generics import generic, multiply_add
+from .spaces import ResultSpace, Shape, expand, shape_of, slice_axis
+
+# Unpacked right-hand sides are read in place; a panel of this many columns serves every target's registers.
+_UNPACKED_PANEL = 32
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction that is ready to be emitted.
+
+    Attributes:
+        space: the index space of its result.
+        groups: the column groups, each emitted by itself.
+        emit: makes the generic of a group that accumulates into the given tensor.
+    """
+
+    space: ResultSpace
+    groups: Sequence[ColumnGroup]
+    emit: Callable[[ColumnGroup, ir.Value], ir.OpView]
+
+
+def emit_contraction(
+    lhs: ir.Value, lhs_map: Sequence, rhs: ir.Value, rhs_map: Sequence, out: ir.Value, reductions: int
+) -> ir.OpView:
+    """A generic that adds `lhs * rhs` to `out`; the dimensions after those of `out` are reduced."""
+    rank = len(shape_of(out))
+    total = rank + reductions
+    dims = [ir.AffineExpr.get_dim(position) for position in range(rank)]
+    maps = [ir.AffineMap.get(total, 0, list(exprs)) for exprs in (lhs_map, rhs_map, dims)]
+    return generic([lhs, rhs], out, maps, rank, multiply_add)
+
+
+def panels_of(weight: ir.Value, group: ColumnGroup, count: int, reduction: Shape) -> ir.Value:
+    """The packed weights of a group as [feature group?, panel, *reduction, lane]."""
+    depth = math.prod(reduction)
+    start = count * group.start * depth
+    flat = slice_axis(weight, 0, start, count * group.size * depth)
+    return expand(flat, 0, [*([count] if count > 1 else []), group.panels, *reduction, group.width])
+
+
+def aligned_outer(shapes: Sequence[Shape], rank: int) -> list[Shape]:
+    """Shapes broadcastable to one of `rank`, right-aligned with it and without their last dimension."""
+    return [((1,) * (rank - len(shape)) + shape)[:-1] for shape in shapes]
+
+
+def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
+    """(outer.., panel, lane, k): input[outer.., k] * weight[panel, k, lane]."""
+    result, depth, dim = shape_of(op.result), shape_of(op.input)[-1], ir.AffineExpr.get_dim
+    space = ResultSpace(result, aligned_outer(others, len(result)))
+    lhs, outer = space.flatten(op.input, trailing=1)
+    panel, lane, k = space.rank - 2, space.rank - 1, space.rank
+
+    def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
+        weight = panels_of(op.weight, group, 1, (depth,))
+        return emit_contraction(lhs, [*map(dim, outer), dim(k)], weight, [dim(panel), dim(k), dim(lane)], out, 1)
+
+    return Product(space, column_groups(op.columns, op.panel), emit)
+
+
+def matmul(op: MatmulOp, others: Sequence[Shape]) -> Product:
+    """(batch.., m, panel, lane, k): lhs[batch.., m, k] * rhs[batch.., k, panel, lane], either of them transposed or not."""
+    result, dim = shape_of(op.result), ir.AffineExpr.get_dim
+    rows = len(result) - 2
+    operands = [(1,) * (rows - len(shape) + 2) + shape for shape in (shape_of(op.lhs), shape_of(op.rhs))]
+    spreads = [(*operands[0][:-2], result[rows]), (*operands[1][:-2], 1)]
+    separate = [rows] if op.transpose_lhs else []
+    space = ResultSpace(result, [*aligned_outer(others, len(result)), *spreads], separate=separate)
+    k = dim(space.rank)
+    if op.transpose_lhs:
+        lhs, outer = space.flatten(op.lhs, trailing=2)
+        lhs_map = [*map(dim, outer), k, dim(len(space.runs) - 1)]
+    else:
+        lhs, outer = space.flatten(op.lhs, trailing=1)
+        lhs_map = [*map(dim, outer), k]
+    rhs, batch = space.flatten(op.rhs, trailing=2)
+    lanes = [dim(space.rank - 2), dim(space.rank - 1)]
+    column_axis = len(batch) + (not op.transpose_rhs)
+    rhs_map = [*map(dim, batch), *([*lanes, k] if op.transpose_rhs else [k, *lanes])]
+
+    def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
+        return emit_contraction(lhs, lhs_map, space.split_columns(rhs, column_axis, group), rhs_map, out, 1)
+
+    return Product(space, column_groups(space.columns, _UNPACKED_PANEL), emit)
