@@ -1,1 +1,53 @@
-"""Stepwell: a multi-level ML compiler on the upstream MLIR bindings."""
+"""Stepwell: a multi-level ML compiler on the upstream MLIR bindings, which explains itself at every level.
+
+    import stepwell
+
+    model = stepwell.compile("model.onnx")
+    outputs = model(x)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from .compiler import Options, compile, load
+    from .runtime.errors import ArtefactError, InputError, RuntimeFailure, ShapeError
+    from .runtime.executable import Executable
+    from .runtime.program import TensorInfo
+
+__all__ = [
+    "ArtefactError",
+    "Executable",
+    "InputError",
+    "Options",
+    "RuntimeFailure",
+    "ShapeError",
+    "TensorInfo",
+    "__version__",
+    "compile",
+    "load",
+]
+
+# Looked up when first used: what only runs compiled models needs neither the compiler nor MLIR.
+_HOME = {
+    "Options": "compiler",
+    "compile": "compiler",
+    "load": "compiler",
+    "ArtefactError": "runtime.errors",
+    "InputError": "runtime.errors",
+    "RuntimeFailure": "runtime.errors",
+    "ShapeError": "runtime.errors",
+    "Executable": "runtime.executable",
+    "TensorInfo": "runtime.program",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'stepwell' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
