@@ -144,7 +144,9 @@ def result(doc: str = "") -> Any:
     return ResultField(doc)
 
 
-def attribute(kind: type[T], default: Any = _REQUIRED, *, choices: tuple[str, ...] = (), doc: str = "") -> AttributeField[T]:
+def attribute(
+    kind: type[T], default: Any = _REQUIRED, *, choices: tuple[str, ...] = (), doc: str = ""
+) -> AttributeField[T]:
     """Declares an attribute: int, float, bool, str, tuple (integers), np.dtype or np.ndarray (a dense constant)."""
     return AttributeField(kind, default, choices, doc)
 
@@ -153,10 +155,14 @@ class Op(ir.OpView):
     """Base of every op that is declared in Python. All of them are pure."""
 
     OPERATION_NAME: ClassVar[str]
+    # Most ops have a field of this name, which takes the place of OpView's property.
+    result: Any  # pyright: ignore[reportIncompatibleMethodOverride]
     infer: ClassVar[Callable[..., Any]]
     reference: ClassVar[Callable[..., Any]]
 
-    def __init__(self, *operands: Any, loc: ir.Location | None = None, ip: ir.InsertionPoint | None = None, **attributes: Any):
+    def __init__(
+        self, *operands: Any, loc: ir.Location | None = None, ip: ir.InsertionPoint | None = None, **attributes: Any
+    ):
         """Builds the op at the insertion point, its result types inferred; or views an existing operation of its kind.
 
         An operand is a value, or an op with one result (of another kind, for else it would be viewed).
@@ -180,11 +186,17 @@ class Op(ir.OpView):
             raise OpError(f"takes {len(fields)} operands, but {len(operands)} were given")
         values = [None if item is None else _value(item) for item in operands]
         values += [None] * (len(fields) - len(values))
-        missing = [field.name for field, value in zip(fields, values, strict=True) if value is None and not field.is_optional]
+        missing = [
+            field.name for field, value in zip(fields, values, strict=True) if value is None and not field.is_optional
+        ]
         if missing:
             raise OpError(f"operand '{missing[0]}' is missing")
         keywords = cls._complete(attributes)
-        encoded = {field.name: field.write(keywords[field.name]) for field in cls.attribute_fields() if field.name in attributes}
+        encoded = {
+            field.name: field.write(keywords[field.name])
+            for field in cls.attribute_fields()
+            if field.name in attributes
+        }
         if cls.has_segments():
             encoded["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([int(value is not None) for value in values])
         specs = cls.infer(*(None if value is None else spec_of(value) for value in values), **keywords)
@@ -267,7 +279,9 @@ class Op(ir.OpView):
     def evaluate(self, array: Callable[[ir.Value], np.ndarray]) -> tuple[np.ndarray, ...]:
         """The results' contents by the op's reference semantics, from those of its operands."""
         arrays = (None if value is None else array(value) for value in self.operand_values())
-        return tuple(map(np.asarray, _as_tuple(type(self).reference(*arrays, **self.attribute_values()))))
+        # Infinities and NaN are results like others, not worth a warning.
+        with np.errstate(all="ignore"):
+            return tuple(map(np.asarray, _as_tuple(type(self).reference(*arrays, **self.attribute_values()))))
 
 
 def spec_of(value: ir.Value) -> TensorSpec:

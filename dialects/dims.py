@@ -77,6 +77,11 @@ def unknown() -> Sym:
     return symbol(f"?{next(_FRESH)}")
 
 
+def text(dim: Dim) -> str:
+    """`dim` as a type spells it: a number, an expression over named symbols, or `?` for each that has no name."""
+    return re.sub(r"\?\d+", "?", str(dim))
+
+
 def ceil_div(dim: Dim, divisor: Dim) -> Dim:
     """`ceil(dim / divisor)`."""
     if isinstance(dim, int) and isinstance(divisor, int):

@@ -41,6 +41,10 @@ _MLIR_TYPES: dict[np.dtype, Callable[[], ir.Type]] = {
 _DTYPES = {name: dtype for dtype, name in _MLIR_NAMES.items()}
 
 
+class ElementTypeError(TypeError):
+    """An MLIR type cannot be the element type of a tensor of this dialect."""
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """What is known of a tensor at compile time.
@@ -74,7 +78,7 @@ class TensorSpec:
         return replace(self, dtype=np.dtype(dtype), value=None)
 
     def __str__(self) -> str:
-        return "x".join([*map(str, self.shape), _MLIR_NAMES[self.dtype]])
+        return "x".join([*map(dims.text, self.shape), _MLIR_NAMES.get(self.dtype, str(self.dtype))])
 
 
 def element_type(dtype: np.dtype | type) -> ir.Type:
@@ -86,9 +90,12 @@ def numpy_dtype(element: ir.Type) -> np.dtype:
     """The numpy dtype of an MLIR element type.
 
     Raises:
-        KeyError: numpy and ml_dtypes have no such type.
+        ElementTypeError: tensors of this dialect have no such elements.
     """
-    return _DTYPES[str(element)]
+    name = str(element)
+    if name not in _DTYPES:
+        raise ElementTypeError(f"element type {name} is none of {', '.join(_DTYPES)}")
+    return _DTYPES[name]
 
 
 def tensor_type(spec: TensorSpec) -> ir.RankedTensorType:

@@ -37,7 +37,8 @@ class ParameterOp(Op):
     It has no reference of its own: who evaluates it holds the parameters.
 
     ```mlir
-    %0 = "stepwell.parameter"() {name = "fc1.weight", shape = array<i64: 128, 384>, dtype = f32} : () -> tensor<128x384xf32>
+    %0 = "stepwell.parameter"() {name = "fc1.weight", shape = array<i64: 128, 384>, dtype = f32}
+        : () -> tensor<128x384xf32>
     ```
     """
 

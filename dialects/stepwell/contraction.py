@@ -108,7 +108,9 @@ class ConvOp(Op):
         batch, channels, spatial = split_layout(input.shape, layout)
         outputs = weight.shape[0]
         if group < 1 or not may_equal(channels, weight.shape[1] * group):
-            raise OpError(f"group {group} of weight {weight} takes {weight.shape[1] * group} channels, but input has {channels}")
+            raise OpError(
+                f"group {group} of weight {weight} takes {weight.shape[1] * group} channels, but input has {channels}"
+            )
         if isinstance(outputs, int) and outputs % group:
             raise OpError(f"{outputs} output channels cannot be split into {group} groups")
         require_shape((outputs,), bias=bias)
@@ -223,7 +225,10 @@ class ConvTransposeOp(Op):
         per_group = weight.reshape(group, channels // group, *weight.shape[1:]).swapaxes(1, 2)
         columns = array.reshape(batch, group, channels // group, -1)
         # Room for every place the kernel meets, also where output_padding is less than the pads cut off.
-        room = [max(size + sum(pads[axis::rank]), (spatial[axis] - 1) * strides[axis] + window.extents[axis]) for axis, size in enumerate(out)]
+        room = [
+            max(size + sum(pads[axis::rank]), (spatial[axis] - 1) * strides[axis] + window.extents[axis])
+            for axis, size in enumerate(out)
+        ]
         total = np.zeros((batch, weight.shape[1] * group, *room), array.dtype)
         for place, view in window.views(total, spatial):
             view += (per_group[(..., *place)] @ columns).reshape(view.shape)

@@ -9,7 +9,16 @@ import numpy as np
 from ..core import Op, OpError, attribute, operand, optional_operand, result
 from ..types import TensorSpec
 from .numerics import widened
-from .shapes import broadcast, may_equal, normalize_axis, require_float, require_rank, require_shape, same_dtype
+from .shapes import (
+    broadcast,
+    may_equal,
+    normalize_axis,
+    require_float,
+    require_rank,
+    require_shape,
+    same_dtype,
+    shape_text,
+)
 from .windows import CHANNELS_FIRST, LAYOUTS, from_channels_first, split_layout, to_channels_first
 
 
@@ -258,9 +267,9 @@ class LocalResponseNormOp(Op):
 
 
 class AttentionOp(Op):
-    """`softmax(query @ transpose(key) * scale + mask) @ value`, per batch and head (ONNX Attention; Vaswani et al. 2017).
+    """`softmax(query @ transpose(key) * scale + mask) @ value`, per batch and head.
 
-    A bool mask lets attend where it is true; one of floats is added. Key and value may have fewer heads than the query:
+    ONNX Attention; Vaswani et al. 2017. A bool mask lets attend where it is true; one of floats is added. Key and value may have fewer heads than the query:
     then so many consecutive query heads share one (grouped-query attention).
 
     ```mlir
@@ -278,7 +287,9 @@ class AttentionOp(Op):
     result = result("[batch, heads, length, value depth]")
 
     @staticmethod
-    def infer(query: TensorSpec, key: TensorSpec, value: TensorSpec, mask: TensorSpec | None, *, scale: float) -> TensorSpec:
+    def infer(
+        query: TensorSpec, key: TensorSpec, value: TensorSpec, mask: TensorSpec | None, *, scale: float
+    ) -> TensorSpec:
         """[batch, heads, length, value depth]."""
         require_float(query=query)
         same_dtype(query, key, value)
@@ -295,7 +306,9 @@ class AttentionOp(Op):
 
     @staticmethod
     @widened
-    def reference(query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, *, scale: float) -> np.ndarray:
+    def reference(
+        query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, *, scale: float
+    ) -> np.ndarray:
         """Computes it with numpy."""
         shared = query.shape[1] // key.shape[1]
         keys, values = np.repeat(key, shared, 1), np.repeat(value, shared, 1)
@@ -310,4 +323,4 @@ def _check_mask(query: TensorSpec, mask: TensorSpec, scores: tuple) -> None:
         raise OpError(f"operand 'mask' must be bool or of the query's element type, but is {mask}")
     wide = broadcast(mask.shape, scores)
     if len(wide) != len(scores) or not all(map(may_equal, wide, scores)):
-        raise OpError(f"operand 'mask' must broadcast to the scores' shape {'x'.join(map(str, scores))}, but is {mask}")
+        raise OpError(f"operand 'mask' must broadcast to the scores' shape {shape_text(scores)}, but is {mask}")

@@ -51,7 +51,9 @@ class PoolOp(Op):
         rank = len(kernel)
         for axis, extent in enumerate(window.extents):
             if max(pads[axis], pads[axis + rank]) >= extent:
-                raise OpError(f"pads must be less than the window's extent of {extent}, but are {', '.join(map(str, pads))}")
+                raise OpError(
+                    f"pads must be less than the window's extent of {extent}, but are {', '.join(map(str, pads))}"
+                )
         batch, channels, spatial = split_layout(input.shape, layout)
         return input.with_shape(join_layout(batch, channels, window.output_shape(spatial), layout))
 
@@ -60,8 +62,8 @@ class MaxPoolOp(PoolOp):
     """The greatest element of the window (ONNX MaxPool).
 
     ```mlir
-    %1 = "stepwell.max_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
-        dilations = array<i64: 1, 1>} : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
+    %1 = "stepwell.max_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, 
+        pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
     ```
     """
 
@@ -96,8 +98,8 @@ class AveragePoolOp(PoolOp):
         count_include_pad: whether the zeros of `pads` count as elements. An overhang of `ceil_mode` never does.
 
     ```mlir
-    %1 = "stepwell.average_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
-        dilations = array<i64: 1, 1>} : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
+    %1 = "stepwell.average_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, 
+        pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
     ```
     """
 

@@ -16,12 +16,13 @@ class LstmOp(Op):
     """A long short-term memory layer (ONNX LSTM with its default activations; Hochreiter and Schmidhuber 1997).
 
     Per step, with the gates stacked in ONNX's order input, output, forget, cell:
-    `i, o, f, c = weight @ x + recurrence @ h + bias`, `C = sigmoid(f) * C + sigmoid(i) * tanh(c)`, `h = sigmoid(o) * tanh(C)`.
-    T is the number of steps, B the batch, I the size of an input, H that of the state, D the number of directions: 1, or 2
-    for "bidirectional", the forward one first.
+    `i, o, f, c = weight @ x + recurrence @ h + bias`, `C = sigmoid(f) * C + sigmoid(i) * tanh(c)`,
+    `h = sigmoid(o) * tanh(C)`. T is the number of steps, B the batch, I the size of an input, H that of the state, D the
+    number of directions: 1, or 2 for "bidirectional", the forward one first.
 
     ```mlir
-    %y, %h, %c = "stepwell.lstm"(%0, %1, %2, %3) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>, direction = "forward"}
+    %y, %h, %c = "stepwell.lstm"(%0, %1, %2, %3)
+        {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>, direction = "forward"}
         : (tensor<10x1x16xf32>, tensor<1x128x16xf32>, tensor<1x128x32xf32>, tensor<1x256xf32>)
         -> (tensor<10x1x1x32xf32>, tensor<1x1x32xf32>, tensor<1x1x32xf32>)
     ```

@@ -61,7 +61,7 @@ class Sampling:
         return np.clip(indices, 0, extent - 1), weights.astype(np.float32)
 
     def _positions(self, extent: int, size: int, scale: np.float32) -> np.ndarray:
-        """Positions in the input in float32, as ONNX Runtime has them: in higher precision ties would fall otherwise."""
+        """Positions in the input, in float32 as ONNX Runtime has them: ties would fall otherwise in float64."""
         x = np.arange(size, dtype=np.float32)
         half = np.float32(0.5)
         match self.coordinates:
@@ -117,4 +117,6 @@ def resample(array: np.ndarray, axis: int, size: int, scale: float, sampling: Sa
         return np.take(array, indices[0], axis)
     along = [1] * array.ndim
     along[axis] = size
-    return sum(np.take(array, index, axis) * weight.reshape(along) for index, weight in zip(indices, weights, strict=True))
+    return sum(
+        np.take(array, index, axis) * weight.reshape(along) for index, weight in zip(indices, weights, strict=True)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import OpError
-from ..dims import Dim, Shape, Sym
+from ..dims import Dim, Shape, Sym, text
 from ..types import TensorSpec, is_float
 
 
@@ -26,7 +26,7 @@ def broadcast(*shapes: Shape) -> Shape:
 def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[Shape, ...]) -> Dim:
     numbers = {dim for dim in dims if isinstance(dim, int) and dim != 1}
     if len(numbers) > 1:
-        raise OpError(f"shapes {' and '.join(map(str, shapes))} cannot be broadcast together")
+        raise OpError(f"shapes {' and '.join(map(shape_text, shapes))} cannot be broadcast together")
     if numbers:
         return numbers.pop()
     return next((dim for dim in dims if isinstance(dim, Sym)), 1)
@@ -122,7 +122,7 @@ def common_dim(lhs: Dim, rhs: Dim) -> Dim:
 
 def shape_text(shape: Shape) -> str:
     """A shape as it is spelt in a type."""
-    return "x".join(map(str, shape)) or "()"
+    return "x".join(map(text, shape)) or "()"
 
 
 def normalize_axes(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -209,7 +209,9 @@ def _per_axis(pads: np.ndarray, axes: np.ndarray | None, rank: int) -> tuple[tup
 
 
 class DynamicBroadcastToOp(Op):
-    """The tensor and the shape that an operand holds, broadcast together (ONNX Expand): an extent of 1 in it keeps the input's.
+    """The tensor and the shape that an operand holds, broadcast together (ONNX Expand).
+
+    An extent of 1 in the operand keeps the input's.
 
     ```mlir
     %2 = "stepwell.dynamic_broadcast_to"(%0, %1) : (tensor<4x1xf32>, tensor<3xi64>) -> tensor<?x4x?xf32>

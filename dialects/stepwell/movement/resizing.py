@@ -32,7 +32,8 @@ class ResizeOp(Op):
 
     ```mlir
     %1 = "stepwell.resize"(%0) {sizes = array<i64: 1, 8, 40, 40>, scales = dense<[1.0, 1.0, 2.0, 2.0]> : tensor<4xf32>,
-        mode = "nearest", coordinates = "asymmetric", nearest = "floor"} : (tensor<1x8x20x20xf32>) -> tensor<1x8x40x40xf32>
+        mode = "nearest", coordinates = "asymmetric", nearest = "floor"}
+        : (tensor<1x8x20x20xf32>) -> tensor<1x8x40x40xf32>
     ```
     """
 
@@ -49,11 +50,15 @@ class ResizeOp(Op):
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, *, sizes: tuple[int, ...], scales: np.ndarray, mode: str, **_attributes: object) -> TensorSpec:
+    def infer(
+        input: TensorSpec, *, sizes: tuple[int, ...], scales: np.ndarray, mode: str, **_attributes: object
+    ) -> TensorSpec:
         """`sizes`."""
         require_length(input.rank, sizes=sizes)
         if scales.shape != (input.rank,) or not is_float(scales.dtype):
-            raise OpError(f"attribute 'scales' must be {input.rank} floats, but is {scales.dtype} of shape {scales.shape}")
+            raise OpError(
+                f"attribute 'scales' must be {input.rank} floats, but is {scales.dtype} of shape {scales.shape}"
+            )
         if min(sizes, default=1) < 1 or min(scales, default=1) <= 0:
             raise OpError(f"sizes and scales must be positive, but are {', '.join(map(str, (*sizes, *scales)))}")
         _require_interpolable(input, mode)
@@ -109,7 +114,13 @@ class DynamicResizeOp(Op):
 
     @staticmethod
     def infer(
-        input: TensorSpec, scales: TensorSpec | None, sizes: TensorSpec | None, *, axes: tuple[int, ...], mode: str, **_attributes: object
+        input: TensorSpec,
+        scales: TensorSpec | None,
+        sizes: TensorSpec | None,
+        *,
+        axes: tuple[int, ...],
+        mode: str,
+        **_attributes: object,
     ) -> TensorSpec:
         """The extents that follow from the operand where it is constant, else unknown ones."""
         _require_interpolable(input, mode)
@@ -129,7 +140,12 @@ class DynamicResizeOp(Op):
 
     @staticmethod
     def reference(
-        input: np.ndarray, scales: np.ndarray | None, sizes: np.ndarray | None, *, axes: tuple[int, ...], **attributes: object
+        input: np.ndarray,
+        scales: np.ndarray | None,
+        sizes: np.ndarray | None,
+        *,
+        axes: tuple[int, ...],
+        **attributes: object,
     ) -> np.ndarray:
         """As `resize` does it."""
         full_sizes, full_scales = resolve_sizes(input.shape, scales, sizes, axes)

@@ -7,7 +7,16 @@ import numpy as np
 from ...core import Op, OpError, attribute, operand, result
 from ...dims import Dim, Shape, ceil_div, product
 from ...types import TensorSpec, is_integer
-from ..shapes import broadcast, common_dim, may_equal, normalize_axes, normalize_axis, require_length, same_dtype, shape_text
+from ..shapes import (
+    broadcast,
+    common_dim,
+    may_equal,
+    normalize_axes,
+    normalize_axis,
+    require_length,
+    same_dtype,
+    shape_text,
+)
 
 PAD_MODES = ("constant", "reflect", "edge")
 
@@ -31,7 +40,9 @@ class ReshapeOp(Op):
         if min(shape, default=0) < 0:
             raise OpError(f"attribute 'shape' must not be negative, but is {', '.join(map(str, shape))}")
         if input.is_static and product(input.shape) != product(shape):
-            raise OpError(f"cannot reshape {input} with {product(input.shape)} elements to {shape_text(shape)} with {product(shape)}")
+            raise OpError(
+                f"cannot reshape the {product(input.shape)} elements of {input} to {shape_text(shape)}, which has {product(shape)}"
+            )
         return input.with_shape(shape)
 
     @staticmethod
@@ -57,7 +68,9 @@ class TransposeOp(Op):
     def infer(input: TensorSpec, *, permutation: tuple[int, ...]) -> TensorSpec:
         """The input's dimensions in the order of `permutation`."""
         if sorted(permutation) != list(range(input.rank)):
-            raise OpError(f"permutation {', '.join(map(str, permutation))} is none of the {input.rank} dimensions of {input}")
+            raise OpError(
+                f"permutation {', '.join(map(str, permutation))} is none of the {input.rank} dimensions of {input}"
+            )
         return input.with_shape(tuple(input.shape[axis] for axis in permutation))
 
     @staticmethod
@@ -88,7 +101,9 @@ class ConcatOp(Op):
         pairs = list(zip(lhs.shape, rhs.shape, strict=False))
         if lhs.rank != rhs.rank or not all(may_equal(*pair) for index, pair in enumerate(pairs) if index != along):
             raise OpError(f"operands must agree but for axis {along}, but are {lhs} and {rhs}")
-        dims = [left + right if index == along else common_dim(left, right) for index, (left, right) in enumerate(pairs)]
+        dims = [
+            left + right if index == along else common_dim(left, right) for index, (left, right) in enumerate(pairs)
+        ]
         return lhs.with_shape(tuple(dims))
 
     @staticmethod
@@ -116,7 +131,9 @@ class SliceOp(Op):
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, *, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> TensorSpec:
+    def infer(
+        input: TensorSpec, *, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]
+    ) -> TensorSpec:
         """`ceil((stop - start) / step)` per dimension."""
         require_length(input.rank, starts=starts, stops=stops, steps=steps)
         for axis, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
@@ -129,7 +146,9 @@ class SliceOp(Op):
         return input.with_shape(tuple(ceil_div(stop - start, step) for start, stop, step in bounds))
 
     @staticmethod
-    def reference(input: np.ndarray, *, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]) -> np.ndarray:
+    def reference(
+        input: np.ndarray, *, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]
+    ) -> np.ndarray:
         """Computes it with numpy."""
         return input[tuple(map(slice, starts, stops, steps))]
 
@@ -163,8 +182,8 @@ class PadOp(Op):
     """`low` elements before and `high` elements after every dimension (ONNX Pad).
 
     Attributes:
-        mode: what the new elements are: "constant" `value`, "edge" the nearest element, "reflect" a mirror image about the
-            edge element, which is not repeated.
+        mode: what the new elements are: "constant" `value`, "edge" the nearest element, "reflect" a mirror image about
+            the edge element, which is not repeated.
 
     ```mlir
     %1 = "stepwell.pad"(%0) {low = array<i64: 0, 1>, high = array<i64: 0, 2>} : (tensor<4x8xf32>) -> tensor<4x11xf32>
@@ -186,7 +205,9 @@ class PadOp(Op):
         return input.with_shape(padded_shape(input.shape, low, high, mode))
 
     @staticmethod
-    def reference(input: np.ndarray, *, low: tuple[int, ...], high: tuple[int, ...], mode: str, value: float) -> np.ndarray:
+    def reference(
+        input: np.ndarray, *, low: tuple[int, ...], high: tuple[int, ...], mode: str, value: float
+    ) -> np.ndarray:
         """Computes it with numpy."""
         return padded(input, low, high, mode, value)
 
@@ -199,7 +220,11 @@ def padded_shape(shape: Shape, low: tuple[int, ...], high: tuple[int, ...], mode
     """
     if min((*low, *high), default=0) < 0:
         raise OpError(f"pads must not be negative, but are {', '.join(map(str, (*low, *high)))}")
-    needed = {"constant": lambda before, after: 0, "edge": lambda before, after: int(before + after > 0), "reflect": lambda before, after: max(before, after) + 1}
+    needed = {
+        "constant": lambda before, after: 0,
+        "edge": lambda before, after: int(before + after > 0),
+        "reflect": lambda before, after: max(before, after) + 1,
+    }
     for axis, (dim, before, after) in enumerate(zip(shape, low, high, strict=True)):
         if isinstance(dim, int) and before + after > 0 and dim < needed[mode](before, after):
             raise OpError(f"mode {mode} cannot add {before} and {after} elements to the {dim} of axis {axis}")
@@ -245,7 +270,8 @@ class GatherOp(Op):
     """The slices of `input` along `axis` that `indices` name, a negative one counting from the end (ONNX Gather).
 
     ```mlir
-    %2 = "stepwell.gather"(%0, %1) {axis = 0 : i64} : (tensor<30522x384xf32>, tensor<1x128xi64>) -> tensor<1x128x384xf32>
+    %2 = "stepwell.gather"(%0, %1) {axis = 0 : i64}
+        : (tensor<30522x384xf32>, tensor<1x128xi64>) -> tensor<1x128x384xf32>
     ```
     """
 
@@ -348,5 +374,3 @@ class ExpandDimsOp(Op):
     def reference(input: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
         """Computes it with numpy."""
         return np.expand_dims(input, axes)
-
-

@@ -1,0 +1,127 @@
+"""Checks programs of the stepwell dialect: MLIR's own verification first, then what IRDL cannot say.
+
+Per op: the attributes are declared, of the declared kind and one of the choices, and the op's shape function accepts
+the operands and agrees with the declared result types. A `?` in a type agrees with every number. Attributes whose name
+starts with `stepwell.` are notes that passes leave, and belong to no op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mlir import ir
+
+from .core import Op, OpError, spec_of
+from .stepwell import STEPWELL
+from .stepwell.shapes import may_equal
+from .types import ElementTypeError, TensorSpec
+
+_SEGMENTS = "operandSegmentSizes"
+_NOTE_PREFIX = "stepwell."
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One op that breaks the rules.
+
+    Attributes:
+        location: where the op is.
+        message: what is wrong with which op, as MLIR words it: `'stepwell.softmax' op axis 5 is out of range for rank 2`.
+    """
+
+    location: ir.Location
+    message: str
+
+
+class VerificationError(Exception):
+    """A program breaks the rules; `violations` lists all of them that were found."""
+
+    def __init__(self, violations: list[Violation]) -> None:
+        super().__init__("\n".join(f"{violation.location}: error: {violation.message}" for violation in violations))
+        self.violations = violations
+
+
+def verify(root: ir.Module | ir.Operation | ir.OpView) -> None:
+    """Checks everything inside `root`.
+
+    Raises:
+        VerificationError: something is wrong; where MLIR itself finds it, the dialect's own rules are not looked at.
+    """
+    found = list(violations(root))
+    if found:
+        raise VerificationError(found)
+
+
+def violations(root: ir.Module | ir.Operation | ir.OpView) -> Iterator[Violation]:
+    """What breaks the rules inside `root`, in program order."""
+    operation = root.operation
+    try:
+        operation.verify()
+    except ir.MLIRError as error:
+        yield from (Violation(found.location, found.message) for found in error.error_diagnostics)
+        return
+    specs: dict[ir.Value, TensorSpec] = {}
+    yield from _check_inside(operation, specs)
+
+
+def _check_inside(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) -> Iterator[Violation]:
+    for region in operation.regions:
+        for block in region:
+            for view in block.operations:
+                yield from _check(view.operation, specs)
+                yield from _check_inside(view.operation, specs)
+
+
+def _check(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) -> Iterator[Violation]:
+    if not operation.name.startswith(f"{STEPWELL.namespace}."):
+        return
+    op = STEPWELL.view(operation)
+    if op is None:
+        return
+
+    def spec(value: ir.Value) -> TensorSpec:
+        if value not in specs:
+            specs[value] = spec_of(value)
+        return specs[value]
+
+    try:
+        check_op(op, spec)
+    except (OpError, ElementTypeError) as error:
+        yield Violation(operation.location, f"'{operation.name}' op {error}")
+
+
+def check_op(op: Op, spec: Callable[[ir.Value], TensorSpec] = spec_of) -> None:
+    """Checks one op by the rules of its class.
+
+    Args:
+        op: the op.
+        spec: what is known of a value; the IR alone by default.
+
+    Raises:
+        OpError: it breaks them.
+        ElementTypeError: a tensor has elements that the dialect does not know.
+    """
+    _check_names(op)
+    for value in (*op.operation.operands, *op.operation.results):
+        if not isinstance(value.type, ir.RankedTensorType):
+            raise OpError(f"takes and returns ranked tensors, but one is {value.type}")
+    for result, inferred in zip(op.operation.results, op.infer_specs(spec), strict=True):
+        _check_result(spec(result), inferred)
+
+
+def _check_names(op: Op) -> None:
+    known = {field.name for field in op.attribute_fields()}
+    for name in op.operation.attributes:
+        if name not in known and not name.startswith(_NOTE_PREFIX) and not (name == _SEGMENTS and op.has_segments()):
+            raise OpError(f"has no attribute '{name}'")
+
+
+def _check_result(declared: TensorSpec, inferred: TensorSpec) -> None:
+    agrees = (
+        declared.dtype == inferred.dtype
+        and declared.rank == inferred.rank
+        and all(map(may_equal, declared.shape, inferred.shape))
+    )
+    if not agrees:
+        raise OpError(f"inferred type {inferred} differs from the declared {declared}")
