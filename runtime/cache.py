@@ -1,9 +1,9 @@
 """The cache on disk: content-addressed entries, shared by processes, bounded, and never trusted without its checksum.
 
-An entry is a file `<folder>/<kind>/<first two of key>/<key>`: a header of 64 bytes (magic, size, SHA-256), then the data, so
-that mapped data is aligned. The key names what the data was made from; whoever asks computes it.
+An entry is a file `<folder>/<kind>/<first two of key>/<key>`: a header of 64 bytes (magic, size, SHA-256), then the
+data, so that mapped data is aligned. The key names what the data was made from; whoever asks computes it.
 
-Environment: `STEPWELL_CACHE=0` turns the cache off, `STEPWELL_CACHE_DIR` moves it, `STEPWELL_CACHE_MEGABYTES` bounds it.
+Environment: `STEPWELL_CACHE=0` turns it off, `STEPWELL_CACHE_DIR` moves it, `STEPWELL_CACHE_MEGABYTES` bounds it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Cache:
         self._unchecked = limit_bytes  # bytes written since the size was last looked at: look at the first chance
 
     def get(self, kind: str, key: str) -> memoryview | None:
-        """The data of an entry, mapped and read-only; None where there is none, or where it was damaged and is dropped."""
+        """The data of an entry, mapped and read-only; None where there is none, or a damaged one (which is dropped)."""
         path = self._path(kind, key)
         try:
             with open(path, "rb") as file:
@@ -86,11 +86,11 @@ class Cache:
         self._touch(path)
         return data
 
-    def put(self, kind: str, key: str, data: bytes | memoryview | Sequence[bytes | memoryview]) -> None:
+    def put(self, kind: str, key: str, data: bytes | memoryview | list[bytes | memoryview]) -> None:
         """Keeps data, given whole or in pieces. Where the folder cannot be written to, warns once and keeps nothing."""
         if self._is_broken:
             return
-        pieces = [data] if isinstance(data, bytes | bytearray | memoryview) else data
+        pieces = data if isinstance(data, list) else [data]
         digest, size = hashlib.sha256(), 0
         for piece in pieces:
             digest.update(piece)

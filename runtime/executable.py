@@ -82,14 +82,9 @@ class Executable:
         Raises:
             InputError: the inputs are not what the model takes.
         """
-        arrays = [
-            value
-            if type(value) is np.ndarray and value.dtype is info.dtype and value.flags.c_contiguous
-            else _accept(value, info)
-            for value, info in zip(
-                self._in_order(args, kwargs) if kwargs or len(args) != len(self.inputs) else args, self.inputs
-            )
-        ]
+        if kwargs or len(args) != len(self.inputs):
+            args = self._in_order(args, kwargs)
+        arrays = [_accept(value, info) for value, info in zip(args, self.inputs, strict=True)]
         shapes = tuple([array.shape for array in arrays])
         loaded = self._loaded.get(shapes) or self._prepare(shapes)
         outputs = loaded.new_outputs()
@@ -127,15 +122,16 @@ class Executable:
         artefact.write(Path(path), artefact.Artefact(self.name, self.inputs, self.outputs, self.programs, self._source))
 
     def __repr__(self) -> str:
-        return f"<Executable {self.name}: ({_listing(self.inputs)}) -> ({_listing(self.outputs)}), {len(self._loaded)} programs>"
+        takes, gives = _listing(self.inputs), _listing(self.outputs)
+        return f"<Executable {self.name}: ({takes}) -> ({gives}), {len(self._loaded)} programs>"
 
-    def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+    def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         names = [info.name for info in self.inputs]
         if len(args) > len(names):
             raise InputError(
                 f"{len(args)} inputs were given, but the model takes {len(names)}: {_listing(self.inputs)}"
             )
-        given = dict(zip(names, args)) | kwargs
+        given = dict(zip(names, args, strict=False)) | kwargs
         twice = [name for name in names[: len(args)] if name in kwargs]
         if twice:
             raise InputError(f"input '{twice[0]}' was given by position and by name")
@@ -145,7 +141,7 @@ class Executable:
         missing = [name for name in names if name not in given]
         if missing:
             raise InputError(f"input '{missing[0]}' is missing; the inputs are {_listing(self.inputs)}")
-        return [given[name] for name in names]
+        return tuple(given[name] for name in names)
 
     def _prepare(self, shapes: tuple[Shape, ...]) -> LoadedProgram:
         self._check(shapes)
@@ -154,8 +150,9 @@ class Executable:
                 return self._loaded[shapes]
             if self._specialize is None:
                 there = "; ".join(_shapes(self.inputs, known) for known in self._loaded) or "none"
+                asked = _shapes(self.inputs, shapes)
                 raise ShapeError(
-                    f"there is no code for {_shapes(self.inputs, shapes)}, and no compiler to make it; there is code for: {there}"
+                    f"there is no code for {asked}, and no compiler to make it; there is code for: {there}"
                 )
             return self._load(self._specialize(shapes))
 
@@ -174,7 +171,8 @@ class Executable:
                 if dim != expected:
                     also = f" as in input '{where}'" if where else ""
                     raise InputError(
-                        f"input '{info.name}' must have {expected}{also} in dimension {axis} ({info}), but has shape {shape}"
+                        f"input '{info.name}' must have {expected}{also} in dimension {axis} ({info}), "
+                        f"but has shape {shape}"
                     )
 
     def _load(self, program: Program) -> LoadedProgram:
@@ -202,8 +200,8 @@ def available_cores() -> int:
 
 def _accept(value: Any, info: TensorInfo) -> np.ndarray:
     """The argument as an array that native code can read in place, copied only where its layout demands it."""
-    array = _as_array(value, info)
-    if array.dtype != info.dtype:
+    array = value if type(value) is np.ndarray else _as_array(value, info)
+    if array.dtype is not info.dtype and array.dtype != info.dtype:
         raise InputError(f"input '{info.name}' must be {info.dtype.name}, but is {array.dtype.name} ({info})")
     if array.flags.c_contiguous:
         return array

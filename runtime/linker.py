@@ -12,7 +12,7 @@ from pathlib import Path
 from . import host, orc
 from .program import ENTRY, CpuTarget
 
-# Symbols of its own come first, whatever else the process has loaded; no build id, so that equal objects link to equal bytes.
+# Symbols of its own come before what else the process has loaded. Without a build id equal objects give equal bytes.
 _FLAGS = (
     "-shared",
     "-nostartfiles",
@@ -24,7 +24,7 @@ _FLAGS = (
 
 
 def link(objects: Mapping[str, bytes], target: CpuTarget, *, openmp: bool) -> bytes | None:
-    """A shared library of `objects`; None where this machine has no linker for the target, which no one needs to hear of."""
+    """A shared library of `objects`; None where this machine has no linker for the target: the objects do as well."""
     driver = shutil.which("cc")
     if driver is None or host.system() != "linux" or target.architecture != host.architecture():
         return None
@@ -32,7 +32,7 @@ def link(objects: Mapping[str, bytes], target: CpuTarget, *, openmp: bool) -> by
         for number, data in enumerate(objects.values()):
             Path(folder, f"{number}.o").write_bytes(data)
         names = [f"{number}.o" for number in range(len(objects))]
-        # Naming libomp makes the loader look there first for the threads, and not in another runtime that is loaded too.
+        # Naming libomp makes the loader look there first for the threads, not in another runtime that is loaded too.
         libraries = ["-Wl,--no-as-needed", str(orc.libomp_path()), "-Wl,--as-needed"] if openmp else []
         command = [driver, *_FLAGS, "-o", "program.so", *names, *libraries, "-lm"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Makes a program's native code callable: a shared library through the system's loader, objects through libLLVM's ORC."""
+"""Makes native code callable: a shared library through the system's loader, objects through libLLVM's ORC."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def load(program: Program) -> NativeCode:
 
 
 def _load_library(image: bytes) -> NativeCode:
-    """Loads a shared library from memory where the system can, else from a file that is gone as soon as it is mapped."""
+    """Loads a shared library from memory where the system can, else from a file that is gone once it is mapped."""
     try:
         library = _open_in_memory(image) if sys.platform == "linux" else _open_from_file(image)
         entry = _ENTRY_TYPE((ENTRY, library))

@@ -1,4 +1,4 @@
-"""`SessionOptions`, `RunOptions` and their enumerations: every setting that programs make is taken and can be read back.
+"""`SessionOptions`, `RunOptions` and their enumerations: every setting that programs make can be read back.
 
 Only `intra_op_num_threads`, `enable_profiling` and the free dimensions change what happens: the rest tunes parts that a
 compiled model does not have.

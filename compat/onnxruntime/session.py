@@ -184,7 +184,8 @@ class InferenceSession:
         for name in names:
             if name != PROVIDER:
                 warnings.warn(
-                    f"Specified provider '{name}' is not in available provider names. Available providers: '{PROVIDER}'",
+                    f"Specified provider '{name}' is not in available provider names. "
+                    f"Available providers: '{PROVIDER}'",
                     stacklevel=3,
                 )
 

@@ -90,7 +90,7 @@ class OrtValue:
         return list(self._array.shape)
 
     def data_type(self) -> str:
-        """ "tensor(float)" and the like."""
+        """The type: "tensor(float)" and the like."""
         return type_name(self._array.dtype)
 
     def element_type(self) -> int:
