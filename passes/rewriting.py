@@ -73,6 +73,14 @@ def has_one_use(value: ir.Value) -> bool:
     return next(uses, None) is not None and next(uses, None) is None
 
 
+def identity(op: ir.Operation | ir.OpView) -> int:
+    """A number that tells an op with results from every other that exists.
+
+    MLIR hashes an operation by what it says, which changes and which equal operations share; a value by its address.
+    """
+    return hash(op.operation.results[0])
+
+
 def walk(op: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
     """Every operation inside `op`, outer before inner, in program order; safe against erasure of the one at hand."""
     for region in op.operation.regions:
@@ -113,10 +121,7 @@ def apply_patterns(root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], 
 
 
 class _Driver:
-    """A worklist in program order; what a rewrite touches is looked at again before the rest.
-
-    Operations are kept by their hash (their address), since one that is erased cannot even be asked for it.
-    """
+    """A worklist in program order; what a rewrite touches is looked at again before the rest."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self.patterns = {
@@ -131,7 +136,7 @@ class _Driver:
         """Looks at every operation inside `root` once, and again where something changed; returns the number of rewrites."""
         self.refused = []
         operations = [op for op in walk(root) if op.name in self.patterns]
-        self._known = set(map(hash, operations))
+        self._known = set(map(identity, operations))
         for op in reversed(operations):
             self._push(op)
         budget, rewrites = 64 * len(operations) + 1024, 0
@@ -184,22 +189,22 @@ class _Driver:
 
     def _push_new(self, value: ir.Value) -> None:
         owner = value.owner
-        if isinstance(owner, ir.Block) or hash(owner.operation) in self._known:
+        if isinstance(owner, ir.Block) or identity(owner.operation) in self._known:
             return
-        self._known.add(hash(owner.operation))
+        self._known.add(identity(owner.operation))
         self._push(owner.operation)
         for operand in owner.operation.operands:
             self._push_new(operand)
 
     def _push(self, op: ir.Operation) -> None:
-        if op.name in self.patterns and hash(op) not in self._pending:
-            self._pending[hash(op)] = op
-            self._stack.append(hash(op))
+        if op.name in self.patterns and identity(op) not in self._pending:
+            self._pending[identity(op)] = op
+            self._stack.append(identity(op))
 
     def _erase(self, op: ir.Operation) -> None:
         makers = [value.owner for value in op.operands]
-        self._known.discard(hash(op))
-        self._pending.pop(hash(op), None)
+        self._known.discard(identity(op))
+        self._pending.pop(identity(op), None)
         op.erase()
         for maker in makers:
             if not isinstance(maker, ir.Block):

@@ -11,7 +11,7 @@ from mlir.dialects import func
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ..base import Pass, register
-from ..rewriting import walk
+from ..rewriting import identity, walk
 from .functions import body_of, function_named, main_function
 from .values import dtype_of, shape_of, size_of
 
@@ -69,11 +69,11 @@ class HoistParametersPass(Pass):
             _split(main, fixed, handed)
 
     def _fixed_ops(self, main: ir.Operation) -> dict[int, ir.Operation]:
-        """The ops in @main, inner regions included, that need no input, by their hash."""
+        """The ops in @main, inner regions included, that need no input, by identity."""
         fixed: dict[int, ir.Operation] = {}
         for inner in walk(main):
             if inner.name in STEPWELL.ops and _is_fixed(inner, fixed):
-                fixed[hash(inner)] = inner
+                fixed[identity(inner)] = inner
         return fixed
 
     def _is_handed_over(self, value: ir.Value, fixed: dict[int, ir.Operation]) -> bool:
@@ -82,7 +82,7 @@ class HoistParametersPass(Pass):
             return False
         if owner.name == ConstantOp.OPERATION_NAME and size_of(value) <= self.max_elements:
             return False
-        return any(hash(use.owner.operation) not in fixed for use in value.uses)
+        return any(identity(use.owner.operation) not in fixed for use in value.uses)
 
 
 def _is_fixed(op: ir.Operation, fixed: dict[int, ir.Operation]) -> bool:
@@ -91,7 +91,7 @@ def _is_fixed(op: ir.Operation, fixed: dict[int, ir.Operation]) -> bool:
     operands = list(op.operands)
     if not operands:
         return True
-    if any(isinstance(value.owner, ir.Block) or hash(value.owner.operation) not in fixed for value in operands):
+    if any(isinstance(value.owner, ir.Block) or identity(value.owner.operation) not in fixed for value in operands):
         return False
     made = max(size_of(result) for result in op.results)
     return made <= MAX_GROWN or made <= MAX_GROWTH * sum(map(size_of, operands))
@@ -101,7 +101,7 @@ def _split(main: ir.Operation, fixed: dict[int, ir.Operation], handed: list[ir.V
     needed = _needed(handed)
     sources: dict[str, ParameterOp] = {}
     for item in fixed.values():
-        if hash(item) in needed and item.name == ParameterOp.OPERATION_NAME:
+        if identity(item) in needed and item.name == ParameterOp.OPERATION_NAME:
             sources.setdefault(ParameterOp(item).name, ParameterOp(item))
     init = _declare_init(main, list(sources.values()), handed, _names(handed))
     block = body_of(init)
@@ -109,7 +109,7 @@ def _split(main: ir.Operation, fixed: dict[int, ir.Operation], handed: list[ir.V
     arguments = dict(zip(sources, block.arguments, strict=True))
     with ir.InsertionPoint(block):
         for item in fixed.values():
-            if hash(item) not in needed:
+            if identity(item) not in needed:
                 continue
             if item.name == ParameterOp.OPERATION_NAME:
                 copies[item.results[0]] = arguments[ParameterOp(item).name]
@@ -121,12 +121,12 @@ def _split(main: ir.Operation, fixed: dict[int, ir.Operation], handed: list[ir.V
 
 
 def _needed(handed: list[ir.Value]) -> set[int]:
-    """The ops, by hash, that the values handed over are computed by."""
+    """The ops, by identity, that the values handed over are computed by."""
     pending, needed = [value.owner.operation for value in handed], set()
     while pending:
         op = pending.pop()
-        if hash(op) not in needed:
-            needed.add(hash(op))
+        if identity(op) not in needed:
+            needed.add(identity(op))
             pending.extend(value.owner.operation for value in op.operands)
     return needed
 
@@ -183,9 +183,9 @@ def _root_name(value: ir.Value) -> str:
     pending, seen, best = [value.owner.operation], set(), (-1, "constant")
     while pending:
         op = pending.pop()
-        if op in seen:
+        if identity(op) in seen:
             continue
-        seen.add(op)
+        seen.add(identity(op))
         if op.name == ParameterOp.OPERATION_NAME:
             view = ParameterOp(op)
             best = max(best, (math.prod(view.shape), view.name))

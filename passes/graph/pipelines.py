@@ -6,12 +6,16 @@ from typing import Any
 
 from ..pipeline import Element, Pipeline
 from .canonicalize import CanonicalizePass
+from .convert_layout import ConvertLayoutPass
 from .cse import CsePass
 from .dce import DcePass
+from .fold_batch_norm import FoldBatchNormPass
 from .fold_constants import FoldConstantsPass
+from .fold_transposes import FoldTransposesPass
 from .fuse_composites import FuseCompositesPass
 from .hoist_parameters import HoistParametersPass
 from .infer_shapes import InferShapesPass
+from .propagate_transposes import PropagateTransposesPass
 
 CLEAN_UP: tuple[Element, ...] = (CanonicalizePass(), CsePass(), DcePass())
 
@@ -22,7 +26,17 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
     *CLEAN_UP,
     # Composites are recognised in canonical form, before other rewrites take the pattern apart.
     FuseCompositesPass(),
+    # Before the layout changes: what is per channel is easily told while channels are where the model has them.
+    FoldBatchNormPass(),
     *CLEAN_UP,
+    # All images have their channels last, so that a vector holds neighbouring channels of one pixel; transposes are left
+    # where images enter and leave the program.
+    ConvertLayoutPass(),
+    PropagateTransposesPass(),
+    *CLEAN_UP,
+    # Only those transposes that met no other are a matter for matmul.
+    FoldTransposesPass(),
+    DcePass(),
     # Last, when all that is computed from parameters alone is there.
     HoistParametersPass(),
 )

@@ -85,11 +85,12 @@ def is_fixed(value: ir.Value) -> bool:
     """Whether a value is the same in every run: a parameter, a constant, or computed from such alone."""
     pending, seen = [value], set()
     while pending:
-        owner = pending.pop().owner
+        value = pending.pop()
+        owner = value.owner
         if isinstance(owner, ir.Block) or not owner.name.startswith("stepwell."):
             return False
-        if owner not in seen:
-            seen.add(owner)
+        if value not in seen:
+            seen.add(value)
             pending.extend(owner.operands)
     return True
 

@@ -1,0 +1,37 @@
+"""The pass `stepwell-fold-batch-norm`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ..base import Pass, register
+from ..rewriting import apply_patterns
+from .patterns import batch_norm
+
+
+@register
+@dataclass(frozen=True)
+class FoldBatchNormPass(Pass):
+    """Compute batch norms, per-channel factors and terms into the weights and biases of the op before them.
+
+    A batch norm that follows no convolution becomes a factor and a term.
+
+    ```mlir
+    %0 = "stepwell.conv"(%x, %w) {...} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
+    %1 = "stepwell.mul"(%0, %c) : (tensor<1x4x6x6xf32>, tensor<4x1x1xf32>) -> tensor<1x4x6x6xf32>
+    // -->
+    %c1 = "stepwell.reshape"(%c) {shape = array<i64: 4, 1, 1, 1>} : (tensor<4x1x1xf32>) -> tensor<4x1x1x1xf32>
+    %w1 = "stepwell.mul"(%w, %c1) : (tensor<4x3x3x3xf32>, tensor<4x1x1x1xf32>) -> tensor<4x3x3x3xf32>
+    %1 = "stepwell.conv"(%x, %w1) {...} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
+    ```
+
+    Preconditions: weights, factors and terms are parameters, constants or computed from such.
+    """
+
+    name = "stepwell-fold-batch-norm"
+
+    def run(self, op: ir.Operation) -> None:
+        """Applies the patterns until none fits."""
+        apply_patterns(op, batch_norm.PATTERNS)

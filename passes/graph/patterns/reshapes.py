@@ -1,0 +1,115 @@
+"""Transposes sink below reshapes, where each new dimension is made of neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
+from ...rewriting import Pattern, Refusal, Replacement, defining_op
+from ..values import shape_of
+from .transposes import transposed
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Neighbouring dimensions before a reshape, and those after it that hold the same elements."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def reshape_groups(before: Shape, after: Shape) -> list[Group] | None:
+    """The smallest groups that a reshape falls into; None for tensors without elements."""
+    if 0 in before or 0 in after:
+        return None
+    groups: list[Group] = []
+    first, second = 0, 0
+    while first < len(before) and second < len(after):
+        start, begin = first, second
+        left, right = before[first], after[second]
+        first, second = first + 1, second + 1
+        while left != right:
+            if left < right:
+                left, first = left * before[first], first + 1
+            else:
+                right, second = right * after[second], second + 1
+        groups.append(Group(tuple(range(start, first)), tuple(range(begin, second))))
+    # Only dimensions of one element can be left over.
+    rest = Group(tuple(range(first, len(before))), tuple(range(second, len(after))))
+    return [*groups, rest] if rest.before or rest.after else groups
+
+
+class SinkThroughReshape(Pattern[ReshapeOp]):
+    """reshape(transpose(x, p)) --> transpose(reshape(x), p'), if the dimensions that become one are neighbours in x
+
+    Where they are not, as in a channel shuffle, p is split in two if what reads the result is a transpose:
+
+    reshape(transpose(x, p)) --> transpose(reshape(transpose(x, q)), p')
+    """
+
+    root = ReshapeOp
+
+    def rewrite(self, op: ReshapeOp) -> Replacement:
+        inner = defining_op(op.input, TransposeOp)
+        shape = None if inner is None else shape_of(inner.input)
+        if inner is None or shape is None:
+            return None
+        p = inner.permutation
+        groups = reshape_groups(tuple(shape[axis] for axis in p), op.shape)
+        if groups is None:
+            return None
+        place = _places(shape)
+        keys = _keys(groups, p, place)
+        order = sorted(range(len(groups)), key=keys.__getitem__)
+        outer = _order_after(groups, order)
+        q = tuple(p[axis] for index in order for axis in groups[index].before)
+        sunk_shape = tuple(op.shape[axis] for axis in _axes_after(groups, order))
+        if _moves_only_units(q, shape):
+            return transposed(ReshapeOp(inner.input, shape=sunk_shape).result, outer)
+        if outer == tuple(range(len(outer))):
+            return None
+        if not _is_read_by_transposes(op.result):
+            return Refusal("dimensions that become one are not neighbours before the transpose")
+        return transposed(ReshapeOp(transposed(inner.input, q), shape=sunk_shape).result, outer)
+
+
+def _places(shape: Shape) -> dict[int, int]:
+    """The position of each dimension among those of more than one element."""
+    return {axis: place for place, axis in enumerate(axis for axis, dim in enumerate(shape) if dim != 1)}
+
+
+def _keys(groups: list[Group], p: tuple[int, ...], place: dict[int, int]) -> list[float]:
+    """Where each group begins before the transpose; one of units alone stays behind the group before it."""
+    keys: list[float] = []
+    for index, group in enumerate(groups):
+        places = [place[p[axis]] for axis in group.before if p[axis] in place]
+        before = keys[-1] if keys else -1.0
+        keys.append(min(places) if places else before + 1 / (len(groups) + 1 + index))
+    return keys
+
+
+def _axes_after(groups: list[Group], order: list[int]) -> list[int]:
+    return [axis for index in order for axis in groups[index].after]
+
+
+def _order_after(groups: list[Group], order: list[int]) -> tuple[int, ...]:
+    """The permutation that brings the dimensions after the reshape, grouped in `order`, into their own order."""
+    axes = _axes_after(groups, order)
+    return tuple(axes.index(axis) for axis in range(len(axes)))
+
+
+def _moves_only_units(permutation: tuple[int, ...], shape: Shape) -> bool:
+    moving = [axis for axis in permutation if shape[axis] != 1]
+    return moving == sorted(moving)
+
+
+def _is_read_by_transposes(value: ir.Value) -> bool:
+    readers = [use.owner.name for use in value.uses]
+    return bool(readers) and all(name == TransposeOp.OPERATION_NAME for name in readers)
+
+
+PATTERNS: tuple[Pattern, ...] = (SinkThroughReshape(),)

@@ -1,0 +1,223 @@
+"""Transposes sink below the ops that read them, until they meet their inverse or an op that they cannot pass.
+
+Each pattern turns op(transpose(x, p)) into transpose(op'(x), p'). They only move downwards, so they come to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from ....dialects.core import Op
+from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, SelectOp, UnaryOp
+from ....dialects.stepwell.movement import (
+    ConcatOp,
+    PadOp,
+    ReshapeOp,
+    ResizeOp,
+    ReverseOp,
+    SliceOp,
+    TileOp,
+    TransposeOp,
+)
+from ....dialects.stepwell.normalization import LayerNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
+from ....dialects.stepwell.reduction import ArgmaxOp, ReductionOp
+from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
+from ..values import is_fixed, rank_of, shape_of, size_of
+
+Permutation = tuple[int, ...]
+
+
+def inverse(permutation: Sequence[int]) -> Permutation:
+    """The permutation that undoes another."""
+    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+
+
+def transposed(value: ir.Value, permutation: Permutation) -> ir.Value:
+    """transpose(value), without doing anything where that is nothing."""
+    if permutation == tuple(range(len(permutation))):
+        return value
+    inner = defining_op(value, TransposeOp)
+    if inner is None:
+        return TransposeOp(value, permutation=permutation).result
+    return transposed(inner.input, tuple(inner.permutation[axis] for axis in permutation))
+
+
+def is_free(value: ir.Value, permutation: Permutation) -> bool:
+    """Whether transposing a value costs nothing: it undoes a transpose, moves nothing, or is done at compile time."""
+    inner = defining_op(value, TransposeOp)
+    if inner is not None:
+        return is_free(inner.input, tuple(inner.permutation[axis] for axis in permutation))
+    shape = shape_of(value)
+    if shape is None:
+        return False
+    moving = [axis for axis in permutation if shape[axis] != 1]
+    return moving == sorted(moving) or is_fixed(value)
+
+
+class SinkThroughUnary(Pattern):
+    """f(transpose(x, p)) --> transpose(f(x), p)"""
+
+    root = (UnaryOp, CastOp)
+
+    def rewrite(self, op: UnaryOp | CastOp) -> Replacement:
+        inner = defining_op(op.input, TransposeOp)
+        if inner is None:
+            return None
+        return transposed(type(op)(inner.input, **op.attribute_values()).result, inner.permutation)
+
+
+class SinkThroughElementwise(Pattern):
+    """f(transpose(x, p), transpose(y, p)) --> transpose(f(x, y), p)
+
+    Another operand is transposed the other way, if that costs nothing, or if the readers undo p and it is the smaller one.
+    """
+
+    root = (BinaryOp, ComparisonOp, LogicalOp, SelectOp, ConcatOp)
+
+    def rewrite(self, op: Op) -> Replacement:
+        result = op.operation.results[0]
+        rank = rank_of(result)
+        operands = list(op.operation.operands)
+        transposes = [found for value in operands if (found := defining_op(value, TransposeOp)) is not None]
+        permutations = {found.permutation for found in transposes if len(found.permutation) == rank}
+        for permutation in sorted(permutations):
+            moved = _moved(op, operands, permutation)
+            if isinstance(moved, list):
+                attributes = op.attribute_values()
+                if isinstance(op, ConcatOp):
+                    attributes["axis"] = permutation[op.axis % rank]
+                return transposed(type(op)(*moved, **attributes).operation.results[0], permutation)
+        return Refusal("another operand would have to be transposed instead") if permutations else None
+
+
+def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[ir.Value] | None:
+    """The operands, transposed the other way; None where that costs more than it saves."""
+    undo = inverse(permutation)
+    costs, saves = 0, 0
+    for value in operands:
+        shape = shape_of(value)
+        if shape is None:
+            return None
+        if not _is_free_aligned(value, shape, undo):
+            costs += size_of(value)
+        elif (inner := defining_op(value, TransposeOp)) is not None and has_one_use(inner.result):
+            saves += size_of(value)
+    if costs and (costs > saves or not _is_undone(op.operation.results[0], undo)):
+        return None
+    # A scalar fits anywhere.
+    return [transposed(_aligned(value, len(undo)), undo) if rank_of(value) else value for value in operands]
+
+
+def _is_free_aligned(value: ir.Value, shape: tuple[int, ...], undo: Permutation) -> bool:
+    if len(shape) == len(undo):
+        return is_free(value, undo)
+    aligned = (1,) * (len(undo) - len(shape)) + shape
+    moving = [axis for axis in undo if aligned[axis] != 1]
+    return moving == sorted(moving) or is_fixed(value)
+
+
+def _aligned(value: ir.Value, rank: int) -> ir.Value:
+    """`value` with leading dimensions of one element up to a rank."""
+    shape = shape_of(value)
+    assert shape is not None
+    return value if len(shape) == rank else ReshapeOp(value, shape=(1,) * (rank - len(shape)) + shape).result
+
+
+def _is_undone(value: ir.Value, undo: Permutation) -> bool:
+    """Whether all that reads `value` is the transpose `undo`."""
+    readers = [use.owner for use in value.uses]
+    return bool(readers) and all(
+        reader.name == TransposeOp.OPERATION_NAME and TransposeOp(reader.operation).permutation == undo
+        for reader in readers
+    )
+
+
+class SinkThroughMovement(Pattern):
+    """slice | pad | tile | reverse | resize (transpose(x, p)) --> transpose(slice | ... (x), p)"""
+
+    root = (SliceOp, PadOp, TileOp, ReverseOp, ResizeOp)
+
+    def rewrite(self, op: SliceOp | PadOp | TileOp | ReverseOp | ResizeOp) -> Replacement:
+        inner = defining_op(op.input, TransposeOp)
+        if inner is None or (isinstance(op, ResizeOp) and not has_one_use(op.input)):
+            return None
+        undo = inverse(inner.permutation)
+        attributes = op.attribute_values()
+        for name in _PER_AXIS & attributes.keys():
+            attributes[name] = tuple(attributes[name][axis] for axis in undo)
+        if isinstance(op, ReverseOp):
+            attributes["axes"] = tuple(sorted(inner.permutation[axis] for axis in op.axes))
+        if isinstance(op, ResizeOp):
+            attributes["scales"] = op.scales[list(undo)]
+            attributes["layout"] = "channels_last" if inner.permutation[1] == len(undo) - 1 else op.layout
+        return transposed(type(op)(inner.input, **attributes).result, inner.permutation)
+
+
+_PER_AXIS = {"starts", "stops", "steps", "low", "high", "repeats", "sizes"}
+
+
+class SinkThroughReduction(Pattern):
+    """reduce(transpose(x, p), axes) --> transpose(reduce(x, p[axes]), p'), the same for argmax"""
+
+    root = (ReductionOp, ArgmaxOp)
+
+    def rewrite(self, op: ReductionOp | ArgmaxOp) -> Replacement:
+        inner = defining_op(op.input, TransposeOp)
+        if inner is None:
+            return None
+        permutation = inner.permutation
+        if isinstance(op, ArgmaxOp):
+            axes = (permutation[op.axis % len(permutation)],)
+            result = ArgmaxOp(inner.input, axis=axes[0], keepdims=op.keepdims).result
+        else:
+            axes = tuple(sorted(permutation[axis % len(permutation)] for axis in op.axes))
+            result = type(op)(inner.input, axes=axes, keepdims=op.keepdims).result
+        if op.keepdims:
+            return transposed(result, permutation)
+        kept = [axis for axis in range(len(permutation)) if axis not in axes]
+        return transposed(result, tuple(kept.index(axis) for axis in permutation if axis not in axes))
+
+
+class SinkThroughSoftmax(Pattern):
+    """softmax(transpose(x, p), axis) --> transpose(softmax(x, p[axis]), p), if the axis stays innermost or is not so before"""
+
+    root = (SoftmaxOp, LogSoftmaxOp)
+
+    def rewrite(self, op: SoftmaxOp | LogSoftmaxOp) -> Replacement:
+        inner = defining_op(op.input, TransposeOp)
+        if inner is None:
+            return None
+        rank = len(inner.permutation)
+        axis = inner.permutation[op.axis % rank]
+        if op.axis % rank == rank - 1 and axis != rank - 1:
+            return Refusal("the softmax would no longer be along the innermost dimension")
+        return transposed(type(op)(inner.input, axis=axis).result, inner.permutation)
+
+
+class SinkThroughNorm(Pattern):
+    """layer_norm(transpose(x, p)) --> transpose(layer_norm(x), p), if p leaves the normalised dimensions in their place"""
+
+    root = (LayerNormOp, RmsNormOp)
+
+    def rewrite(self, op: LayerNormOp | RmsNormOp) -> Replacement:
+        inner = defining_op(op.input, TransposeOp)
+        if inner is None:
+            return None
+        rank = len(inner.permutation)
+        first = op.axis % rank
+        if inner.permutation[first:] != tuple(range(first, rank)):
+            return Refusal("the normalised dimensions are transposed")
+        operands = [inner.input, *op.operand_values()[1:]]
+        return transposed(type(op)(*operands, **op.attribute_values()).result, inner.permutation)
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    SinkThroughUnary(),
+    SinkThroughElementwise(),
+    SinkThroughMovement(),
+    SinkThroughReduction(),
+    SinkThroughSoftmax(),
+    SinkThroughNorm(),
+)
