@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -11,6 +11,13 @@ from mlir import ir
 from ....passes.rewriting import walk
 from ...target import Target
 from ..tile_reads import Indexing, chunks_of
+
+
+# What a parallel block reads should stay in half of a second-level cache.
+BLOCK_BYTES = 512 * 1024
+
+# More work than this (about 150 us on one core) is cut into parallel blocks in any case.
+_MOST_FLOPS = 32_000_000
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class Extents:
 
     Attributes:
         outer: extents of the outer (and feature group) dimensions.
+        rows: which of them the weight does not depend on: a row of the weight serves all places along these.
         panels: the number of panels.
         lane: the columns of one panel.
         reduction: extents of the reduced dimensions.
@@ -41,6 +49,7 @@ class Extents:
     """
 
     outer: tuple[int, ...]
+    rows: tuple[int, ...]
     panels: int
     lane: int
     reduction: tuple[int, ...]
@@ -60,8 +69,9 @@ class Group:
     extents: Extents
 
 
-def groups_of(kernel: ir.Operation) -> Iterator[Group]:
+def groups_of(kernel: ir.Operation) -> list[Group]:
     """The column groups of a kernel, by the tags that the lowering left."""
+    groups = []
     for op in walk(kernel):
         if "stepwell.contraction" not in op.attributes:
             continue
@@ -70,8 +80,12 @@ def groups_of(kernel: ir.Operation) -> Iterator[Group]:
         element = ir.RankedTensorType(op.results[0].type).element_type
         number = ir.IntegerAttr(op.attributes["stepwell.contraction"]).value
         outer = tuple(sizes[: parallel - 2])
-        extents = Extents(outer, sizes[parallel - 2], sizes[parallel - 1], tuple(sizes[parallel:]), element.width // 8)
-        yield Group(number, extents)
+        fixed = {expr.position for expr in loops.exprs[1] if isinstance(expr, ir.AffineDimExpr)}
+        rows = tuple(dim for dim in range(len(outer)) if dim not in fixed)
+        reduction = tuple(sizes[parallel:])
+        extents = Extents(outer, rows, sizes[parallel - 2], sizes[parallel - 1], reduction, element.width // 8)
+        groups.append(Group(number, extents))
+    return groups
 
 
 def registers_per_row(extents: Extents, target: Target) -> int:
@@ -86,34 +100,83 @@ def most_rows(extents: Extents, target: Target) -> int:
     return max(1, (target.vector_registers - vectors - 1) // vectors)
 
 
-def best_rows(size: int, extents: Extents, target: Target) -> int:
-    """The tile height that walks `size` rows in the least time; tiles that overhang are moved back, so they cost in full."""
-    limit = min(size, most_rows(extents, target), 16)
-    vectors = registers_per_row(extents, target)
-    return min(range(1, limit + 1), key=lambda rows: (-(-size // rows) * step_cycles(rows, vectors), -rows))
+def divisor(number: int, limit: int) -> int:
+    """The greatest divisor of `number` that is at most `limit` (at least 1)."""
+    return max(item for item in range(1, min(number, max(1, limit)) + 1) if number % item == 0)
 
 
-def step_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one reduction step: two multiply-adds and two loads per cycle, four cycles from one sum to the next."""
-    return max(rows * vectors / 2, (rows + vectors) / 2, 4) + 0.4
+def block_rows(extents: Extents, tile: Sequence[int], row_bytes: int) -> list[int]:
+    """The outer extents of a parallel block: a run of tiles along one of the last two row dimensions.
+
+    Args:
+        extents: the iteration space.
+        tile: the register tile's extents along the outer dimensions.
+        row_bytes: what is read for one place.
+    """
+    block = [1] * len(extents.outer)
+    inner = extents.rows[-2:]
+    if not inner:
+        return block
+    steps = {dim: -(-extents.outer[dim] // tile[dim]) for dim in inner}
+    cut = max(inner, key=lambda dim: (steps[dim] > 1, -dim))
+    for dim in inner:
+        block[dim] = extents.outer[dim]
+    step_bytes = row_bytes * tile[cut] * math.prod(extents.outer[dim] for dim in inner if dim != cut)
+    work = extents.flops // extents.panels // math.prod(extents.outer) * math.prod(block)
+    least = max(1, -(-steps[cut] * step_bytes // BLOCK_BYTES), min(steps[cut], work // _MOST_FLOPS))
+
+    def overhang(count: int) -> int:
+        return count * tile[cut] * -(-steps[cut] // count)
+
+    count = min(range(least, 2 * least + 1), key=overhang)
+    block[cut] = min(extents.outer[cut], tile[cut] * -(-steps[cut] // count))
+    return block
 
 
-Choice = Callable[[Extents, Target], list[int]]
-Blocks = Callable[[Extents, Sequence[int]], list[int]]
+def make_schedule(
+    name: str,
+    kernel: ir.Operation,
+    groups: Sequence[Group],
+    tiles: list[list[int]],
+    blocks: list[list[int]],
+    *,
+    is_panel_outermost: bool,
+    unroll: int = 0,
+) -> Schedule:
+    """A schedule with these tiles and blocks, or with those that the kernel's `stepwell.schedule` names instead.
+
+    Args:
+        name: the schedule's name.
+        kernel: the kernel.
+        groups: its column groups.
+        tiles: per group, the register tile along the outer dimensions.
+        blocks: per group, the parallel block along the outer dimensions and the panels.
+        is_panel_outermost: whether the loop over panels is outside of those over rows.
+        unroll: up to how many reduction steps are unrolled (0: as the vectoriser thinks best).
+    """
+    parameters: dict[str, int | list] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}
+    parameters |= given_parameters(kernel)
+    steps = [
+        _group_script(group, tile, block, parameters["unroll"], is_panel_outermost)
+        for group, tile, block in zip(groups, parameters["tiles"], parameters["blocks"], strict=True)
+    ]
+    return Schedule(name, parameters, _SCRIPT.format(steps="\n".join(steps)))
 
 
-def schedule_groups(name: str, kernel: ir.Operation, target: Target, choose_rows: Choice, choose_blocks: Blocks) -> Schedule:
-    """A schedule with `rows` and `blocks` per column group, taken from the kernel's `stepwell.schedule` if it has one."""
-    groups = list(groups_of(kernel))
-    given = kernel.attributes["stepwell.schedule"] if "stepwell.schedule" in kernel.attributes else None
-    if given is not None:
-        rows = [list(ir.DenseI64ArrayAttr(item)) for item in ir.ArrayAttr(given["rows"])]
-        blocks = [list(ir.DenseI64ArrayAttr(item)) for item in ir.ArrayAttr(given["blocks"])]
-    else:
-        rows = [choose_rows(group.extents, target) for group in groups]
-        blocks = [choose_blocks(group.extents, tile) for group, tile in zip(groups, rows, strict=True)]
-    steps = [_group_script(*item) for item in zip(groups, rows, blocks, strict=True)]
-    return Schedule(name, {"rows": rows, "blocks": blocks}, _SCRIPT.format(steps="\n".join(steps)))
+def given_parameters(kernel: ir.Operation) -> dict[str, int | list]:
+    """The parameters that the kernel's `stepwell.schedule` attribute holds, if it has one."""
+    if "stepwell.schedule" not in kernel.attributes:
+        return {}
+    entries = ir.DictAttr(kernel.attributes["stepwell.schedule"])
+    return {item.name: _python(item.attr) for item in entries if item.name != "name"}
+
+
+def _python(attribute: ir.Attribute) -> int | list:
+    if isinstance(attribute, ir.IntegerAttr):
+        return attribute.value
+    if isinstance(attribute, ir.DenseI64ArrayAttr):
+        return list(attribute)
+    return [_python(item) for item in ir.ArrayAttr(attribute)]
 
 
 _SCRIPT = """
@@ -126,30 +189,40 @@ module attributes {{transform.with_named_sequence}} {{
 """
 
 
-def _group_script(group: Group, rows: Sequence[int], blocks: Sequence[int]) -> str:
-    """Blocks become an scf.forall, tiles loops inside it: panels outermost, so that one is read by all its rows in turn."""
+def _group_script(group: Group, tile: Sequence[int], block: Sequence[int], unroll: int, is_panel_outermost: bool) -> str:
+    """Blocks become an scf.forall, tiles loops inside it."""
     extents, number = group.extents, group.number
     sizes = [*extents.outer, extents.panels]
-    block_tiles = [0 if block >= size else block for block, size in zip(blocks, sizes, strict=True)]
-    inside = [min(block, size) for block, size in zip(blocks, sizes, strict=True)]
-    tiles = [0 if tile >= size else tile for tile, size in zip([*rows, 1], inside, strict=True)]
-    lines = [
-        f"%root{number} = transform.structured.match attributes {{stepwell.root = {number} : i64}} in %kernel"
-        " : (!transform.any_op) -> !transform.any_op"
-    ]
-    handle = f"%root{number}"
-    if any(block_tiles):
+    blocks = [0 if part >= size else part for part, size in zip(block, sizes, strict=True)]
+    inside = [min(part, size) for part, size in zip(block, sizes, strict=True)]
+    tiles = [0 if part >= size else part for part, size in zip([*tile, 1], inside, strict=True)]
+    lines, handle = [_match(f"%root{number}", "root", number)], f"%root{number}"
+    if unroll:
+        lines += [
+            _match(f"%sum{number}", "contraction", number),
+            f"%unroll{number} = transform.param.constant {unroll} : i64 -> !transform.param<i64>",
+            f'transform.annotate %sum{number} "stepwell.unroll" = %unroll{number} : !transform.any_op, !transform.param<i64>',
+        ]
+    if any(blocks):
         lines.append(
-            f"%block{number}, %forall{number} = transform.structured.fuse {handle} tile_sizes {block_tiles} {{use_forall}}"
+            f"%block{number}, %forall{number} = transform.structured.fuse {handle} tile_sizes {blocks} {{use_forall}}"
             " : (!transform.any_op) -> (!transform.any_op, !transform.any_op)"
         )
         handle = f"%block{number}"
-    count = sum(tile > 0 for tile in tiles)
+    count = sum(part > 0 for part in tiles)
     if count:
-        order = [len(tiles) - 1, *range(len(tiles) - 1)]
+        outer = list(range(len(tiles) - 1))
+        order = [len(tiles) - 1, *outer] if is_panel_outermost else [*outer, len(tiles) - 1]
         kinds = ", ".join(["!transform.any_op"] * (count + 1))
         lines.append(
             f"%tile{number}, %loops{number}:{count} = transform.structured.fuse {handle} tile_sizes {tiles} interchange {order}"
             f" : (!transform.any_op) -> ({kinds})"
         )
     return "\n".join(f"    {line}" for line in lines)
+
+
+def _match(handle: str, tag: str, number: int) -> str:
+    return (
+        f"{handle} = transform.structured.match attributes {{stepwell.{tag} = {number} : i64}} in %kernel"
+        " : (!transform.any_op) -> !transform.any_op"
+    )
