@@ -155,8 +155,9 @@ class Op(ir.OpView):
     """Base of every op that is declared in Python. All of them are pure."""
 
     OPERATION_NAME: ClassVar[str]
-    # Most ops have a field of this name, which takes the place of OpView's property.
+    # Fields of these names take the place of OpView's properties.
     result: Any  # pyright: ignore[reportIncompatibleMethodOverride]
+    name: Any  # pyright: ignore[reportIncompatibleMethodOverride]
     infer: ClassVar[Callable[..., Any]]
     reference: ClassVar[Callable[..., Any]]
 
@@ -309,7 +310,7 @@ class Dialect:
         if context.is_registered_operation(marker):
             return
         with context, ir.Location.unknown():
-            irdl.load_dialects(self.irdl_module())
+            irdl.load_dialects(self.irdl_module())  # pyright: ignore[reportAttributeAccessIssue]
 
     def irdl_module(self) -> ir.Module:
         """The dialect's definition in IRDL, in the current context."""
@@ -402,4 +403,4 @@ _KIND_NAMES: dict[type, str] = {
 
 # MLIR looks for a Python module of a dialect's name whenever it makes a view of one of its ops. It finds none of ours
 # without this, does not remember that, and so searches the file system for every operation that a walk touches.
-_mlir.globals.append_dialect_search_prefix(__package__)
+_mlir.globals.append_dialect_search_prefix(__name__.rpartition(".")[0])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -125,20 +126,17 @@ def is_integer(dtype: np.dtype | type) -> bool:
 
 def dense(array: np.ndarray) -> ir.DenseElementsAttr:
     """`array` as a dense attribute; one repeated value is stored once (a splat)."""
-    kind = ir.RankedTensorType.get(list(array.shape), element_type(array.dtype))
+    buffer: Any = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype == np.bool_:
-        return ir.DenseElementsAttr.get([ir.BoolAttr.get(bool(item)) for item in array.flat], kind)
-    return ir.DenseElementsAttr.get(np.ascontiguousarray(array).reshape(array.shape), type=kind)
+        return ir.DenseElementsAttr.get(buffer)
+    return ir.DenseElementsAttr.get(buffer, type=ir.RankedTensorType.get(list(array.shape), element_type(array.dtype)))
 
 
 def splat(value: np.generic, shape: tuple[int, ...]) -> ir.DenseElementsAttr:
     """A dense attribute of `shape` in which every element is `value`; its size does not depend on the shape."""
     kind = ir.RankedTensorType.get(list(shape), element_type(value.dtype))
-    text = str(bool(value)).lower() if value.dtype == np.bool_ else None
-    if text is None:
-        one = ir.DenseElementsAttr.get(np.asarray(value), type=ir.RankedTensorType.get([], kind.element_type))
-        return ir.DenseElementsAttr.get_splat(kind, one.get_splat_value())
-    return ir.DenseElementsAttr.get_splat(kind, ir.Attribute.parse(text))
+    one = ir.BoolAttr.get(bool(value)) if value.dtype == np.bool_ else dense(np.asarray(value)).get_splat_value()
+    return ir.DenseElementsAttr.get_splat(kind, one)
 
 
 def array_of(attribute: ir.Attribute) -> np.ndarray:
@@ -156,5 +154,11 @@ def _parse_elements(text: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.nd
     body = text[text.index("<") + 1 : text.rindex("> :")]
     if body.startswith('"0x'):
         return np.frombuffer(bytes.fromhex(body[3:-1]), dtype).reshape(shape)
-    values = np.array(ast.literal_eval(body or "[]"), dtype=np.float64).astype(dtype)
-    return np.broadcast_to(values, shape) if values.ndim == 0 else values.reshape(shape)
+    values = np.array([_parse_bfloat16(item) for item in re.findall(r"[-+.\w]+", body)], dtype)
+    return values.reshape(shape) if len(values) != 1 else np.broadcast_to(values[0], shape)
+
+
+def _parse_bfloat16(text: str) -> np.generic:
+    """One element: a decimal number, or the bits in hexadecimal where no decimal number would do (infinities, NaN)."""
+    bfloat16 = np.dtype(ml_dtypes.bfloat16)
+    return np.uint16(int(text, 16)).view(bfloat16) if text.startswith("0x") else bfloat16.type(float(text))

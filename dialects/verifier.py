@@ -27,7 +27,7 @@ class Violation:
 
     Attributes:
         location: where the op is.
-        message: what is wrong with which op, as MLIR words it: `'stepwell.softmax' op axis 5 is out of range for rank 2`.
+        message: what is wrong, as MLIR words it: `'stepwell.softmax' op axis 5 is out of range for rank 2`.
     """
 
     location: ir.Location
@@ -58,7 +58,7 @@ def violations(root: ir.Module | ir.Operation | ir.OpView) -> Iterator[Violation
     operation = root.operation
     try:
         operation.verify()
-    except ir.MLIRError as error:
+    except ir.MLIRError as error:  # pyright: ignore[reportAttributeAccessIssue]
         yield from (Violation(found.location, found.message) for found in error.error_diagnostics)
         return
     specs: dict[ir.Value, TensorSpec] = {}

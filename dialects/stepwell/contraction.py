@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..core import Op, OpError, attribute, operand, optional_operand, result
@@ -132,10 +134,10 @@ class ConvOp(Op):
         """One matrix product per place in the kernel."""
         array = to_channels_first(input, layout)
         window = Window(weight.shape[2:], strides, pads, dilations)
-        positions = window.output_shape(array.shape[2:])
+        positions = window.positions(array)
         batch, outputs = len(array), len(weight)
         per_group = weight.reshape(group, outputs // group, *weight.shape[1:])
-        total = np.zeros((batch, group, outputs // group, int(np.prod(positions))), array.dtype)
+        total = np.zeros((batch, group, outputs // group, math.prod(positions)), array.dtype)
         for place, view in window.views(window.pad(array, 0), positions):
             total += per_group[(..., *place)] @ view.reshape(batch, group, weight.shape[1], -1)
         result = total.reshape(batch, outputs, *positions)

@@ -269,8 +269,8 @@ class LocalResponseNormOp(Op):
 class AttentionOp(Op):
     """`softmax(query @ transpose(key) * scale + mask) @ value`, per batch and head.
 
-    ONNX Attention; Vaswani et al. 2017. A bool mask lets attend where it is true; one of floats is added. Key and value may have fewer heads than the query:
-    then so many consecutive query heads share one (grouped-query attention).
+    A bool mask lets attend where it is true; one of floats is added. Key and value may have fewer heads than the query:
+    then so many consecutive query heads share one (grouped-query attention). (ONNX Attention; Vaswani et al. 2017.)
 
     ```mlir
     %3 = "stepwell.attention"(%0, %1, %2) {scale = 0.125 : f64}

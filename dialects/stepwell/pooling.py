@@ -62,7 +62,7 @@ class MaxPoolOp(PoolOp):
     """The greatest element of the window (ONNX MaxPool).
 
     ```mlir
-    %1 = "stepwell.max_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, 
+    %1 = "stepwell.max_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
         pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
     ```
     """
@@ -83,7 +83,7 @@ class MaxPoolOp(PoolOp):
         """The maximum over the places in the window, one place for all positions at a time."""
         array = to_channels_first(input, layout)
         window = Window(kernel, strides, pads, dilations, ceil_mode)
-        positions = window.output_shape(array.shape[2:])
+        positions = window.positions(array)
         least = -np.inf if is_float(input.dtype) else np.iinfo(input.dtype).min
         total = np.full((*array.shape[:2], *positions), least, input.dtype)
         for _, view in window.views(window.pad(array, least), positions):
@@ -98,7 +98,7 @@ class AveragePoolOp(PoolOp):
         count_include_pad: whether the zeros of `pads` count as elements. An overhang of `ceil_mode` never does.
 
     ```mlir
-    %1 = "stepwell.average_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, 
+    %1 = "stepwell.average_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
         pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
     ```
     """
@@ -128,7 +128,7 @@ class AveragePoolOp(PoolOp):
         """The sum over the places in the window divided by how many of them count."""
         array = to_channels_first(input, layout)
         window = Window(kernel, strides, pads, dilations, ceil_mode)
-        positions = window.output_shape(array.shape[2:])
+        positions = window.positions(array)
         total = np.zeros((*array.shape[:2], *positions), array.dtype)
         for _, view in window.views(window.pad(array, 0), positions):
             total += view
@@ -138,17 +138,6 @@ class AveragePoolOp(PoolOp):
             counted = np.pad(counted, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)], constant_values=1)
             window = Window(kernel, strides, (0,) * (2 * rank), dilations, ceil_mode)
         count = np.zeros((1, 1, *positions), array.dtype)
-        for _, view in window.views(_overhung(counted, window, positions), positions):
+        for _, view in window.views(window.pad(counted, 0), positions):
             count += view
         return from_channels_first(total / count, layout)
-
-
-def _overhung(array: np.ndarray, window: Window, positions: tuple[int, ...]) -> np.ndarray:
-    """`array` with zeros for its pads and for what the last of `positions` reaches beyond them."""
-    rank = len(positions)
-    widths = [(0, 0), (0, 0)]
-    for axis in range(rank):
-        needed = (positions[axis] - 1) * window.strides[axis] + window.extents[axis]
-        low, size = window.pads[axis], array.shape[axis + 2]
-        widths.append((low, max(window.pads[axis + rank], needed - low - size)))
-    return np.pad(array, widths)

@@ -17,8 +17,8 @@ class LstmOp(Op):
 
     Per step, with the gates stacked in ONNX's order input, output, forget, cell:
     `i, o, f, c = weight @ x + recurrence @ h + bias`, `C = sigmoid(f) * C + sigmoid(i) * tanh(c)`,
-    `h = sigmoid(o) * tanh(C)`. T is the number of steps, B the batch, I the size of an input, H that of the state, D the
-    number of directions: 1, or 2 for "bidirectional", the forward one first.
+    `h = sigmoid(o) * tanh(C)`. T is the number of steps, B the batch, I the size of an input, H that of the state, D
+    the number of directions: 1, or 2 for "bidirectional", the forward one first.
 
     ```mlir
     %y, %h, %c = "stepwell.lstm"(%0, %1, %2, %3)

@@ -5,6 +5,7 @@ The reference of `resize` applies these tables with numpy; a lowering may emit c
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,6 +118,5 @@ def resample(array: np.ndarray, axis: int, size: int, scale: float, sampling: Sa
         return np.take(array, indices[0], axis)
     along = [1] * array.ndim
     along[axis] = size
-    return sum(
-        np.take(array, index, axis) * weight.reshape(along) for index, weight in zip(indices, weights, strict=True)
-    )
+    taps = (np.take(array, index, axis) * weight.reshape(along) for index, weight in zip(indices, weights, strict=True))
+    return functools.reduce(np.add, taps)

@@ -68,6 +68,10 @@ class Window:
             self._positions(axis, dim + self.pads[axis] + self.pads[axis + rank]) for axis, dim in enumerate(spatial)
         )
 
+    def positions(self, array: np.ndarray) -> tuple[int, ...]:
+        """The number of positions per spatial dimension of an array (batch, channels, spatial...)."""
+        return tuple(int(count) for count in self.output_shape(array.shape[2:]) if isinstance(count, int))
+
     def _positions(self, axis: int, padded: Dim) -> Dim:
         room = padded - self.extents[axis]
         stride = self.strides[axis]
@@ -84,23 +88,20 @@ class Window:
     def pad(self, array: np.ndarray, value: float) -> np.ndarray:
         """`array` (batch, channels, spatial...) padded for every position of the window, the overhang included."""
         rank = len(self.kernel)
-        out = self.output_shape(array.shape[2:])
         widths = [(0, 0), (0, 0)]
-        for axis, (size, positions) in enumerate(zip(array.shape[2:], out, strict=True)):
-            assert isinstance(positions, int)
-            needed = (positions - 1) * self.strides[axis] + self.extents[axis]
+        for axis, (size, count) in enumerate(zip(array.shape[2:], self.positions(array), strict=True)):
+            needed = (count - 1) * self.strides[axis] + self.extents[axis]
             low, high = self.pads[axis], self.pads[axis + rank]
             widths.append((low, max(high, needed - low - size)))
         return np.pad(array, widths, constant_values=value)
 
-    def views(self, padded: np.ndarray, positions: Shape) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+    def views(self, padded: np.ndarray, positions: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
         """For each place in the kernel, the elements (batch, channels, positions...) that it meets, as a view."""
         for place in itertools.product(*map(range, self.kernel)):
             yield place, padded[(..., *self._meets(place, positions))]
 
-    def _meets(self, place: tuple[int, ...], positions: Shape) -> Iterator[slice]:
+    def _meets(self, place: tuple[int, ...], positions: tuple[int, ...]) -> Iterator[slice]:
         for offset, dilation, stride, count in zip(place, self.dilations, self.strides, positions, strict=True):
-            assert isinstance(count, int)
             yield slice(offset * dilation, offset * dilation + (count - 1) * stride + 1, stride)
 
 

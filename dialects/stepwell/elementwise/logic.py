@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...core import Op, OpError, attribute, operand, result
@@ -152,7 +154,7 @@ class NotOp(UnaryOp):
     reference = staticmethod(np.invert)
 
     @staticmethod
-    def infer(input: TensorSpec) -> TensorSpec:
+    def infer(input: TensorSpec, **_attributes: Any) -> TensorSpec:
         """The result is like the input, which is bool or integer."""
         _require_bits(input, "input")
         return input.with_shape(input.shape)

@@ -40,9 +40,8 @@ class ReshapeOp(Op):
         if min(shape, default=0) < 0:
             raise OpError(f"attribute 'shape' must not be negative, but is {', '.join(map(str, shape))}")
         if input.is_static and product(input.shape) != product(shape):
-            raise OpError(
-                f"cannot reshape the {product(input.shape)} elements of {input} to {shape_text(shape)}, which has {product(shape)}"
-            )
+            counts = f"{product(input.shape)} elements, not {product(shape)}"
+            raise OpError(f"cannot reshape {input} to {shape_text(shape)}: it has {counts}")
         return input.with_shape(shape)
 
     @staticmethod
