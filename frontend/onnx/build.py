@@ -174,3 +174,14 @@ def known_dim(value: ir.Value, axis: int, what: str) -> int:
 def gathered(value: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
     """The elements of `value` at `indices` along an axis."""
     return emit(GatherOp, value, indices, axis=normal_axis(axis, rank(value)))
+
+
+def as_shape(values: ir.Value) -> ir.Value:
+    """A list of extents that an op makes a shape of, which needs their number.
+
+    Raises:
+        NeedsShapes: it is not known.
+    """
+    if rank(values) == 1:
+        known_dim(values, 0, "the number of dimensions of the result")
+    return values

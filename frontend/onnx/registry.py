@@ -36,20 +36,16 @@ def handler_for(domain: str, op_type: str, opset: int) -> Handler | None:
     """The handler for an operator as of an opset, or None where there is none."""
     versions = _HANDLERS.get((domain, op_type), {})
     eligible = [since for since in versions if since <= opset]
-    return versions[max(eligible)] if eligible and _exists(domain, op_type, opset) else None
-
-
-def _exists(domain: str, op_type: str, opset: int) -> bool:
-    return bool(domain) or (schema_of(op_type, opset) is not None)
+    is_declared = bool(domain) or schema_of(op_type, opset) is not None
+    return versions[max(eligible)] if eligible and is_declared else None
 
 
 def schema_of(op_type: str, opset: int) -> onnx.defs.OpSchema | None:
     """ONNX's own declaration of an operator as of an opset; None where the opset has no such operator."""
     try:
-        schema = onnx.defs.get_schema(op_type, opset, "")
+        return onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:
         return None
-    return None if schema.deprecated else schema
 
 
 def supported_operators() -> list[tuple[str, str, int]]:

@@ -113,4 +113,5 @@ def _transposed_pads(node: Node, input: ir.Value, window: Window, padding: Seque
         (dim - 1) * stride + extra + extent
         for dim, stride, extra, extent in zip(spatial, window.strides, padding, window.extents, strict=True)
     ]
-    return halved([max(size - goal, 0) for size, goal in zip(full, wanted, strict=True)], mode)
+    totals = [max(size - goal, 0) for size, goal in zip(full, wanted, strict=True)]
+    return halved(totals, "SAME_UPPER" if mode == "SAME_UPPER" else "SAME_LOWER")

@@ -9,7 +9,7 @@ from mlir import ir
 from ....dialects.core import OpError
 from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp, TileOp
 from ...errors import NeedsShapes, NodeError
-from ..build import dims_of, emit, flattened, integers, joined, normal_axis, rank, reshaped, shape, transposed
+from ..build import as_shape, dims_of, emit, flattened, integers, joined, normal_axis, rank, reshaped, shape, transposed
 from ..node import Node
 from ..registry import imports
 
@@ -17,7 +17,7 @@ from ..registry import imports
 @imports("Reshape")
 def reshape(node: Node, input: ir.Value, dims: ir.Value) -> ir.Value:
     """Reshape; 0 keeps a dimension unless `allowzero`, and one -1 stands for what is left."""
-    return emit(DynamicReshapeOp, input, dims, allow_zero=bool(node.attribute("allowzero")))
+    return emit(DynamicReshapeOp, input, as_shape(dims), allow_zero=bool(node.attribute("allowzero")))
 
 
 @imports("Flatten")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.movement import DynamicResizeOp
+from ....dialects.stepwell.movement import DynamicResizeOp, ResizeOp
 from ...errors import NodeError, UnsupportedError
-from ..build import cast, constant, emit, integers, known_dim, normal_axis, rank
+from ..build import cast, constant, emit, normal_axis, rank, shape
 from ..node import Node
 from ..registry import imports
 
@@ -46,7 +46,6 @@ def resize(
         raise UnsupportedError("attribute 'antialias' is not supported")
     axes = tuple(normal_axis(axis, rank(input)) for axis in node.attribute("axes", ()))
     attributes = {
-        "axes": axes,
         "mode": node.attribute("mode"),
         "coordinates": node.attribute("coordinate_transformation_mode"),
         "nearest": node.attribute("nearest_mode"),
@@ -57,11 +56,10 @@ def resize(
     if (given_scales is None) == (given_sizes is None):
         raise NodeError("needs either scales or sizes")
     if given_sizes is None:
-        return emit(DynamicResizeOp, input, given_scales, **attributes)
-    policy = node.attribute("keep_aspect_ratio_policy", "stretch")
-    if policy != "stretch":
-        given_sizes = _same_aspect(node, input, given_sizes, axes, policy)
-    return emit(DynamicResizeOp, input, None, cast(given_sizes, np.int64), **attributes)
+        return emit(DynamicResizeOp, input, given_scales, axes=axes, **attributes)
+    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return emit(ResizeOp, input, **_same_aspect(node, input, given_sizes, axes), **attributes)
+    return emit(DynamicResizeOp, input, None, cast(given_sizes, np.int64), axes=axes, **attributes)
 
 
 def _unless_empty(node: Node, value: ir.Value | None) -> ir.Value | None:
@@ -70,13 +68,14 @@ def _unless_empty(node: Node, value: ir.Value | None) -> ir.Value | None:
     return None if contents is not None and contents.size == 0 else value
 
 
-def _same_aspect(node: Node, input: ir.Value, sizes: ir.Value, axes: tuple[int, ...], policy: str) -> ir.Value:
-    """The sizes that one factor for all dimensions gives, the greatest within `sizes` or the least to cover them."""
-    along = axes or tuple(range(rank(input)))
-    wanted = node.integers(sizes, "sizes")
-    extents = [known_dim(input, axis, "an extent that keeps its aspect ratio") for axis in along]
-    if len(wanted) != len(extents):
-        raise NodeError(f"has {len(wanted)} sizes for {len(extents)} dimensions")
-    ratios = [size / extent for size, extent in zip(wanted, extents, strict=True)]
-    scale = min(ratios) if policy == "not_larger" else max(ratios)
-    return integers([int(scale * extent + 0.5) for extent in extents])
+def _same_aspect(node: Node, input: ir.Value, sizes: ir.Value, axes: tuple[int, ...]) -> dict[str, Any]:
+    """The sizes that one factor for all of `axes` gives, the greatest within `sizes` or the least to cover them."""
+    extents = node.static(shape(input), "the extents that keep their aspect ratio")
+    along, wanted = axes or tuple(range(len(extents))), node.integers(sizes, "sizes")
+    if len(wanted) != len(along):
+        raise NodeError(f"has {len(wanted)} sizes for {len(along)} dimensions")
+    ratios = [size / extents[axis] for size, axis in zip(wanted, along, strict=True)]
+    factor = min(ratios) if node.attribute("keep_aspect_ratio_policy") == "not_larger" else max(ratios)
+    scales = np.array([factor if axis in along else 1 for axis in range(len(extents))], np.float32)
+    full = tuple(int(extent * factor + 0.5) if axis in along else extent for axis, extent in enumerate(extents))
+    return {"sizes": full, "scales": scales}

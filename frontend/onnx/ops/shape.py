@@ -10,7 +10,21 @@ from ....dialects.stepwell.elementwise import AddOp, EqualOp, GreaterEqualOp, Le
 from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp
 from ....dialects.stepwell.shape import FillOp, RangeOp, SizeOfOp
 from ...errors import NodeError
-from ..build import cast, constant, dims_of, dtype, emit, gathered, integers, normal_axis, rank, reshaped, scalar, shape
+from ..build import (
+    as_shape,
+    cast,
+    constant,
+    dims_of,
+    dtype,
+    emit,
+    gathered,
+    integers,
+    normal_axis,
+    rank,
+    reshaped,
+    scalar,
+    shape,
+)
 from ..node import Node
 from ..registry import imports
 
@@ -35,7 +49,7 @@ def constant_of_shape(node: Node, dims: ir.Value) -> ir.Value:
     value = node.attribute("value", np.zeros(1, np.float32))
     if value.size != 1:
         raise NodeError(f"attribute 'value' must have one element, but has {value.size}")
-    return emit(FillOp, dims, value=value.reshape(1))
+    return emit(FillOp, as_shape(dims), value=value.reshape(1))
 
 
 @imports("Range")
@@ -52,7 +66,7 @@ def _as_scalar(value: ir.Value) -> ir.Value:
 @imports("Expand")
 def expand(node: Node, input: ir.Value, dims: ir.Value) -> ir.Value:
     """Expand: broadcasting with a shape."""
-    return emit(DynamicBroadcastToOp, input, dims)
+    return emit(DynamicBroadcastToOp, input, as_shape(dims))
 
 
 @imports("OneHot")

@@ -1,0 +1,234 @@
+"""Matrix products, convolutions, pooling, normalisations and recurrences, compared with ONNX Runtime."""
+
+import numpy as np
+import pytest
+
+F32, I64 = np.float32, np.int64
+
+
+@pytest.fixture
+def normal(rng):
+    """Normally distributed arrays of a shape."""
+    return lambda *shape: rng.normal(size=shape).astype(F32)
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs"),
+    [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (5, 4, 2)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,))],
+)
+def test_matmul(check, normal, lhs, rhs):
+    check("MatMul", 9, [normal(*lhs), normal(*rhs)])
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11, 13])
+@pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_gemm(check, normal, opset, trans_a, trans_b):
+    a, b = normal(*((4, 3) if trans_a else (3, 4))), normal(*((5, 4) if trans_b else (4, 5)))
+    check("Gemm", opset, [a, b, normal(5)], transA=trans_a, transB=trans_b, alpha=0.5, beta=2.0)
+    check("Gemm", opset, [a, b, normal(3, 1)], transA=trans_a, transB=trans_b)
+    if opset >= 11:
+        check("Gemm", opset, [a, b], transA=trans_a, transB=trans_b)
+
+
+def test_fused_matmul(check, normal):
+    check("FusedMatMul", 17, [normal(2, 3, 4), normal(2, 5, 4)], domain="com.microsoft", transB=1, alpha=0.125)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"pads": [1, 1, 1, 1]},
+        {"strides": [2, 1], "pads": [0, 1, 2, 0]},
+        {"dilations": [2, 2]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER"},
+        {"auto_pad": "VALID", "kernel_shape": [3, 2]},
+    ],
+)
+def test_conv(check, normal, attributes):
+    check("Conv", 11, [normal(2, 3, 9, 8)], constants={1: normal(4, 3, 3, 2), 2: normal(4)}, **attributes)
+
+
+def test_conv_of_other_ranks(check, normal):
+    check("Conv", 7, [normal(1, 4, 9)], constants={1: normal(6, 2, 3)}, group=2)
+    check("Conv", 22, [normal(1, 2, 5, 6, 4)], constants={1: normal(3, 2, 2, 2, 2)})
+    check("Conv", 11, [normal(1, 4, 6, 6), normal(4, 1, 3, 3)], group=4, dynamic=False)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"strides": [2, 2], "pads": [1, 0, 0, 1]},
+        {"strides": [2, 3], "output_padding": [1, 2]},
+        {"strides": [2, 2], "output_shape": [10, 9]},
+        {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
+    ],
+)
+def test_conv_transpose(check, normal, attributes):
+    check("ConvTranspose", 11, [normal(1, 4, 5, 4)], constants={1: normal(4, 3, 3, 3), 2: normal(3)}, **attributes)
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 2]}, {"strides": [2, 1], "pads": [1, 0, 0, 1]}])
+def test_pool(check, normal, op_type, attributes):
+    check(op_type, 7, [normal(1, 2, 7, 6)], kernel_shape=[3, 2], **attributes)
+    check(op_type, 11, [normal(1, 2, 7, 6)], kernel_shape=[2, 2], auto_pad="SAME_UPPER", **{"strides": [2, 2]})
+    check(op_type, 22, [normal(1, 2, 8, 6)], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+
+
+def test_pool_options(check, normal):
+    check("MaxPool", 12, [normal(1, 2, 9)], kernel_shape=[3], dilations=[2])
+    check("AveragePool", 7, [normal(1, 2, 6, 6)], kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)
+    check("AveragePool", 19, [normal(1, 2, 9)], kernel_shape=[3], dilations=[2])
+    check("GlobalAveragePool", 7, [normal(2, 3, 4, 5)])
+    check("GlobalMaxPool", 7, [normal(2, 3, 4)])
+
+
+@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
+def test_softmax(check, normal, op_type):
+    for axis in (0, 1, 2):
+        check(op_type, 7, [normal(2, 3, 4)], axis=axis)
+        check(op_type, 13, [normal(2, 3, 4)], axis=axis)
+    check(op_type, 11, [normal(2, 3, 4)], axis=-1)
+    check(op_type, 9, [normal(2, 5, 1, 1)])
+    check(op_type, 13, [normal(2, 3, 4)])
+
+
+@pytest.mark.parametrize("opset", [7, 9, 14, 15])
+def test_batch_norm(check, normal, opset):
+    statistics = [normal(3), normal(3), normal(3), np.abs(normal(3))]
+    check("BatchNormalization", opset, [normal(2, 3, 4, 4)], constants=dict(enumerate(statistics, 1)), epsilon=1e-3)
+
+
+def test_layer_norms(check, normal):
+    check("LayerNormalization", 17, [normal(2, 3, 4), normal(4), normal(4)])
+    check("LayerNormalization", 17, [normal(2, 3, 4), normal(3, 4)], axis=1, epsilon=1e-3)
+    check(
+        "SkipLayerNormalization", 17, [normal(2, 3, 8), normal(2, 3, 8), normal(8), normal(8)], domain="com.microsoft"
+    )
+    check("RMSNormalization", 23, [normal(2, 3, 4), normal(4)])
+
+
+def test_other_norms(check, normal):
+    check("InstanceNormalization", 7, [normal(2, 3, 4, 5), normal(3), normal(3)])
+    check("GroupNormalization", 21, [normal(2, 4, 3, 3), normal(4), normal(4)], num_groups=2, rtol=1e-4)
+    check("GroupNormalization", 18, [normal(2, 4, 3, 3), normal(2), normal(2)], num_groups=2, rtol=1e-4)
+    check("LRN", 7, [normal(2, 7, 3, 3)], size=5, alpha=0.01, beta=0.6, bias=1.5)
+    check("LpNormalization", 22, [normal(2, 3, 4)], axis=1)
+    check("LpNormalization", 22, [normal(2, 3, 4)], p=1)
+    check("MeanVarianceNormalization", 9, [normal(2, 3, 4, 5)], rtol=1e-4)
+
+
+@pytest.mark.parametrize("op_type", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"])
+def test_reduction(check, normal, op_type):
+    name, array = f"Reduce{op_type}", normal(2, 3, 4)
+    since = 13 if op_type == "Sum" else 18
+    check(name, 11, [array], axes=[0, -1])
+    check(name, 7, [array], keepdims=0)
+    check(name, since, [array], constants={1: np.array([1], I64)}, keepdims=0)
+    check(name, since, [array])
+    check(name, since, [array], noop_with_empty_axes=1, constants={1: np.array([], I64)})
+
+
+def test_reduction_of_logarithm_and_integers(check, normal):
+    check("ReduceLogSum", 18, [np.abs(normal(2, 3)) + 1], constants={1: np.array([1], I64)})
+    check("ReduceSum", 13, [np.arange(6, dtype=I64).reshape(2, 3)])
+    check("ReduceMax", 13, [np.arange(6, dtype=I64).reshape(2, 3)], axes=[1])
+
+
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+def test_index_of_extreme(check, op_type):
+    array = np.array([[3, 1, 3, 1], [0, 5, 5, 0]], F32)
+    check(op_type, 7, [array], axis=1)
+    check(op_type, 13, [array], axis=0, keepdims=0)
+    check(op_type, 12, [array], axis=-1, select_last_index=1)
+    check(op_type, 13, [array.astype(np.int32)], axis=1)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("layout", [0, 1])
+def test_lstm(check, normal, direction, layout):
+    count, hidden = 2 if direction == "bidirectional" else 1, 4
+    weights = {1: normal(count, 4 * hidden, 3), 2: normal(count, 4 * hidden, hidden)}
+    x, state = normal(5, 2, 3), [normal(count, 2, hidden) for _ in range(2)]
+    if layout:
+        pytest.skip("ONNX Runtime has no LSTM with the batch first")
+    check("LSTM", 14, [x], constants=weights, outputs=3, hidden_size=hidden, direction=direction)
+    check(
+        "LSTM",
+        7,
+        [x, None, None, None, None, *state],
+        constants={**weights, 3: normal(count, 8 * hidden)},
+        outputs=3,
+        hidden_size=hidden,
+        direction=direction,
+    )
+
+
+def test_lstm_with_the_batch_first_is_the_transpose(build, normal):
+    from mlir import ir
+    from onnx import helper
+
+    from stepwell.dialects.interpreter import evaluate
+    from stepwell.frontend.onnx.importer import import_model
+
+    x, state = normal(5, 2, 3), [normal(1, 2, 4) for _ in range(2)]
+    weights = {"w": normal(1, 16, 3), "r": normal(1, 16, 4)}
+    results = []
+    for layout in (0, 1):
+        arrays = [x, *state] if layout == 0 else [array.swapaxes(0, 1) for array in (x, *state)]
+        node = helper.make_node(
+            "LSTM", ["x", "w", "r", "", "", "h", "c"], ["y", "yh", "yc"], hidden_size=4, layout=layout
+        )
+        model = build([node], dict(zip("xhc", arrays, strict=True)), ["y", "yh", "yc"], weights, 14)
+        for output in model.graph.output:
+            output.type.tensor_type.elem_type = 1
+        imported = import_model(model, ir.Context())
+        results.append(evaluate(imported.module, "main", arrays, imported.parameters))
+    orders = ((2, 0, 1, 3), (1, 0, 2), (1, 0, 2))
+    for plain, batch_first, order in zip(*results, orders, strict=True):
+        np.testing.assert_array_equal(plain.transpose(order), batch_first)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_upsample(check, normal, mode):
+    array = normal(1, 2, 3, 4)
+    check("Upsample", 7, [array], scales=[1.0, 1.0, 2.0, 3.0], mode=mode)
+    check("Upsample", 9, [array], constants={1: np.array([1, 1, 2, 3], F32)}, mode=mode)
+    check("Resize", 10, [array], constants={1: np.array([1, 1, 2, 3], F32)}, mode=mode)
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("opset", [11, 13, 18])
+def test_resize(check, normal, coordinates, mode, opset):
+    array = normal(1, 2, 4, 5)
+    attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    empty = np.array([], F32)
+    check("Resize", opset, [array], constants={1: empty, 2: np.array([1, 1, 2, 1.5], F32)}, rtol=1e-4, **attributes)
+    sizes = {1: empty, 2: empty, 3: np.array([1, 2, 7, 3], I64)}
+    check("Resize", opset, [array], constants=sizes, rtol=1e-4, **attributes)
+
+
+@pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_resize_nearest(check, normal, nearest):
+    scales = {2: np.array([1, 1, 0.6, 2], F32)}
+    check("Resize", 13, [normal(1, 1, 5, 4)], constants=scales, nearest_mode=nearest)
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+def test_resize_axes_and_aspect_ratio(check, normal, policy):
+    sizes = {3: np.array([7, 7], I64)}
+    check("Resize", 18, [normal(1, 2, 4, 5)], constants=sizes, axes=[2, 3], keep_aspect_ratio_policy=policy)
+
+
+def test_quantization(check, normal):
+    scale, zero = np.array([0.1, 0.2, 0.3], F32), np.array([1, 0, 2], np.int8)
+    check("QuantizeLinear", 13, [normal(2, 3, 4)], constants={1: scale, 2: zero}, axis=1)
+    check("QuantizeLinear", 10, [normal(2, 3)], constants={1: np.array(0.02, F32), 2: np.array(128, np.uint8)})
+    integers = np.arange(-12, 12, dtype=np.int8).reshape(2, 3, 4)
+    check("DequantizeLinear", 13, [integers], constants={1: scale, 2: zero}, axis=1)
+    check("DequantizeLinear", 10, [integers], constants={1: np.array(0.5, F32)})
