@@ -37,7 +37,12 @@ def kernel_class(op: ir.Operation | ir.OpView) -> str | None:
     name = op.operation.name
     if name in _FREE or name not in STEPWELL.ops:
         return None
-    return _BY_OP.get(name) or _BY_FAMILY.get(STEPWELL.ops[name].__module__.rsplit(".", 1)[1])
+    return _BY_OP.get(name) or _BY_FAMILY.get(_family(STEPWELL.ops[name]))
+
+
+def _family(op: type[Op]) -> str:
+    """The module or package of the dialect that defines an op."""
+    return op.__module__.split(".stepwell.", 1)[1].removeprefix("dialects.stepwell.").split(".")[0]
 
 
 def elements(value: ir.Value) -> int:

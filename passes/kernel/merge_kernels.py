@@ -31,20 +31,24 @@ class MergeKernelsPass(Pass):
         """Merges the kernels of a module."""
         first_of: dict[str, str] = {}
         renamed: dict[str, str] = {}
-        for function in list(op.regions[0].blocks[0].operations):
+        spare: list[ir.Operation] = []
+        for function in op.regions[0].blocks[0].operations:
             if "stepwell.kernel" not in function.attributes:
                 continue
             name = ir.StringAttr(function.attributes["sym_name"]).value
             kept = first_of.setdefault(kernel_text(function), name)
             if kept != name:
                 renamed[name] = kept
-                function.operation.erase()
+                spare.append(function.operation)
         for call in walk(op):
             if call.name == "func.call" and (callee := ir.FlatSymbolRefAttr(call.attributes["callee"]).value) in renamed:
                 call.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed[callee])
+        for function in spare:
+            function.erase()
 
 
 def kernel_text(function: ir.Operation | ir.OpView) -> str:
     """What a kernel is, without its name and locations: equal text is equal code."""
     name = ir.StringAttr(function.attributes["sym_name"]).value
-    return re.sub(rf"@{re.escape(name)}\b", "@kernel", function.operation.get_asm(enable_debug_info=False), count=1)
+    text = function.operation.get_asm(enable_debug_info=False, assume_verified=True)
+    return re.sub(rf"@{re.escape(name)}\b", "@kernel", text, count=1)
