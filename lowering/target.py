@@ -1,0 +1,136 @@
+"""What code is made for: a CPU, seen as the few numbers that schedules and LLVM need."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import subprocess
+from dataclasses import asdict, dataclass
+
+from .llvm_to_object import llvm
+
+# Levels of the x86-64 psABI, each with what it adds to the one before.
+_X86_V2 = ("+cx16", "+popcnt", "+sahf", "+sse3", "+sse4.1", "+sse4.2", "+ssse3")
+_X86_V3 = (*_X86_V2, "+avx", "+avx2", "+bmi", "+bmi2", "+f16c", "+fma", "+lzcnt", "+movbe", "+xsave")
+_X86_V4 = (*_X86_V3, "+avx512bw", "+avx512cd", "+avx512dq", "+avx512f", "+avx512vl")
+_X86_LEVELS = {"x86-64-v2": _X86_V2, "x86-64-v3": _X86_V3, "x86-64-v4": _X86_V4}
+_X86_TRIPLE, _ARM_TRIPLE = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+
+# One addition of more lanes than any register has: the registers in its machine code tell the width.
+_PROBE = """
+define void @probe(ptr %x) {
+  %v = load <32 x float>, ptr %x
+  %s = fadd <32 x float> %v, %v
+  store <32 x float> %s, ptr %x
+  ret void
+}
+"""
+
+
+class TargetError(Exception):
+    """No such target."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A CPU to make code for.
+
+    Attributes:
+        triple: LLVM's target triple.
+        cpu: LLVM's CPU name, for instruction timings and as the base of the features.
+        features: what LLVM may use or must avoid, as sorted `+name` and `-name`.
+        vector_bytes: the width of a vector register.
+        vector_registers: how many there are.
+    """
+
+    triple: str
+    cpu: str
+    features: tuple[str, ...]
+    vector_bytes: int
+    vector_registers: int
+
+    @staticmethod
+    @functools.cache
+    def host() -> Target:
+        """This machine."""
+        triple, cpu, features = llvm.host()
+        return _measured(triple, cpu, tuple(sorted(filter(None, features.split(",")), key=lambda item: item[1:])))
+
+    @staticmethod
+    @functools.cache
+    def parse(text: str) -> Target:
+        """A target by its name: `cpu` (this machine), `cpu:NAME` (one of LLVM's CPU names, for this architecture),
+        `x86-64-v2`, `x86-64-v3`, `x86-64-v4`, `aarch64`, `aarch64:NAME`.
+
+        Raises:
+            TargetError: there is no such target.
+        """
+        if text == "cpu":
+            return Target.host()
+        if text in _X86_LEVELS:
+            return _measured(_X86_TRIPLE, text, _X86_LEVELS[text])
+        family, _, cpu = text.partition(":")
+        if family == "aarch64":
+            return _measured(_ARM_TRIPLE, cpu or "generic", ("+neon",))
+        if family == "cpu" and cpu:
+            return _measured(Target.host().triple, cpu, ())
+        names = ", ".join(["cpu", "cpu:NAME", *_X86_LEVELS, "aarch64", "aarch64:NAME"])
+        raise TargetError(f"unknown target '{text}'; known are {names}")
+
+    def lanes(self, element_bytes: int) -> int:
+        """How many elements one vector register holds."""
+        return self.vector_bytes // element_bytes
+
+    def why_not_on(self, host: Target) -> str | None:
+        """Why code for this target does not run on `host`; None where it does."""
+        if self.architecture != host.architecture:
+            return f"it is made for {self.architecture}, and this machine is {host.architecture}"
+        missing = [item[1:] for item in self.features if item.startswith("+") and item not in host.features]
+        if missing:
+            return f"it needs {', '.join(missing)}, which this CPU ({host.cpu}) lacks"
+        if not self.features and self.cpu != host.cpu:
+            return f"it is made for the CPU {self.cpu}, and this is {host.cpu}"
+        return None
+
+    def runs_on(self, host: Target) -> bool:
+        """Whether code for this target runs on `host`."""
+        return self.why_not_on(host) is None
+
+    @property
+    def architecture(self) -> str:
+        """The first part of the triple, `x86_64` or `aarch64`."""
+        return self.triple.split("-", 1)[0]
+
+    def to_json(self) -> str:
+        """The target as a JSON object."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Target:
+        """The target that `to_json` wrote."""
+        fields = json.loads(text)
+        return Target(**(fields | {"features": tuple(fields["features"])}))
+
+
+def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:
+    """A target whose vector registers are read off the code that LLVM makes for it."""
+    if cpu not in ("generic", *_X86_LEVELS):
+        _require_cpu(triple, cpu)
+    with llvm.machine(triple, cpu, ",".join(features)) as machine, llvm.parsed(_PROBE, machine) as module:
+        code = module.assembly()
+    if triple.startswith("aarch64"):
+        return Target(triple, cpu, features, 16, 32)
+    if "zmm" in code:
+        return Target(triple, cpu, features, 64, 32)
+    return Target(triple, cpu, features, 32 if "ymm" in code else 16, 16)
+
+
+def _require_cpu(triple: str, cpu: str) -> None:
+    """LLVM only warns of an unknown CPU name and then fails an assertion, so its own list is asked first."""
+    # The list goes to the standard error together with a complaint that there is no input, hence no check of the status.
+    command = [str(llvm.tool("llc")), f"-mtriple={triple}", "-mcpu=help", "-filetype=null", os.devnull]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    if not re.search(rf"^  {re.escape(cpu)} +- ", listed, re.MULTILINE):
+        raise TargetError(f"LLVM knows no CPU '{cpu}' for {triple}")

@@ -1,0 +1,55 @@
+"""`stepwell-add-entry`: the one symbol that the runtime calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...passes.base import Pass, PassError, register
+
+
+@register
+@dataclass(frozen=True)
+class AddEntryPass(Pass):
+    """Wrap `@main` in a function that takes a table of addresses, and make it private to that.
+
+        llvm.func @main(%x: !llvm.ptr, ...)
+        -->
+        llvm.func internal @main(%x: !llvm.ptr, ...)
+        llvm.func @stepwell_main(%table: !llvm.ptr) { ... llvm.call @main(...) }
+
+    Kernels become visible, as every one is an object of its own.
+
+    Preconditions: LLVM dialect, bare pointers.
+    """
+
+    name = "stepwell-add-entry"
+    symbol: str = "stepwell_main"
+
+    def run(self, op: ir.Operation) -> None:
+        """Adds the function behind everything."""
+        symbols = ir.SymbolTable(op)
+        if "main" not in symbols:
+            raise PassError("there is no function @main")
+        main = symbols["main"].operation
+        count = len(main.regions[0].blocks[0].arguments)
+        # The symbol `main` is the process's own.
+        main.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+        wrapper = ir.Module.parse(_wrapper(self.symbol, count))
+        wrapper.body.operations[1].operation.clone(ip=ir.InsertionPoint(op.regions[0].blocks[0]))
+
+
+def _wrapper(symbol: str, count: int) -> str:
+    loads = [
+        f"%p{index} = llvm.getelementptr inbounds %table[{index}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"
+        f"%v{index} = llvm.load %p{index} invariant : !llvm.ptr -> !llvm.ptr"
+        for index in range(count)
+    ]
+    values, types = ", ".join(f"%v{index}" for index in range(count)), ", ".join(["!llvm.ptr"] * count)
+    body = "\n".join(loads)
+    return (
+        f"llvm.func @main({types})\n"
+        f"llvm.func @{symbol}(%table: !llvm.ptr {{llvm.noalias, llvm.readonly}}) {{\n{body}\n"
+        f"llvm.call @main({values}) : ({types}) -> ()\nllvm.return\n}}"
+    )

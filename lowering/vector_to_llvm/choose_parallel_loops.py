@@ -1,0 +1,75 @@
+"""`stepwell-choose-parallel-loops`: which loops are worth waking threads for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects.transform import interpreter
+
+from ...passes.base import Pass, register
+from ...passes.rewriting import walk
+
+_SEQUENTIAL = "stepwell.sequential"
+# What one core does in a microsecond, roughly: enough to tell a kernel of one microsecond from one of a hundred.
+_FLOPS_PER_US, _BYTES_PER_US = 30_000, 10_000
+_SCRIPT = f"""
+module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
+    %loops = transform.structured.match ops{{["scf.forall"]}} attributes {{{_SEQUENTIAL}}} in %root
+      : (!transform.any_op) -> !transform.any_op
+    transform.foreach %loops : !transform.any_op {{
+    ^bb0(%loop: !transform.any_op):
+      transform.loop.forall_to_for %loop : (!transform.any_op) -> !transform.any_op
+    }}
+    transform.yield
+  }}
+}}
+"""
+
+
+@register
+@dataclass(frozen=True)
+class ChooseParallelLoopsPass(Pass):
+    """Turn `scf.forall` into `scf.for` where threads would cost more than they bring.
+
+    Only outermost loops stay parallel, and only in kernels that take `min_microseconds` or more on one core by their
+    `stepwell.kernel` cost (a kernel that does not state one is taken to be large).
+
+        scf.forall (%i) in (4) { scf.forall (%j) in (8) {...} } --> scf.forall (%i) in (4) { scf.for %j = ... {...} }
+
+    Preconditions: bufferised.
+    """
+
+    name = "stepwell-choose-parallel-loops"
+    min_microseconds: int = 10
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites the loops of every kernel."""
+        loops = [loop for loop in walk(op) if loop.name == "scf.forall"]
+        sequential = [loop for loop in loops if not self._is_parallel(loop)]
+        if not sequential:
+            return
+        for loop in sequential:
+            loop.attributes[_SEQUENTIAL] = ir.UnitAttr.get()
+        script = ir.Module.parse(_SCRIPT)
+        interpreter.apply_named_sequence(op, script.body.operations[0], script.operation)
+
+    def _is_parallel(self, loop: ir.Operation) -> bool:
+        parent = loop.parent.operation
+        while parent.name != "func.func":
+            if parent.name == "scf.forall":
+                return False
+            parent = parent.parent.operation
+        return microseconds(parent) >= self.min_microseconds
+
+
+def microseconds(kernel: ir.Operation) -> float:
+    """A rough bound of the time of a kernel on one core; infinite if the kernel does not state its cost."""
+    if "stepwell.kernel" not in kernel.attributes:
+        return float("inf")
+    cost = ir.DictAttr(kernel.attributes["stepwell.kernel"])
+    if "flops" not in cost or "bytes" not in cost:
+        return float("inf")
+    flops, moved = (ir.IntegerAttr(cost[name]).value for name in ("flops", "bytes"))
+    return max(flops / _FLOPS_PER_US, moved / _BYTES_PER_US)

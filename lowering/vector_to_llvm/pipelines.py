@@ -1,0 +1,56 @@
+"""The pipelines of the phases `memref` and `llvm`."""
+
+from __future__ import annotations
+
+from ...passes.pipeline import Nested, Pipeline
+
+STACK_BYTES = 65536
+"""The largest buffer that a kernel may keep on the stack; bigger ones become workspace in the arena."""
+
+
+def memref_pipeline(target: str) -> Pipeline:
+    """From vector code on tensors to buffers: kernels write to their destinations, the rest lies in the arena."""
+    return Pipeline(
+        (
+            # Main needs a plan more than an analysis: every tensor in it is a whole buffer that one kernel writes.
+            "stepwell-plan-memory",
+            Nested("func.func", ("eliminate-empty-tensors",)),
+            "one-shot-bufferize{buffer-alignment=64}",
+            # Bufferisation leaves copies of a buffer to itself, which go only once cse has made the two sides one value.
+            "canonicalize,cse,canonicalize",
+            # Temporaries leave sequential loops (never parallel ones); small ones go to the stack, large ones to the arena.
+            Nested(
+                "func.func",
+                (
+                    "buffer-hoisting",
+                    "buffer-loop-hoisting",
+                    f"promote-buffers-to-stack{{max-alloc-size-in-bytes={STACK_BYTES} max-rank-of-allocated-memref=8}}",
+                ),
+            ),
+            "stepwell-plan-workspaces",
+        )
+    )
+
+
+def llvm_pipeline(target: str) -> Pipeline:
+    """From buffers to the LLVM dialect, with parallel loops as OpenMP."""
+    return Pipeline(
+        (
+            "stepwell-choose-parallel-loops",
+            "stepwell-lower-vectors",
+            # Threads.
+            Nested("func.func", ("scf-forall-to-parallel",)),
+            "convert-scf-to-openmp",
+            # What the vector patterns left as transfers or linalg becomes loops.
+            Nested("func.func", ("convert-linalg-to-loops", "convert-vector-to-scf{full-unroll=true}")),
+            "fold-memref-alias-ops,expand-strided-metadata,lower-affine,canonicalize,cse",
+            "convert-scf-to-cf",
+            "convert-vector-to-llvm{reassociate-fp-reductions=true}",
+            "finalize-memref-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,convert-index-to-llvm",
+            # Bare pointers keep noalias, which the descriptor convention drops. OpenMP comes after, for its conversion
+            # would convert functions too, with descriptors.
+            "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},convert-openmp-to-llvm",
+            "convert-cf-to-llvm,convert-ub-to-llvm,reconcile-unrealized-casts,canonicalize,cse",
+            "stepwell-add-entry",
+        )
+    )

@@ -1,0 +1,102 @@
+"""Where buffers go in one block of memory, such that none overlaps another that is alive at the same time.
+
+Steps are numbered in program order; a buffer is alive from the step that first writes it to the one that last reads it,
+both included. Offsets come from greedy best fit in several orders, of which the best is kept: no order wins always.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """How much memory is needed, and when.
+
+    Attributes:
+        size: bytes.
+        first: the first step at which it is alive.
+        last: the last one, included.
+    """
+
+    size: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Lifetime) -> bool:
+        """Whether both are alive at some step."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A buffer at its place.
+
+    Attributes:
+        lifetime: what is placed.
+        offset: bytes from the start of the arena, a multiple of `ALIGNMENT`.
+    """
+
+    lifetime: Lifetime
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """The first byte after the buffer, rounded up to where another may start."""
+        return self.offset + align(self.lifetime.size)
+
+
+def align(size: int) -> int:
+    """`size` rounded up to a multiple of `ALIGNMENT`."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def place(lifetimes: Sequence[Lifetime]) -> list[Placement]:
+    """Places all buffers; the result is in the order of `lifetimes`."""
+    orders = (
+        lambda item: (-item.size, item.first),
+        lambda item: (-item.size * (item.last - item.first + 1), item.first),
+        lambda item: (item.first - item.last, -item.size),
+        lambda item: (item.first, -item.size),
+    )
+    return min((_place_in_order(lifetimes, order) for order in orders), key=arena_size)
+
+
+def _place_in_order(lifetimes: Sequence[Lifetime], order) -> list[Placement]:
+    placed: dict[int, Placement] = {}
+    for index in sorted(range(len(lifetimes)), key=lambda index: order(lifetimes[index])):
+        placed[index] = Placement(lifetimes[index], best_fit(lifetimes[index], placed.values()))
+    return [placed[index] for index in range(len(lifetimes))]
+
+
+def best_fit(lifetime: Lifetime, placed: Iterable[Placement]) -> int:
+    """The start of the smallest gap that is free whenever `lifetime` is alive; past everything if there is none."""
+    best, best_gap, end = None, 0, 0
+    for offset, other_end in sorted((item.offset, item.end) for item in placed if item.lifetime.overlaps(lifetime)):
+        gap = offset - end
+        if gap >= lifetime.size and (best is None or gap < best_gap):
+            best, best_gap = end, gap
+        end = max(end, other_end)
+    return end if best is None else best
+
+
+def arena_size(placements: Iterable[Placement]) -> int:
+    """Bytes that hold every placement."""
+    return max((item.end for item in placements), default=0)
+
+
+def lower_bound(lifetimes: Iterable[Lifetime]) -> int:
+    """Bytes alive at the worst step, which no placement can go below."""
+    change: defaultdict[int, int] = defaultdict(int)
+    for item in lifetimes:
+        change[item.first] += align(item.size)
+        change[item.last + 1] -= align(item.size)
+    worst = alive = 0
+    for step in sorted(change):
+        alive += change[step]
+        worst = max(worst, alive)
+    return worst

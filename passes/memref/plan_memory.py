@@ -1,0 +1,228 @@
+"""`stepwell-plan-memory`: every tensor of `@main` gets its place in memory, and kernels become functions on memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, func, memref, scf
+
+from ...dialects.types import array_of, dense
+from ..base import Pass, PassError, register
+from . import arena
+from .buffers import ALIASES, CONSTANTS, Buffer, BufferAnalysis, Copy, is_tensor, memref_type
+from .signature import convert_signature
+
+ENTRY = "main"
+
+
+@register
+@dataclass(frozen=True)
+class PlanMemoryPass(Pass):
+    """Put the tensors of `@main` at planned offsets of one arena.
+
+    `@main` takes its inputs, its outputs, the parameters in the order of the module's `stepwell.parameters`, and an arena
+    of `stepwell.arena_bytes` bytes. Kernels write to their destinations; their bodies still work on tensors, ready for
+    one-shot-bufferize. `stepwell.lifetimes` tells what lies where in the arena, and when.
+
+        %p = "stepwell.parameter"() {name = "w", ...} : () -> tensor<4xf32>
+        %d = tensor.empty() : tensor<4xf32>
+        %0 = call @k(%x, %p, %d) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        %e = tensor.empty() : tensor<4xf32>
+        %1 = call @k(%0, %p, %e) : ...
+        return %1
+        -->
+        func.func @main(%x: memref<4xf32>, %out: memref<4xf32>, %w: memref<4xf32>, %arena: memref<64xi8>) {
+          %0 = memref.view %arena[%c0][] : memref<64xi8> to memref<4xf32>
+          call @k(%x, %w, %0) : ...
+          call @k(%0, %w, %out) : ...
+
+    Preconditions: phase `kernels` or later; shapes are static; `@main` holds calls of kernels, reshapes, parameters,
+    constants, scalars, scf.if and scf.for.
+    """
+
+    name = "stepwell-plan-memory"
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites `@main` and the signatures of the functions that it calls."""
+        symbols = ir.SymbolTable(op)
+        if ENTRY not in symbols:
+            raise PassError(f"there is no function @{ENTRY}")
+        main = symbols[ENTRY].operation
+        analysis = BufferAnalysis(main)
+        buffers = analysis.arena_buffers()
+        placed = arena.place([arena.Lifetime(item.size, item.first, item.last) for item in buffers])
+        offsets = {buffer: item.offset for buffer, item in zip(buffers, placed, strict=True)}
+        _describe(op, analysis.parameters, buffers, placed)
+        _MainRewriter(main, analysis, offsets, arena.arena_size(placed)).run()
+        for name in analysis.callees:
+            convert_signature(symbols[name].operation)
+
+
+class _MainRewriter:
+    """Writes the new `@main` beside the old one, then drops the old one."""
+
+    def __init__(self, main: ir.Operation, analysis: BufferAnalysis, offsets: dict[Buffer, int], arena_bytes: int) -> None:
+        self._main, self._analysis, self._offsets, self._arena_bytes = main, analysis, offsets, arena_bytes
+        self._scalars: dict[ir.Value, ir.Value] = {}
+        self._arguments: dict[str, list[ir.Value]] = {}
+        self._globals = 0
+
+    def run(self) -> None:
+        """Does the rewriting."""
+        old: func.FuncOp = self._main.opview
+        groups = {
+            "inputs": [memref_type(item) for item in old.type.inputs],
+            "outputs": [memref_type(item) for item in old.type.results],
+            "parameters": [memref_type(kind) for kind in self._analysis.parameters.values()],
+            "arena": [ir.MemRefType.get([self._arena_bytes], ir.IntegerType.get_signless(8))],
+        }
+        kinds = [kind for group in groups.values() for kind in group]
+        with self._main.location, ir.InsertionPoint(self._main):
+            new = func.FuncOp(ENTRY, (kinds, []), visibility=self._visibility(old))
+        names = [*_dictionaries(old, "arg_attrs"), *_dictionaries(old, "res_attrs")]
+        names += [ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name)}) for name in self._analysis.parameters]
+        new.operation.attributes["arg_attrs"] = ir.ArrayAttr.get([*names, ir.DictAttr.get({})])
+        block, start = new.add_entry_block(), 0
+        for group, members in groups.items():
+            self._arguments[group] = list(block.arguments)[start : start + len(members)]
+            start += len(members)
+        with ir.InsertionPoint(block):
+            self._rewrite_block(old.entry_block)
+        self._main.erase()
+
+    def _visibility(self, old: func.FuncOp) -> str | None:
+        attributes = old.operation.attributes
+        return ir.StringAttr(attributes["sym_visibility"]).value if "sym_visibility" in attributes else None
+
+    def _rewrite_block(self, block: ir.Block) -> None:
+        for op in block.operations:
+            with op.location:
+                self._rewrite(op.operation)
+
+    def _rewrite(self, op: ir.Operation) -> None:
+        for copy in self._analysis.before.get(op, ()):
+            self._rewrite_copy(copy)
+        if op.name == "func.call":
+            arguments = [self._memory(item) for item in _operands_and_results(op)]
+            call = func.CallOp([], op.attributes["callee"], arguments)
+            call.operation.attributes["stepwell.step"] = _i64(self._analysis.steps[op])
+        elif op.name == "func.return":
+            func.ReturnOp([])
+        elif op.name == "scf.yield":
+            scf.YieldOp([self._scalars[item] for item in op.operands if not is_tensor(item)])
+        elif op.name == "scf.if":
+            self._rewrite_if(op)
+        elif op.name == "scf.for":
+            self._rewrite_for(op)
+        elif op.name == "tensor.extract":
+            self._scalars[op.results[0]] = self._rewrite_extract(op)
+        elif not any(map(is_tensor, op.results)):
+            copied = op.clone()
+            for index, operand in enumerate(op.operands):
+                copied.operation.operands[index] = self._scalars[operand]
+            self._scalars.update(zip(op.results, copied.operation.results, strict=True))
+        elif op.name not in ALIASES | CONSTANTS | {"tensor.empty", "stepwell.parameter"}:
+            raise PassError(f"'{op.name}' op makes a tensor in @main outside of every kernel", op.location)
+
+    def _rewrite_copy(self, copy: Copy) -> None:
+        kind = memref_type(copy.kind)
+        memref.CopyOp(self._view(copy.source.root(), kind), self._view(copy.destination.root(), kind))
+
+    def _rewrite_if(self, op: ir.Operation) -> None:
+        results = [item for item in op.results if not is_tensor(item)]
+        has_else = len(op.regions[1].blocks) > 0
+        new = scf.IfOp(self._scalars[op.operands[0]], [item.type for item in results], has_else=has_else)
+        for old_region, new_region in zip(op.regions, new.operation.regions, strict=True):
+            for old_block, new_block in zip(old_region.blocks, new_region.blocks, strict=True):
+                with ir.InsertionPoint(new_block):
+                    self._rewrite_block(old_block)
+        self._scalars.update(zip(results, new.results, strict=True))
+
+    def _rewrite_for(self, op: ir.Operation) -> None:
+        initial = [self._scalars[item] for item in list(op.operands)[3:] if not is_tensor(item)]
+        bounds = [self._scalars[item] for item in list(op.operands)[:3]]
+        new = scf.ForOp(*bounds, initial)
+        body = op.regions[0].blocks[0]
+        scalars = [item for item in body.arguments if not is_tensor(item)]
+        self._scalars.update(zip(scalars, new.body.arguments, strict=True))
+        with ir.InsertionPoint(new.body):
+            self._rewrite_block(body)
+        self._scalars.update(zip((item for item in op.results if not is_tensor(item)), new.results, strict=True))
+
+    def _rewrite_extract(self, op: ir.Operation) -> ir.Value:
+        value = memref.LoadOp(self._memory(op.operands[0]), [self._scalars[item] for item in list(op.operands)[1:]]).result
+        if op.results[0].type == value.type:
+            return value
+        # A bool is a byte in memory.
+        zero = arith.ConstantOp(value.type, 0).result
+        return arith.CmpIOp(arith.CmpIPredicate.ne, value, zero).result
+
+    def _memory(self, value: ir.Value) -> ir.Value:
+        return self._view(self._analysis.buffer(value), memref_type(value.type))
+
+    def _view(self, buffer: Buffer, kind: ir.MemRefType) -> ir.Value:
+        if buffer.home == "arena":
+            offset = arith.ConstantOp(ir.IndexType.get(), self._offsets[buffer]).result
+            return memref.ViewOp(kind, self._arguments["arena"][0], offset, []).result
+        base = self._constant(buffer) if buffer.constant else self._arguments[buffer.group][buffer.index]
+        return base if base.type == kind else _reshaped(base, kind)
+
+    def _constant(self, buffer: Buffer) -> ir.Value:
+        assert buffer.constant is not None
+        contents = array_of(buffer.constant.attributes["value"])
+        kind = memref_type(buffer.constant.results[0].type)
+        if contents.dtype.kind in "bu":
+            contents = np.ascontiguousarray(contents).view(f"i{contents.dtype.itemsize}")
+        with ir.InsertionPoint(self._main):
+            symbol = f"{ENTRY}.constant_{self._globals}"
+            self._globals += 1
+            memref.GlobalOp(
+                symbol,
+                ir.TypeAttr.get(kind),
+                sym_visibility="private",
+                initial_value=dense(contents),
+                constant=True,
+                alignment=_i64(arena.ALIGNMENT),
+            )
+        return memref.GetGlobalOp(kind, symbol).result
+
+
+def _operands_and_results(call: ir.Operation) -> list[ir.Value]:
+    """What a kernel works on: its inputs, and its results in place of their destinations."""
+    inputs = len(call.operands) - len(call.results)
+    return [*list(call.operands)[:inputs], *call.results]
+
+
+def _describe(module: ir.Operation, parameters: Iterable[str], buffers: Sequence[Buffer], placed: Sequence[arena.Placement]) -> None:
+    module.attributes["stepwell.parameters"] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in parameters])
+    module.attributes["stepwell.arena_bytes"] = _i64(arena.arena_size(placed))
+    module.attributes["stepwell.arena_lower_bound"] = _i64(arena.lower_bound([item.lifetime for item in placed]))
+    rows = [
+        {"name": ir.StringAttr.get(buffer.label), "offset": _i64(item.offset), "bytes": _i64(buffer.size)}
+        | {"first": _i64(buffer.first), "last": _i64(buffer.last)}
+        for buffer, item in zip(buffers, placed, strict=True)
+    ]
+    module.attributes["stepwell.lifetimes"] = ir.ArrayAttr.get([ir.DictAttr.get(row) for row in rows])
+
+
+def _dictionaries(function: func.FuncOp, name: str) -> list[ir.Attribute]:
+    """The attributes of the arguments (`arg_attrs`) or results (`res_attrs`), one dictionary for each."""
+    count = len(function.type.inputs if name == "arg_attrs" else function.type.results)
+    if name not in function.operation.attributes:
+        return [ir.DictAttr.get({})] * count
+    return list(ir.ArrayAttr(function.operation.attributes[name]))
+
+
+def _i64(value: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def _reshaped(base: ir.Value, kind: ir.MemRefType) -> ir.Value:
+    """`base`, which is contiguous, seen as `kind`, which is so too."""
+    shape = list(kind.shape)
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return memref.ReinterpretCastOp(kind, base, [], [], [], [0], shape, strides).result

@@ -1,0 +1,154 @@
+"""`stepwell-plan-workspaces`: temporaries that kernels would allocate become places in the arena."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, func, memref
+
+from ..base import Pass, PassError, register
+from ..rewriting import walk
+from . import arena
+
+ATTRIBUTE = "stepwell.workspace_bytes"
+_PARALLEL = ("scf.forall", "scf.parallel", "omp.parallel")
+
+
+@register
+@dataclass(frozen=True)
+class PlanWorkspacesPass(Pass):
+    """Give kernels that allocate a last argument for their temporaries, and place it in the arena of `@main`.
+
+        func.func private @k(%out: memref<4xf32>) { %0 = memref.alloc() : memref<99999xf32> ... }
+        -->
+        func.func private @k(%out: memref<4xf32>, %workspace: memref<400000xi8>) attributes {stepwell.workspace_bytes = 400000}
+        { %0 = memref.view %workspace[%c0][] ... }
+
+    The workspace lies where the arena is free during the call, or behind everything. A declaration that has
+    `stepwell.workspace_bytes` (its code was compiled before) gets the argument too.
+
+    Preconditions: `stepwell-plan-memory` has run, kernels are bufferised. Temporaries have static shapes and are not in
+    parallel loops, where every thread would need one.
+    """
+
+    name = "stepwell-plan-workspaces"
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites the kernels that allocate, and their calls."""
+        symbols = ir.SymbolTable(op)
+        if "main" not in symbols:
+            raise PassError("there is no function @main")
+        sizes = {}
+        for function in list(op.regions[0].blocks[0]):
+            if function.operation.name == "func.func" and function.name.value != "main":
+                size = _take_workspace(function)
+                sizes |= {function.name.value: size} if size else {}
+        if sizes:
+            _pass_workspaces(op, symbols["main"], sizes)
+
+
+def _take_workspace(kernel: func.FuncOp) -> int:
+    """Moves the temporaries of a kernel to a new last argument; returns its size, 0 if there is no need for one."""
+    attributes = kernel.operation.attributes
+    if kernel.is_external:
+        size = ir.IntegerAttr(attributes[ATTRIBUTE]).value if ATTRIBUTE in attributes else 0
+        if size:
+            _add_argument(kernel, size)
+        return size
+    allocations = list(_allocations(kernel))
+    if not allocations:
+        return 0
+    offsets, size = [], 0
+    for allocation in allocations:
+        offsets.append(size)
+        size += arena.align(_byte_size(allocation))
+    attributes[ATTRIBUTE] = _i64(size)
+    workspace = _add_argument(kernel, size)
+    for allocation, offset in zip(allocations, offsets, strict=True):
+        with allocation.location, ir.InsertionPoint(allocation):
+            start = arith.ConstantOp(ir.IndexType.get(), offset).result
+            view = memref.ViewOp(allocation.results[0].type, workspace, start, []).result
+        allocation.results[0].replace_all_uses_with(view)
+        allocation.erase()
+    return size
+
+
+def _allocations(kernel: func.FuncOp) -> Iterator[ir.Operation]:
+    for op in walk(kernel):
+        if op.name == "memref.dealloc":
+            op.erase()
+        elif op.name == "memref.alloc":
+            parent = op.parent
+            while parent is not None and parent.operation != kernel.operation:
+                if parent.name in _PARALLEL:
+                    raise PassError(f"kernel @{kernel.name.value} needs {_byte_size(op)} bytes per thread", op.location)
+                parent = parent.operation.parent
+            yield op
+
+
+def _byte_size(allocation: ir.Operation) -> int:
+    kind = ir.MemRefType(allocation.results[0].type)
+    if not kind.has_static_shape:
+        raise PassError(f"temporary buffer of type {kind} has no static size", allocation.location)
+    width = 64 if isinstance(kind.element_type, ir.IndexType) else kind.element_type.width
+    return math.prod(kind.shape) * max(8, width) // 8
+
+
+def _add_argument(kernel: func.FuncOp, size: int) -> ir.Value | None:
+    kind = _bytes_type(size)
+    types = [*kernel.type.inputs, kind]
+    attributes = kernel.operation.attributes
+    attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+    own = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
+    others = list(ir.ArrayAttr(attributes["arg_attrs"])) if "arg_attrs" in attributes else [ir.DictAttr.get({})] * (len(types) - 1)
+    attributes["arg_attrs"] = ir.ArrayAttr.get([*others, own])
+    return None if kernel.is_external else kernel.entry_block.add_argument(kind, kernel.location)
+
+
+def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, int]) -> None:
+    rows = [ir.DictAttr(row) for row in ir.ArrayAttr(module.attributes["stepwell.lifetimes"])]
+    placed = [_placement(row) for row in rows]
+    block_of_bytes = main.entry_block.arguments[len(main.entry_block.arguments) - 1]
+    for call in [op for op in walk(main) if op.name == "func.call"]:
+        callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+        if callee not in sizes:
+            continue
+        step = ir.IntegerAttr(call.attributes["stepwell.step"]).value
+        lifetime = arena.Lifetime(sizes[callee], step, step)
+        placement = arena.Placement(lifetime, arena.best_fit(lifetime, placed))
+        placed.append(placement)
+        rows.append(_row(f"{callee}.workspace", placement))
+        with call.location, ir.InsertionPoint(call):
+            start = arith.ConstantOp(ir.IndexType.get(), placement.offset).result
+            view = memref.ViewOp(_bytes_type(lifetime.size), block_of_bytes, start, []).result
+            made = func.CallOp([], call.attributes["callee"], [*call.operands, view])
+            made.operation.attributes["stepwell.step"] = call.attributes["stepwell.step"]
+        call.erase()
+    total = arena.arena_size(placed)
+    block_of_bytes.set_type(_bytes_type(total))
+    types = [item.type for item in main.entry_block.arguments]
+    main.operation.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+    module.attributes["stepwell.lifetimes"] = ir.ArrayAttr.get(rows)
+    module.attributes["stepwell.arena_bytes"] = _i64(total)
+    module.attributes["stepwell.arena_lower_bound"] = _i64(arena.lower_bound(item.lifetime for item in placed))
+
+
+def _placement(row: ir.DictAttr) -> arena.Placement:
+    size, first, last, offset = (ir.IntegerAttr(row[name]).value for name in ("bytes", "first", "last", "offset"))
+    return arena.Placement(arena.Lifetime(size, first, last), offset)
+
+
+def _row(name: str, item: arena.Placement) -> ir.DictAttr:
+    numbers = {"offset": item.offset, "bytes": item.lifetime.size, "first": item.lifetime.first, "last": item.lifetime.last}
+    return ir.DictAttr.get({"name": ir.StringAttr.get(name)} | {key: _i64(value) for key, value in numbers.items()})
+
+
+def _bytes_type(size: int) -> ir.MemRefType:
+    return ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
+
+
+def _i64(value: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

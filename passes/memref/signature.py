@@ -1,0 +1,49 @@
+"""Kernels as functions on memory instead of tensors."""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import bufferization, func
+
+from .buffers import memref_type
+
+
+def convert_signature(function: ir.Operation) -> None:
+    """Makes every tensor argument of a kernel a memref; results go to the last arguments, the destinations.
+
+    func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> { ... return %r }
+    --> func.func private @k(%x: memref<4xf32>, %out: memref<4xf32>) {
+          ... bufferization.materialize_in_destination %r in restrict writable %out
+          return }
+    """
+    kernel: func.FuncOp = function.opview
+    inputs = len(kernel.type.inputs) - len(kernel.type.results)
+    kinds = [memref_type(item) if isinstance(item, ir.RankedTensorType) else item for item in kernel.type.inputs]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
+    noalias, readonly = {"llvm.noalias": ir.UnitAttr.get()}, {"llvm.readonly": ir.UnitAttr.get()}
+    marks = [noalias | (readonly if index < inputs else {}) for index in range(len(kinds))]
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(item) for item in marks])
+    if "res_attrs" in function.attributes:
+        del function.attributes["res_attrs"]
+    if kernel.is_external:
+        return
+    block = kernel.entry_block
+    terminator = list(block.operations)[-1].operation
+    with function.location, ir.InsertionPoint(terminator):
+        for index, value in enumerate(terminator.operands):
+            target = block.arguments[inputs + index]
+            bufferization.MaterializeInDestinationOp(None, value, target, restrict=True, writable=True)
+        func.ReturnOp([])
+    terminator.erase()
+    for index, (argument, kind) in enumerate(zip(block.arguments, kinds, strict=True)):
+        _read_as_tensor(argument, kind, is_writable=index >= inputs, block=block)
+
+
+def _read_as_tensor(argument: ir.BlockArgument, kind: ir.Type, is_writable: bool, block: ir.Block) -> None:
+    tensor = argument.type
+    uses = [use for use in argument.uses if use.owner.name != "bufferization.materialize_in_destination" or use.operand_number == 0]
+    argument.set_type(kind)
+    with block.owner.location, ir.InsertionPoint.at_block_begin(block):
+        view = bufferization.ToTensorOp(tensor, argument, restrict=True, writable=is_writable).result
+    for use in uses:
+        use.owner.operation.operands[use.operand_number] = view
