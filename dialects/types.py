@@ -126,6 +126,9 @@ def is_integer(dtype: np.dtype | type) -> bool:
 
 def dense(array: np.ndarray) -> ir.DenseElementsAttr:
     """`array` as a dense attribute; one repeated value is stored once (a splat)."""
+    if array.size > 1 and not any(array.strides):
+        # One element, broadcast: nothing of the size of the shape is made.
+        return splat(array.flat[0], array.shape)
     buffer: Any = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype == np.bool_:
         return ir.DenseElementsAttr.get(buffer)
