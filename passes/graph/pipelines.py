@@ -9,6 +9,7 @@ from .canonicalize import CanonicalizePass
 from .convert_layout import ConvertLayoutPass
 from .cse import CsePass
 from .dce import DcePass
+from .decompose import DecomposePass
 from .fold_batch_norm import FoldBatchNormPass
 from .fold_constants import FoldConstantsPass
 from .fold_transposes import FoldTransposesPass
@@ -24,6 +25,8 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
     InferShapesPass(),
     FoldConstantsPass(),
     *CLEAN_UP,
+    # What no kernel computes as a whole is taken apart while the other passes can still work on the parts.
+    DecomposePass(),
     # Composites are recognised in canonical form, before other rewrites take the pattern apart.
     FuseCompositesPass(),
     # Before the layout changes: what is per channel is easily told while channels are where the model has them.

@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
-from ...dialects.types import array_of, dense, numpy_dtype, splat
+from ...dialects.types import array_of, numpy_dtype
 from ..rewriting import defining_op
 
 Shape = tuple[int, ...]
@@ -68,12 +68,12 @@ def constant(array: np.ndarray) -> ir.Value:
     array = np.asarray(array)
     if array.size > 1 and (array == array.flat[0]).all():
         return splat_constant(array.flat[0], array.shape)
-    return ConstantOp(value=dense(array)).result
+    return ConstantOp(value=array).result
 
 
 def splat_constant(element: np.generic, shape: Sequence[int]) -> ir.Value:
     """A new `stepwell.constant` of any size in which every element is `element`."""
-    return ConstantOp(value=splat(element, tuple(shape))).result
+    return ConstantOp(value=np.broadcast_to(element, tuple(shape))).result
 
 
 def scalar_like(number: float, value: ir.Value) -> ir.Value:
