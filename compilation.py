@@ -16,6 +16,7 @@ from .lowering.target import Target
 from .passes.base import PassError
 from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.kernel.merge_kernels import kernel_text
+from .passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
 from .passes.pipeline import Pipeline
 from .passes.rewriting import walk
 from .runtime import store
@@ -25,6 +26,8 @@ from .source import ModelSource
 from .version import VERSION
 
 Reached = Callable[[str, ir.Module], None]
+
+_WORKSPACE_FIELD = 8
 
 
 @dataclass(frozen=True)
@@ -72,27 +75,49 @@ class Compilation:
 
     def _finish(self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str) -> Program:
         target = Target.parse(self.target)
-        phases.run(module, self.target, start, max(start, "kernels", key=phases.NAMES.index), reached=self._tell)
-        infos = {}
-        if start in ("graph", "kernels"):
-            infos = name_by_content(module, target)
-            start = "kernels"
-        phases.run(module, self.target, start, "llvm", reached=self._tell)
-        attributes = module.operation.attributes
-        objects = emit_objects(module, target, self.codegen_threads)
-        names = [ir.StringAttr(name).value for name in ir.ArrayAttr(attributes["stepwell.parameters"])]
-        missing = [name for name in names if name not in parameters]
-        if missing:
-            raise PassError(f"there are no contents for the parameter '{missing[0]}' ({len(missing)} are missing)")
+        at_kernels = max(start, "kernels", key=phases.NAMES.index)
+        phases.run(module, self.target, start, at_kernels, reached=self._tell)
+        kernels, objects = {}, {}
+        if at_kernels == "kernels":
+            kernels = name_by_content(module, target)
+            objects = self._take_cached(module)
+        at_memref = max(at_kernels, "memref", key=phases.NAMES.index)
+        phases.run(module, self.target, at_kernels, at_memref, reached=self._tell)
+        workspaces = {invariants.symbol(kernel): workspace_bytes(kernel) for kernel in invariants.kernels(module)}
+        phases.run(module, self.target, at_memref, "llvm", reached=self._tell)
+        fresh = emit_objects(module, target, self.codegen_threads)
+        self._keep(workspaces, fresh)
+        interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
         return Program(
-            inputs=_infos(attributes["stepwell.inputs"]),
-            outputs=_infos(attributes["stepwell.outputs"]),
-            parameters={name: parameters[name] for name in names},
-            arena_bytes=ir.IntegerAttr(attributes["stepwell.arena_bytes"]).value,
+            inputs=_tensors(interface["inputs"]),
+            outputs=_tensors(interface["outputs"]),
+            guards=_strings(interface["guards"]),
+            parameters=_used(module, parameters),
+            arena_bytes=ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value,
             target=CpuTarget(target.triple, target.cpu, target.features),
-            objects=objects,
-            kernels=list(infos.values()),
+            objects={**objects, **fresh},
+            kernels=list(kernels.values()),
         )
+
+    def _take_cached(self, module: ir.Module) -> dict[str, bytes]:
+        """The objects of kernels that were compiled before, whose bodies are dropped. Nothing, where phases are looked at."""
+        if self.cache is None or self.reached is not None:
+            return {}
+        objects = {}
+        for kernel in list(invariants.kernels(module)):
+            name = invariants.symbol(kernel)
+            data = self.cache.get("kernels", name)
+            if data is not None:
+                objects[name] = bytes(data[_WORKSPACE_FIELD:])
+                make_declaration(kernel, workspace_bytes=int.from_bytes(data[:_WORKSPACE_FIELD], "little"))
+        return objects
+
+    def _keep(self, workspaces: Mapping[str, int], objects: Mapping[str, bytes]) -> None:
+        """Caches the objects of kernels, each behind the size of the workspace that it takes."""
+        if self.cache is None:
+            return
+        for name in workspaces.keys() & objects.keys():
+            self.cache.put("kernels", name, workspaces[name].to_bytes(_WORKSPACE_FIELD, "little") + objects[name])
 
     def _tell(self, phase: str, module: ir.Module) -> None:
         if self.reached is not None:
@@ -136,6 +161,38 @@ def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
             ops = _strings(call.attributes["stepwell.ops"]) if "stepwell.ops" in call.attributes else ()
             infos[name] = replace(infos[name], calls=infos[name].calls + 1, ops=infos[name].ops or ops)
     return infos
+
+
+def make_declaration(function: ir.Operation, workspace_bytes: int) -> None:
+    """Drops the body of a kernel, whose code is elsewhere and needs so much workspace."""
+    kept = ("sym_name", "function_type", "sym_visibility", "stepwell.kernel")
+    attributes = {name: function.attributes[name] for name in kept}
+    if workspace_bytes:
+        attributes[WORKSPACE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), workspace_bytes)
+    with function.location, ir.InsertionPoint(function):
+        ir.Operation.create("func.func", attributes=attributes, regions=1)
+    function.erase()
+
+
+def workspace_bytes(kernel: ir.Operation) -> int:
+    """How much workspace a bufferised kernel takes."""
+    return ir.IntegerAttr(kernel.attributes[WORKSPACE]).value if WORKSPACE in kernel.attributes else 0
+
+
+def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    names = _strings(module.operation.attributes["stepwell.parameters"])
+    missing = [name for name in names if name not in parameters]
+    if missing:
+        raise PassError(f"there are no contents for the parameter '{missing[0]}' ({len(missing)} of {len(names)} are missing)")
+    return {name: parameters[name] for name in names}
+
+
+def _tensors(entries: ir.Attribute) -> tuple[TensorInfo, ...]:
+    found = []
+    for entry in map(ir.DictAttr, ir.ArrayAttr(entries)):
+        kind = ir.RankedTensorType(ir.TypeAttr(entry["type"]).value)
+        found.append(TensorInfo(ir.StringAttr(entry["name"]).value, numpy_dtype(kind.element_type), tuple(kind.shape)))
+    return tuple(found)
 
 
 def _names(attributes: ir.Attribute) -> list[str]:

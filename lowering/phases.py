@@ -45,6 +45,8 @@ def _import(target: str) -> Pipeline:
 def _kernels(target: str) -> Pipeline:
     return Pipeline(
         (
+            # The runtime's view of inputs and outputs, before bools become bytes and results destinations.
+            "stepwell-record-interface",
             # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.
             "stepwell-form-kernels",
             "stepwell-merge-kernels",

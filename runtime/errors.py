@@ -17,3 +17,7 @@ class InputError(RuntimeFailure, ValueError):
 
 class ShapeError(InputError):
     """The inputs' shapes are not among those compiled, and no compiler is at hand."""
+
+
+class GuardError(RuntimeFailure):
+    """The inputs' contents chose a branch of the model that cannot work on their shapes."""

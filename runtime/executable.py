@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from . import artefact, loader
-from .errors import InputError, ShapeError
+from . import artefact, host, loader
+from .errors import ArtefactError, InputError, ShapeError
 from .program import ALIGNMENT, Program, Shape, TensorInfo, aligned_empty, is_splat
 from .workspace import LoadedProgram, Workspace, address
 
@@ -59,14 +59,13 @@ class Executable:
         self._lock = threading.Lock()
         self._memory: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._idle: list[Workspace] = []
+        self._programs = {program.input_shapes: program for program in programs}
         self._loaded: dict[tuple[Shape, ...], LoadedProgram] = {}
-        for program in programs:
-            self._load(program)
 
     @property
     def programs(self) -> tuple[Program, ...]:
         """The code at hand, one program for each set of input shapes."""
-        return tuple(loaded.program for loaded in list(self._loaded.values()))
+        return tuple(list(self._programs.values()))
 
     @property
     def peak_bytes(self) -> int:
@@ -81,12 +80,13 @@ class Executable:
 
         Raises:
             InputError: the inputs are not what the model takes.
+            GuardError: their contents lead the model where it cannot go with inputs of these shapes.
         """
         if kwargs or len(args) != len(self.inputs):
             args = self._in_order(args, kwargs)
         arrays = [_accept(value, info) for value, info in zip(args, self.inputs, strict=True)]
         shapes = tuple([array.shape for array in arrays])
-        loaded = self._loaded.get(shapes) or self._prepare(shapes)
+        loaded = self._loaded.get(shapes) or self._ready(shapes)
         outputs = loaded.new_outputs()
         try:
             workspace = self._idle.pop()
@@ -96,10 +96,12 @@ class Executable:
             workspace.run(loaded, arrays, outputs, self.threads)
         finally:
             self._idle.append(workspace)
+        if loaded.program.guards:
+            outputs = loaded.checked(outputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def prepare(self, shapes: Mapping[str, Shape]) -> Program:
-        """Compiles for further input shapes ahead of the first call.
+        """Compiles for further input shapes ahead of the first call, and loads the code if it is for this machine.
 
         Args:
             shapes: by input; those of fixed shape may be left out.
@@ -115,7 +117,12 @@ class Executable:
             if info.name not in shapes and not info.is_static:
                 raise InputError(f"input '{info.name}' has no fixed shape, so it needs one: {info}")
             chosen.append(tuple(int(dim) for dim in shapes.get(info.name, info.shape)))
-        return self._prepare(tuple(chosen)).program
+        self._check(tuple(chosen))
+        with self._lock:
+            program = self._program(tuple(chosen))
+        if not host.missing(program.target):
+            self._ready(program.input_shapes)
+        return program
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model as an artefact, which `stepwell.load` and `stepwell-run` take."""
@@ -123,7 +130,7 @@ class Executable:
 
     def __repr__(self) -> str:
         takes, gives = _listing(self.inputs), _listing(self.outputs)
-        return f"<Executable {self.name}: ({takes}) -> ({gives}), {len(self._loaded)} programs>"
+        return f"<Executable {self.name}: ({takes}) -> ({gives}), {len(self._programs)} programs>"
 
     def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         names = [info.name for info in self.inputs]
@@ -143,18 +150,21 @@ class Executable:
             raise InputError(f"input '{missing[0]}' is missing; the inputs are {_listing(self.inputs)}")
         return tuple(given[name] for name in names)
 
-    def _prepare(self, shapes: tuple[Shape, ...]) -> LoadedProgram:
+    def _ready(self, shapes: tuple[Shape, ...]) -> LoadedProgram:
         self._check(shapes)
-        with self._lock:  # another thread may have compiled for these shapes while this one waited
-            if shapes in self._loaded:
-                return self._loaded[shapes]
-            if self._specialize is None:
-                there = "; ".join(_shapes(self.inputs, known) for known in self._loaded) or "none"
-                asked = _shapes(self.inputs, shapes)
-                raise ShapeError(
-                    f"there is no code for {asked}, and no compiler to make it; there is code for: {there}"
-                )
-            return self._load(self._specialize(shapes))
+        with self._lock:  # another thread may have loaded the code while this one waited
+            if shapes not in self._loaded:
+                self._loaded[shapes] = self._load(self._program(shapes))
+            return self._loaded[shapes]
+
+    def _program(self, shapes: tuple[Shape, ...]) -> Program:
+        if shapes in self._programs:
+            return self._programs[shapes]
+        if self._specialize is None:
+            there = "; ".join(_shapes(self.inputs, known) for known in self._programs) or "none"
+            asked = _shapes(self.inputs, shapes)
+            raise ShapeError(f"there is no code for {asked}, and no compiler to make it; there is code for: {there}")
+        return self._programs.setdefault(shapes, self._specialize(shapes))
 
     def _check(self, shapes: tuple[Shape, ...]) -> None:
         """Compares shapes with the declared ones; a symbol must stand for the same number wherever it occurs."""
@@ -176,10 +186,11 @@ class Executable:
                     )
 
     def _load(self, program: Program) -> LoadedProgram:
+        lacking = host.missing(program.target)
+        if lacking:
+            raise ArtefactError(f"the code is for {program.target}, and this machine lacks {', '.join(lacking)}")
         arrays = [self._resident(array) for array in program.parameters.values()]
-        loaded = LoadedProgram(program, loader.load(program), arrays)
-        self._loaded[program.input_shapes] = loaded
-        return loaded
+        return LoadedProgram(program, loader.load(program), arrays)
 
     def _resident(self, array: np.ndarray) -> np.ndarray:
         """The parameter as the native code reads it, dense and aligned; programs that share one share its memory."""

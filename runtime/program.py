@@ -98,6 +98,7 @@ class Program:
     Attributes:
         inputs: in table order, static shapes.
         outputs: in table order, static shapes.
+        guards: one bool each, behind the outputs in the table: false after a call whose outputs mean nothing, for this reason.
         parameters: contents by name, in table order; a broadcast array (all strides 0) is stored as one element.
         arena_bytes: scratch memory that a call needs.
         target: the machine it was made for.
@@ -112,6 +113,7 @@ class Program:
     parameters: Mapping[str, np.ndarray]
     arena_bytes: int
     target: CpuTarget
+    guards: tuple[str, ...] = ()
     objects: Mapping[str, bytes] = field(default_factory=dict)
     library: bytes | None = None
     kernels: Sequence[KernelInfo] = ()

@@ -45,6 +45,7 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
     record = {
         "inputs": [*map(_tensor, program.inputs)],
         "outputs": [*map(_tensor, program.outputs)],
+        "guards": list(program.guards),
         "parameters": parameters,
         "objects": objects,
         "arena_bytes": program.arena_bytes,
@@ -69,6 +70,7 @@ def get_program(cache: Cache, key: str) -> Program | None:
         inputs=tuple(map(_read_tensor, record["inputs"])),
         outputs=tuple(map(_read_tensor, record["outputs"])),
         parameters={name: array for name, array in parameters.items() if array is not None},
+        guards=tuple(record["guards"]),
         arena_bytes=record["arena_bytes"],
         target=CpuTarget(**(record["target"] | {"features": tuple(record["target"]["features"])})),
         objects={name: bytes(data) for name, data in objects.items() if data is not None},

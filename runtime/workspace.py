@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import loader, orc
+from .errors import GuardError
 from .program import Program, aligned_empty
 
 _ALIGNED_OUTPUT_BYTES = 1 << 16
@@ -24,15 +25,28 @@ class LoadedProgram:
         self.set_threads = orc.set_num_threads if program.uses_openmp else None
         self.addresses = [address(array) for array in parameters]
         self._outputs = [(tuple(int(dim) for dim in info.shape), info.dtype, info.nbytes) for info in program.outputs]
+        self._outputs += [((), np.dtype(np.bool_), 1)] * len(program.guards)
 
     def new_outputs(self) -> list[np.ndarray]:
-        """Fresh arrays for one call."""
+        """Fresh arrays for one call: the outputs, then the guards."""
         return [
             np.empty(shape, dtype)
             if nbytes < _ALIGNED_OUTPUT_BYTES
             else aligned_empty(nbytes).view(dtype).reshape(shape)
             for shape, dtype, nbytes in self._outputs
         ]
+
+    def checked(self, outputs: list[np.ndarray]) -> list[np.ndarray]:
+        """The outputs without the guards.
+
+        Raises:
+            GuardError: a guard says that the outputs mean nothing.
+        """
+        count = len(self.program.outputs)
+        for reason, holds in zip(self.program.guards, outputs[count:], strict=True):
+            if not holds:
+                raise GuardError(reason)
+        return outputs[:count]
 
 
 @dataclass
@@ -75,7 +89,7 @@ class Workspace:
         if program.arena_bytes > len(self._arena):
             self._arena = aligned_empty(program.arena_bytes)
             self._start = address(self._arena)
-        first = len(program.inputs) + len(program.outputs)
+        first = len(program.inputs) + len(program.outputs) + len(program.guards)
         slots = (ctypes.c_void_p * (first + len(loaded.addresses) + 1))()
         slots[first:-1] = loaded.addresses
         return self._tables.setdefault(loaded, _Table(slots, ctypes.addressof(slots)))

@@ -1,0 +1,67 @@
+"""What the program takes and gives, written down while its types still say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ..base import Pass, PassError, register
+
+
+@register
+@dataclass(frozen=True)
+class RecordInterfacePass(Pass):
+    """Write the inputs, outputs and guards of @main into a module attribute.
+
+    Later levels have neither bools nor results: this is what the runtime goes by.
+
+    ```mlir
+    func.func @main(%x: tensor<4xf32> {stepwell.name = "x"}) -> (tensor<4xi1> {stepwell.name = "y"})
+    // -->
+    module attributes {stepwell.interface = {
+      inputs = [{name = "x", type = tensor<4xf32>}], outputs = [{name = "y", type = tensor<4xi1>}], guards = []}}
+    ```
+    """
+
+    name = "stepwell-record-interface"
+
+    def run(self, op: ir.Operation) -> None:
+        """Adds the attribute to the module."""
+        symbols = ir.SymbolTable(op)
+        if "main" not in symbols:
+            raise PassError("there is no function @main", op.location)
+        main = symbols["main"]
+        kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        inputs = _dictionaries(main, "arg_attrs", len(kind.inputs))
+        results = _dictionaries(main, "res_attrs", len(kind.results))
+        guards = [attrs["stepwell.guard"] for attrs in results if "stepwell.guard" in attrs]
+        outputs = [pair for pair in zip(kind.results, results, strict=True) if "stepwell.guard" not in pair[1]]
+        op.attributes["stepwell.interface"] = ir.DictAttr.get(
+            {
+                "inputs": _entries(zip(kind.inputs, inputs, strict=True), "input"),
+                "outputs": _entries(outputs, "output"),
+                "guards": ir.ArrayAttr.get(guards),
+            }
+        )
+
+
+def _dictionaries(function: ir.OpView, key: str, count: int) -> list[ir.DictAttr]:
+    if key not in function.attributes:
+        return [ir.DictAttr.get({})] * count
+    return [ir.DictAttr(attrs) for attrs in ir.ArrayAttr(function.attributes[key])]
+
+
+def _entries(values: Iterable[tuple[ir.Type, ir.DictAttr]], default: str) -> ir.ArrayAttr:
+    return ir.ArrayAttr.get(
+        [
+            ir.DictAttr.get(
+                {
+                    "name": attrs["stepwell.name"] if "stepwell.name" in attrs else ir.StringAttr.get(f"{default}{index}"),
+                    "type": ir.TypeAttr.get(kind),
+                }
+            )
+            for index, (kind, attrs) in enumerate(values)
+        ]
+    )
