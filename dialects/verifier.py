@@ -48,21 +48,20 @@ def verify(root: ir.Module | ir.Operation | ir.OpView) -> None:
     Raises:
         VerificationError: something is wrong; where MLIR itself finds it, the dialect's own rules are not looked at.
     """
+    try:
+        root.operation.verify()
+    except ir.MLIRError as error:  # pyright: ignore[reportAttributeAccessIssue]
+        found = [Violation(diagnostic.location, diagnostic.message) for diagnostic in error.error_diagnostics]
+        # Where the context sends diagnostics to a handler, the exception holds none.
+        raise VerificationError(found or [Violation(root.operation.location, "is not valid")]) from error
     found = list(violations(root))
     if found:
         raise VerificationError(found)
 
 
 def violations(root: ir.Module | ir.Operation | ir.OpView) -> Iterator[Violation]:
-    """What breaks the rules inside `root`, in program order."""
-    operation = root.operation
-    try:
-        operation.verify()
-    except ir.MLIRError as error:  # pyright: ignore[reportAttributeAccessIssue]
-        yield from (Violation(found.location, found.message) for found in error.error_diagnostics)
-        return
-    specs: dict[ir.Value, TensorSpec] = {}
-    yield from _check_inside(operation, specs)
+    """What breaks the dialect's rules inside `root`, which MLIR has verified, in program order."""
+    yield from _check_inside(root.operation, {})
 
 
 def _check_inside(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) -> Iterator[Violation]:
