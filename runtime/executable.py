@@ -65,7 +65,7 @@ class Executable:
     @property
     def programs(self) -> tuple[Program, ...]:
         """The code at hand, one program for each set of input shapes."""
-        return tuple(list(self._programs.values()))
+        return tuple(self._programs.copy().values())
 
     @property
     def peak_bytes(self) -> int:

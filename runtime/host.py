@@ -37,9 +37,15 @@ _KERNEL_NAMES = {
 }
 """Where /proc/cpuinfo and LLVM differ in more than punctuation."""
 
-# Code generation for tensors uses no others; what a compiler lists beyond them (`64bit`, `invpcid`) refuses no machine.
-_COMPUTING = re.compile(
-    r"s?sse|avx|amx|fma|f16c|bmi|lzcnt|popcnt|movbe|gfni|v?aes|v?pclmul|sha|neon|sve|sme|dotprod|fullfp16|bf16|i8mm|fp16fml"
+# What code for tensors is made of, and both LLVM and the system name. What LLVM lists beyond (`64bit`, `avx10.1`)
+# refuses no machine.
+_COMPUTING = frozenset(
+    (
+        *_X86_64_V4,
+        *(f"avx512{name}" for name in ("bf16", "bitalg", "fp16", "ifma", "vbmi", "vbmi2", "vnni", "vpopcntdq")),
+        *("amx-bf16", "amx-int8", "amx-tile", "avxvnni", "gfni", "vaes"),
+        *("bf16", "dotprod", "fullfp16", "i8mm", "neon", "sve", "sve2"),
+    )
 )
 
 
@@ -80,7 +86,7 @@ def missing(target: CpuTarget) -> list[str]:
 def needs(target: CpuTarget) -> list[str]:
     """The instruction sets beyond the architecture's first that code for `target` may use."""
     named = {*LEVELS.get(target.cpu, ()), *(name.lstrip("+") for name in target.features if not name.startswith("-"))}
-    return sorted(name for name in named if _COMPUTING.match(name))
+    return sorted(name for name in named if name in _COMPUTING)
 
 
 def _plain(name: str) -> str:

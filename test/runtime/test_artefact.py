@@ -13,7 +13,7 @@ import safetensors.numpy
 from stepwell.runtime import artefact, host, linker
 from stepwell.runtime.errors import ArtefactError
 from stepwell.runtime.executable import Executable
-from stepwell.runtime.program import is_splat
+from stepwell.runtime.program import CpuTarget, is_splat
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -198,3 +198,9 @@ def test_a_missing_folder_is_an_error(tmp_path, program):
         Executable(made.inputs, made.outputs, [made]).save(tmp_path / "missing" / "model.stw")
     with pytest.raises(ArtefactError, match="No such file"):
         artefact.read(tmp_path / "missing.stw")
+
+
+def test_every_checked_feature_of_a_level_is_known(monkeypatch):
+    monkeypatch.setattr(host, "features", lambda: frozenset())
+    for cpu, features in host.LEVELS.items():
+        assert host.missing(CpuTarget("x86_64-unknown-linux-gnu", cpu)) == sorted(features)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stepwell.runtime.errors import InputError, ShapeError
+from stepwell.runtime.errors import ArtefactError, InputError, ShapeError
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.program import TensorInfo
 
@@ -157,3 +157,12 @@ sys.meta_path.insert(0, Blocker())
 import stepwell.runtime.executable, stepwell.runtime.cache
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_code_for_another_machine_is_made_but_not_run(program):
+    made = program()
+    foreign = replace(made, target=replace(made.target, triple="riscv64-unknown-linux-gnu"))
+    executable = Executable(made.inputs, made.outputs, specialize=lambda shapes: foreign)
+    assert executable.prepare({}) is foreign
+    with pytest.raises(ArtefactError, match="the code is for generic"):
+        executable(X)
