@@ -1,0 +1,144 @@
+"""Reading operands of a linalg.generic, and writing its results, one scalar or one vector at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+from mlir.dialects import arith, tensor, vector
+
+from .indices import Index, add, affine, coefficient, subtract, value_of
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where in the loops code is emitted for.
+
+    Attributes:
+        dims: the index of each loop; for the vectorised loop, that of lane 0.
+        lane_dim: the vectorised loop, or None where all is scalar.
+        width: the number of lanes.
+        valid: how many of them are inside the loop; the others are masked.
+    """
+
+    dims: tuple[Index, ...]
+    lane_dim: int | None = None
+    width: int = 1
+    valid: int = 1
+
+    def at(self, dim: int, index: Index) -> Point:
+        """The same point with another index of one loop."""
+        return replace(self, dims=(*self.dims[:dim], index, *self.dims[dim + 1 :]))
+
+    def lanes(self, index: Index, width: int, valid: int) -> Point:
+        """The same point with lanes along `lane_dim` that start at `index`."""
+        assert self.lane_dim is not None
+        return replace(self.at(self.lane_dim, index), width=width, valid=valid)
+
+    def scalar(self) -> Point:
+        """The same point without lanes."""
+        return replace(self, lane_dim=None, width=1, valid=1)
+
+    def mask(self) -> ir.Value | None:
+        """The mask of the valid lanes; None where all are."""
+        if self.valid == self.width:
+            return None
+        kind = ir.VectorType.get([self.width], ir.IntegerType.get_signless(1))
+        return vector.ConstantMaskOp(kind, ir.DenseI64ArrayAttr.get([self.valid])).result
+
+
+def is_vector(value: ir.Value) -> bool:
+    """Whether a value has lanes (else it is the same in all of them)."""
+    return isinstance(value.type, ir.VectorType)
+
+
+def vector_type(width: int, element: ir.Type) -> ir.VectorType:
+    """`width` lanes of `element`."""
+    return ir.VectorType.get([width], element)
+
+
+def broadcast(value: ir.Value, width: int) -> ir.Value:
+    """`value` in every lane."""
+    return value if is_vector(value) else vector.broadcast(vector_type(width, value.type), value)
+
+
+def zero(kind: ir.Type) -> ir.Value:
+    """The number 0 of a scalar type."""
+    return arith.constant(kind, 0.0 if isinstance(kind, ir.FloatType) else 0)
+
+
+def read(source: ir.Value, exprs: Sequence[ir.AffineExpr], point: Point, shift: Sequence[Index] = ()) -> ir.Value:
+    """The element of `source` at `point`, or one element per lane; `shift` is added to the indices."""
+    indices = [affine(expr, point.dims) for expr in exprs]
+    if shift:
+        indices = [add(index, by) for index, by in zip(indices, shift, strict=True)]
+    slopes = [coefficient(expr, point.lane_dim) for expr in exprs]
+    if point.lane_dim is None or not any(slopes):
+        return tensor.extract(source, [value_of(index) for index in indices])
+    if any(slopes[:-1]):
+        return _read_lane_by_lane(source, indices, slopes, point)
+    if slopes[-1] == 1:
+        return read_row(source, indices, point)
+    if slopes[-1] == -1 and point.mask() is None:
+        row = read_row(source, [*indices[:-1], subtract(indices[-1], point.width - 1)], point)
+        return vector.shuffle(row, row, list(reversed(range(point.width))))
+    i32 = ir.IntegerType.get_signless(32)
+    kind = vector_type(point.width, i32)
+    offsets = ir.DenseElementsAttr.get([ir.IntegerAttr.get(i32, slopes[-1] * lane) for lane in range(point.width)], kind)
+    return gather(source, indices, arith.constant(kind, offsets), point)
+
+
+def read_row(source: ir.Value, indices: Sequence[Index], point: Point) -> ir.Value:
+    """Consecutive elements along the last dimension of `source`."""
+    element = ir.RankedTensorType(source.type).element_type
+    return vector.TransferReadOp(
+        vector_type(point.width, element),
+        source,
+        [value_of(index) for index in indices],
+        _last_dimension(len(indices)),
+        zero(element),
+        ir.ArrayAttr.get([ir.BoolAttr.get(True)]),
+        mask=point.mask(),
+    ).result
+
+
+def gather(source: ir.Value, indices: Sequence[Index], offsets: ir.Value, point: Point) -> ir.Value:
+    """One element per lane, `offsets` elements along the last dimension from the one at `indices`."""
+    element = ir.RankedTensorType(source.type).element_type
+    kind = vector_type(point.width, element)
+    everywhere = ir.DenseElementsAttr.get_splat(
+        vector_type(point.width, ir.IntegerType.get_signless(1)), ir.BoolAttr.get(True)
+    )
+    mask = point.mask() or arith.constant(everywhere.type, everywhere)
+    start = [value_of(index) for index in indices]
+    return vector.GatherOp(kind, source, start, offsets, mask, broadcast(zero(element), point.width)).result
+
+
+def _read_lane_by_lane(source: ir.Value, indices: Sequence[Index], slopes: Sequence[int], point: Point) -> ir.Value:
+    lanes = [
+        tensor.extract(source, [value_of(add(index, slope * lane)) for index, slope in zip(indices, slopes, strict=True)])
+        for lane in range(point.valid)
+    ]
+    lanes += [zero(lanes[0].type)] * (point.width - point.valid)
+    return vector.FromElementsOp(vector_type(point.width, lanes[0].type), lanes).result
+
+
+def write(value: ir.Value, target: ir.Value, exprs: Sequence[ir.AffineExpr], point: Point) -> ir.Value:
+    """`target` with the element at `point`, or one per lane, replaced by `value`."""
+    indices = [value_of(affine(expr, point.dims)) for expr in exprs]
+    if point.lane_dim is None:
+        return tensor.insert(value, target, indices)
+    return vector.TransferWriteOp(
+        target.type,
+        broadcast(value, point.width),
+        target,
+        indices,
+        _last_dimension(len(indices)),
+        ir.ArrayAttr.get([ir.BoolAttr.get(True)]),
+        mask=point.mask(),
+    ).result
+
+
+def _last_dimension(rank: int) -> ir.AffineMapAttr:
+    return ir.AffineMapAttr.get(ir.AffineMap.get(rank, 0, [ir.AffineDimExpr.get(rank - 1)]))

@@ -1,0 +1,37 @@
+"""Replaces every linalg.generic of a kernel by vectorised loops."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from ....passes.rewriting import walk
+from .groups import Group, form_groups
+from .nest import Nest
+from .widths import Widths
+
+
+def vectorize_loops(kernel: ir.Operation, widths: Widths) -> None:
+    """Replaces the linalg.generic ops inside `kernel` by loops over vectors."""
+    blocks = {op.block: None for op in walk(kernel) if op.name == "linalg.generic"}
+    for block in blocks:
+        for group in form_groups(block):
+            _replace(group, widths)
+    _erase_dead(kernel)
+
+
+def _replace(group: Group, widths: Widths) -> None:
+    last = group.ops[-1].op
+    stored = group.stored()
+    with last.location, ir.InsertionPoint(last):
+        values = Nest(group, widths).emit()
+    for (generic, number), value in zip(stored, values, strict=True):
+        generic.results[number].replace_all_uses_with(value)
+    for generic in reversed(group.ops):
+        generic.op.erase()
+
+
+def _erase_dead(kernel: ir.Operation) -> None:
+    """Erases fills and padding that only said where reductions start and what surrounds an operand."""
+    for op in reversed([op for op in walk(kernel) if op.name in ("linalg.generic", "tensor.pad", "tensor.extract_slice")]):
+        if not any(True for result in op.results for _ in result.uses):
+            op.erase()

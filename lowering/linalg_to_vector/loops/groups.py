@@ -1,0 +1,141 @@
+"""Which linalg.generic ops share one loop nest.
+
+Members of a group have the same loops and hand values to each other in registers; a result that nobody else reads is never
+stored. A reduction may be followed by ops on its result (a mean divides), which run where the result is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from .generic import Generic
+
+
+@dataclass
+class Group:
+    """Ops that share one loop nest.
+
+    Attributes:
+        members: ops with the same loops, in program order.
+        followers: ops over the loops of `members` that do not reduce, reading what was reduced.
+    """
+
+    members: list[Generic]
+    followers: list[Generic] = field(default_factory=list)
+
+    @property
+    def ops(self) -> list[Generic]:
+        """All of them."""
+        return [*self.members, *self.followers]
+
+    @property
+    def reductions(self) -> tuple[int, ...]:
+        """The loops that reduce."""
+        return max(member.reductions for member in self.members)
+
+    @property
+    def results(self) -> list[ir.Value]:
+        """Every tensor that a member or follower makes."""
+        return [result for generic in self.ops for result in generic.results]
+
+    def accepts_member(self, other: Generic) -> bool:
+        """Whether `other` can run in the same loops."""
+        first = self.members[0]
+        if self.followers or other.static_sizes() != first.static_sizes() or None in first.static_sizes()[1:]:
+            return False
+        if self.reductions and other.reductions != self.reductions:
+            return False
+        made = self._made_by_members()
+        shared = False
+        for position, (value, exprs) in enumerate(zip(other.operands, other.maps, strict=True)):
+            source = made.get(value)
+            if source is not None and (position >= other.num_inputs or source[0].reductions or source[1] != exprs):
+                return False
+            shared |= source is not None or value in self._read()
+        return shared
+
+    def accepts_follower(self, other: Generic) -> bool:
+        """Whether `other` maps the reduced values one by one."""
+        if not self.reductions or other.reductions:
+            return False
+        loops = [ir.AffineDimExpr.get(dim) for dim in self.parallels]
+        identity = [ir.AffineDimExpr.get(dim) for dim in range(len(loops))]
+        if len(other.iterators) != len(loops):
+            return False
+        inside = False
+        for position, (value, exprs) in enumerate(zip(other.operands, other.maps, strict=True)):
+            if value not in self.results:
+                continue
+            source = self._made_by_members().get(value)
+            is_reduced = source is None or (bool(source[0].reductions) and source[1] == loops)
+            if position >= other.num_inputs or exprs != identity or not is_reduced:
+                return False
+            inside = True
+        return inside and other.output_maps == [identity] * len(other.results)
+
+    @property
+    def parallels(self) -> tuple[int, ...]:
+        """The loops that do not reduce."""
+        return tuple(dim for dim in range(len(self.members[0].iterators)) if dim not in self.reductions)
+
+    def _made_by_members(self) -> dict[ir.Value, tuple[Generic, list[ir.AffineExpr]]]:
+        return {
+            result: (member, exprs)
+            for member in self.members
+            for result, exprs in zip(member.results, member.output_maps, strict=True)
+        }
+
+    def _read(self) -> set[ir.Value]:
+        return {value for member in self.members for value in member.operands[: member.num_inputs]}
+
+    def stored(self) -> list[tuple[Generic, int]]:
+        """The results that somebody outside reads, as op and result number."""
+        inside = {generic.op for generic in self.ops}
+        return [
+            (generic, number)
+            for generic in self.ops
+            for number, result in enumerate(generic.results)
+            if any(use.owner.operation not in inside for use in result.uses)
+        ]
+
+
+def form_groups(block: ir.Block) -> list[Group]:
+    """The groups of the ops of one block, each to be emitted at its last op."""
+    groups: list[Group] = []
+    blocked = True
+    for op in block.operations:
+        if op.name != "linalg.generic":
+            blocked = blocked or _reads_any(op.operation, groups[-1].results)
+            continue
+        generic = Generic(op.operation)
+        if generic.filled_with() is not None and not _is_stored_fill(generic):
+            continue
+        if not blocked and groups[-1].accepts_member(generic):
+            groups[-1].members.append(generic)
+        elif not blocked and groups[-1].accepts_follower(generic):
+            groups[-1].followers.append(generic)
+        else:
+            groups.append(Group([generic]))
+            blocked = False
+    return groups
+
+
+def _is_stored_fill(fill: Generic) -> bool:
+    """Whether a fill is more than the start value of reductions."""
+    for use in fill.results[0].uses:
+        owner = use.owner.operation
+        if owner.name != "linalg.generic":
+            return True
+        user = Generic(owner)
+        if use.operand_number < user.num_inputs or not user.reductions:
+            return True
+    return False
+
+
+def _reads_any(op: ir.Operation, values: Sequence[ir.Value]) -> bool:
+    if any(value in values for value in op.operands):
+        return True
+    return any(_reads_any(inner.operation, values) for region in op.regions for block in region for inner in block.operations)

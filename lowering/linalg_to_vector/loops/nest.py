@@ -1,0 +1,232 @@
+"""The loop nest of one group of ops: outer loops, the vectorised loop with its tail, accumulators in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from mlir import ir
+from mlir.dialects import arith
+
+from .access import Point, broadcast, is_vector, read, vector_type, write
+from .body import Body
+from .generic import Generic, Padded, padded
+from .groups import Group
+from .indices import Index, add, affine, ceil_divide, clamp, coefficient, loop, multiply, subtract
+from .reduction import horizontal, low_lanes, with_low_lanes
+from .widths import Widths, pieces
+
+Values = list[ir.Value]
+_UNROLL = 4
+
+
+class Nest:
+    """Emits one group at the insertion point."""
+
+    def __init__(self, group: Group, widths: Widths) -> None:
+        self._group = group
+        self._stored = group.stored()
+        self._sizes = group.members[0].sizes()
+        self._reductions = group.reductions
+        self._lane_dim = _lane_dim(group)
+        self._width, self._native = widths.of(group.ops, self._lane_size())
+        self._reducers = [member for member in group.members if member.reductions]
+        self._padded = self._find_padding()
+
+    def emit(self) -> Values:
+        """The tensors of the stored results, in the order of `group.stored()`."""
+        outer = [dim for dim in self._group.parallels if dim != self._lane_dim]
+        start = Point((0,) * len(self._sizes), self._lane_dim)
+        return self._loops(outer, start, [self._target(generic, number) for generic, number in self._stored], self._inner)
+
+    def _target(self, generic: Generic, number: int) -> ir.Value:
+        target = generic.outputs[number]
+        return target.owner.operands[1] if generic.reductions and generic.fill_value(number) is not None else target
+
+    def _lane_size(self) -> int:
+        size = 1 if self._lane_dim is None else self._sizes[self._lane_dim]
+        assert isinstance(size, int)
+        return size
+
+    def _loops(self, dims: Sequence[int], point: Point, carried: Values, inner: Callable[[Point, Values], Values]) -> Values:
+        """Loops over `dims`, outermost first, around `inner`."""
+        if not dims:
+            return inner(point, carried)
+        lower, upper = self._bounds(dims[0], point)
+        if dims[0] in self._reductions and isinstance(lower, int) and isinstance(upper, int) and upper - lower <= _UNROLL:
+            for index in range(lower, upper):
+                carried = self._loops(dims[1:], point.at(dims[0], index), carried, inner)
+            return carried
+        return loop(
+            lower, upper, 1, carried, lambda index, values: self._loops(dims[1:], point.at(dims[0], index), values, inner)
+        )
+
+    def _lanes(self, point: Point, carried: Values, inner: Callable[[Point, Values], Values]) -> Values:
+        """The vectorised loop: full vectors, then the tail in ever smaller ones, the last one masked."""
+        size = self._lane_size()
+        main = size - size % self._width
+        carried = loop(
+            0, main, self._width, carried, lambda index, values: inner(point.lanes(index, self._width, self._width), values)
+        )
+        for offset, width, valid in pieces(size - main, self._width, self._native):
+            carried = inner(point.lanes(main + offset, width, valid), carried)
+        return carried
+
+    def _inner(self, point: Point, carried: Values) -> Values:
+        if not self._reductions:
+            return self._step(point, carried) if self._lane_dim is None else self._lanes(point, carried, self._step)
+        if self._lane_dim is None or self._lane_dim in self._reductions:
+            return self._reduce(point, carried, self._width if self._lane_dim is not None else 0)
+        return self._lanes(point, carried, lambda here, values: self._reduce(here, values, here.width))
+
+    def _step(self, point: Point, carried: Values) -> Values:
+        """One evaluation of every member; without reductions."""
+        values: dict[ir.Value, ir.Value] = {}
+        for member in self._group.members:
+            self._run(member, point, values, {})
+        return self._store(point, values, carried, reduced=False)
+
+    def _reduce(self, point: Point, carried: Values, width: int) -> Values:
+        """The reduction loops from start values to the stored results."""
+        start = [value for member in self._reducers for value in self._start(member, width)]
+        dims = [dim for dim in self._reductions if dim != self._lane_dim]
+
+        def body(here: Point, values: Values) -> Values:
+            if self._lane_dim in self._reductions:
+                return self._lanes(here, values, self._accumulate)
+            return self._accumulate(here, values)
+
+        values = self._loops(dims, point, [*carried, *start], body)
+        carried, accumulators = values[: len(carried)], values[len(carried) :]
+        made: dict[ir.Value, ir.Value] = {}
+        for member, taken in self._split(accumulators):
+            is_across = self._lane_dim in self._reductions
+            made.update(zip(member.results, horizontal(member, taken) if is_across else taken, strict=True))
+        after = self._outer_point(point)
+        for follower in self._group.followers:
+            self._run(follower, after, made, {})
+        return self._store(point, made, carried, reduced=True)
+
+    def _accumulate(self, point: Point, carried: Values) -> Values:
+        """One evaluation of every member; the accumulators come last in `carried`."""
+        tensors, accumulators = carried[: len(self._stored)], carried[len(self._stored) :]
+        values: dict[ir.Value, ir.Value] = {}
+        updated: Values = []
+        taken = dict((member.op, items) for member, items in self._split(accumulators))
+        for member in self._group.members:
+            if not member.reductions:
+                self._run(member, point, values, {})
+                continue
+            before = [low_lanes(item, point.width) for item in taken[member.op]]
+            arguments = list(member.block.arguments)[member.num_inputs :]
+            after = self._run(member, point, values, dict(zip(arguments, before, strict=True)))
+            after = [_where(point, new, old) if self._lane_dim in self._reductions else new for new, old in zip(after, before)]
+            updated += [with_low_lanes(whole, part) for whole, part in zip(taken[member.op], after, strict=True)]
+        return [*self._store(point, values, tensors, reduced=False), *updated]
+
+    def _split(self, accumulators: Values) -> Iterator[tuple[Generic, Values]]:
+        position = 0
+        for member in self._reducers:
+            yield member, accumulators[position : position + len(member.results)]
+            position += len(member.results)
+
+    def _start(self, member: Generic, width: int) -> Values:
+        starts = []
+        for number in range(len(member.results)):
+            value = member.fill_value(number)
+            assert value is not None, "a reduction starts from a linalg.fill with its neutral element"
+            starts.append(broadcast(value, width) if width else value)
+        return starts
+
+    def _run(self, generic: Generic, point: Point, values: dict[ir.Value, ir.Value], arguments: dict) -> Values:
+        """Evaluates one op; `values` are the results of ops before it, and gets its own."""
+        for position, argument in enumerate(generic.block.arguments):
+            if argument not in arguments and any(True for _ in argument.uses):
+                arguments[argument] = self._read(generic, position, point, values)
+        made = Body(generic.block, point).run(arguments)
+        values.update(zip(generic.results, made, strict=True))
+        return made
+
+    def _read(self, generic: Generic, position: int, point: Point, values: dict[ir.Value, ir.Value]) -> ir.Value:
+        operand, exprs = generic.operands[position], generic.maps[position]
+        if operand in values:
+            return values[operand]
+        if not isinstance(operand.type, ir.ShapedType):
+            return operand
+        padding = self._padded.get(operand)
+        return read(padding.inner, exprs, point, padding.shift) if padding else read(operand, exprs, point)
+
+    def _store(self, point: Point, values: dict[ir.Value, ir.Value], carried: Values, reduced: bool) -> Values:
+        stored = []
+        for (generic, number), target in zip(self._stored, carried, strict=True):
+            is_reduced = bool(generic.reductions) or generic in self._group.followers
+            if is_reduced != reduced:
+                stored.append(target)
+                continue
+            here = self._outer_point(point) if generic in self._group.followers else point
+            if reduced and self._lane_dim in self._reductions:
+                here = here.scalar()
+            stored.append(write(values[generic.results[number]], target, generic.output_maps[number], here))
+        return stored
+
+    def _outer_point(self, point: Point) -> Point:
+        """`point` in the loops that do not reduce."""
+        parallels = self._group.parallels
+        dims = tuple(point.dims[dim] for dim in parallels)
+        if self._lane_dim not in parallels:
+            return Point(dims)
+        return Point(dims, parallels.index(self._lane_dim), point.width, point.valid)
+
+    def _find_padding(self) -> dict[ir.Value, Padded]:
+        found = {value: padded(value) for member in self._reducers for value in member.operands[: member.num_inputs] if isinstance(value.type, ir.RankedTensorType)}
+        return {value: padding for value, padding in found.items() if padding is not None}
+
+    def _bounds(self, dim: int, point: Point) -> tuple[Index, Index]:
+        """The part of a loop in which no operand's padding is read (padding is neutral for the reduction)."""
+        lower, upper = 0, self._sizes[dim]
+        for member in self._reducers:
+            for operand, exprs in zip(member.operands, member.maps, strict=True):
+                padding = self._padded.get(operand)
+                if padding is None or dim not in self._reductions:
+                    continue
+                for expr, shift, size in zip(exprs, padding.shift, ir.RankedTensorType(padding.inner.type).shape, strict=True):
+                    step = coefficient(expr, dim)
+                    if step == 0 or (shift == 0 and _last(expr, self._sizes) < size):
+                        continue
+                    assert isinstance(upper, int)
+                    origin = add(affine(expr, point.at(dim, 0).dims), shift)
+                    lower = ceil_divide(clamp(multiply(origin, -1), 0, upper * step), step)
+                    upper = clamp(ceil_divide(clamp(subtract(size, origin), 0, upper * step), step), 0, upper)
+        return lower, upper
+
+
+
+
+def _last(expr: ir.AffineExpr, sizes: Sequence[Index]) -> Index:
+    """The largest value of an index expression that grows with its loops; huge where that is not known."""
+    if not all(isinstance(size, int) for size in sizes):
+        return 1 << 62
+    return affine(expr, [size - 1 for size in sizes if isinstance(size, int)])
+
+
+def _where(point: Point, new: ir.Value, old: ir.Value) -> ir.Value:
+    mask = point.mask()
+    return new if mask is None else arith.select(mask, new, old)
+
+
+def _lane_dim(group: Group) -> int | None:
+    """The loop to vectorise: the one along which most memory is read or written consecutively."""
+    sizes = group.members[0].static_sizes()
+    scores: dict[int, int] = {}
+    for generic in group.members:
+        operands = zip(generic.operands, generic.maps, strict=True)
+        for position, (value, exprs) in enumerate(operands):
+            is_output = position >= generic.num_inputs
+            is_read = any(True for _ in generic.block.arguments[position].uses)
+            if not exprs or not (is_read or is_output) or (is_output and generic.reductions) or (not is_output and not group.reductions):
+                continue
+            for dim, size in enumerate(sizes):
+                if size is not None and size > 1 and coefficient(exprs[-1], dim) == 1:
+                    scores[dim] = scores.get(dim, 0) + 1
+    if not scores:
+        return None
+    return max(scores, key=lambda dim: (scores[dim], dim))

@@ -1,0 +1,65 @@
+"""How many lanes a loop nest works on at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from .generic import Generic
+
+_COSTLY = frozenset({"math.exp", "math.log", "math.tanh", "math.erf", "math.sin", "math.cos", "math.powf"})
+
+
+@dataclass(frozen=True)
+class Widths:
+    """The lanes of a kernel.
+
+    Attributes:
+        vector_bytes: the size of a vector register.
+        unroll: how many registers one vector spans; independent work that hides the latency of each.
+    """
+
+    vector_bytes: int
+    unroll: int = 4
+
+    def of(self, generics: Sequence[Generic], size: int) -> tuple[int, int]:
+        """The lanes per step of a loop of `size` iterations, and the lanes that fill one register."""
+        native = max(4, self.vector_bytes // max(element_bytes(generic) for generic in generics))
+        unroll = min(self.unroll, 2) if any(map(is_costly, generics)) else self.unroll
+        width = native * unroll
+        while width > native and width >= 2 * size:
+            width //= 2
+        return width, native
+
+
+def is_costly(generic: Generic) -> bool:
+    """Whether the body calls functions that become long polynomials."""
+    return any(op.name in _COSTLY for op in generic.block.operations)
+
+
+def element_bytes(generic: Generic) -> int:
+    """The size of the largest element that a body works on."""
+    kinds = [argument.type for argument in generic.block.arguments]
+    kinds += [result.type for op in generic.block.operations for result in op.results]
+    return max((bits_of(kind) + 7) // 8 for kind in kinds)
+
+
+def bits_of(kind: ir.Type) -> int:
+    """The width of a scalar type; an index counts little, as it mostly stays scalar."""
+    return kind.width if isinstance(kind, ir.IntegerType | ir.FloatType) else 8
+
+
+def pieces(size: int, width: int, native: int) -> list[tuple[int, int, int]]:
+    """Splits a tail of `size` < `width` lanes: (offset, lanes, lanes in use), each a power of two, at most one masked."""
+    found: list[tuple[int, int, int]] = []
+    offset = 0
+    while size - offset >= native:
+        lanes = 1 << ((size - offset).bit_length() - 1)
+        found.append((offset, lanes, lanes))
+        offset += lanes
+    rest = size - offset
+    if rest:
+        found.append((offset, 1 << (rest - 1).bit_length(), rest))
+    return found

@@ -1,0 +1,172 @@
+"""Collapses dimensions that every op of a kernel walks through together, so that the innermost loops are long.
+
+    linalg.generic {maps = [(h, w, c) -> (h, w, c), (h, w, c) -> (c)]} ins(%x, %b : tensor<8x8x24xf32>, tensor<24xf32>)
+    // -->
+    linalg.generic {maps = [(p, c) -> (p, c), (p, c) -> (c)]} ins(%x as tensor<64x24xf32>, %b)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import linalg, tensor
+
+# Who may make or read a tensor whose dimensions are collapsed; a collapsed slice would be a copy.
+_TRANSPARENT = {"linalg.generic", "linalg.fill", "tensor.empty", "func.return", "arith.constant"}
+
+
+class _Loops:
+    """One linalg.generic: its maps as loop numbers (None for an index that is no plain loop)."""
+
+    def __init__(self, op: ir.Operation) -> None:
+        self.op = op
+        maps = [attribute.value for attribute in ir.ArrayAttr(op.attributes["indexing_maps"])]
+        self.count = maps[0].n_dims
+        self.exprs = [list(item.results) for item in maps]
+        self.maps = [[_plain(expr) for expr in exprs] for exprs in self.exprs]
+        self.iterators = [str(item) for item in ir.ArrayAttr(op.attributes["iterator_types"])]
+        self.joined = [self._may_join(loop) for loop in range(self.count - 1)]
+
+    def _may_join(self, loop: int) -> bool:
+        return self.iterators[loop] == self.iterators[loop + 1] and not {loop, loop + 1} & self._single()
+
+    def _single(self) -> set[int]:
+        """Loops that the body or an index expression looks at by themselves."""
+        found = {
+            ir.IntegerAttr(op.attributes["dim"]).value
+            for op in self.op.regions[0].blocks[0].operations
+            if op.name == "linalg.index"
+        }
+        for exprs in self.exprs:
+            for expr in exprs:
+                if _plain(expr) is None:
+                    found |= {loop for loop in range(self.count) if _uses(expr, loop)}
+        return found
+
+    def groups(self) -> list[list[int]]:
+        """The loops that become one."""
+        return _groups(self.joined)
+
+
+def collapse(kernel: ir.Operation) -> None:
+    """Collapses the dimensions of every linalg.generic in the body of `kernel`."""
+    loops = [_Loops(op.operation) for op in kernel.regions[0].blocks[0].operations if op.name == "linalg.generic"]
+    joined = _solve(loops)
+    collapsed: dict[ir.Value, ir.Value] = {}
+    for generic in loops:
+        _rewrite(generic, joined, collapsed)
+
+
+def _solve(generics: Sequence[_Loops]) -> dict[ir.Value, list[bool]]:
+    """For each tensor, which neighbouring dimensions can become one; narrows down `joined` of the ops on the way."""
+    joined: dict[ir.Value, list[bool]] = {}
+    for generic in generics:
+        for value in [*generic.op.operands, *generic.op.results]:
+            if isinstance(value.type, ir.RankedTensorType):
+                joined.setdefault(value, [_is_transparent(value)] * (value.type.rank - 1))
+    changed = True
+    while changed:
+        changed = False
+        for generic in generics:
+            changed |= _narrow(generic, joined)
+    return joined
+
+
+def _narrow(generic: _Loops, joined: dict[ir.Value, list[bool]]) -> bool:
+    before = [list(generic.joined), *map(list, _flags_of(generic, joined))]
+    for flags, exprs in zip(_flags_of(generic, joined), _result_maps(generic), strict=True):
+        for loop in range(generic.count - 1):
+            present = [loop in exprs, loop + 1 in exprs]
+            if not any(present):
+                continue
+            at = exprs.index(loop) if all(present) else -1
+            generic.joined[loop] &= all(present) and exprs[at + 1 : at + 2] == [loop + 1] and flags[at]
+        for position in range(len(flags)):
+            first, second = exprs[position], exprs[position + 1]
+            flags[position] &= first is not None and second == first + 1 and generic.joined[first]
+    return before != [generic.joined, *_flags_of(generic, joined)]
+
+
+def _result_maps(generic: _Loops) -> list[list[int | None]]:
+    tensors = [
+        exprs for value, exprs in zip(generic.op.operands, generic.maps, strict=True) if isinstance(value.type, ir.ShapedType)
+    ]
+    return [*tensors, *generic.maps[len(generic.maps) - len(generic.op.results) :]]
+
+
+def _flags_of(generic: _Loops, joined: dict[ir.Value, list[bool]]) -> list[list[bool]]:
+    return [joined[value] for value in [*generic.op.operands, *generic.op.results] if value in joined]
+
+
+def _is_transparent(value: ir.Value) -> bool:
+    owner = value.owner
+    users = {use.owner.operation.name for use in value.uses}
+    return (isinstance(owner, ir.Block) or owner.name in _TRANSPARENT) and users <= _TRANSPARENT
+
+
+def _groups(joined: Sequence[bool]) -> list[list[int]]:
+    groups = [[0]]
+    for position, is_joined in enumerate(joined, 1):
+        if is_joined:
+            groups[-1].append(position)
+        else:
+            groups.append([position])
+    return groups
+
+
+def _rewrite(generic: _Loops, joined: dict[ir.Value, list[bool]], collapsed: dict[ir.Value, ir.Value]) -> None:
+    op, groups = generic.op, generic.groups()
+    if generic.count == 0 or len(groups) == generic.count:
+        return
+    number = {loop: index for index, group in enumerate(groups) for loop in group}
+    replacements = [ir.AffineExpr.get_dim(number[loop]) for loop in range(generic.count)]
+    with op.location, ir.InsertionPoint(op):
+        operands = [_collapsed(value, joined, collapsed) for value in op.operands]
+        maps = []
+        for value, exprs, plain in zip(op.operands, generic.exprs, generic.maps, strict=True):
+            kept = _groups(joined[value]) if value in joined and exprs else [[axis] for axis in range(len(exprs))]
+            heads = [group[0] for group in kept]
+            results = [
+                replacements[plain[head]] if plain[head] is not None else exprs[head].compose(ir.AffineMap.get(len(groups), 0, replacements))
+                for head in heads
+            ]
+            maps.append(ir.AffineMapAttr.get(ir.AffineMap.get(len(groups), 0, results)))
+        count = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0]
+        iterators = ir.ArrayAttr.get([ir.Attribute.parse(generic.iterators[group[0]]) for group in groups])
+        outs = operands[count:]
+        new = linalg.GenericOp([out.type for out in outs], operands[:count], outs, ir.ArrayAttr.get(maps), iterators)
+        block = op.regions[0].blocks[0]
+        block.append_to(new.regions[0])
+        for inner in block.operations:
+            if inner.name == "linalg.index":
+                dim = ir.IntegerAttr(inner.attributes["dim"]).value
+                inner.operation.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number[dim])
+        for old, result in zip(op.results, new.operation.results, strict=True):
+            collapsed[old] = result
+            shape = list(ir.RankedTensorType(old.type).shape)
+            wide = result
+            if result.type != old.type:
+                wide = tensor.ExpandShapeOp(old.type, result, _groups(joined[old]), [], shape).result
+                collapsed[wide] = result
+            joined[wide] = joined[old]
+            old.replace_all_uses_with(wide)
+    op.erase()
+
+
+def _collapsed(value: ir.Value, joined: dict[ir.Value, list[bool]], collapsed: dict[ir.Value, ir.Value]) -> ir.Value:
+    if value in collapsed or value not in joined or not any(joined[value]):
+        return collapsed.get(value, value)
+    groups, kind = _groups(joined[value]), ir.RankedTensorType(value.type)
+    shape = [math.prod(kind.shape[axis] for axis in group) for group in groups]
+    return tensor.CollapseShapeOp(ir.RankedTensorType.get(shape, kind.element_type), value, groups).result
+
+
+def _plain(expr: ir.AffineExpr) -> int | None:
+    simple = expr.maybe_downcast()
+    return simple.position if isinstance(simple, ir.AffineDimExpr) else None
+
+
+def _uses(expr: ir.AffineExpr, loop: int) -> bool:
+    return f"d{loop}" in str(expr).replace("(", " ").replace(")", " ").split()

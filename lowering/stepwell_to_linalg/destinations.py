@@ -1,0 +1,111 @@
+"""Makes the value that a kernel returns be computed in the kernel's destination argument."""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import tensor
+
+from .tensors import copy, shape_of, with_shape
+
+
+def bind_destination(kernel: ir.Operation) -> None:
+    """Rewires a kernel so that its result is made in its last argument.
+
+    %0 = tensor.empty()                                          %0 = linalg.generic outs(%out)
+    %1 = linalg.generic outs(%0)          -->                    return %0
+    return %1
+    """
+    block = kernel.regions[0].blocks[0]
+    returned = block.operations[len(block.operations) - 1].operation
+    destination = block.arguments[len(block.arguments) - 1]
+    value = returned.operands[0]
+    if _is_made_in(value, destination) or _bind(value, destination):
+        return
+    with returned.location, ir.InsertionPoint(returned):
+        returned.operands[0] = copy(value, destination)
+
+
+def copy_inserted(kernel: ir.Operation) -> None:
+    """Makes the copy explicit wherever a tensor is inserted that was not made in its place.
+
+    %1 = tensor.insert_slice %x into %0[0, 8] [4, 8] [1, 1]
+    // -->
+    %window = tensor.extract_slice %0[0, 8] [4, 8] [1, 1]
+    %copied = linalg.generic {copy} ins(%x) outs(%window)
+    %1 = tensor.insert_slice %copied into %0[0, 8] [4, 8] [1, 1]
+    """
+    for op in list(kernel.regions[0].blocks[0].operations):
+        if op.operation.name != "tensor.insert_slice":
+            continue
+        source, into = op.operands[0], op.operands[1]
+        if _is_window(source, into):
+            continue
+        offsets, sizes, strides = (
+            list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_offsets", "static_sizes", "static_strides")
+        )
+        with op.location, ir.InsertionPoint(op):
+            window = tensor.ExtractSliceOp(source.type, into, [], [], [], offsets, sizes, strides).result
+            op.operation.operands[0] = copy(source, window)
+
+
+def _is_window(value: ir.Value, into: ir.Value) -> bool:
+    """Whether `value` was made in a slice of `into`."""
+    if isinstance(value.owner, ir.Block):
+        return False
+    if value.owner.operation.name == "tensor.extract_slice":
+        return value.owner.operands[0] == into
+    target = _target(value)
+    return target is not None and _is_window(target, into)
+
+
+def _after(value: ir.Value) -> ir.InsertionPoint:
+    owner = value.owner
+    return ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+
+
+def _is_made_in(value: ir.Value, destination: ir.Value) -> bool:
+    """Whether `value` is `destination` after some ops wrote into it."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return False
+    target = _target(value)
+    if target is None:
+        return False
+    return target == destination or _is_made_in(target, destination)
+
+
+def _target(value: ir.Value) -> ir.Value | None:
+    """The tensor into which the op that makes `value` writes."""
+    op = value.owner.operation
+    match op.name:
+        case "linalg.generic":
+            count = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0]
+            return op.operands[count + list(op.results).index(value)]
+        case "linalg.fill" | "tensor.insert_slice":
+            return op.operands[1]
+        case "tensor.expand_shape" | "tensor.collapse_shape":
+            return op.operands[0]
+    return None
+
+
+def _bind(value: ir.Value, destination: ir.Value) -> bool:
+    """Follows `value` up to the tensor.empty in which it is made, and puts `destination` in its place."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return False
+    op = owner.operation
+    if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+        inner = op.operands[0]
+        with op.location, _after(destination):
+            return _bind(inner, with_shape(destination, shape_of(inner)))
+    target = _target(value)
+    if target is None or isinstance(target.owner, ir.Block):
+        return False
+    if target.owner.name != "tensor.empty":
+        return _bind(target, destination)
+    position = list(op.operands).index(target)
+    if op.name == "linalg.generic":
+        count = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0]
+        position = count + list(op.results).index(value)
+    op.operands[position] = destination
+    return True

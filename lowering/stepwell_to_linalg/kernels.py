@@ -1,0 +1,188 @@
+"""From kernels of stepwell ops to kernels of linalg in destination-passing style."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, func, tensor
+from mlir.passmanager import PassManager
+
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.types import dense
+from ...passes.base import Pass, PassError, register
+from ...passes.rewriting import walk
+from ..target import Target
+from . import contraction, elementwise, movement, normalization, pooling, reduction
+from .collapse import collapse
+from .destinations import bind_destination, copy_inserted
+from .rules import lower
+from .scalars import signless
+
+RULES = (elementwise, movement, normalization, pooling, reduction)
+_LOWERED_WHOLE = {"contraction": contraction, "convolution": contraction, "depthwise": contraction}
+# Fused before unit dimensions go, as reshapes between ops stand in the way of fusion.
+_CLEANUP = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
+
+
+@register
+@dataclass(frozen=True)
+class ConvertToLinalgPass(Pass):
+    """Lower the kernels' stepwell ops to linalg, and give every kernel a destination for its result.
+
+    In kernels and in @main element types lose their sign and a bool is a byte; where an argument or result of @main changes
+    so, its attribute `stepwell.dtype` keeps what it was.
+
+    ```mlir
+    func.func @main(%x: tensor<4xi1>) -> tensor<4xi1> {
+      %0 = call @kernel_0(%x) : (tensor<4xi1>) -> tensor<4xi1>
+    // -->
+    func.func @main(%x: tensor<4xi8> {stepwell.dtype = i1}) -> (tensor<4xi8> {stepwell.dtype = i1}) {
+      %out = tensor.empty() : tensor<4xi8>
+      %0 = call @kernel_0(%x, %out) : (tensor<4xi8>, tensor<4xi8>) -> tensor<4xi8>
+    ```
+
+    Attributes:
+        target: the machine that contractions are shaped for, as `Target.parse` takes it.
+    """
+
+    name = "stepwell-convert-to-linalg"
+    target: str = "cpu"
+
+    def run(self, op: ir.Operation) -> None:
+        """Lowers every kernel of a module, then rewrites its other functions."""
+        Target.parse(self.target)
+        functions = [inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"]
+        for function in functions:
+            if "stepwell.kernel" in function.attributes:
+                _lower_kernel(function)
+            else:
+                _rewrite_caller(function)
+
+
+def _lower_kernel(kernel: ir.Operation) -> None:
+    kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
+    if kind in _LOWERED_WHOLE:
+        _LOWERED_WHOLE[kind].lower_kernel(func.FuncOp(kernel))
+        return
+    _to_linalg(kernel)
+    PassManager.parse(_CLEANUP).run(kernel)
+    collapse(kernel)
+    PassManager.parse("func.func(canonicalize,cse)").run(kernel)
+    bind_destination(kernel)
+    copy_inserted(kernel)
+
+
+def _to_linalg(kernel: ir.Operation) -> None:
+    """Replaces the body, rule by rule, and the arguments by signless ones and a destination."""
+    block = kernel.regions[0].blocks[0]
+    old = list(block.arguments)
+    operations = [op.operation for op in block.operations]
+    returned = operations[-1]
+    result = returned.operands[0]
+    lowered = {argument: block.add_argument(signless(argument.type), kernel.location) for argument in old}
+    destination = block.add_argument(signless(result.type), kernel.location)
+    for op in operations[:-1]:
+        with op.location, ir.InsertionPoint(returned):
+            values = _lower_op(op, lowered, destination if op.results[0] == result else None)
+        lowered.update(zip(op.results, values, strict=True))
+    returned.operands[0] = lowered[result]
+    for op in reversed(operations[:-1]):
+        op.erase()
+    for _ in old:
+        block.erase_argument(0)
+    types = [argument.type for argument in block.arguments]
+    kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, [destination.type]))
+    if "arg_attrs" in kernel.attributes:
+        del kernel.attributes["arg_attrs"]
+
+
+def _lower_op(op: ir.Operation, lowered: dict[ir.Value, ir.Value], destination: ir.Value | None) -> list[ir.Value]:
+    view = STEPWELL.view(op)
+    if view is None:
+        raise PassError(f"'{op.name}' op cannot be part of a kernel", op.location)
+    if isinstance(view, ConstantOp):
+        return [arith.constant(signless(op.results[0].type), _signless_constant(view))]
+    inputs = [None if value is None else lowered[value] for value in view.operand_values()]
+    kinds = [ir.RankedTensorType(signless(value.type)) for value in op.results]
+    outs = [destination or tensor.EmptyOp(list(kind.shape), kind.element_type).result for kind in kinds]
+    return lower(view, inputs, outs)
+
+
+def _signless_constant(op: ConstantOp) -> ir.Attribute:
+    array = op.value
+    dtype = np.dtype(np.int8) if array.dtype == np.bool_ else array.dtype
+    if dtype.kind == "u":
+        dtype = np.dtype(f"i{dtype.itemsize}")
+    return dense(array.astype(dtype))
+
+
+def _rewrite_caller(function: ir.Operation) -> None:
+    """Gives calls of kernels their destinations, and tensors their signless types."""
+    for op in list(walk(function)):
+        if op.name == "func.call":
+            _add_destination(op)
+        elif op.name == "stepwell.constant":
+            with op.location, ir.InsertionPoint(op):
+                new = arith.constant(signless(op.results[0].type), _signless_constant(ConstantOp(op)))
+            op.results[0].replace_all_uses_with(new)
+            op.erase()
+        elif op.name == "tensor.extract" and str(op.results[0].type) == "i1":
+            _extract_bool(op)
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    for block in _blocks(function):
+        for argument in block.arguments:
+            argument.set_type(signless(argument.type))
+        for op in block.operations:
+            for result in op.results:
+                if isinstance(result.type, ir.RankedTensorType):
+                    result.set_type(signless(result.type))
+    for name, types in (("arg_attrs", kind.inputs), ("res_attrs", kind.results)):
+        _remember_dtypes(function, name, types)
+    types = ir.FunctionType.get([signless(item) for item in kind.inputs], [signless(item) for item in kind.results])
+    function.attributes["function_type"] = ir.TypeAttr.get(types)
+
+
+def _add_destination(call: ir.Operation) -> None:
+    kinds = [ir.RankedTensorType(signless(result.type)) for result in call.results]
+    with call.location, ir.InsertionPoint(call):
+        outs = [tensor.EmptyOp(list(kind.shape), kind.element_type).result for kind in kinds]
+        callee = ir.FlatSymbolRefAttr(call.attributes["callee"])
+        new = func.CallOp(list(kinds), callee, [*call.operands, *outs])
+    for name in call.attributes:
+        if name.startswith("stepwell."):
+            new.attributes[name] = call.attributes[name]
+    for old, result in zip(call.results, new.results, strict=True):
+        old.replace_all_uses_with(result)
+    call.erase()
+
+
+def _extract_bool(op: ir.Operation) -> None:
+    """%b = tensor.extract %t[] : tensor<i1> --> %i = tensor.extract %t[] : tensor<i8>; %b = arith.trunci %i : i8 to i1"""
+    (result,) = op.results
+    with op.location, ir.InsertionPoint.after(op):
+        bit = arith.trunci(ir.IntegerType.get_signless(1), op.operands[0].owner and result)
+    result.replace_all_uses_except(bit, bit.owner)
+    result.set_type(ir.IntegerType.get_signless(8))
+
+
+def _blocks(function: ir.Operation) -> list[ir.Block]:
+    return [block for op in [function, *walk(function)] for region in op.regions for block in region]
+
+
+def _remember_dtypes(function: ir.Operation, name: str, types: list[ir.Type]) -> None:
+    """Keeps element types that change in the attributes of arguments or results."""
+    changed = {index: kind.element_type for index, kind in enumerate(types) if _changes(kind)}
+    if not changed:
+        return
+    old = [dict(item) for item in ir.ArrayAttr(function.attributes[name])] if name in function.attributes else [{} for _ in types]
+    attributes = [{item.name: item.attr for item in entry} if not isinstance(entry, dict) else entry for entry in old]
+    for index, element in changed.items():
+        attributes[index]["stepwell.dtype"] = ir.TypeAttr.get(element)
+    function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in attributes])
+
+
+def _changes(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.RankedTensorType) and signless(kind) != kind

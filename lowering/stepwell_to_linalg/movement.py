@@ -1,0 +1,206 @@
+"""Movement ops: copies whose indexing maps say where elements come from; tables of indices where no map can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, linalg, tensor
+
+from ...dialects.stepwell import movement as ops
+from ...dialects.stepwell.resampling import Sampling
+from . import scalars
+from .rules import lowers
+from .scalars import narrow, number, widen
+from .tensors import broadcast_map, constant_tensor, copy, dims, element_of, insert, loop_index, shape_of, structured, with_shape
+
+
+def _index(value: ir.Value) -> ir.Value:
+    return arith.index_cast(ir.IndexType.get(), value)
+
+
+@lowers(ops.TransposeOp)
+def transpose(op: ops.TransposeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """A copy whose source is indexed in another order."""
+    loops = dims(len(op.permutation))
+    return [copy(inputs[0], outs[0], [loops[op.permutation.index(axis)] for axis in range(len(loops))])]
+
+
+@lowers(ops.ReshapeOp)
+def reshape(op: ops.ReshapeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """Another view."""
+    return [with_shape(inputs[0], shape_of(outs[0]))]
+
+
+@lowers(ops.ConcatOp)
+def concat(op: ops.ConcatOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """Two copies, side by side."""
+    lhs, rhs = inputs
+    offsets = [0] * len(shape_of(lhs))
+    first = insert(lhs, outs[0], offsets)
+    offsets[op.axis % len(offsets)] = shape_of(lhs)[op.axis % len(offsets)]
+    return [insert(rhs, first, offsets)]
+
+
+@lowers(ops.SliceOp)
+def slice_(op: ops.SliceOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """A copy of a part."""
+    shape = shape_of(outs[0])
+    kind = ir.RankedTensorType.get(shape, element_of(inputs[0]))
+    part = tensor.ExtractSliceOp(kind, inputs[0], [], [], [], list(op.starts), shape, list(op.steps)).result
+    return [copy(part, outs[0])]
+
+
+@lowers(ops.ReverseOp)
+def reverse(op: ops.ReverseOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """A copy that reads backwards."""
+    shape = shape_of(inputs[0])
+    axes = {axis % len(shape) for axis in op.axes}
+    exprs = [loop * -1 + (shape[axis] - 1) if axis in axes else loop for axis, loop in enumerate(dims(len(shape)))]
+    return [copy(inputs[0], outs[0], exprs)]
+
+
+@lowers(ops.BroadcastToOp)
+def broadcast_to(op: ops.BroadcastToOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """A copy that reads elements again."""
+    return [copy(inputs[0], outs[0], broadcast_map(shape_of(inputs[0]), shape_of(outs[0])))]
+
+
+@lowers(ops.TileOp)
+def tile(op: ops.TileOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """A copy into a view of the destination that has a dimension for the repetitions."""
+    shape = shape_of(inputs[0])
+    wide = [extent for pair in zip(op.repeats, shape, strict=True) for extent in pair]
+    exprs = dims(len(wide))[1::2]
+    return [with_shape(copy(inputs[0], with_shape(outs[0], wide), exprs), shape_of(outs[0]))]
+
+
+@lowers(ops.PadOp)
+def pad(op: ops.PadOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """The inside is a copy; of each dimension, the parts before and after are filled, or looked up further inside."""
+    value, result = inputs[0], outs[0]
+    shape, extents = shape_of(value), shape_of(outs[0])
+    result = insert(value, result, list(op.low))
+    for axis, extent in enumerate(shape):
+        for start, size in ((0, op.low[axis]), (op.low[axis] + extent, op.high[axis])):
+            if size == 0:
+                continue
+            # Dimensions before this one have got their padding, those after it not yet.
+            offsets = [0 if other < axis else op.low[other] for other in range(len(shape))]
+            sizes = [extents[other] if other < axis else shape[other] for other in range(len(shape))]
+            offsets[axis], sizes[axis] = start, size
+            result = _pad_part(op, value, result, offsets, sizes)
+    return [result]
+
+
+def _pad_part(op: ops.PadOp, value: ir.Value, into: ir.Value, offsets: list[int], sizes: list[int]) -> ir.Value:
+    element, ones = element_of(into), [1] * len(sizes)
+    kind = ir.RankedTensorType.get(sizes, element)
+    window = tensor.ExtractSliceOp(kind, into, [], [], [], offsets, sizes, ones).result
+    if op.mode == "constant":
+        part = linalg.fill(number(op.value, element), outs=[window])
+    else:
+        loops = dims(len(sizes))
+
+        def body(_: ir.Value) -> ir.Value:
+            extents = shape_of(value)
+            places = [
+                _inside(op.mode, loop_index(axis), offsets[axis] - op.low[axis], sizes[axis], extents[axis])
+                for axis in range(len(sizes))
+            ]
+            return tensor.extract(value, places)
+
+        part = structured([], [window], [loops], "p" * len(sizes), body)[0]
+    return tensor.InsertSliceOp(part, into, [], [], [], offsets, sizes, ones).result
+
+
+def _inside(mode: str, index: ir.Value, offset: int, size: int, extent: int) -> ir.Value:
+    """The element of a dimension of `extent` that stands for the one `offset` further than `index`, which is below `size`."""
+    kind = ir.IndexType.get()
+    place = index if offset == 0 else arith.addi(index, number(offset, kind))
+    last = number(extent - 1, kind)
+    if offset < 0:
+        below = arith.cmpi(arith.CmpIPredicate.slt, place, number(0, kind))
+        mirrored = number(0, kind) if mode == "edge" else arith.subi(number(0, kind), place)
+        place = arith.select(below, mirrored, place)
+    if offset + size > extent:
+        above = arith.cmpi(arith.CmpIPredicate.sgt, place, last)
+        mirrored = last if mode == "edge" else arith.subi(number(2 * (extent - 1), kind), place)
+        place = arith.select(above, mirrored, place)
+    return place
+
+
+@lowers(ops.GatherOp)
+def gather(op: ops.GatherOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """Every element of the result looks up its index; rows that lie together are copied as vectors."""
+    source, indices = inputs
+    rank, axis, spread = len(shape_of(outs[0])), op.axis % len(shape_of(source)), len(shape_of(indices))
+    extent = shape_of(source)[axis]
+    loops = dims(rank)
+
+    def body(at: ir.Value, _: ir.Value) -> ir.Value:
+        index = _index(at)
+        wrapped = arith.addi(index, arith.constant(ir.IndexType.get(), extent))
+        is_negative = arith.cmpi(arith.CmpIPredicate.slt, index, arith.constant(ir.IndexType.get(), 0))
+        where = [loop_index(position) for position in range(rank)]
+        chosen = arith.select(is_negative, wrapped, index)
+        return tensor.extract(source, [*where[:axis], chosen, *where[axis + spread :]])
+
+    return structured([indices], [outs[0]], [loops[axis : axis + spread], loops], "p" * rank, body)
+
+
+@lowers(ops.ResizeOp)
+def resize(op: ops.ResizeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """A weighed sum of elements whose places along each dimension are in tables."""
+    (value,) = inputs
+    element, shape, sizes = element_of(value), shape_of(value), shape_of(outs[0])
+    wide = scalars.compute_type(element)
+    i64 = ir.IntegerType.get_signless(64)
+    rank = len(shape)
+    sampling = Sampling(op.mode, op.coordinates, op.nearest, op.cubic_coefficient, op.exclude_outside)
+    places: dict[int, list[ir.Value]] = {}
+    weights: dict[int, list[ir.Value]] = {}
+    for axis, scale in enumerate(np.asarray(op.scales)):
+        if sizes[axis] == shape[axis] and scale == 1:
+            continue
+        indices, factors = sampling.taps(shape[axis], sizes[axis], float(scale))
+        places[axis] = [constant_tensor([int(item) for item in row], i64) for row in indices]
+        weights[axis] = [constant_tensor([float(item) for item in row], wide) for row in factors] if len(factors) > 1 else []
+    axes = sorted(places)
+
+    def body(_: ir.Value) -> ir.Value:
+        loops = [loop_index(position) for position in range(rank)]
+
+        def at(taps: tuple[int, ...]) -> ir.Value:
+            where = list(loops)
+            for axis, tap in zip(axes, taps, strict=True):
+                where[axis] = _index(tensor.extract(places[axis][tap], [loops[axis]]))
+            return widen(tensor.extract(value, where)) if weights_used else tensor.extract(value, where)
+
+        weights_used = any(weights[axis] for axis in axes)
+        if not weights_used:
+            return at((0,) * len(axes))
+        return narrow(_weighed(axes, (), weights, loops, at), element)
+
+    return structured([], [outs[0]], [dims(rank)], "p" * rank, body)
+
+
+def _weighed(
+    axes: list[int],
+    taps: tuple[int, ...],
+    weights: dict[int, list[ir.Value]],
+    loops: list[ir.Value],
+    at: Callable[[tuple[int, ...]], ir.Value],
+) -> ir.Value:
+    """The sum over the taps of the axes from `len(taps)` on."""
+    if len(taps) == len(axes):
+        return at(taps)
+    axis = axes[len(taps)]
+    total: ir.Value | None = None
+    for tap, table in enumerate(weights[axis]):
+        factor = tensor.extract(table, [loops[axis]])
+        term = arith.mulf(factor, _weighed(axes, (*taps, tap), weights, loops, at))
+        total = term if total is None else arith.addf(total, term)
+    assert total is not None
+    return total

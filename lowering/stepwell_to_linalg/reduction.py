@@ -1,0 +1,131 @@
+"""Reductions, and the index of the greatest element."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith
+
+from ...dialects.stepwell import reduction as ops
+from ...dialects.types import is_float, spec_of_type
+from . import scalars
+from .rules import lowers
+from .scalars import number
+from .tensors import dims, element_of, elementwise_over, filled, loop_index, reduce, shape_of, structured, with_shape
+
+
+def extreme(dtype: np.dtype, sign: int) -> float | int:
+    """The greatest (`sign` 1) or least (-1) value of a dtype, infinity for floats."""
+    if is_float(dtype):
+        return sign * math.inf
+    if dtype == np.bool_:
+        return int(sign > 0)
+    info = np.iinfo(dtype)
+    value = info.max if sign > 0 else info.min
+    # MLIR writes an unsigned number as the signed one of the same bits.
+    return value - (1 << info.bits) if value > np.iinfo(f"i{info.bits // 8}").max else value
+
+
+def summed(value: ir.Value, axes: tuple[int, ...]) -> ir.Value:
+    """The sum over `axes`, which are gone, in the compute type."""
+    wide = scalars.compute_type(element_of(value))
+    add = arith.addf if isinstance(wide, ir.FloatType) else arith.addi
+    return reduce(value, axes, number(0, wide), lambda element, total: add(total, scalars.widen(element)))
+
+
+def _axes(op: Any) -> tuple[int, ...]:
+    rank = ir.RankedTensorType(op.operation.operands[0].type).rank
+    return tuple(sorted(axis % rank for axis in op.axes))
+
+
+def _finished(op: Any, value: ir.Value) -> list[ir.Value]:
+    return [with_shape(value, list(ir.RankedTensorType(op.operation.results[0].type).shape))]
+
+
+def _narrowed(value: ir.Value, element: ir.Type) -> ir.Value:
+    if element_of(value) == element:
+        return value
+    return elementwise_over([value], lambda item: scalars.narrow(item, element), value, element)
+
+
+@lowers(ops.ReduceSumOp)
+def reduce_sum(op: ops.ReduceSumOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """The sum."""
+    return _finished(op, _narrowed(summed(inputs[0], _axes(op)), element_of(inputs[0])))
+
+
+@lowers(ops.ReduceMeanOp)
+def reduce_mean(op: ops.ReduceMeanOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """The sum, divided where it is made."""
+    axes, element = _axes(op), element_of(inputs[0])
+    count = math.prod(shape_of(inputs[0])[axis] for axis in axes)
+    is_unsigned = spec_of_type(op.operation.operands[0].type).dtype.kind == "u"
+    divide = arith.divf if isinstance(element, ir.FloatType) else arith.divui if is_unsigned else arith.divsi
+
+    def body(total: ir.Value) -> ir.Value:
+        mean = divide(total, number(count, total.type))
+        return scalars.narrow(mean, element) if isinstance(element, ir.FloatType) else mean
+
+    total = summed(inputs[0], axes)
+    return _finished(op, elementwise_over([total], body, total, element))
+
+
+@lowers(ops.ReduceProdOp)
+def reduce_prod(op: ops.ReduceProdOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """The product."""
+    element = element_of(inputs[0])
+    wide = scalars.compute_type(element)
+    multiply = arith.mulf if isinstance(wide, ir.FloatType) else arith.muli
+    product = reduce(inputs[0], _axes(op), number(1, wide), lambda item, total: multiply(total, scalars.widen(item)))
+    return _finished(op, _narrowed(product, element))
+
+
+@lowers(ops.ReduceMaxOp, ops.ReduceMinOp)
+def reduce_extreme(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """The greatest or least element; NaN if one is."""
+    dtype = spec_of_type(op.operation.operands[0].type).dtype
+    is_max = isinstance(op, ops.ReduceMaxOp)
+    combine = scalars.maximum if is_max else scalars.minimum
+    start = number(extreme(dtype, -1 if is_max else 1), element_of(inputs[0]))
+    return _finished(op, reduce(inputs[0], _axes(op), start, lambda item, best: combine(item, best, dtype)))
+
+
+@lowers(ops.ArgmaxOp)
+def argmax(op: ops.ArgmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """One reduction of value and index together; of equal elements, and of NaN, the first index wins."""
+    (value,) = inputs
+    dtype, shape, element = spec_of_type(op.operation.operands[0].type).dtype, shape_of(value), element_of(value)
+    axis = op.axis % len(shape)
+    i64 = ir.IntegerType.get_signless(64)
+    kept = [extent for position, extent in enumerate(shape) if position != axis]
+    # An index behind the last one: the first element always wins against it.
+    starts = [filled(number(extreme(dtype, -1), element), kept), filled(number(shape[axis], i64), kept)]
+    loops = dims(len(shape))
+    outer = [loop for position, loop in enumerate(loops) if position != axis]
+    iterators = "".join("r" if position == axis else "p" for position in range(len(shape)))
+
+    def body(item: ir.Value, best: ir.Value, at: ir.Value) -> list[ir.Value]:
+        here = arith.index_cast(i64, loop_index(axis))
+        takes = _wins(item, best, here, at, dtype)
+        return [arith.select(takes, item, best), arith.select(takes, here, at)]
+
+    return _finished(op, structured([value], starts, [loops, outer, outer], iterators, body)[1])
+
+
+def _wins(item: ir.Value, best: ir.Value, here: ir.Value, at: ir.Value, dtype: np.dtype) -> ir.Value:
+    is_earlier = arith.cmpi(arith.CmpIPredicate.slt, here, at)
+    if not is_float(dtype):
+        more = arith.CmpIPredicate.ugt if dtype.kind in "ub" else arith.CmpIPredicate.sgt
+        ties = arith.andi(arith.cmpi(arith.CmpIPredicate.eq, item, best), is_earlier)
+        return arith.ori(arith.cmpi(more, item, best), ties)
+    item_is_nan = arith.cmpf(arith.CmpFPredicate.UNO, item, item)
+    best_is_nan = arith.cmpf(arith.CmpFPredicate.UNO, best, best)
+    one = number(1, ir.IntegerType.get_signless(1))
+    more = arith.ori(
+        arith.cmpf(arith.CmpFPredicate.OGT, item, best), arith.andi(item_is_nan, arith.xori(best_is_nan, one))
+    )
+    same = arith.ori(arith.cmpf(arith.CmpFPredicate.OEQ, item, best), arith.andi(item_is_nan, best_is_nan))
+    return arith.ori(more, arith.andi(same, is_earlier))

@@ -1,0 +1,139 @@
+"""Scalar arithmetic for the bodies of linalg ops, with numpy's semantics.
+
+Element types carry no sign here, so whoever cares about it says the numpy dtype.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, math
+
+from ...dialects.types import element_type, is_float
+
+CONTRACT = "#arith.fastmath<contract>"
+_NO_SIGNED_ZEROS = "#arith.fastmath<nsz>"
+
+
+def flags(text: str) -> ir.Attribute:
+    """Fast-math flags."""
+    return ir.Attribute.parse(text)
+
+
+def signless(kind: ir.Type) -> ir.Type:
+    """The type that holds elements of `kind` in kernels: no sign, and a byte for a bool; tensors by their elements."""
+    if isinstance(kind, ir.RankedTensorType):
+        return ir.RankedTensorType.get(list(kind.shape), signless(kind.element_type))
+    if isinstance(kind, ir.IntegerType):
+        return ir.IntegerType.get_signless(max(8, kind.width))
+    return kind
+
+
+def number(value: float | int, kind: ir.Type) -> ir.Value:
+    """A constant."""
+    return arith.constant(kind, float(value) if isinstance(kind, ir.FloatType) else int(value))
+
+
+def unpack(value: ir.Value, dtype: np.dtype) -> ir.Value:
+    """A scalar as loaded, ready for arithmetic: a bool is one bit."""
+    if dtype != np.bool_:
+        return value
+    return arith.trunci(ir.IntegerType.get_signless(1), value)
+
+
+def pack(value: ir.Value, dtype: np.dtype) -> ir.Value:
+    """The reverse of `unpack`."""
+    if dtype != np.bool_:
+        return value
+    return arith.extui(ir.IntegerType.get_signless(8), value)
+
+
+def compute_type(kind: ir.Type) -> ir.Type:
+    """The type in which floats of `kind` are computed: f32 for those with less precision."""
+    return ir.F32Type.get() if isinstance(kind, ir.FloatType) and kind.width < 32 else kind
+
+
+def widen(value: ir.Value) -> ir.Value:
+    """`value` in its compute type."""
+    wide = compute_type(value.type)
+    return value if wide == value.type else arith.extf(wide, value)
+
+
+def narrow(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """A value in compute type back in its storage type."""
+    return value if value.type == kind else arith.truncf(kind, value)
+
+
+def maximum(lhs: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
+    """The greater of two; NaN if one of them is."""
+    if is_float(dtype):
+        return arith.maximumf(lhs, rhs, fastmath=flags(_NO_SIGNED_ZEROS))
+    return (arith.maxui if dtype.kind in "ub" else arith.maxsi)(lhs, rhs)
+
+
+def minimum(lhs: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
+    """The lesser of two; NaN if one of them is."""
+    if is_float(dtype):
+        return arith.minimumf(lhs, rhs, fastmath=flags(_NO_SIGNED_ZEROS))
+    return (arith.minui if dtype.kind in "ub" else arith.minsi)(lhs, rhs)
+
+
+def at_least(value: ir.Value, bound: ir.Value) -> ir.Value:
+    """`max(value, bound)` for a bound that is not NaN: one instruction on x86, and NaN stays NaN."""
+    if isinstance(value.type, ir.FloatType):
+        return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, bound, value), bound, value)
+    return arith.maxsi(value, bound)
+
+
+def at_most(value: ir.Value, bound: ir.Value) -> ir.Value:
+    """`min(value, bound)` for a bound that is not NaN."""
+    if isinstance(value.type, ir.FloatType):
+        return arith.select(arith.cmpf(arith.CmpFPredicate.OLT, bound, value), bound, value)
+    return arith.minsi(value, bound)
+
+
+def sigmoid(value: ir.Value) -> ir.Value:
+    """`1 / (1 + exp(-x))`."""
+    one = number(1, value.type)
+    return arith.divf(one, arith.addf(one, math.exp(arith.negf(value))))
+
+
+def convert(value: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
+    """An unpacked scalar as another dtype, as numpy's astype."""
+    if source == target:
+        return value
+    kind = signless(element_type(target))
+    if target == np.bool_:
+        return _is_not_zero(value, source)
+    if is_float(source):
+        return _from_float(value, kind, target)
+    if is_float(target):
+        wide = compute_type(kind)
+        return narrow((arith.uitofp if source.kind in "ub" else arith.sitofp)(wide, value), kind)
+    width, old = kind.width, ir.IntegerType(value.type).width
+    if width == old:
+        return value
+    if width < old:
+        return arith.trunci(kind, value)
+    return (arith.extui if source.kind in "ub" else arith.extsi)(kind, value)
+
+
+def _is_not_zero(value: ir.Value, source: np.dtype) -> ir.Value:
+    zero = number(0, value.type)
+    if is_float(source):
+        return arith.cmpf(arith.CmpFPredicate.UNE, value, zero)
+    return arith.cmpi(arith.CmpIPredicate.ne, value, zero)
+
+
+def _from_float(value: ir.Value, kind: ir.Type, target: np.dtype) -> ir.Value:
+    if not is_float(target):
+        # A signed conversion to the next wider type covers every number of a narrow one; LLVM has no narrow vector forms.
+        width = max(32, kind.width)
+        wide = ir.IntegerType.get_signless(width)
+        convert_float = arith.fptoui if target.kind == "u" and width == kind.width else arith.fptosi
+        whole = convert_float(wide, widen(value))
+        return whole if width == kind.width else arith.trunci(kind, whole)
+    old, new = ir.FloatType(value.type).width, kind.width
+    if old == new:
+        return arith.truncf(kind, widen(value))
+    return arith.extf(kind, value) if new > old else arith.truncf(kind, value)
