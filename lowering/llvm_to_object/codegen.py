@@ -1,4 +1,4 @@
-"""A module of the LLVM dialect to native objects: one per function, so that each can be kept and used again by its name."""
+"""A module of the LLVM dialect to native objects: one per function, so that each can be kept and used by its name."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def llvm_ir(module: ir.Module, symbol: str) -> str:
                     _declare(table[name])
                     continue
                 pending.extend(_references(table[name].clone()))
-        return llvm_dialect.translate_module_to_llvmir(part.operation)
+        # The stubs of the bindings lack this function.
+        return llvm_dialect.translate_module_to_llvmir(part.operation)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _generate(symbol: str, text: str, target: Target, emit: Callable[[llvm.Module], T]) -> T:

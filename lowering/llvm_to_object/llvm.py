@@ -1,7 +1,7 @@
 """LLVM's C API by ctypes: only what is needed to read LLVM IR, optimise it and emit code for a target.
 
-Every failure is an `LLVMError`. The library is built with assertions, so that wrong IR would end the process: modules are
-verified before anything else sees them. Calls release Python's interpreter lock, and a `Context` belongs to one thread.
+Every failure is an `LLVMError`. The library is built with assertions, so that wrong IR would end the process: modules
+are verified before anything else sees them. Calls release Python's interpreter lock; a module belongs to one thread.
 """
 
 from __future__ import annotations
@@ -109,8 +109,9 @@ class TargetMachine:
         if llvm.LLVMGetTargetFromTriple(triple.encode(), byref(target), byref(message)):
             raise LLVMError(_take_string(message))
         self.triple = triple
-        arguments = (triple.encode(), cpu.encode(), features.encode(), _LEVEL_AGGRESSIVE, _RELOC_PIC, _CODE_MODEL_DEFAULT)
-        self.handle = llvm.LLVMCreateTargetMachine(target, *arguments)
+        names = (triple.encode(), cpu.encode(), features.encode())
+        kinds = (_LEVEL_AGGRESSIVE, _RELOC_PIC, _CODE_MODEL_DEFAULT)
+        self.handle = llvm.LLVMCreateTargetMachine(target, *names, *kinds)
 
     def close(self) -> None:
         """Frees it."""

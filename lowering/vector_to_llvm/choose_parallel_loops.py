@@ -56,12 +56,12 @@ class ChooseParallelLoopsPass(Pass):
         interpreter.apply_named_sequence(op, script.body.operations[0], script.operation)
 
     def _is_parallel(self, loop: ir.Operation) -> bool:
-        parent = loop.parent.operation
-        while parent.name != "func.func":
-            if parent.name == "scf.forall":
+        parent = loop.parent
+        while parent is not None and parent.operation.name != "func.func":
+            if parent.operation.name == "scf.forall":
                 return False
-            parent = parent.parent.operation
-        return microseconds(parent) >= self.min_microseconds
+            parent = parent.operation.parent
+        return parent is None or microseconds(parent.operation) >= self.min_microseconds
 
 
 def microseconds(kernel: ir.Operation) -> float:

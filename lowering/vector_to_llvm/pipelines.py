@@ -16,9 +16,9 @@ def memref_pipeline(target: str) -> Pipeline:
             "stepwell-plan-memory",
             Nested("func.func", ("eliminate-empty-tensors",)),
             "one-shot-bufferize{buffer-alignment=64}",
-            # Bufferisation leaves copies of a buffer to itself, which go only once cse has made the two sides one value.
+            # Bufferisation leaves copies of a buffer to itself; they go once cse has made the two sides one value.
             "canonicalize,cse,canonicalize",
-            # Temporaries leave sequential loops (never parallel ones); small ones go to the stack, large ones to the arena.
+            # Temporaries leave sequential loops (never parallel ones); small ones go to the stack, others to the arena.
             Nested(
                 "func.func",
                 (

@@ -1,20 +1,20 @@
 """Which buffer every tensor of `@main` lives in, and when: the analysis under `stepwell-plan-memory`.
 
-A call of a kernel writes one buffer of its own per result. Reshapes and casts are other views of their operand's buffer.
-What a branch yields is written straight into the buffer of the `scf.if` result, and what `@main` returns straight into
-the output, wherever the buffer is not promised to something else already; otherwise there is a copy. A loop carries its
-tensors in buffers that are copied into at the end of every round.
+A call of a kernel writes one buffer of its own per result. Reshapes and casts are other views of their operand's
+buffer. What a branch yields is written straight into the buffer of the `scf.if` result, and what `@main` returns
+straight into the output, wherever the buffer is not promised to something else already; otherwise there is a copy. A
+loop carries its tensors in buffers that are copied into at the end of every round.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
 
 from ..base import PassError
+from .layout import byte_size
 
 ALIASES = frozenset(
     {
@@ -146,7 +146,8 @@ class BufferAnalysis:
         self._step(op, [*reads, *(self.buffer(result) for result in op.results)])
 
     def _visit_if(self, op: ir.Operation, block: ir.Block) -> None:
-        merged = {index: self._new(result.type, block, "if") for index, result in enumerate(op.results) if is_tensor(result)}
+        tensors = {index: result for index, result in enumerate(op.results) if is_tensor(result)}
+        merged = {index: self._new(result.type, block, "if") for index, result in tensors.items()}
         for region in op.regions:
             for inner in region.blocks:
                 self._visit_block(inner)
@@ -174,7 +175,9 @@ class BufferAnalysis:
 
     def _carry_over(self, terminator: ir.Operation, carried: dict[int, Buffer], body: ir.Block) -> None:
         """Copies what a round yields to where the next one reads it, first out of the way where the loop permutes."""
-        moving = {index: buffer for index, buffer in carried.items() if self.buffer(terminator.operands[index]) is not buffer}
+        moving = {
+            index: buffer for index, buffer in carried.items() if self.buffer(terminator.operands[index]) is not buffer
+        }
         late = []
         for index, buffer in moving.items():
             value = terminator.operands[index]
@@ -241,29 +244,6 @@ class BufferAnalysis:
 def is_tensor(value: ir.Value) -> bool:
     """Whether a value is a tensor."""
     return isinstance(value.type, ir.RankedTensorType)
-
-
-def memref_type(tensor: ir.Type) -> ir.MemRefType:
-    """How a tensor lies in memory: contiguous, bool as one byte, no signs.
-
-    Raises:
-        PassError: the shape is not static.
-    """
-    kind = ir.RankedTensorType(tensor)
-    if not kind.has_static_shape:
-        raise PassError(f"the shape of {kind} is not static")
-    element = kind.element_type
-    if isinstance(element, ir.IntegerType):
-        element = ir.IntegerType.get_signless(max(8, element.width))
-    return ir.MemRefType.get(kind.shape, element)
-
-
-def byte_size(tensor: ir.Type) -> int:
-    """How many bytes a tensor takes in memory."""
-    kind = memref_type(tensor)
-    element = kind.element_type
-    width = 64 if isinstance(element, ir.IndexType) else element.width  # pyright: ignore[reportAttributeAccessIssue]
-    return math.prod(kind.shape) * width // 8
 
 
 def _is_empty(value: ir.Value) -> bool:

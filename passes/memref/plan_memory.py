@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from mlir import ir
@@ -13,7 +14,8 @@ from mlir.dialects import arith, func, memref, scf
 from ...dialects.types import array_of, dense
 from ..base import Pass, PassError, register
 from . import arena
-from .buffers import ALIASES, CONSTANTS, Buffer, BufferAnalysis, Copy, is_tensor, memref_type
+from .buffers import ALIASES, CONSTANTS, Buffer, BufferAnalysis, Copy, is_tensor
+from .layout import memref_type
 from .signature import convert_signature
 
 ENTRY = "main"
@@ -24,9 +26,9 @@ ENTRY = "main"
 class PlanMemoryPass(Pass):
     """Put the tensors of `@main` at planned offsets of one arena.
 
-    `@main` takes its inputs, its outputs, the parameters in the order of the module's `stepwell.parameters`, and an arena
-    of `stepwell.arena_bytes` bytes. Kernels write to their destinations; their bodies still work on tensors, ready for
-    one-shot-bufferize. `stepwell.lifetimes` tells what lies where in the arena, and when.
+    `@main` takes its inputs, its outputs, the parameters in the order of the module's `stepwell.parameters`, and an
+    arena of `stepwell.arena_bytes` bytes. Kernels write to their destinations; their bodies still work on tensors,
+    ready for one-shot-bufferize. `stepwell.lifetimes` tells what lies where in the arena, and when.
 
         %p = "stepwell.parameter"() {name = "w", ...} : () -> tensor<4xf32>
         %d = tensor.empty() : tensor<4xf32>
@@ -65,15 +67,15 @@ class PlanMemoryPass(Pass):
 class _MainRewriter:
     """Writes the new `@main` beside the old one, then drops the old one."""
 
-    def __init__(self, main: ir.Operation, analysis: BufferAnalysis, offsets: dict[Buffer, int], arena_bytes: int) -> None:
-        self._main, self._analysis, self._offsets, self._arena_bytes = main, analysis, offsets, arena_bytes
+    def __init__(self, main: ir.Operation, analysis: BufferAnalysis, offsets: dict[Buffer, int], size: int) -> None:
+        self._main, self._analysis, self._offsets, self._arena_bytes = main, analysis, offsets, size
         self._scalars: dict[ir.Value, ir.Value] = {}
         self._arguments: dict[str, list[ir.Value]] = {}
         self._globals = 0
 
     def run(self) -> None:
         """Does the rewriting."""
-        old: func.FuncOp = self._main.opview
+        old = cast(func.FuncOp, self._main.opview)
         groups = {
             "inputs": [memref_type(item) for item in old.type.inputs],
             "outputs": [memref_type(item) for item in old.type.results],
@@ -108,7 +110,7 @@ class _MainRewriter:
             self._rewrite_copy(copy)
         if op.name == "func.call":
             arguments = [self._memory(item) for item in _operands_and_results(op)]
-            call = func.CallOp([], op.attributes["callee"], arguments)
+            call = func.CallOp([], ir.FlatSymbolRefAttr(op.attributes["callee"]), arguments)
             call.operation.attributes["stepwell.step"] = _i64(self._analysis.steps[op])
         elif op.name == "func.return":
             func.ReturnOp([])
@@ -145,7 +147,7 @@ class _MainRewriter:
     def _rewrite_for(self, op: ir.Operation) -> None:
         initial = [self._scalars[item] for item in list(op.operands)[3:] if not is_tensor(item)]
         bounds = [self._scalars[item] for item in list(op.operands)[:3]]
-        new = scf.ForOp(*bounds, initial)
+        new = scf.ForOp(bounds[0], bounds[1], bounds[2], initial)
         body = op.regions[0].blocks[0]
         scalars = [item for item in body.arguments if not is_tensor(item)]
         self._scalars.update(zip(scalars, new.body.arguments, strict=True))
@@ -154,7 +156,8 @@ class _MainRewriter:
         self._scalars.update(zip((item for item in op.results if not is_tensor(item)), new.results, strict=True))
 
     def _rewrite_extract(self, op: ir.Operation) -> ir.Value:
-        value = memref.LoadOp(self._memory(op.operands[0]), [self._scalars[item] for item in list(op.operands)[1:]]).result
+        indices = [self._scalars[item] for item in list(op.operands)[1:]]
+        value = memref.LoadOp(self._memory(op.operands[0]), indices).result
         if op.results[0].type == value.type:
             return value
         # A bool is a byte in memory.
@@ -197,7 +200,9 @@ def _operands_and_results(call: ir.Operation) -> list[ir.Value]:
     return [*list(call.operands)[:inputs], *call.results]
 
 
-def _describe(module: ir.Operation, parameters: Iterable[str], buffers: Sequence[Buffer], placed: Sequence[arena.Placement]) -> None:
+def _describe(
+    module: ir.Operation, parameters: Iterable[str], buffers: Sequence[Buffer], placed: Sequence[arena.Placement]
+) -> None:
     module.attributes["stepwell.parameters"] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in parameters])
     module.attributes["stepwell.arena_bytes"] = _i64(arena.arena_size(placed))
     module.attributes["stepwell.arena_lower_bound"] = _i64(arena.lower_bound([item.lifetime for item in placed]))

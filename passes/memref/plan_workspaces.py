@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from mlir import ir
 from mlir.dialects import arith, func, memref
@@ -12,6 +12,7 @@ from mlir.dialects import arith, func, memref
 from ..base import Pass, PassError, register
 from ..rewriting import walk
 from . import arena
+from .layout import byte_size
 
 ATTRIBUTE = "stepwell.workspace_bytes"
 _PARALLEL = ("scf.forall", "scf.parallel", "omp.parallel")
@@ -24,8 +25,8 @@ class PlanWorkspacesPass(Pass):
 
         func.func private @k(%out: memref<4xf32>) { %0 = memref.alloc() : memref<99999xf32> ... }
         -->
-        func.func private @k(%out: memref<4xf32>, %workspace: memref<400000xi8>) attributes {stepwell.workspace_bytes = 400000}
-        { %0 = memref.view %workspace[%c0][] ... }
+        func.func private @k(%out: memref<4xf32>, %workspace: memref<400000xi8>)
+          attributes {stepwell.workspace_bytes = 400000} { %0 = memref.view %workspace[%c0][] ... }
 
     The workspace lies where the arena is free during the call, or behind everything. A declaration that has
     `stepwell.workspace_bytes` (its code was compiled before) gets the argument too.
@@ -43,11 +44,11 @@ class PlanWorkspacesPass(Pass):
             raise PassError("there is no function @main")
         sizes = {}
         for function in list(op.regions[0].blocks[0]):
-            if function.operation.name == "func.func" and function.name.value != "main":
+            if isinstance(function, func.FuncOp) and _name(function) != "main":
                 size = _take_workspace(function)
-                sizes |= {function.name.value: size} if size else {}
+                sizes |= {_name(function): size} if size else {}
         if sizes:
-            _pass_workspaces(op, symbols["main"], sizes)
+            _pass_workspaces(op, cast(func.FuncOp, symbols["main"]), sizes)
 
 
 def _take_workspace(kernel: func.FuncOp) -> int:
@@ -64,7 +65,7 @@ def _take_workspace(kernel: func.FuncOp) -> int:
     offsets, size = [], 0
     for allocation in allocations:
         offsets.append(size)
-        size += arena.align(_byte_size(allocation))
+        size += arena.align(byte_size(allocation.results[0].type))
     attributes[ATTRIBUTE] = _i64(size)
     workspace = _add_argument(kernel, size)
     for allocation, offset in zip(allocations, offsets, strict=True):
@@ -84,17 +85,12 @@ def _allocations(kernel: func.FuncOp) -> Iterator[ir.Operation]:
             parent = op.parent
             while parent is not None and parent.operation != kernel.operation:
                 if parent.name in _PARALLEL:
-                    raise PassError(f"kernel @{kernel.name.value} needs {_byte_size(op)} bytes per thread", op.location)
+                    raise PassError(
+                        f"kernel @{_name(kernel)} needs {byte_size(op.results[0].type)} bytes per thread",
+                        op.location,
+                    )
                 parent = parent.operation.parent
             yield op
-
-
-def _byte_size(allocation: ir.Operation) -> int:
-    kind = ir.MemRefType(allocation.results[0].type)
-    if not kind.has_static_shape:
-        raise PassError(f"temporary buffer of type {kind} has no static size", allocation.location)
-    width = 64 if isinstance(kind.element_type, ir.IndexType) else kind.element_type.width
-    return math.prod(kind.shape) * max(8, width) // 8
 
 
 def _add_argument(kernel: func.FuncOp, size: int) -> ir.Value | None:
@@ -103,8 +99,7 @@ def _add_argument(kernel: func.FuncOp, size: int) -> ir.Value | None:
     attributes = kernel.operation.attributes
     attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
     own = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
-    others = list(ir.ArrayAttr(attributes["arg_attrs"])) if "arg_attrs" in attributes else [ir.DictAttr.get({})] * (len(types) - 1)
-    attributes["arg_attrs"] = ir.ArrayAttr.get([*others, own])
+    attributes["arg_attrs"] = ir.ArrayAttr.get([*ir.ArrayAttr(attributes["arg_attrs"]), own])
     return None if kernel.is_external else kernel.entry_block.add_argument(kind, kernel.location)
 
 
@@ -124,7 +119,7 @@ def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, i
         with call.location, ir.InsertionPoint(call):
             start = arith.ConstantOp(ir.IndexType.get(), placement.offset).result
             view = memref.ViewOp(_bytes_type(lifetime.size), block_of_bytes, start, []).result
-            made = func.CallOp([], call.attributes["callee"], [*call.operands, view])
+            made = func.CallOp([], ir.FlatSymbolRefAttr(call.attributes["callee"]), [*call.operands, view])
             made.operation.attributes["stepwell.step"] = call.attributes["stepwell.step"]
         call.erase()
     total = arena.arena_size(placed)
@@ -136,13 +131,18 @@ def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, i
     module.attributes["stepwell.arena_lower_bound"] = _i64(arena.lower_bound(item.lifetime for item in placed))
 
 
+def _name(function: func.FuncOp) -> str:
+    return ir.StringAttr(function.operation.attributes["sym_name"]).value
+
+
 def _placement(row: ir.DictAttr) -> arena.Placement:
     size, first, last, offset = (ir.IntegerAttr(row[name]).value for name in ("bytes", "first", "last", "offset"))
     return arena.Placement(arena.Lifetime(size, first, last), offset)
 
 
 def _row(name: str, item: arena.Placement) -> ir.DictAttr:
-    numbers = {"offset": item.offset, "bytes": item.lifetime.size, "first": item.lifetime.first, "last": item.lifetime.last}
+    lifetime = item.lifetime
+    numbers = {"offset": item.offset, "bytes": lifetime.size, "first": lifetime.first, "last": lifetime.last}
     return ir.DictAttr.get({"name": ir.StringAttr.get(name)} | {key: _i64(value) for key, value in numbers.items()})
 
 

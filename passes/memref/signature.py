@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from mlir import ir
 from mlir.dialects import bufferization, func
 
-from .buffers import memref_type
+from .layout import memref_type
 
 
 def convert_signature(function: ir.Operation) -> None:
@@ -16,7 +18,7 @@ def convert_signature(function: ir.Operation) -> None:
           ... bufferization.materialize_in_destination %r in restrict writable %out
           return }
     """
-    kernel: func.FuncOp = function.opview
+    kernel = cast(func.FuncOp, function.opview)
     inputs = len(kernel.type.inputs) - len(kernel.type.results)
     kinds = [memref_type(item) if isinstance(item, ir.RankedTensorType) else item for item in kernel.type.inputs]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
@@ -41,7 +43,8 @@ def convert_signature(function: ir.Operation) -> None:
 
 def _read_as_tensor(argument: ir.BlockArgument, kind: ir.Type, is_writable: bool, block: ir.Block) -> None:
     tensor = argument.type
-    uses = [use for use in argument.uses if use.owner.name != "bufferization.materialize_in_destination" or use.operand_number == 0]
+    written = "bufferization.materialize_in_destination"
+    uses = [use for use in argument.uses if use.owner.name != written or use.operand_number == 0]
     argument.set_type(kind)
     with block.owner.location, ir.InsertionPoint.at_block_begin(block):
         view = bufferization.ToTensorOp(tensor, argument, restrict=True, writable=is_writable).result
