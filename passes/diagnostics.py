@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import Any, TextIO
 
 from mlir import ir
 
+from ..dialects.verifier import violations
 from .reproducer import PARSER_WARNING
 from .sources import Source
+
+# The bindings make this class as they start, where type checkers do not see it.
+MLIRError: Any = vars(ir)["MLIRError"]
 
 _SEVERITIES = {
     ir.DiagnosticSeverity.ERROR: "error",
@@ -18,6 +23,22 @@ _SEVERITIES = {
     ir.DiagnosticSeverity.NOTE: "note",
     ir.DiagnosticSeverity.REMARK: "remark",
 }
+
+
+@contextmanager
+def listening(context: ir.Context, handler: Callable[[ir.Diagnostic], bool]) -> Iterator[None]:
+    """Lets `handler` have the diagnostics of the context."""
+    attached: Any = context.attach_diagnostic_handler(handler)
+    with attached:
+        yield
+
+
+def report_violations(root: ir.Operation) -> bool:
+    """Emits an error for each stepwell op that breaks its rules; returns whether there is any."""
+    found = list(violations(root))
+    for violation in found:
+        violation.location.emit_error(violation.message)
+    return bool(found)
 
 
 @dataclass(frozen=True)

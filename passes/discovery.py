@@ -1,4 +1,4 @@
-"""Finds every pass there is: those in the modules of `stepwell.passes` and `stepwell.lowering`, and those of other packages.
+"""Finds every pass there is: those of `stepwell.passes` and `stepwell.lowering`, and those of other packages.
 
 Another package names the modules that register its passes in its `pyproject.toml`:
 
@@ -19,7 +19,7 @@ from .base import Pass, registry
 
 ENTRY_POINT_GROUP = "stepwell.passes"
 _ROOT = Path(__file__).parent.parent
-_PACKAGE = __package__.rpartition(".")[0]
+_PACKAGE = __name__.split(".")[0]
 
 
 def find_pass(name: str) -> type[Pass] | None:

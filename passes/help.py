@@ -9,18 +9,18 @@ import re
 from .base import Pass
 from .discovery import all_passes
 from .options import option_types, print_value, type_name
-from .upstream import listing
+from .upstream import PIPELINES, listing
 
 _WIDTH = 48
+_PACKAGE = "stepwell."
 
 
 def list_passes() -> str:
     """Every pass, upstream and Stepwell's, with options and summaries."""
-    upstream, _, pipelines = listing().partition("Pass Pipelines:\n")
-    entries = _entries(upstream.removeprefix("Passes:\n"))
+    entries = _entries(listing())
     entries |= {name: _describe(cls) for name, cls in all_passes().items()}
     passes = "".join(entries[name] for name in sorted(entries))
-    return f"Passes:\n{passes}" + (f"Pass Pipelines:\n{pipelines}" if pipelines else "")
+    return f"Passes:\n{passes}Pass Pipelines:\n" + "".join(f"  --{name}\n" for name in PIPELINES)
 
 
 def _entries(text: str) -> dict[str, str]:
@@ -57,13 +57,9 @@ def reference_page() -> str:
     head = (
         "# Passes\n\n"
         "<!-- Made by `python -m stepwell.passes.help`; edit the docstrings instead. -->\n\n"
-        "Upstream passes are documented at <https://mlir.llvm.org/docs/Passes/>; `stepwell-opt --list-passes` lists both.\n"
+        "Upstream passes: <https://mlir.llvm.org/docs/Passes/>. Both kinds: `stepwell-opt --list-passes`.\n"
     )
-    return head + "".join(_section(cls) for cls in all_passes().values() if cls.__module__.startswith(_package()))
-
-
-def _package() -> str:
-    return __package__.partition(".")[0] + "."
+    return head + "".join(_section(cls) for cls in all_passes().values() if cls.__module__.startswith(_PACKAGE))
 
 
 def _section(cls: type[Pass]) -> str:
@@ -73,7 +69,10 @@ def _section(cls: type[Pass]) -> str:
     if not fields:
         return section
     helps, kinds = option_helps(cls), option_types(cls)
-    rows = [f"| `{name}` | {type_name(kinds[name])} | {_default(fields[name])} | {helps.get(name, '')} |\n" for name in fields]
+    rows = [
+        f"| `{name}` | {type_name(kinds[name])} | {_default(fields[name])} | {helps.get(name, '')} |\n"
+        for name in fields
+    ]
     return section + "\n| option | type | default | meaning |\n|---|---|---|---|\n" + "".join(rows)
 
 

@@ -2,8 +2,8 @@
 
     max-elements=64 modes=a,b verbose      <-->  max_elements=64, modes=("a", "b"), verbose=True
 
-The text follows MLIR: `key=value` pairs parted by spaces, a value may be quoted ('..', "..") or braced, a list is parted by
-commas, and a bool without a value is true.
+The text follows MLIR: `key=value` pairs parted by spaces, a value may be quoted ('..', "..") or braced, a list is
+parted by commas, and a bool without a value is true.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reproducers: a module together with the pipeline that fails on it, in the file format of `mlir-opt --run-reproducer`."""
+"""Reproducers: a module and the pipeline that fails on it, in the file format of `mlir-opt --run-reproducer`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Reproducer:
 
     def print(self, module_text: str) -> str:
         """The contents of a reproducer file for the module."""
-        pipeline = str(self.pipeline).replace("\\", "\\\\").replace('"', '\\22')
+        pipeline = str(self.pipeline).replace("\\", "\\\\").replace('"', "\\22")
         return (
             f"{module_text.rstrip()}\n\n"
             "{-#\n"
@@ -58,7 +58,9 @@ def read_reproducer(text: str) -> Reproducer:
         raise PipelineError("the input holds no 'mlir_reproducer' with a pipeline")
     pipeline = re.sub(r"\\([0-9A-Fa-f]{2}|.)", _unescape, entries["pipeline"][1:-1])
     return Reproducer(
-        Pipeline.parse(pipeline), entries.get("disable_threading") == "true", entries.get("verify_each", "true") == "true"
+        Pipeline.parse(pipeline),
+        entries.get("disable_threading") == "true",
+        entries.get("verify_each", "true") == "true",
     )
 
 

@@ -1,7 +1,7 @@
 """Runs pipelines: upstream passes through MLIR's pass manager, Python passes between them.
 
-Upstream passes that follow each other run in one pass manager. Where something watches the pipeline, or a Python pass is
-nested, the passes run one by one on one op after the other, so that each can be looked at.
+Upstream passes that follow each other run in one pass manager. Where something watches the pipeline, or a Python pass
+is nested, the passes run one by one on one op after the other, so that each can be looked at.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from mlir import ir
 from mlir.passmanager import PassDisplayMode, PassManager
 
+from ..dialects.verifier import violations
 from .base import Pass, PassError
+from .diagnostics import MLIRError
 from .instrumentation import Instrumentation, Step
 from .options import PipelineError
 from .pipeline import Element, Nested, Pipeline, Upstream, print_element
@@ -120,16 +123,18 @@ class Runner:
         manager.enable_verifier(self.verify)
         if self.statistics is not None:
             manager.enable_statistics(self.statistics)
-        # The pass manager does not say which pass failed, but what it dumps then does.
+        # The pass manager does not say which pass failed, but what it dumps then, and only then, does.
         folder = Path(tempfile.gettempdir()) / f"stepwell-{uuid.uuid4()}"
         manager.enable_ir_printing(
-            print_after_all=False, print_after_failure=True, large_elements_limit=0, tree_printing_dir_path=str(folder)
+            print_after_all=True, print_after_failure=True, large_elements_limit=0, tree_printing_dir_path=str(folder)
         )
         try:
             manager.run(op)
-        except ir.MLIRError as error:
-            name = _failed_pass(folder)
+        except MLIRError as error:
+            name = _failed_pass(folder) or _only_name(elements)
             raise PassFailure(name, _told(error), _place_of(error, op), op.context.emit_error_diagnostics) from error
+        if self.verify:
+            self._verify_dialect(_only_name(elements), op)
 
     def _run_python(self, instance: Pass, op: ir.Operation) -> None:
         try:
@@ -140,12 +145,20 @@ class Runner:
         except Exception as error:
             reason = f"{type(error).__name__}: {_told(error)} (this is a bug in the pass)"
             raise PassFailure(instance.name, reason, op.location) from error
+        if not self.verify:
+            return
         try:
-            if self.verify:
-                op.verify()
-        except ir.MLIRError as error:
+            op.verify()
+        except MLIRError as error:
             reason = f"it left invalid IR: {_told(error)} (this is a bug in the pass)"
             raise PassFailure(instance.name, reason, _place_of(error, op)) from error
+        self._verify_dialect(instance.name, op)
+
+    def _verify_dialect(self, name: str, op: ir.Operation) -> None:
+        """Checks what MLIR cannot know of the stepwell dialect."""
+        wrong = next(violations(op), None)
+        if wrong is not None:
+            raise PassFailure(name, f"it left invalid IR: {wrong.message} (this is a bug in the pass)", wrong.location)
 
 
 def check(anchor: str, elements: Sequence[Element]) -> None:
@@ -207,12 +220,18 @@ def _failed_pass(dumps: Path) -> str:
     return names[0] if names else ""
 
 
-def _told(error: Exception) -> str:
-    """What an exception of the bindings says: its diagnostics, where nobody else was told them."""
-    if isinstance(error, ir.MLIRError):
+def _only_name(elements: Sequence[Element]) -> str:
+    """The name of the pass, if it is only one."""
+    return elements[0].name if len(elements) == 1 and isinstance(elements[0], Upstream) else ""
+
+
+def _told(error: Any) -> str:
+    """What an exception says; one of the bindings has its diagnostics, where no handler was told them."""
+    if isinstance(error, MLIRError):
         return "; ".join(str(diagnostic) for diagnostic in error.error_diagnostics) or "see the diagnostics"
     return str(error)
 
 
-def _place_of(error: ir.MLIRError, op: ir.Operation) -> ir.Location:
+def _place_of(error: Any, op: ir.Operation) -> ir.Location:
+    """The location in the first diagnostic of an exception of the bindings."""
     return error.error_diagnostics[0].location if error.error_diagnostics else op.location

@@ -74,7 +74,9 @@ class Timing(Instrumentation):
         rest = self.root.seconds - sum(child.seconds for child in self.root.children.values())
         rows += [(rest, "Rest"), (self.root.seconds, "Total")]
         lines = [f"  {seconds:8.4f} ({self._percent(seconds):5.1f}%)  {name}" for seconds, name in rows]
-        head = f"{_TITLE}\n  Total Execution Time: {self.root.seconds:.4f} seconds\n\n  ----Wall Time----  ----Name----\n"
+        head = (
+            f"{_TITLE}\n  Total Execution Time: {self.root.seconds:.4f} seconds\n\n  ----Wall Time----  ----Name----\n"
+        )
         return head + "\n".join(lines) + "\n"
 
     def _percent(self, seconds: float) -> float:

@@ -24,11 +24,19 @@ ctypes.CDLL(pathlib.Path(_mlir_libs.__file__).with_name("libMLIRPythonCAPI.so"))
 """
 _PASS_LINE = re.compile(r"  --([\w-]+)(?: .*?)?\s+-   ")
 _OPTION_LINE = re.compile(r"    --?([\w-]+)(?:=<.*?>|\s<.*?>)?\s+- ")
+# MLIR lists its passes only.
+PIPELINES = (
+    "buffer-deallocation-pipeline",
+    "gpu-lower-to-nvvm-pipeline",
+    "gpu-lower-to-xevm-pipeline",
+    "sparsifier",
+    "tosa-to-linalg-pipeline",
+)
 
 
 @cache
 def listing() -> str:
-    """MLIR's own help on all its passes and pass pipelines."""
+    """MLIR's own help on all its passes."""
     command = [sys.executable, "-c", _LISTING_SCRIPT]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -36,7 +44,7 @@ def listing() -> str:
 @cache
 def upstream_passes() -> dict[str, list[str]]:
     """The names of MLIR's passes and pipelines, each with the names of its options."""
-    options: dict[str, list[str]] = {}
+    options: dict[str, list[str]] = {name: [] for name in PIPELINES}
     current: list[str] = []
     for line in listing().splitlines():
         if found := _PASS_LINE.match(line):
@@ -72,7 +80,7 @@ def explain_rejection(name: str, error: str) -> str:
 
 @cache
 def anchor_of(name: str) -> str | None:
-    """The op that the upstream pass or pipeline runs on, `builtin.module` where it takes several; None: there is no such pass."""
+    """The op that an upstream pass or pipeline runs on, `builtin.module` where it takes several; None: no such pass."""
     with ir.Context():
         try:
             PassManager.parse(f"builtin.module({name})")

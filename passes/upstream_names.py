@@ -2,8 +2,8 @@
 
     python -m stepwell.passes.upstream_names
 
-MLIR prints a pass's class in its dumps and reports but lists nowhere which pass has which class. So every pass is run once
-on a small module, with dumps on, in a process of its own, since what some of them expect is not there and they abort.
+MLIR prints a pass's class in its dumps and reports but lists nowhere which pass has which class. So every pass is run
+once on a small module, with dumps on, in a process of its own, since some miss what they expect and abort.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .upstream import NAMES_FILE, upstream_passes
+from .upstream import NAMES_FILE, PIPELINES, upstream_passes
 
 _ANCHORS = (
     "builtin.module({})",
@@ -42,7 +42,7 @@ with ir.Context():
 
 
 def find_class_name(argument: str) -> str | None:
-    """The class of the pass called `argument`, or None where it is a pipeline of several."""
+    """The class of the pass called `argument`, or None where it runs on none of the ops there."""
     for anchor in _ANCHORS:
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-c", _SCRIPT, anchor.format(argument), folder]
@@ -56,7 +56,7 @@ def find_class_name(argument: str) -> str | None:
 
 def main() -> None:
     """Writes the file anew."""
-    names = {argument: find_class_name(argument) for argument in upstream_passes()}
+    names = {argument: find_class_name(argument) for argument in upstream_passes() if argument not in PIPELINES}
     found = {argument: name for argument, name in sorted(names.items()) if name is not None}
     NAMES_FILE.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Command line flags as LLVM's tools take them: `--flag`, `-flag`, `--flag=value`, `--flag value`; passes are flags too."""
+"""Command line flags as LLVM's tools take them: `--flag`, `-flag`, `--flag=value`, `--flag value`; so are passes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _next_value(flag: Flag, rest: Iterator[str]) -> str:
 
 def _pass_element(name: str, value: str) -> str:
     """`--pass{opt=v}` and `--pass="opt=v opt2=v"` as an element of a pipeline."""
-    head, brace, tail = name.partition("{")
+    head, brace, _ = name.partition("{")
     if brace:
         return f"{name}={value}" if value else name
     return f"{head}{{{value}}}" if value else head

@@ -13,14 +13,15 @@ from pathlib import Path
 from mlir import ir
 
 from ..dialects.stepwell import STEPWELL
+from ..dialects.verifier import violations
 from ..passes.base import PassError
-from ..passes.diagnostics import DiagnosticPrinter, DiagnosticVerifier
+from ..passes.diagnostics import DiagnosticPrinter, DiagnosticVerifier, MLIRError, listening, report_violations
 from ..passes.instrumentation import Instrumentation
 from ..passes.options import PipelineError
 from ..passes.pipeline import Pipeline
 from ..passes.reproducer import Reproducer, read_reproducer
 from ..passes.runner import PassFailure, Runner, check
-from ..passes.sources import DEFAULT_MARKER, Source, read_source, split_source
+from ..passes.sources import Source, read_source, split_source
 from ..passes.timing import Timing
 from . import opt_flags
 from .flags import CommandLine, UsageError, parse
@@ -68,11 +69,12 @@ def _answer(line: CommandLine) -> str | None:
 
 def _dialects() -> list[str]:
     """The names of all dialects. MLIR lists them only where it refuses one."""
-    with ir.Context() as context:
-        STEPWELL.load(context)
+    context = ir.Context()
+    STEPWELL.load(context)
+    with context:
         try:
             ir.Module.parse("no_such_dialect.op")
-        except ir.MLIRError as error:
+        except MLIRError as error:
             listed = str(error).partition("Available dialects: ")[2].partition(";")[0]
             return [name.partition(" (")[0].strip() for name in listed.split(",")]
     return []
@@ -113,19 +115,20 @@ class Tool:
 
     def _process(self, source: Source, reproducer: Reproducer) -> tuple[bytes, bool]:
         """The output for one part of the input, and whether all went as it should."""
-        with ir.Context() as context:
-            context.allow_unregistered_dialects = self.line.has("allow-unregistered-dialect")
-            # Diagnostics go to our handler as they come, and not into exceptions.
-            context.emit_error_diagnostics = True
-            context.enable_multithreading(not reproducer.disable_threading)
-            STEPWELL.load(context)
-            mode = self.line.values.get("verify-diagnostics")
+        context = ir.Context()
+        context.allow_unregistered_dialects = self.line.has("allow-unregistered-dialect")
+        # Diagnostics go to our handler as they come, and not into exceptions.
+        context.emit_error_diagnostics = True
+        context.enable_multithreading(not reproducer.disable_threading)
+        STEPWELL.load(context)
+        mode = self.line.values.get("verify-diagnostics")
+        with context:
             if mode is None:
                 printer = DiagnosticPrinter(source, sys.stderr)
-                with context.attach_diagnostic_handler(printer):
+                with listening(context, printer):
                     return self._compile(source, reproducer, printer)
             verifier = DiagnosticVerifier(source, sys.stderr, mode == "only-expected")
-            with context.attach_diagnostic_handler(verifier):
+            with listening(context, verifier):
                 output, _ = self._compile(source, reproducer, None)
             return output, verifier.finish()
 
@@ -133,7 +136,14 @@ class Tool:
         timing = Timing() if self.line.has("mlir-timing") else None
         try:
             root = source.parse(not self.line.has("no-implicit-module"))
-        except ir.MLIRError:
+        except MLIRError:
+            return b"", False
+        if report_violations(root.operation):
+            return b"", False
+        found = list(violations(root))
+        for violation in found:
+            violation.location.emit_error(violation.message)
+        if found:
             return b"", False
         try:
             self._transform(root, reproducer, timing)

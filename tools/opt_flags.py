@@ -54,9 +54,16 @@ FLAGS = (
     Flag("pass-pipeline", "the passes to run, as builtin.module(pass,func.func(pass{option=value}))", "text"),
     Flag("run-reproducer", "run the pipeline that the input carries"),
     Flag("show-dialects", "print the names of all dialects"),
-    Flag("split-input-file", "take the parts of the input between markers for files of their own", "marker", DEFAULT_MARKER),
+    Flag(
+        "split-input-file",
+        "take the parts of the input between markers for files of their own",
+        "marker",
+        DEFAULT_MARKER,
+    ),
     Flag("target", "with --compile-to: the machine to generate code for (default: cpu)", "name"),
-    Flag("verify-diagnostics", "check diagnostics against `expected-error {{..}}` comments", "all|only-expected", "all"),
+    Flag(
+        "verify-diagnostics", "check diagnostics against `expected-error {{..}}` comments", "all|only-expected", "all"
+    ),
     Flag("verify-each", "verify after every pass (default: true)"),
     Flag("version", "print the version"),
 )
