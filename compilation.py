@@ -25,7 +25,7 @@ from .runtime.program import CpuTarget, KernelInfo, Program, Shape, TensorInfo
 from .source import ModelSource
 from .version import VERSION
 
-Reached = Callable[[str, ir.Module], None]
+Reached = Callable[[str, ir.Module, Mapping[str, np.ndarray]], None]
 
 _WORKSPACE_FIELD = 8
 
@@ -38,7 +38,7 @@ class Compilation:
         target: the target's name.
         cache: where objects are kept; None where nothing is.
         codegen_threads: how many functions LLVM compiles at the same time.
-        reached: told each phase and the module there.
+        reached: told each phase, the module there, and the parameters that it names.
     """
 
     target: str = "cpu"
@@ -58,7 +58,7 @@ class Compilation:
             imported = source.import_into(context, shapes)
             module, parameters = imported.module, imported.parameters
             start = phase_of(module)
-            self._tell("import", module)
+            self._tell("import", module, parameters)
             if start == "import":
                 parameters = self.graph(module, parameters, shapes)
             return self._finish(module, parameters, max(start, "graph", key=phases.NAMES.index))
@@ -70,21 +70,26 @@ class Compilation:
         main = ir.SymbolTable(module.operation)["main"]
         names = _names(main.attributes["arg_attrs"])
         Pipeline((SpecializeShapesPass.of([shapes[name] for name in names]),)).run(module)
-        phases.run(module, self.target, "import", "graph", reached=self._tell)
-        return run_init(module, parameters)
+        phases.run(module, self.target, "import", "graph")
+        parameters = run_init(module, parameters)
+        self._tell("graph", module, parameters)
+        return parameters
 
     def _finish(self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str) -> Program:
+        def tell(phase: str, module: ir.Module) -> None:
+            self._tell(phase, module, parameters)
+
         target = Target.parse(self.target)
         at_kernels = max(start, "kernels", key=phases.NAMES.index)
-        phases.run(module, self.target, start, at_kernels, reached=self._tell)
+        phases.run(module, self.target, start, at_kernels, reached=tell)
         kernels, objects = {}, {}
         if at_kernels == "kernels":
             kernels = name_by_content(module, target)
             objects = self._take_cached(module)
         at_memref = max(at_kernels, "memref", key=phases.NAMES.index)
-        phases.run(module, self.target, at_kernels, at_memref, reached=self._tell)
+        phases.run(module, self.target, at_kernels, at_memref, reached=tell)
         workspaces = {invariants.symbol(kernel): workspace_bytes(kernel) for kernel in invariants.kernels(module)}
-        phases.run(module, self.target, at_memref, "llvm", reached=self._tell)
+        phases.run(module, self.target, at_memref, "llvm", reached=tell)
         fresh = emit_objects(module, target, self.codegen_threads)
         self._keep(workspaces, fresh)
         interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
@@ -119,9 +124,9 @@ class Compilation:
         for name in workspaces.keys() & objects.keys():
             self.cache.put("kernels", name, workspaces[name].to_bytes(_WORKSPACE_FIELD, "little") + objects[name])
 
-    def _tell(self, phase: str, module: ir.Module) -> None:
+    def _tell(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
         if self.reached is not None:
-            self.reached(phase, module)
+            self.reached(phase, module, parameters)
 
 
 def run_init(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -19,6 +19,7 @@ from .source import ModelSource
 from .version import VERSION
 
 if TYPE_CHECKING:
+    import numpy as np
     from mlir import ir
 
 
@@ -30,13 +31,13 @@ class Options:
         shapes: input shapes by name, for which code is made at once rather than by the first call that has them.
         cache: whether to keep what was compiled, and use it again. `STEPWELL_CACHE_DIR` says where.
         codegen_threads: how many kernels LLVM compiles at the same time.
-        reached: told the name of each phase and the module as it is there.
+        reached: told the name of each phase, the module as it is there, and the parameters that it names.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     cache: bool = True
     codegen_threads: int = 2
-    reached: Callable[[str, ir.Module], None] | None = None
+    reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
 
 
 def compile(

@@ -13,6 +13,8 @@ from mlir import ir
 
 from ..dialects.stepwell import STEPWELL
 from ..dialects.types import numpy_dtype
+from ..runtime import safetensors
+from ..runtime.errors import ArtefactError
 from .errors import ModelError
 from .onnx.importer import ImportedModel
 from .onnx.model import ModelInfo, ValueInfo
@@ -96,10 +98,7 @@ def _value(kind: ir.Type, attributes: ir.DictAttr, default: str) -> ValueInfo:
 def _parameters(model: bytes | Path) -> dict[str, np.ndarray]:
     if isinstance(model, bytes) or not (side := model.with_name(PARAMETERS)).is_file():
         return {}
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
     try:
-        return load_file(side)
-    except SafetensorError as error:
+        return safetensors.view(np.fromfile(side, np.uint8))
+    except ArtefactError as error:
         raise ModelError(f"cannot be read: {error}", model=side.name) from None
