@@ -79,11 +79,9 @@ class Window:
             raise OpError(f"a kernel of extent {self.extents[axis]} does not fit into {padded} padded elements")
         if not self.ceil_mode:
             return room // stride + 1
-        positions = ceil_div(room, stride) + 1
-        limit = padded - self.pads[axis + len(self.kernel)]
-        if isinstance(positions, int) and isinstance(limit, int) and (positions - 1) * stride >= limit:
-            return positions - 1
-        return positions
+        # Of the positions of which some part lies inside the padded input, those that start before its high pads.
+        overhang = min(self.pads[axis + len(self.kernel)] + stride - self.extents[axis], 0)
+        return ceil_div(padded - self.pads[axis + len(self.kernel)] + overhang, stride)
 
     def pad(self, array: np.ndarray, value: float) -> np.ndarray:
         """`array` (batch, channels, spatial...) padded for every position of the window, the overhang included."""

@@ -1,0 +1,68 @@
+"""References of the poolings against ONNX Runtime."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from stepwell.dialects.core import OpError
+from stepwell.dialects.stepwell.pooling import AveragePoolOp, MaxPoolOp
+from stepwell.dialects.types import TensorSpec
+
+
+@st.composite
+def poolings(draw):
+    rank = draw(st.integers(1, 3))
+    several = lambda low, high: tuple(draw(st.integers(low, high)) for _ in range(rank))  # noqa: E731
+    return several(4, 8), {
+        "kernel": several(1, 3),
+        "strides": several(1, 3),
+        "pads": (*several(0, 2), *several(0, 2)),
+        "dilations": several(1, 2),
+        "ceil_mode": draw(st.booleans()),
+    }
+
+
+def fits(kernel: tuple, pads: tuple, **_: object) -> bool:
+    return all(max(pads[axis], pads[axis + len(kernel)]) < size for axis, size in enumerate(kernel))
+
+
+def to_onnx(window: dict) -> dict:
+    return {"kernel_shape" if name == "kernel" else name: value for name, value in window.items()}
+
+
+@given(case=poolings(), is_last=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_max_pool(run_onnx, compute, case, is_last):
+    spatial, window = case
+    assume(fits(**window))
+    x = np.random.default_rng(0).standard_normal((2, 3, *spatial), np.float32)
+    (expected,) = run_onnx("MaxPool", x, **to_onnx(window))
+    layout = "channels_last" if is_last else "channels_first"
+    (result,) = compute(MaxPoolOp, np.moveaxis(x, 1, -1) if is_last else x, layout=layout, **window)
+    np.testing.assert_array_equal(np.moveaxis(result, -1, 1) if is_last else result, expected)
+
+
+@given(case=poolings(), is_last=st.booleans(), count_include_pad=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_average_pool(run_onnx, compute, case, is_last, count_include_pad):
+    spatial, window = case
+    assume(fits(**window))
+    x = np.random.default_rng(0).standard_normal((2, 3, *spatial), np.float32)
+    (expected,) = run_onnx("AveragePool", x, count_include_pad=int(count_include_pad), **to_onnx(window))
+    layout = "channels_last" if is_last else "channels_first"
+    operand = np.moveaxis(x, 1, -1) if is_last else x
+    (result,) = compute(AveragePoolOp, operand, layout=layout, count_include_pad=count_include_pad, **window)
+    np.testing.assert_allclose(np.moveaxis(result, -1, 1) if is_last else result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_max_pool_of_integers(compute):
+    x = np.arange(-8, 8, dtype=np.int8).reshape(1, 1, 4, 4)
+    (result,) = compute(MaxPoolOp, x, kernel=(2, 2), strides=(2, 2), pads=(1, 1, 1, 1), dilations=(1, 1))
+    np.testing.assert_array_equal(result[0, 0], [[-8, -6, -5], [0, 2, 3], [4, 6, 7]])
+
+
+def test_pads_as_wide_as_the_window_are_refused():
+    window = {"kernel": (2,), "strides": (1,), "pads": (2, 0), "dilations": (1,), "ceil_mode": False}
+    with pytest.raises(OpError, match="pads must be less than the window's extent of 2"):
+        MaxPoolOp.infer(TensorSpec((1, 1, 8), np.dtype(np.float32)), layout="channels_first", **window)
