@@ -29,7 +29,8 @@ class Grouping:
         self._assigned: set[ir.Operation] = set()
         self.groups: list[list[ir.Operation]] = []
         for wanted in _ANCHOR_ORDER:
-            for op in self._ops:
+            # Of a chain of concats the last one is the anchor.
+            for op in reversed(self._ops) if wanted == "movement" else self._ops:
                 if self._class[op] == wanted and op not in self._assigned:
                     self._form(op, wanted)
         self.groups.sort(key=lambda group: self._position[group[-1]])

@@ -1,0 +1,81 @@
+// RUN: stepwell-opt %s --split-input-file --stepwell-form-kernels | FileCheck %s
+
+// A contraction takes along the elementwise ops behind it, as long as one value leaves.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    (%[[X:[^:]+]]: tensor<4x8xf32>, %[[W:[^:]+]]: tensor<8x2xf32>, %[[B:[^:]+]]: tensor<2xf32>)
+// CHECK:         %[[R:.+]] = call @[[K:[^(]+]](%[[X]], %[[W]], %[[B]])
+// CHECK-SAME:      stepwell.ops = ["MatMul_0", "Add_1", "Relu_2"]
+// CHECK-NEXT:    return %[[R]]
+// CHECK:       func.func private @[[K]]
+// CHECK-SAME:    class = "contraction"
+// CHECK-SAME:    flops = 144
+// CHECK:         stepwell.matmul
+// CHECK-NEXT:    stepwell.add
+// CHECK-NEXT:    stepwell.relu
+// CHECK-NEXT:    return
+func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>, %b: tensor<2xf32>) -> tensor<4x2xf32> {
+  %0 = "stepwell.matmul"(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32> loc("MatMul_0")
+  %1 = "stepwell.add"(%0, %b) : (tensor<4x2xf32>, tensor<2xf32>) -> tensor<4x2xf32> loc("Add_1")
+  %2 = "stepwell.relu"(%1) : (tensor<4x2xf32>) -> tensor<4x2xf32> loc("Relu_2")
+  return %2 : tensor<4x2xf32>
+}
+
+// -----
+
+// What is used in between is an escape: the chain ends there.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[A:.+]] = call @[[FIRST:[^(]+]](
+// CHECK:         %[[B:.+]] = call @[[SECOND:[^(]+]](%[[A]])
+// CHECK:         return %[[A]], %[[B]]
+func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>) {
+  %0 = "stepwell.matmul"(%x, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  %1 = "stepwell.relu"(%0) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %0, %1 : tensor<4x2xf32>, tensor<4x2xf32>
+}
+
+// -----
+
+// A value that forks and joins again inside of the group does not leave it.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[R:.+]] = call @
+// CHECK-NOT:     call
+// CHECK:         return %[[R]]
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = "stepwell.exp"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = "stepwell.neg"(%0) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = "stepwell.add"(%0, %1) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
+}
+
+// -----
+
+// A reduction also takes what feeds it and nothing else; a scalar is part of the kernel's code.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    (%[[X:[^:]+]]: tensor<4x8xf32>)
+// CHECK:         call @[[K:[^(]+]](%[[X]])
+// CHECK:       func.func private @[[K]](%{{.+}}: tensor<4x8xf32>)
+// CHECK-SAME:    class = "reduction"
+// CHECK:         stepwell.constant
+// CHECK:         stepwell.mul
+// CHECK:         stepwell.softmax
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c = "stepwell.constant"() {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
+  %0 = "stepwell.mul"(%x, %c) : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+  %1 = "stepwell.softmax"(%0) {axis = -1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// -----
+
+// Nested concats are one kernel; a reshape is none.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[C:.+]] = call @[[K:[^(]+]](
+// CHECK-NEXT:    "stepwell.reshape"(%[[C]])
+// CHECK:       func.func private @[[K]]
+// CHECK-COUNT-2: stepwell.concat
+func.func @main(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<7x1xf32> {
+  %0 = "stepwell.concat"(%x, %y) {axis = 0 : i64} : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>
+  %1 = "stepwell.concat"(%0, %x) {axis = 0 : i64} : (tensor<5xf32>, tensor<2xf32>) -> tensor<7xf32>
+  %2 = "stepwell.reshape"(%1) {shape = array<i64: 7, 1>} : (tensor<7xf32>) -> tensor<7x1xf32>
+  return %2 : tensor<7x1xf32>
+}

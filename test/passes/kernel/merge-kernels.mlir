@@ -1,0 +1,16 @@
+// RUN: stepwell-opt %s --stepwell-form-kernels --stepwell-merge-kernels | FileCheck %s
+
+// Equal but for their names and the model's ops: one function. Other shapes: another.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[A:.+]] = call @[[K:[^(]+]](%{{[^)]+}}) {stepwell.ops = ["first"]}
+// CHECK:         call @[[OTHER:[^(]+]](%[[A]]) {stepwell.ops = ["mean", "second"]}
+// CHECK:         call @[[K]](%{{[^)]+}}) {stepwell.ops = ["third"]}
+// CHECK-COUNT-2: func.func private
+// CHECK-NOT:     func.func private
+func.func @main(%x: tensor<1x4x4x8xf32>) -> (tensor<1x1x1x8xf32>, tensor<1x4x4x8xf32>) {
+  %0 = "stepwell.exp"(%x) : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32> loc("first")
+  %1 = "stepwell.reduce_mean"(%0) {axes = array<i64: 1, 2>, keepdims = true} : (tensor<1x4x4x8xf32>) -> tensor<1x1x1x8xf32> loc("mean")
+  %3 = "stepwell.exp"(%1) : (tensor<1x1x1x8xf32>) -> tensor<1x1x1x8xf32> loc("second")
+  %4 = "stepwell.exp"(%0) : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32> loc("third")
+  return %3, %4 : tensor<1x1x1x8xf32>, tensor<1x4x4x8xf32>
+}
