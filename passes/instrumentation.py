@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -106,7 +105,7 @@ class PrintIR(Instrumentation):
 
     def __post_init__(self) -> None:
         self._previous = ""
-        self._counters: dict[ir.Operation, int] = defaultdict(int)
+        self._counters: dict[ir.Operation, int] = {}
 
     def before_pass(self, step: Step, op: ir.Operation) -> None:
         """Prints if asked for, and remembers the IR where changes are looked for."""
@@ -146,10 +145,8 @@ class PrintIR(Instrumentation):
 
     def _count(self, op: ir.Operation) -> str:
         """The numbers of the dumps of the op's parents and of the op itself, outermost first."""
-        own = self._counters[op]
-        self._counters[op] += 1
-        parents = (max(self._counters[parent] - 1, 0) for parent in _ancestors(op)[1:])
-        return "_".join(map(str, [*reversed(list(parents)), own]))
+        self._counters[op] = self._counters.get(op, -1) + 1
+        return "_".join(str(self._counters.setdefault(each, 0)) for each in reversed(_ancestors(op)))
 
 
 def _ancestors(op: ir.Operation) -> list[ir.Operation]:

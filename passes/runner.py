@@ -119,7 +119,7 @@ class Runner:
             watcher.after_pass(step, op)
 
     def _run_upstream(self, elements: Sequence[Element], op: ir.Operation) -> None:
-        manager = PassManager.parse(f"{op.name}({','.join(map(print_element, elements))})")
+        manager = PassManager.parse(f"{op.name}({_names(elements)})")
         manager.enable_verifier(self.verify)
         if self.statistics is not None:
             manager.enable_statistics(self.statistics)
@@ -131,10 +131,10 @@ class Runner:
         try:
             manager.run(op)
         except MLIRError as error:
-            name = _failed_pass(folder) or _only_name(elements)
+            name = _failed_pass(folder) or _names(elements)
             raise PassFailure(name, _told(error), _place_of(error, op), op.context.emit_error_diagnostics) from error
         if self.verify:
-            self._verify_dialect(_only_name(elements), op)
+            self._verify_dialect(_names(elements), op)
 
     def _run_python(self, instance: Pass, op: ir.Operation) -> None:
         try:
@@ -220,9 +220,9 @@ def _failed_pass(dumps: Path) -> str:
     return names[0] if names else ""
 
 
-def _only_name(elements: Sequence[Element]) -> str:
-    """The name of the pass, if it is only one."""
-    return elements[0].name if len(elements) == 1 and isinstance(elements[0], Upstream) else ""
+def _names(elements: Sequence[Element]) -> str:
+    """The elements as text, where it is not known which of them it was."""
+    return ",".join(map(print_element, elements))
 
 
 def _told(error: Any) -> str:

@@ -1,0 +1,18 @@
+"""What the tests of passes share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from mlir import ir
+from stepwell.dialects.stepwell import STEPWELL
+
+
+@pytest.fixture
+def context() -> Iterator[ir.Context]:
+    """A context that knows the stepwell dialect, entered for the test."""
+    context = ir.Context()
+    STEPWELL.load(context)
+    with context:
+        yield context
