@@ -119,6 +119,7 @@ class _Content:
             library=None if library is None else f"programs/{number}.so",
             kernels=tuple(program.kernels),
             uses_openmp=program.uses_openmp,
+            guards=tuple(program.guards),
         )
 
     def add_source(self, source: Source) -> StoredSource:
@@ -266,6 +267,7 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
         library=None if entry.library is None else _member(members, entry.library),
         kernels=entry.kernels,
         uses_openmp=entry.uses_openmp,
+        guards=entry.guards,
     )
 
 

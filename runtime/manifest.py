@@ -50,6 +50,7 @@ class StoredProgram:
     library: str | None
     kernels: tuple[KernelInfo, ...]
     uses_openmp: bool
+    guards: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def _read_tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[TensorInfo, ...
 
 
 def _read_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:
-    if any(not isinstance(dim, str | int) or isinstance(dim, int) and dim < 0 for dim in shape):
+    if any(not isinstance(dim, str | int) or (isinstance(dim, int) and dim < 0) for dim in shape):
         raise ValueError(f"{shape} is not a shape")
     return tuple(shape)
 
@@ -139,6 +140,7 @@ def _program(program: StoredProgram) -> dict[str, Any]:
         "parameters": [asdict(parameter) for parameter in program.parameters],
         "arena_bytes": program.arena_bytes,
         "uses_openmp": program.uses_openmp,
+        "guards": list(program.guards),
         "objects": dict(program.objects),
         "library": program.library,
         "kernels": [asdict(kernel) for kernel in program.kernels],
@@ -162,6 +164,7 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         library=None if entry["library"] is None else str(entry["library"]),
         kernels=tuple(KernelInfo(**{**kernel, "ops": tuple(kernel["ops"])}) for kernel in entry["kernels"]),
         uses_openmp=bool(entry["uses_openmp"]),
+        guards=tuple(map(str, entry["guards"])),
     )
 
 

@@ -98,7 +98,8 @@ class Program:
     Attributes:
         inputs: in table order, static shapes.
         outputs: in table order, static shapes.
-        guards: one bool each, behind the outputs in the table: false after a call whose outputs mean nothing, for this reason.
+        guards: one bool each, behind the outputs in the table: false after a call whose outputs mean nothing; the text
+            is the reason.
         parameters: contents by name, in table order; a broadcast array (all strides 0) is stored as one element.
         arena_bytes: scratch memory that a call needs.
         target: the machine it was made for.

@@ -83,6 +83,7 @@ class InferenceSession:
         Raises:
             ValueError: an input is missing.
             InvalidArgument: the inputs or outputs are not the model's.
+            Fail: the model has no answer to these inputs.
         """
         names = [info.name for info in self._executable.inputs]
         missing = [name for name in names if name not in input_feed]
@@ -97,6 +98,8 @@ class InferenceSession:
             outputs = self._executable(*arrays)
         except InputError as error:
             raise failure(InvalidArgument, str(error)) from error
+        except RuntimeFailure as error:
+            raise failure(Fail, str(error)) from error
         if self._options.enable_profiling:
             self._record("model_run", start)
         results = dict(zip((info.name for info in self._executable.outputs), _as_tuple(outputs), strict=True))
@@ -125,7 +128,7 @@ class InferenceSession:
         def work() -> None:
             try:
                 outputs, message = self.run(output_names, input_feed, run_options), ""
-            except (ValueError, InvalidArgument) as error:
+            except (ValueError, InvalidArgument, Fail) as error:
                 outputs, message = [], str(error)
             callback(outputs, user_data, message)
 

@@ -1,0 +1,213 @@
+"""What the end-user tools share: how shapes and inputs are written, and how a tool ends when something goes wrong.
+
+--shape x=1x3x48x320                a concrete shape for an input of the model
+--input x=@x.npy                    the contents of a file
+--input x=1x3x48x320xf32:random     made up: random (uniform in [0, 1), or 0 to 9), zeros, ones, range, or a number
+--input rate=i64:16000              a scalar
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+import zipfile
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..runtime.executable import Executable
+from ..runtime.program import Shape, TensorInfo
+
+_DTYPES = {
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "i1": "bool",
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+_INTERRUPTED = 130
+
+
+class UsageError(Exception):
+    """The command line is wrong; the message says how."""
+
+
+def run_tool(name: str, work: Callable[[], int]) -> int:
+    """Runs a tool's work; what goes wrong becomes one line on stderr and the exit code 1.
+
+    `STEPWELL_DEBUG=1` shows where it went wrong.
+    """
+    try:
+        return work()
+    except BrokenPipeError:
+        # Whoever read the output has had enough; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except Exception as error:  # a tool's last resort: whatever it is, the user is told in one line
+        if os.environ.get("STEPWELL_DEBUG") == "1":
+            traceback.print_exc()
+        print(f"{name}: error: {_one_line(error)}", file=sys.stderr)
+        return 1
+
+
+def _one_line(error: Exception) -> str:
+    text = str(error).strip()
+    is_ours = type(error).__module__.startswith("stepwell.") or isinstance(error, OSError)
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
+    return " / ".join(text.splitlines()) if is_ours and text else f"internal error: {type(error).__name__}: {text}"
+
+
+def parser(name: str, description: str) -> argparse.ArgumentParser:
+    """A tool's parser, with the options that all tools have."""
+    made = argparse.ArgumentParser(name, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--version", action="version", version=f"{name} {_version()}")
+    return made
+
+
+def positive(text: str) -> int:
+    """A number of threads, rounds or calls."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
+    return int(text)
+
+
+def parse_shape_sets(texts: Iterable[str]) -> list[dict[str, Shape]]:
+    """The sets of input shapes in `--shape` options, a new set wherever a name comes again.
+
+    Raises:
+        UsageError: an option is not of the form `name=1x2x3`.
+    """
+    sets: list[dict[str, Shape]] = [{}]
+    for item in (part for text in texts for part in text.split(",")):
+        name, equals, dims = item.rpartition("=")
+        if not equals or not name:
+            raise UsageError(f"--shape {item}: write it as name=1x3x48x320")
+        if name in sets[-1]:
+            sets.append({})
+        sets[-1][name] = _parse_dims(dims.split("x") if dims else [], f"--shape {item}")
+    return sets
+
+
+def _parse_dims(parts: Sequence[str], where: str) -> Shape:
+    odd = [part for part in parts if not part.isdecimal()]
+    if odd:
+        raise UsageError(f"{where}: '{odd[0]}' is not the size of a dimension")
+    return tuple(int(part) for part in parts)
+
+
+def parse_input(text: str, random: np.random.Generator) -> tuple[str, np.ndarray]:
+    """An input's name and contents from an `--input` option.
+
+    Raises:
+        UsageError: the option is not of a known form, or its file cannot be read.
+    """
+    where = f"--input {text}"
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise UsageError(f"{where}: write it as name=@file.npy or name=1x3x48x320xf32:random")
+    if value.startswith("@"):
+        return name, _load_array(Path(value[1:]), where)
+    form, _, contents = value.partition(":")
+    *dims, kind = form.split("x")
+    if kind not in _DTYPES:
+        raise UsageError(f"{where}: '{kind}' is not an element type; these are: {', '.join(_DTYPES)}")
+    return name, _make_up(_parse_dims(dims, where), np.dtype(_DTYPES[kind]), contents or "random", random, where)
+
+
+def _load_array(path: Path, where: str) -> np.ndarray:
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"{where}: {path} is not a .npy file that can be read: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"{where}: {path} holds several arrays; give a .npy file")
+    return array
+
+
+def _make_up(shape: Shape, dtype: np.dtype, contents: str, random: np.random.Generator, where: str) -> np.ndarray:
+    if contents == "random":
+        return random_array(shape, dtype, random)
+    if contents == "range":
+        return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape).astype(dtype)
+    try:
+        return np.full(shape, {"zeros": 0, "ones": 1}.get(contents, contents)).astype(dtype)
+    except ValueError:
+        raise UsageError(f"{where}: '{contents}' is not one of random, zeros, ones, range, nor a number") from None
+
+
+def random_array(shape: Shape, dtype: np.dtype, random: np.random.Generator) -> np.ndarray:
+    """Uniform in [0, 1) for floating-point types, 0 to 9 for integers (which often index), true or false."""
+    if dtype.kind in "iub":
+        return random.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
+    return random.random(shape).astype(dtype)
+
+
+def made_up_inputs(
+    inputs: Sequence[TensorInfo], shapes: Mapping[str, Shape], random: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Random contents for inputs of fixed or given shape."""
+    made = {}
+    for info in inputs:
+        shape = shapes.get(info.name, tuple(int(dim) for dim in info.shape if isinstance(dim, int)))
+        made[info.name] = random_array(shape, info.dtype, random)
+    return made
+
+
+def check_shapes(shapes: Collection[str], inputs: Sequence[TensorInfo], option: str) -> None:
+    """Sees that every input has a shape, its own or a given one.
+
+    Raises:
+        UsageError: one has not.
+    """
+    for info in inputs:
+        if info.name not in shapes and not info.is_static:
+            sample = "x".join(str(dim) if isinstance(dim, int) else "1" for dim in info.shape)
+            more = f"x{element_name(info.dtype)}" if option == "--input" else ""
+            raise UsageError(
+                f"input '{info.name}' has no fixed shape ({info}): add {option} {info.name}={sample}{more}"
+            )
+
+
+def element_name(dtype: np.dtype) -> str:
+    """How `--input` spells an element type."""
+    return next((name for name, known in _DTYPES.items() if known == dtype.name), dtype.name)
+
+
+def check_names(names: Iterable[str], inputs: Sequence[TensorInfo], option: str) -> None:
+    """Sees that names given on the command line are inputs of the model.
+
+    Raises:
+        UsageError: one is not.
+    """
+    known = [info.name for info in inputs]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{option} {name}: the model has no such input; it has {', '.join(map(str, inputs))}")
+
+
+def open_model(path: str, target: str, threads: int | None, shapes: Mapping[str, Shape] | None = None) -> Executable:
+    """Loads an artefact, or compiles anything else."""
+    from .. import Options, compile, load  # the compiler takes a while to import, and --help should not wait for it
+
+    if is_artefact(path):
+        return load(path, threads=threads)
+    return compile(path, target=target, threads=threads, options=Options(shapes=shapes or {}))
+
+
+def is_artefact(path: str) -> bool:
+    """Whether a file is an artefact, by its name or else its contents."""
+    return path.endswith(".stw") or zipfile.is_zipfile(path)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("stepwell")

@@ -1,0 +1,185 @@
+"""`stepwell-compile`: turns a model into an artefact, or takes it to a phase on the way there."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..runtime import artefact, safetensors
+from ..runtime.executable import Executable
+from ..runtime.program import Program, Shape
+from . import arguments
+from .arguments import UsageError
+from .console import Steps, duration, print_table, progress
+
+if TYPE_CHECKING:
+    import numpy as np
+    from mlir import ir
+
+NAME = "stepwell-compile"
+_OBJECT = "object"
+_PHASE = "stepwell.phase"
+_DESCRIPTION = """Compiles an ONNX file (or MLIR that was printed at some phase) to an artefact for stepwell-run.
+
+A model whose shapes vary needs at least one --shape for each of its inputs; more of them make code for more shapes:
+    stepwell-compile rec.onnx -o rec.stw --shape x=1x3x48x320 --shape x=1x3x48x640
+Several targets in one artefact, of which the best is taken where it is loaded: --target=x86-64-v3,x86-64-v4"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the tool and returns its exit code."""
+    options = _parser().parse_args(argv)
+    return arguments.run_tool(NAME, lambda: _run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.parser(NAME, _DESCRIPTION)
+    parser.add_argument("model")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .stw; - for stdout")
+    parser.add_argument("--target", default="cpu", help="cpu (this machine), x86-64-v3, ... (default: %(default)s)")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
+    parser.add_argument("--compile-to", metavar="PHASE", help="stop there and write the IR")
+    parser.add_argument("--compile-from", metavar="PHASE", help="the phase that the given MLIR is in")
+    parser.add_argument(
+        "--dump-phases", metavar="DIR", help="write the IR of every phase, each of which can be fed back"
+    )
+    parser.add_argument("--no-cache", action="store_true", help="compile all of it anew")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ..lowering import phases  # not needed for --help, and it loads every pass there is
+
+    for phase in filter(None, (options.compile_to, options.compile_from)):
+        if phase not in (*phases.NAMES, _OBJECT):
+            raise UsageError(f"there is no phase '{phase}'; the phases are {', '.join((*phases.NAMES, _OBJECT))}")
+    sets = arguments.parse_shape_sets(options.shape)
+    targets = options.target.split(",")
+    stop = None if options.compile_to == _OBJECT else options.compile_to
+    if (stop or options.dump_phases) and len(sets) * len(targets) > 1:
+        raise UsageError("--compile-to and --dump-phases take one target and one --shape for each input")
+    with progress("compiling", total=len(phases.NAMES) * len(sets) * len(targets)) as steps:
+        folder = None if options.dump_phases is None else Path(options.dump_phases)
+        watcher = _Watcher(phases.NAMES, steps, options.compile_from, stop, folder)
+        start = time.perf_counter()
+        try:
+            executables = [_compile(options, target, sets, watcher) for target in targets]
+        except _Stopped as stopped:
+            return _write_text(options.output, stopped.text)
+    if stop is not None:
+        raise UsageError(f"--compile-to={stop}: the model is past that phase already")
+    programs = tuple(program for executable in executables for program in executable.programs)
+    path = Path(options.output or Path(options.model).with_suffix(".stw").name)
+    first = executables[0]
+    artefact.write(path, artefact.Artefact(first.name, first.inputs, first.outputs, programs))
+    _summarise(programs)
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}")
+    return 0
+
+
+def _compile(
+    options: argparse.Namespace, target: str, sets: Sequence[Mapping[str, Shape]], watcher: _Watcher
+) -> Executable:
+    from .. import Options, compile
+
+    # What comes from the cache passes no phases, and what is watched does not come from it.
+    watched = any((options.compile_to, options.compile_from, options.dump_phases))
+    chosen = Options(cache=not (watched or options.no_cache), reached=watcher if watched else None)
+    executable = compile(options.model, target=target, options=chosen)
+    for shapes in sets:
+        arguments.check_names(shapes, executable.inputs, "--shape")
+        arguments.check_shapes(shapes, executable.inputs, "--shape")
+        executable.prepare(shapes)
+    return executable
+
+
+class _Stopped(Exception):
+    """The phase that was asked for is reached; `text` is the module there."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+@dataclass
+class _Watcher:
+    """Is told of every phase: shows it, writes it, stops there."""
+
+    names: Sequence[str]
+    steps: Steps
+    start: str | None
+    stop: str | None
+    folder: Path | None
+    _seen: list[str] = field(default_factory=list)
+
+    def __call__(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+        """Called by the compiler at the end of each phase."""
+        if not self._seen:
+            phase = _declared_phase(module) or phase
+            if self.start not in (None, phase):
+                raise UsageError(f"--compile-from={self.start}: the module is in phase {phase}")
+        self._seen.append(phase)
+        self.steps.next(f"compiling: after {phase}")
+        if self.folder is not None:
+            self._dump(self.folder, phase, module, parameters)
+        if phase == self.stop:
+            raise _Stopped(_text(module, phase))
+
+    def _dump(self, folder: Path, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{self.names.index(phase)}-{phase}.mlir").write_text(_text(module, phase))
+        with open(folder / "parameters.safetensors", "wb") as file:
+            file.writelines(safetensors.chunks(parameters))
+
+
+def _declared_phase(module: ir.Module) -> str | None:
+    attributes = module.operation.attributes
+    return str(attributes[_PHASE]).strip('"') if _PHASE in attributes else None
+
+
+def _text(module: ir.Module, phase: str) -> str:
+    """The module with its phase written on it and the model's nodes as locations, so that it can be fed back."""
+    from mlir import ir
+
+    attributes = module.operation.attributes
+    with module.context:
+        attributes[_PHASE] = ir.StringAttr.get(phase)
+    text = str(module.operation.get_asm(enable_debug_info=True))
+    del attributes[_PHASE]
+    return text
+
+
+def _write_text(output: str | None, text: str) -> int:
+    if output in (None, "-"):
+        sys.stdout.write(text)
+    else:
+        Path(output).write_text(text)
+    return 0
+
+
+def _summarise(programs: Sequence[Program]) -> None:
+    """Prints what was made: a line for each program."""
+    headers = ("target", "inputs", "kernels", "GFLOP", "parameters", "scratch")
+    print_table(headers, [_row(program) for program in programs], numbers=headers[2:])
+
+
+def _row(program: Program) -> tuple[str, ...]:
+    flops = sum(kernel.flops * kernel.calls for kernel in program.kernels)
+    parameters = sum(array.nbytes for array in program.parameters.values())
+    return (
+        program.target.cpu,
+        " ".join(f"{info.name}={'x'.join(map(str, info.shape))}" for info in program.inputs),
+        str(len(program.kernels)),
+        f"{flops / 1e9:.3g}",
+        f"{parameters / 1e6:.1f} MB",
+        f"{program.arena_bytes / 1e6:.1f} MB",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""`stepwell-run`: runs a model once, on given or made-up inputs, and compares what comes out with a reference."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..runtime.executable import Executable
+from . import arguments
+from .arguments import UsageError
+from .console import duration, print_table, progress
+
+NAME = "stepwell-run"
+_DESCRIPTION = """Runs a model: an artefact (.stw), an ONNX file, or MLIR (.mlir).
+
+    --input x=@x.npy                    the contents of a file
+    --input x=1x3x48x320xf32:random     made up: random (uniform in [0, 1), or 0 to 9), zeros, ones, range, or a number
+    --input rate=i64:16000              a scalar
+
+Inputs that are not given are made up at random where their shape is fixed."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the tool and returns its exit code: 1 where something went wrong or an output differs from the reference."""
+    options = _parser().parse_args(argv)
+    return arguments.run_tool(NAME, lambda: _run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.parser(NAME, _DESCRIPTION)
+    parser.add_argument("model")
+    parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="contents of an input")
+    parser.add_argument("--output", metavar="FILE.npz", help="write the outputs there")
+    parser.add_argument("--expect", metavar="FILE.npz", help="compare the outputs with these, by name")
+    parser.add_argument("--rtol", type=float, default=1e-3, help="relative tolerance (default: %(default)s)")
+    parser.add_argument("--atol", type=float, default=1e-4, help="absolute tolerance (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: %(default)s)")
+    parser.add_argument("--threads", type=arguments.positive, help="threads of a call (default: one for each core)")
+    parser.add_argument("--target", default="cpu", help="what to compile for (default: this machine)")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    random = np.random.default_rng(options.seed)
+    given = dict(arguments.parse_input(text, random) for text in options.input)
+    expected = None if options.expect is None else _read_arrays(options.expect)
+    with progress(f"compiling {options.model}"):
+        start = time.perf_counter()
+        executable = arguments.open_model(options.model, options.target, options.threads)
+        inputs = _inputs(executable, given, random)
+        executable.prepare({name: array.shape for name, array in inputs.items()})
+        ready = time.perf_counter() - start
+    with progress("running"):
+        start = time.perf_counter()
+        results = executable(**inputs)
+        took = time.perf_counter() - start
+    arrays = results if isinstance(results, tuple) else (results,)
+    outputs = dict(zip((info.name for info in executable.outputs), arrays, strict=True))
+    print_table(("output", "type", "shape", "min", "mean", "max"), [_row(*item) for item in outputs.items()])
+    print(f"ready after {duration(ready)}, run in {duration(took)} with {executable.threads} threads")
+    if options.output is not None:
+        np.savez(options.output, allow_pickle=False, **outputs)
+    return 0 if expected is None else _compare(outputs, expected, options.rtol, options.atol)
+
+
+def _inputs(
+    executable: Executable, given: Mapping[str, np.ndarray], random: np.random.Generator
+) -> dict[str, np.ndarray]:
+    arguments.check_names(given, executable.inputs, "--input")
+    arguments.check_shapes(given, executable.inputs, "--input")
+    absent = [info for info in executable.inputs if info.name not in given]
+    return {**given, **arguments.made_up_inputs(absent, {}, random)}
+
+
+def _read_arrays(path: str) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+    except (OSError, ValueError, EOFError, AttributeError) as error:
+        raise UsageError(f"--expect {path}: not a .npz file that can be read: {error}") from error
+
+
+def _row(name: str, array: np.ndarray) -> tuple[str, ...]:
+    shape = "x".join(map(str, array.shape)) or "scalar"
+    if not array.size:
+        return name, array.dtype.name, shape, "", "", ""
+    values = array.astype(np.float64)
+    return name, array.dtype.name, shape, *(f"{value:.6g}" for value in (values.min(), values.mean(), values.max()))
+
+
+def _compare(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float, atol: float) -> int:
+    """Prints how far each output is from its reference; the exit code says whether all are near enough."""
+    unknown = sorted(set(expected) - set(outputs))
+    if unknown:
+        raise UsageError(f"--expect: the model has no output '{unknown[0]}'; it has {', '.join(outputs)}")
+    verdicts = {name: _difference(outputs[name], expected[name], rtol, atol) for name in expected}
+    for name, (good, text) in verdicts.items():
+        print(f"{name}: {'matches' if good else 'DIFFERS'}: {text}", file=sys.stdout if good else sys.stderr)
+    return 0 if all(good for good, _ in verdicts.values()) else 1
+
+
+def _difference(array: np.ndarray, reference: np.ndarray, rtol: float, atol: float) -> tuple[bool, str]:
+    if array.shape != reference.shape:
+        return False, f"shape {array.shape}, expected {reference.shape}"
+    if not array.size:
+        return True, "empty"
+    left, right = array.astype(np.float64), reference.astype(np.float64)
+    wrong = ~np.isclose(left, right, rtol=rtol, atol=atol, equal_nan=True)
+    distance = np.where(wrong | np.isfinite(left), np.abs(left - right), 0.0)
+    text = f"largest difference {np.nanmax(distance, initial=0.0):.3g}"
+    if not wrong.any():
+        return True, text
+    place = tuple(int(index) for index in np.argwhere(wrong)[0])
+    first = f"first at {place}: {left[place]:.6g}, expected {right[place]:.6g}"
+    return False, f"{text}; {wrong.sum()} of {wrong.size} elements, {first}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
