@@ -12,6 +12,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from ..errors import ModelError
+from .text import check_text
 
 OLDEST_OPSET = 7
 """Older opsets have another broadcasting and are converted by ONNX's own version converter."""
@@ -90,19 +91,22 @@ def read_model(model: bytes | str | Path | onnx.ModelProto) -> Model:
         ModelError: it is not an ONNX model.
         OSError: the file cannot be read.
     """
-    if isinstance(model, onnx.ModelProto):
-        return _checked(Model(model, model.graph.name or "model", None))
-    path = None if isinstance(model, bytes) else Path(model)
+    path = Path(model) if isinstance(model, str | Path) else None
     name = "model" if path is None else path.name
-    data = model if isinstance(model, bytes) else Path(model).read_bytes()
+    if isinstance(model, onnx.ModelProto):
+        proto = model
+    else:
+        proto = _parsed(model if isinstance(model, bytes) else Path(model).read_bytes(), name)
+    check_text(proto, name)
+    return _checked(Model(proto, proto.graph.name or name if path is None else name, path and path.parent))
+
+
+def _parsed(data: bytes, name: str) -> onnx.ModelProto:
     try:
-        proto = onnx.load_model_from_string(data)
+        return onnx.load_model_from_string(data)
     except DecodeError:
-        raise ModelError(
-            "not an ONNX model: the file is damaged, truncated, or of another format", model=name
-        ) from None
-    named = Model(proto, proto.graph.name if path is None and proto.graph.name else name, path and path.parent)
-    return _checked(named)
+        reason = "not an ONNX model: the file is damaged, truncated, or of another format"
+        raise ModelError(reason, model=name) from None
 
 
 def _checked(model: Model) -> Model:

@@ -38,6 +38,14 @@ def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
         raise ModelError(f"{what} has the impossible shape {list(shape)}")
     if tensor.HasField("segment"):
         raise ModelError(f"{what} is stored in segments, which is not supported")
+    array = _stored(tensor, what, dtype, shape, folder)
+    array.flags.writeable = False
+    return array
+
+
+def _stored(
+    tensor: onnx.TensorProto, what: str, dtype: np.dtype, shape: tuple[int, ...], folder: Path | None
+) -> np.ndarray:
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _external(tensor, what, dtype, shape, folder)
     if tensor.HasField("raw_data"):
@@ -46,9 +54,7 @@ def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
         return _view(np.frombuffer(data, np.uint8), dtype, shape)
     field = _TYPED_FIELDS.get(tensor.data_type, "int32_data")
     _check_size(what, shape, dtype, len(getattr(tensor, field)), math.prod(shape), "elements")
-    array = numpy_helper.to_array(tensor)
-    array.flags.writeable = False
-    return array
+    return numpy_helper.to_array(tensor)
 
 
 def _external(

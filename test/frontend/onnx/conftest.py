@@ -13,6 +13,7 @@ from mlir import ir
 from onnx import helper, numpy_helper
 
 from stepwell.dialects.interpreter import evaluate
+from stepwell.dialects.verifier import verify
 from stepwell.frontend.errors import NeedsShapes
 from stepwell.frontend.onnx.importer import import_model
 
@@ -82,7 +83,7 @@ def check_model(model: onnx.ModelProto, feeds: Arrays, *, dynamic: bool = True, 
         except NeedsShapes:
             assert given is None
             continue
-        assert imported.module.operation.verify()
+        verify(imported.module)
         assert_same(evaluate(imported.module, "main", list(feeds.values()), imported.parameters), expected, rtol)
 
 

@@ -1,0 +1,202 @@
+"""Models that cannot be imported: each gets one clear error, never another exception."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlir import ir
+from onnx import TensorProto, helper, numpy_helper
+
+from stepwell.frontend.errors import ModelError, NeedsShapes, UnsupportedError
+from stepwell.frontend.onnx.importer import import_model
+from stepwell.frontend.onnx.model import describe_model, read_model
+
+FLOATS = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+
+
+def model_of(*nodes, inputs=(FLOATS,), outputs=("y",), constants=(), opset=17):
+    """A model around nodes, its outputs floats."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    graph = helper.make_graph(list(nodes), "g", list(inputs), values, list(constants))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def node(op_type, inputs, outputs, name="n", **attributes):
+    """A named node."""
+    return helper.make_node(op_type, inputs, outputs, name=name, **attributes)
+
+
+def refuses(model, message, kind=ModelError, **options):
+    """Checks the error."""
+    with pytest.raises(kind, match=message) as caught:
+        import_model(model, ir.Context(), **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("data", [b"", b"garbage" * 10, b"\x08\x08", b"\x00" * 64])
+def test_what_is_no_model(data):
+    refuses(data, "not an ONNX model")
+
+
+def test_truncated_file(tmp_path):
+    weight = numpy_helper.from_array(np.ones((4, 64), np.float32), "w")
+    data = model_of(node("MatMul", ["x", "w"], ["y"]), constants=[weight]).SerializeToString()
+    path = tmp_path / "cut.onnx"
+    for size in range(1, len(data) - 1, 37):
+        path.write_bytes(data[:size])
+        refuses(path, "cut.onnx: ")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_changed_bytes_give_no_other_exception(data):
+    weight = numpy_helper.from_array(np.arange(96, dtype=np.float32).reshape(4, 24), "w")
+    nodes = [
+        node("MatMul", ["x", "w"], ["h"]),
+        node("Reshape", ["h", "s"], ["r"], "m"),
+        node("Relu", ["r"], ["y"], "o"),
+    ]
+    shape = numpy_helper.from_array(np.array([-1, 12]), "s")
+    content = bytearray(model_of(*nodes, constants=[weight, shape]).SerializeToString())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        import_model(bytes(content), ir.Context())
+    except ModelError as error:
+        assert str(error)
+
+
+def test_error_names_model_node_and_operator():
+    error = refuses(model_of(node("Relu", ["nowhere"], ["y"], "relu_7")), "reads 'nowhere'")
+    assert (error.model, error.node, error.op_type) == ("g", "relu_7", "Relu")
+    assert str(error).startswith("g: node 'relu_7' (Relu): ")
+
+
+def test_all_unsupported_operators_in_one_message():
+    nodes = [node("NonZero", ["x"], ["a"], "z"), node("Unheard", ["x"], ["b"], "u"), node("NonZero", ["x"], ["y"], "w")]
+    error = refuses(model_of(*nodes), "not supported", UnsupportedError)
+    assert "NonZero of opset 17 (nodes z, w)" in error.reason
+    assert "Unheard of opset 17 (node u)" in error.reason
+
+
+def test_operator_of_an_unknown_domain_or_version():
+    refuses(model_of(helper.make_node("Relu", ["x"], ["y"], domain="else.where")), "else.where.Relu, whose domain")
+    refuses(model_of(node("Gelu", ["x"], ["y"]), opset=17), "Gelu of opset 17")
+
+
+@pytest.mark.parametrize("opset", [1, 6, 99])
+def test_opset_out_of_range(opset):
+    refuses(model_of(node("Relu", ["x"], ["y"]), opset=opset), f"uses opset {opset}, .*version_converter")
+
+
+def test_no_opset_at_all():
+    model = model_of(node("Relu", ["x"], ["y"]))
+    del model.opset_import[:]
+    refuses(model, "opset_import")
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (node("Relu", ["x"], ["y"], slope=1), "'slope', which Relu does not have"),
+        (node("Softmax", ["x"], ["y"], axis=1.5), "'axis' must be of type INT, but is FLOAT"),
+        (node("MaxPool", ["x"], ["y"]), "'kernel_shape' is missing"),
+        (node("Relu", ["x", "x"], ["y"]), "takes 1 to 1 inputs, but has 2"),
+        (node("Add", ["x"], ["y"]), "takes 2 to 2 inputs, but has 1"),
+        (node("Add", ["", "x"], ["y"]), "input 0 is missing"),
+        (node("And", ["x", "x"], ["y"]), r"input 'A' cannot be a tensor\(float\)"),
+        (node("Transpose", ["x"], ["y"], perm=[0, 0]), "must be a permutation"),
+        (node("Softmax", ["x"], ["y"], axis=7), "axis 7 is out of range"),
+        (node("Conv", ["x", "x"], ["y"]), "takes 1 to 3 spatial dimensions"),
+        (node("Relu", ["x"], ["x"]), "name stands for one value"),
+        (node("Dropout", ["x", "", "t"], ["y"]), "training mode"),
+    ],
+)
+def test_node_that_breaks_a_rule(broken, message):
+    truth = numpy_helper.from_array(np.array(True), "t")
+    refuses(model_of(broken, constants=[truth]), f"node 'n' .*{message}")
+
+
+def test_operands_that_do_not_fit():
+    other = helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 5])
+    error = refuses(model_of(node("Add", ["x", "z"], ["y"]), inputs=(FLOATS, other)), "cannot be broadcast")
+    assert error.node == "n"
+    integers = helper.make_tensor_value_info("z", TensorProto.INT64, [4])
+    refuses(model_of(node("Add", ["x", "z"], ["y"]), inputs=(FLOATS, integers)), "must be a tensor.float. like")
+
+
+def test_output_that_no_handler_makes():
+    pool = node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2])
+    images = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 6])
+    import_model(model_of(pool, inputs=(images,)), ir.Context())
+    used = [pool, node("Cast", ["i"], ["z"], "c", to=1)]
+    refuses(model_of(*used, inputs=(images,), outputs=("z",)), r"reads output 1 of 'n' \(MaxPool\), which is not supp")
+
+
+def test_order_and_cycles():
+    swapped = [node("Relu", ["h"], ["y"], "late"), node("Neg", ["x"], ["h"], "early")]
+    refuses(model_of(*swapped), "reads 'h', .*nodes must come after")
+    refuses(model_of(node("Relu", ["y"], ["y"])), "reads 'y'")
+
+
+def test_names_that_are_taken_twice():
+    refuses(model_of(node("Relu", ["x"], ["y"]), inputs=(FLOATS, FLOATS)), "two inputs are called 'x'")
+    twice = [node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["y"], "m")]
+    refuses(model_of(*twice), "node 'm' .*makes 'y'")
+
+
+def test_outputs_that_are_wrong():
+    refuses(model_of(node("Relu", ["x"], ["h"])), "declares the output 'y'")
+    refuses(model_of(node("Cast", ["x"], ["y"], to=TensorProto.INT64)), "declares output 'y' as float32, but computes")
+    refuses(model_of(outputs=()), "has no outputs")
+
+
+def test_inputs_that_are_no_tensors():
+    sequence = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
+    refuses(model_of(node("Relu", ["x"], ["y"]), inputs=(sequence,)), "'x' is not a tensor")
+    strings = helper.make_tensor_value_info("x", TensorProto.STRING, [1])
+    refuses(model_of(node("Relu", ["x"], ["y"]), inputs=(strings,)), "element type STRING")
+
+
+def test_shapes_that_do_not_fit():
+    model = model_of(node("Relu", ["x"], ["y"]))
+    refuses(model, "has no input 'z'; its inputs are x", shapes={"z": (1,)})
+    refuses(model, "has 2 dimensions", shapes={"x": (1,)})
+    refuses(model, r"\[2, 5\] is not", shapes={"x": (2, 5)})
+    refuses(model, r"\[-2, 4\] is not", shapes={"x": (-2, 4)})
+    square = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "n"])
+    refuses(model_of(node("Relu", ["x"], ["y"]), inputs=(square,)), "with n = 2", shapes={"x": (2, 3)})
+    unranked = helper.make_tensor_value_info("x", TensorProto.FLOAT, None)
+    free = model_of(node("Relu", ["x"], ["y"]), inputs=(unranked,))
+    refuses(free, "does not declare the rank of input 'x'", NeedsShapes)
+    assert import_model(free, ir.Context(), {"x": (2, 3)})
+
+
+def test_what_depends_on_contents_is_no_matter_of_shapes():
+    sizes = helper.make_tensor_value_info("s", TensorProto.INT64, [2])
+    fixed = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])
+    error = refuses(model_of(node("Tile", ["x", "s"], ["y"]), inputs=(fixed, sizes)), "depends on the inputs' contents")
+    assert not isinstance(error, NeedsShapes)
+
+
+def test_description_needs_no_import():
+    model = model_of(node("Unheard", ["x"], ["y"]))
+    info = describe_model(model)
+    assert (info.name, info.inputs[0].dims, info.inputs[0].dtype) == ("g", ("n", 4), np.float32)
+    assert not info.is_static
+    assert info.outputs[0].dims is None
+    nameless = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, -1, "?"])
+    assert describe_model(model_of(inputs=(nameless,))).inputs[0].dims == ("x.0", "x.1", "x.2")
+    assert read_model(model.SerializeToString()).name == "g"
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        import_model(tmp_path / "none.onnx", ir.Context())
+
+
+def test_function_defined_twice():
+    model = model_of(node("Relu", ["x"], ["y"]))
+    function = helper.make_function("d", "F", ["a"], ["b"], [node("Relu", ["a"], ["b"])], [helper.make_opsetid("", 17)])
+    model.functions.extend([function, function])
+    refuses(model, "defines the function 'F' twice")
