@@ -1,8 +1,8 @@
 """Ops on packed weights: contractions and convolutions whose weight lies in memory as the micro-kernel reads it.
 
-The columns of a weight (output features) are cut into panels; inside a panel the columns are innermost and the reduction
-runs outside of them, so the micro-kernel reads its weight as one contiguous stream. All panels of one width form a
-column group; the groups follow one another in one flat tensor. All layouts here are channels-last.
+The columns of a weight (output features) are cut into panels; inside a panel the columns are innermost and the
+reduction runs outside of them, so the micro-kernel reads its weight as one contiguous stream. All panels of one width
+form a column group; the groups follow one another in one flat tensor. All layouts here are channels-last.
 """
 
 from __future__ import annotations
@@ -45,6 +45,31 @@ def column_groups(columns: int, panel: int) -> tuple[ColumnGroup, ...]:
     return tuple([*groups, ColumnGroup(full * panel, 1, rest)] if rest else groups)
 
 
+def choose_panel(columns: int, lanes: int, rows: int) -> int:
+    """The panel width that costs a micro-kernel the fewest registers' worth of work.
+
+    Args:
+        columns: how many columns there are.
+        lanes: how many elements a vector register holds.
+        rows: how many rows are multiplied with the weight; with few of them, a panel of several registers gives the
+            multiply-adds that do not wait for each other which the rows then do not.
+    """
+    if rows < 4:
+        return min(columns, lanes * (8 // rows))
+    widths = {2 * lanes, *(columns // count for count in range(1, columns + 1) if columns % count == 0)}
+    return min((width for width in widths if width <= 4 * lanes), key=lambda width: _panel_cost(columns, width, lanes))
+
+
+def _panel_cost(columns: int, width: int, lanes: int) -> tuple[float, int]:
+    groups = column_groups(columns, width)
+    registers = sum(group.panels * -(-group.width // lanes) for group in groups)
+    # Two registers per row are best: with one a load feeds but one multiply-add, with four there is room for few rows.
+    factor = {1: 1.15, 2: 1.0, 3: 1.02}.get(-(-width // lanes), 1.08)
+    # A width that is no multiple of half a register makes every panel unaligned and masked.
+    unaligned = 1.1 if width % (lanes // 2) and width != columns else 1.0
+    return registers * factor * unaligned + (len(groups) - 1) / 2, width
+
+
 def pack(weight: np.ndarray, panel: int) -> np.ndarray:
     """Packs a weight [groups, columns, *reduction] flat, as the ops of this module take it."""
     count, columns = weight.shape[:2]
@@ -77,7 +102,8 @@ class PackedMatmulOp(Op):
     """Product of the rows of `input` [.., K] with a packed weight of `columns` columns: [.., columns].
 
     ```mlir
-    %1 = "stepwell.packed_matmul"(%0, %w) {columns = 48 : i64, panel = 32 : i64} : (tensor<4x8xf32>, tensor<384xf32>) -> tensor<4x48xf32>
+    %1 = "stepwell.packed_matmul"(%0, %w) {columns = 48 : i64, panel = 32 : i64}
+      : (tensor<4x8xf32>, tensor<384xf32>) -> tensor<4x48xf32>
     ```
     """
 
@@ -122,16 +148,19 @@ def _windows(input: np.ndarray, kernel: tuple, strides: tuple, dilations: tuple)
 def _infer_windows(input: TensorSpec, kernel: tuple, strides: tuple, dilations: tuple) -> tuple[Dim, ...]:
     spatial = input.shape[1:-1]
     if not len(kernel) == len(strides) == len(dilations) == len(spatial):
-        raise OpError(f"kernel, strides and dilations must have one entry for each of {len(spatial)} spatial dimensions")
+        raise OpError(
+            f"kernel, strides and dilations must have one entry for each of {len(spatial)} spatial dimensions"
+        )
     return tuple(map(window_size, spatial, kernel, strides, dilations))
 
 
 class PackedConvOp(Op):
-    """Convolution without padding of `input` [N, *spatial, C] with a packed weight [group, columns / group, *kernel, C / group].
+    """Convolution of `input` [N, *spatial, C], unpadded; the weight is [group, columns / group, *kernel, C / group].
 
     ```mlir
-    %1 = "stepwell.packed_conv"(%0, %w) {columns = 32 : i64, panel = 32 : i64, kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>,
-      dilations = array<i64: 1, 1>} : (tensor<1x10x10x4xf32>, tensor<1152xf32>) -> tensor<1x8x8x32xf32>
+    %1 = "stepwell.packed_conv"(%0, %w) {columns = 32 : i64, panel = 32 : i64, kernel = array<i64: 3, 3>,
+      strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>}
+      : (tensor<1x10x10x4xf32>, tensor<1152xf32>) -> tensor<1x8x8x32xf32>
     ```
     """
 
@@ -187,16 +216,16 @@ class PackedConvOp(Op):
         return np.einsum("...gk,gok->...go", split, filters).reshape(*places, columns)
 
 
-class DepthwiseConvOp(Op):
-    """Convolution without padding of every channel of `input` [N, *spatial, C] by its own filter of `weight` [*kernel, C].
+class PackedDepthwiseConvOp(Op):
+    """Convolution of every channel of `input` [N, *spatial, C] by its own filter in `weight` [*kernel, C], unpadded.
 
     ```mlir
-    %1 = "stepwell.depthwise_conv"(%0, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>}
+    %1 = "stepwell.packed_depthwise_conv"(%0, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>}
       : (tensor<1x10x10x4xf32>, tensor<3x3x4xf32>) -> tensor<1x8x8x4xf32>
     ```
     """
 
-    OPERATION_NAME = "stepwell.depthwise_conv"
+    OPERATION_NAME = "stepwell.packed_depthwise_conv"
     input = operand()
     weight = operand()
     strides = attribute(tuple)
@@ -217,4 +246,6 @@ class DepthwiseConvOp(Op):
         """Every window times its channel's filter."""
         kernel = weight.shape[:-1]
         windows = _windows(input, kernel, strides, dilations)
-        return np.einsum("...ck,kc->...c", windows.reshape(*windows.shape[: -len(kernel)], -1), weight.reshape(-1, weight.shape[-1]))
+        return np.einsum(
+            "...ck,kc->...c", windows.reshape(*windows.shape[: -len(kernel)], -1), weight.reshape(-1, weight.shape[-1])
+        )

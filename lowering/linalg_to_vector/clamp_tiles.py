@@ -26,23 +26,24 @@ def clamp_tiles(kernel: ir.Operation) -> None:
     cleanup = PassManager.parse("func.func(canonicalize,cse)", kernel.context)
     cleanup.run(kernel)
     # The bounds of inner loops become constants only when outer tiles have static sizes.
-    while any([_clamp_loop(op) for op in walk(kernel)]):
+    while sum(_clamp_loop(op) for op in walk(kernel)):
         cleanup.run(kernel)
 
 
 def _clamp_loop(op: ir.Operation) -> bool:
     """Clamps the tiles of one loop; returns whether there were any to clamp."""
     if op.name == "scf.for":
-        loop = op.opview
-        lower, upper, step = (_constant(value) for value in (loop.lowerBound, loop.upperBound, loop.step))
+        lower, upper, step = (_constant(value) for value in list(op.operands)[:3])
         if lower is None or upper is None or step is None:
             return False
-        return _clamp(loop.induction_variable, loop.body, lower, upper, step)
+        body = op.regions[0].blocks[0]
+        return _clamp(body.arguments[0], body, lower, upper, step)
     if op.name != "scf.forall":
         return False
-    bounds = [ir.DenseI64ArrayAttr(op.attributes[name]) for name in ("staticLowerBound", "staticUpperBound", "staticStep")]
+    names = ("staticLowerBound", "staticUpperBound", "staticStep")
+    bounds = [ir.DenseI64ArrayAttr(op.attributes[name]) for name in names]
     block = op.regions[0].blocks[0]
-    return any([_clamp(index, block, *entry) for index, *entry in zip(block.arguments, *bounds, strict=False)])
+    return sum(_clamp(index, block, *entry) for index, *entry in zip(block.arguments, *bounds, strict=False)) > 0
 
 
 def _clamp(index: ir.Value, body: ir.Block, lower: int, upper: int, step: int) -> bool:

@@ -1,9 +1,9 @@
 """Register tiles: fused linalg ops on a small tile as vector code whose values never leave the registers.
 
 A tile's elements are vectors along its innermost dimension, one row of vectors per index of the other dimensions.
-Rows are unrolled; reductions become loops that carry all accumulators; what one linalg op hands to the next stays in SSA
-values; only what is read by other ops is written, once, at the end. The innermost dimension is cut into vectors of a power
-of two lanes, the last one masked if need be, so that every vector is one or several whole hardware registers.
+Rows are unrolled; reductions become loops that carry all accumulators; what one linalg op hands to the next stays in
+SSA values; only what is read by other ops is written, once, at the end. The innermost dimension is cut into vectors of
+a power of two lanes, the last one masked if need be, so that every vector is one or several whole hardware registers.
 
     %z = linalg.fill ins(%zero) outs(%e : tensor<2x32xf32>)
     %s = linalg.generic {(m, l, k): %a[m, k] * %b[k, l]} outs(%z)
@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
-from mlir.dialects import arith, linalg, scf, vector
+from mlir.dialects import linalg, scf, vector
 
 from ...passes.base import PassError
 from .scalar_bodies import evaluate_body
@@ -76,14 +76,17 @@ class RegisterTiler:
     def _fill(self, op: linalg.FillOp) -> _Tile:
         shape, chunks = _shape(op.results[0]), self._chunks(op.results[0])
         values = [vector.broadcast(chunk.type(op.operands[0].type), op.operands[0]) for chunk in chunks]
-        return _Tile({row: values for row in _rows(op, shape[:-1])}, chunks)
+        return _Tile(dict.fromkeys(_rows(op, shape[:-1]), values), chunks)
 
     def _generic(self, op: linalg.GenericOp) -> _Tile:
         loops = Indexing(op)
         chunks = chunks_of(loops.sizes[loops.parallel - 1], self.lanes)
         rows = list(_rows(op, loops.sizes[: loops.parallel - 1]))
         reductions = list(range(loops.parallel, len(loops.sizes)))
-        reader = Reader(loops, {position: self._tiles[value].rows for position, value in enumerate(op.operands) if value in self._tiles})
+        known = {
+            position: self._tiles[value].rows for position, value in enumerate(op.operands) if value in self._tiles
+        }
+        reader = Reader(loops, known)
         if not reductions:
             step = self._step(op, reader, rows, chunks, {}, None)
             return _Tile(step, chunks)
@@ -133,7 +136,7 @@ class RegisterTiler:
             results[row] = []
             for chunk in chunks:
                 scalars = [
-                    reader.read(position, row, chunk, where) if argument.uses and any(True for _ in argument.uses) else None
+                    reader.read(position, row, chunk, where) if any(True for _ in argument.uses) else None
                     for position, argument in enumerate(list(block.arguments)[:-1])
                 ]
                 last = block.arguments[len(block.arguments) - 1]
@@ -160,10 +163,9 @@ class RegisterTiler:
         for row, values in tile.rows.items():
             for chunk, value in zip(tile.chunks, values, strict=True):
                 indices = [constant_index(index) for index in (*row, chunk.start)]
-                write = vector.TransferWriteOp(
-                    target.type, value, target, indices, ir.AffineMapAttr.get(lane_map), [True], mask=chunk.mask()
-                )
-                target = write.result
+                target = vector.TransferWriteOp(
+                    result.type, value, target, indices, ir.AffineMapAttr.get(lane_map), [True], mask=chunk.mask()
+                ).results[0]
         for use in readers:
             use.owner.operation.operands[use.operand_number] = target
 
@@ -180,5 +182,6 @@ def _shape(value: ir.Value) -> tuple[int, ...]:
 
 def _rows(op: ir.OpView, sizes: Sequence[int]) -> itertools.product:
     if any(size < 0 for size in sizes) or math.prod(sizes) > _MAX_ROWS:
-        raise PassError(f"'{op.operation.name}' op of {op.results[0].type} is no register tile; its schedule must tile it", op.operation.location)
+        message = f"'{op.operation.name}' op of {op.results[0].type} is no register tile; its schedule must tile it"
+        raise PassError(message, op.operation.location)
     return itertools.product(*map(range, sizes))

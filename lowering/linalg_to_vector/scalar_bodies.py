@@ -24,12 +24,12 @@ def evaluate_body(block: ir.Block, arguments: Sequence[ir.Value | None], lanes: 
 def _evaluate(op: ir.Operation, known: dict[ir.Value, ir.Value], lanes: int) -> ir.Value:
     kind = ir.VectorType.get([lanes], op.results[0].type)
     if op.name == "arith.constant":
-        return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, op.attributes["value"])).result
+        return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, op.attributes["value"]))
     product = _contracted_product(op)
     if product is not None:
         total = next(operand for operand in op.operands if operand != product.results[0])
-        factors = [_vector(operand, known, lanes) for operand in product.operands]
-        return vector.fma(*factors, _vector(total, known, lanes))
+        left, right = (_vector(operand, known, lanes) for operand in product.operands)
+        return vector.fma(left, right, _vector(total, known, lanes))
     operands = [_vector(operand, known, lanes) for operand in op.operands]
     attributes = {name: op.attributes[name] for name in op.attributes}
     return ir.Operation.create(op.name, [kind], operands, attributes).results[0]
@@ -47,7 +47,7 @@ def _contracted_product(op: ir.Operation) -> ir.Operation | None:
         return None
     for operand in op.operands:
         owner = operand.owner
-        if isinstance(owner, ir.Block) or owner.name != "arith.mulf" or not _may_contract(owner):
+        if isinstance(owner, ir.Block) or owner.name != "arith.mulf" or not _may_contract(owner.operation):
             continue
         if sum(1 for _ in operand.uses) == 1:
             return owner.operation

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import affine, arith, linalg, tensor, vector
+from mlir.dialects import affine, arith, tensor, vector
 
 from ...passes.base import PassError
 
@@ -63,7 +63,7 @@ class Indexing:
         exprs: for each operand, one affine expression per dimension.
     """
 
-    def __init__(self, op: linalg.GenericOp) -> None:
+    def __init__(self, op: ir.Operation | ir.OpView) -> None:
         """Reads it off the op.
 
         Raises:
@@ -80,8 +80,8 @@ class Indexing:
                 if isinstance(expr, ir.AffineDimExpr):
                     found[expr.position] = size
         self.sizes = [found[dim] for dim in range(len(kinds))]
-        if str(maps[-1]) != str(ir.AffineMap.get_minor_identity(len(kinds), 0)) and not self._is_leading(self.exprs[-1]):
-            raise PassError("the result of a register tile must be indexed by the parallel dimensions in order", op.location)
+        if not self._is_leading(self.exprs[-1]):
+            raise PassError("a register tile's result must be indexed by the parallel dimensions in order", op.location)
 
     def _is_leading(self, exprs: Sequence[ir.AffineExpr]) -> bool:
         positions = [expr.position if isinstance(expr, ir.AffineDimExpr) else -1 for expr in exprs]
@@ -133,23 +133,23 @@ class Reader:
             scalar = tensor.extract(source, [self._index(item) for item in linear])
             return vector.broadcast(chunk.type(element), scalar)
         if any(spread[:-1]) or spread[-1] != 1:
-            return self._gather(source, linear, spread, chunk, element)
+            return self._gather(source, linear, spread, chunk)
         rank = len(linear)
         lane_map = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
-        padding = arith.ConstantOp(element, _zero(element)).result
+        padding = arith.constant(element, _zero(element))
         indices = [self._index(item) for item in linear]
         return vector.TransferReadOp(
             chunk.type(element), source, indices, ir.AffineMapAttr.get(lane_map), padding, [True], mask=chunk.mask()
         ).result
 
-    def _gather(self, source: ir.Value, linear: Sequence[Linear], spread: Sequence[int], chunk: Chunk, element: ir.Type) -> ir.Value:
+    def _gather(self, source: ir.Value, linear: Sequence[Linear], spread: Sequence[int], chunk: Chunk) -> ir.Value:
         """A vector whose elements do not lie side by side; lanes that are not used repeat the last element."""
         scalars = []
         for lane in range(chunk.lanes):
             step = min(lane, chunk.used - 1)
             moved = [(base + step * factor, terms) for (base, terms), factor in zip(linear, spread, strict=True)]
             scalars.append(tensor.extract(source, [self._index(item) for item in moved]))
-        return vector.from_elements(chunk.type(element), scalars)
+        return vector.from_elements(chunk.type(scalars[0].type), scalars)
 
     def _index(self, linear: Linear) -> ir.Value:
         if linear not in self._indices:

@@ -1,4 +1,4 @@
-"""Kernels around one contraction or convolution, lowered whole: one linalg.generic per column group, one for its epilogue.
+"""Kernels around one contraction, lowered whole: a linalg.generic per column group, and one for its epilogue.
 
     func.func @k(%x: tensor<8x4xf32>, %w: tensor<256xf32>, %b: tensor<64xf32>) -> tensor<8x64xf32> {
       %0 = "stepwell.packed_matmul"(%x, %w) {columns = 64, panel = 32}
@@ -17,30 +17,29 @@ The first linalg op of a group carries `stepwell.contraction`, the last `stepwel
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, func, linalg, tensor
+from mlir.dialects import func, linalg, tensor
 
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.packed import ColumnGroup, DepthwiseConvOp, PackedConvOp, PackedMatmulOp
+from ...dialects.stepwell.packed import ColumnGroup, PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp
 from ...passes.base import PassError
 from . import convolution, products
 from .elementwise import scalar_body
-from .generics import generic
+from .generics import constant, generic
 from .products import Product
-from .spaces import ResultSpace, shape_of
+from .spaces import shape_of
 
 _PRODUCTS: dict[type[Op], Callable[..., Product]] = {
     MatmulOp: products.matmul,
     PackedMatmulOp: products.packed_matmul,
     PackedConvOp: convolution.packed_conv,
-    DepthwiseConvOp: convolution.depthwise_conv,
+    PackedDepthwiseConvOp: convolution.depthwise_conv,
 }
 
 
@@ -82,7 +81,8 @@ def _lower(anchor: Op, epilogue: Sequence[Op], result: ir.Value, destination: ir
     extra = list(dict.fromkeys(value for op in epilogue for value in op.operation.operands if value not in made))
     for op in epilogue:
         if shape_of(op.operation.results[0]) != shape_of(result):
-            raise PassError(f"'{op.OPERATION_NAME}' op changes the shape of the contraction before it", op.operation.location)
+            message = f"'{op.OPERATION_NAME}' op changes the shape of the contraction before it"
+            raise PassError(message, op.operation.location)
     product = _PRODUCTS[type(anchor)](anchor, [shape_of(value) for value in extra])
     chain = _Epilogue(anchor, epilogue, extra, result)
     for number, group in enumerate(product.groups):
@@ -98,14 +98,16 @@ class _Epilogue:
     result: ir.Value
 
 
-def _lower_group(product: Product, chain: _Epilogue, group: ColumnGroup, number: int, destination: ir.Value) -> ir.Value:
+def _lower_group(
+    product: Product, chain: _Epilogue, group: ColumnGroup, number: int, destination: ir.Value
+) -> ir.Value:
     space = product.space
     target, _ = space.view(destination, group)
     element = ir.RankedTensorType(chain.anchor.operation.results[0].type).element_type
     identity = ir.AffineMap.get_identity(space.rank)
     tag = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
     initial = tensor.EmptyOp(space.sizes(group), element).result if chain.ops else target
-    zero = arith.ConstantOp(element, ir.Attribute.parse(f"0.0 : {element}")).result
+    zero = constant(ir.Attribute.parse(f"0.0 : {element}"))
     filled = linalg.fill(zero, outs=[initial])
     contraction = product.emit(group, filled)
     contraction.attributes["stepwell.contraction"] = tag
@@ -121,7 +123,7 @@ def _lower_group(product: Product, chain: _Epilogue, group: ColumnGroup, number:
         known = {chain.anchor.operation.results[0]: scalars[0], **dict(zip(tensors, scalars[1:-1], strict=True))}
         for other in chain.extra:
             if (splat := _splat(other)) is not None:
-                known[other] = arith.ConstantOp(splat.type, splat).result
+                known[other] = constant(splat)
         for op in chain.ops:
             with op.operation.location:
                 operands = [known[operand] for operand in op.operation.operands]

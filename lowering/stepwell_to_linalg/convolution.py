@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ...dialects.stepwell.packed import ColumnGroup, DepthwiseConvOp, PackedConvOp, column_groups
+from ...dialects.stepwell.packed import ColumnGroup, PackedConvOp, PackedDepthwiseConvOp, column_groups
 from .products import Product, aligned_outer, emit_contraction, panels_of
 from .spaces import ResultSpace, Shape, collapse, expand, shape_of
 
 
 def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
-    """(n?, *out, feature group?, panel, lane, *kernel, c): input[n, *(out * stride + kernel * dilation), group, c] * weight."""
+    """(n?, *out, group?, panel, lane, *kernel, c): input[n, *(out * stride + kernel * dilation), group, c] * weight."""
     space = _space(op.result, others, op.group)
     channels = shape_of(op.input)[-1] // op.group
     source, window = _window(op.input, space, op.kernel, op.strides, op.dilations)
@@ -30,8 +30,8 @@ def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
     return Product(space, column_groups(space.columns, op.panel), emit)
 
 
-def depthwise_conv(op: DepthwiseConvOp, others: Sequence[Shape]) -> Product:
-    """(n?, *out, panel, lane, *kernel): input[n, *(out * stride + kernel * dilation), panel, lane] * weight[*kernel, panel, lane]."""
+def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Product:
+    """(n?, *out, panel, lane, *kernel): input[n, *(out * stride + kernel * dilation), panel, lane] * weight."""
     space = _space(op.result, others, 1)
     kernel = shape_of(op.weight)[:-1]
     source, window = _window(op.input, space, kernel, op.strides, op.dilations)
@@ -44,11 +44,24 @@ def depthwise_conv(op: DepthwiseConvOp, others: Sequence[Shape]) -> Product:
         weight = space.split_columns(op.weight, len(kernel), group)
         return emit_contraction(pixels, [*window, *lanes], weight, [*taps, *lanes], out, len(kernel))
 
-    return Product(space, column_groups(space.columns, _DEPTHWISE_PANEL), emit)
+    return Product(space, column_groups(space.columns, _depthwise_panel(space.columns)), emit)
 
 
-# Channels per panel: a whole number of registers on every target.
-_DEPTHWISE_PANEL = 16
+# Channels of a register on the widest targets, and the most channels whose sums narrower ones can hold as well.
+_LANES, _MOST_CHANNELS = 16, 96
+
+
+def _depthwise_panel(channels: int) -> int:
+    """The panel width that takes the fewest registers in all; a tail of its own is code of its own."""
+
+    def cost(width: int) -> tuple[float, int]:
+        groups = column_groups(channels, width)
+        registers = sum(group.panels * -(-group.width // _LANES) for group in groups)
+        # Widths that are no multiple of half a register have masked, unaligned accesses in every panel.
+        return registers * (1.2 if width % 8 and width != channels else 1) + (len(groups) - 1) / 2, width
+
+    divisors = (width for width in range(1, _MOST_CHANNELS + 1) if channels % width == 0)
+    return min({_LANES, *divisors}, key=cost)
 
 
 def _space(result: ir.Value, others: Sequence[Shape], count: int) -> ResultSpace:
@@ -64,7 +77,5 @@ def _window(
     rank, dim = len(kernel), ir.AffineExpr.get_dim
     batch = 0 if space.runs[0] != [0] else 1
     source = input if batch else collapse(input, [[0, 1], *([axis] for axis in range(2, rank + 2))])
-    places = [
-        dim(batch + axis) * strides[axis] + dim(space.rank + axis) * dilations[axis] for axis in range(rank)
-    ]
+    places = [dim(batch + axis) * strides[axis] + dim(space.rank + axis) * dilations[axis] for axis in range(rank)]
     return source, [*([dim(0)] if batch else []), *places]

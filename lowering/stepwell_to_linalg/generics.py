@@ -26,12 +26,18 @@ def generic(
     """
     kinds = ["parallel"] * parallel + ["reduction"] * (maps[0].n_dims - parallel)
     iterators = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds])
-    op = linalg.GenericOp([out.type], inputs, [out], ir.ArrayAttr.get([ir.AffineMapAttr.get(item) for item in maps]), iterators)
+    indexing = ir.ArrayAttr.get([ir.AffineMapAttr.get(item) for item in maps])
+    op = linalg.GenericOp([out.type], inputs, [out], indexing, iterators)
     elements = [ir.RankedTensorType(value.type).element_type for value in (*inputs, out)]
     block = op.regions[0].blocks.append(*elements)
     with ir.InsertionPoint(block):
         linalg.YieldOp([body(*block.arguments)])
     return op
+
+
+def constant(value: ir.Attribute) -> ir.Value:
+    """An arith.constant of the attribute's type."""
+    return arith.constant(value.type, value)
 
 
 def multiply_add(lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:

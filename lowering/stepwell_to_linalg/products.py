@@ -71,7 +71,7 @@ def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
 
 
 def matmul(op: MatmulOp, others: Sequence[Shape]) -> Product:
-    """(batch.., m, panel, lane, k): lhs[batch.., m, k] * rhs[batch.., k, panel, lane], either of them transposed or not."""
+    """(batch.., m, panel, lane, k): lhs[batch.., m, k] * rhs[batch.., k, panel, lane], either one transposed or not."""
     result, dim = shape_of(op.result), ir.AffineExpr.get_dim
     rows = len(result) - 2
     operands = [(1,) * (rows - len(shape) + 2) + shape for shape in (shape_of(op.lhs), shape_of(op.rhs))]

@@ -1,12 +1,13 @@
 """The index space of a contraction kernel's result, and the views of tensors in it.
 
-A contraction's result [.., columns] is written panel by panel: its index space is (outer.., feature group?, panel, lane),
-where the outer dimensions are those of the result, merged where every operand allows it. Epilogue operands, the weight
+A contraction's result [.., columns] is written panel by panel; its index space is (outer.., group?, panel, lane), where
+ the outer dimensions are those of the result, merged where every operand allows it. Epilogue operands, the weight
 and the destination are read and written through views in this space, so that one tile of it is a block of registers.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -44,7 +45,7 @@ def expand(value: ir.Value, axis: int, sizes: Sequence[int]) -> ir.Value:
     target = [*shape[:axis], *sizes, *shape[axis + 1 :]]
     extra = len(sizes) - 1
     reassociation = [
-        [position] if position < axis else [position + extra] if position > axis else list(range(axis, axis + extra + 1))
+        list(range(position + extra * (position > axis), position + extra * (position >= axis) + 1))
         for position in range(len(shape))
     ]
     kind = ir.RankedTensorType.get(target, ir.RankedTensorType(value.type).element_type)
@@ -80,12 +81,14 @@ class ResultSpace:
         rank: the number of (parallel) dimensions.
     """
 
-    def __init__(self, shape: Shape, operands: Iterable[Shape], *, count: int = 1, separate: Iterable[int] = ()) -> None:
+    def __init__(
+        self, shape: Shape, operands: Iterable[Shape], *, count: int = 1, separate: Iterable[int] = ()
+    ) -> None:
         """Merges the outer dimensions as far as possible.
 
         Args:
             shape: the result's shape.
-            operands: shapes broadcastable to `shape`: a dimension that is 1 in some of them is not merged with one that is not.
+            operands: shapes broadcastable to `shape`: a dimension in which some are broadcast merges with such only.
             count: the number of feature groups into which the columns fall.
             separate: dimensions that are kept as they are, even those of size 1.
         """
@@ -120,7 +123,7 @@ class ResultSpace:
 
         Args:
             value: a tensor whose dimensions before the last `trailing` ones are broadcastable to the result's.
-            trailing: how many dimensions to leave alone. With 2, they stand for the last outer dimension and the columns.
+            trailing: how many dimensions to leave alone; with 2, the last outer one and the columns.
         """
         shape = shape_of(value)
         outer = len(shape) - trailing
@@ -166,6 +169,6 @@ class ResultSpace:
             return flat
         starts = [run[0] for run in self.runs] + [len(self.shape) - 1]
         bounds = [0, *starts[1:], len(self.shape)]
-        reassociation = [list(range(begin, end)) for begin, end in zip(bounds, bounds[1:], strict=False)]
+        reassociation = [list(range(begin, end)) for begin, end in itertools.pairwise(bounds)]
         kind = ir.RankedTensorType.get(list(self.shape), ir.RankedTensorType(flat.type).element_type)
         return tensor.expand_shape(kind, flat, reassociation, [], list(self.shape))

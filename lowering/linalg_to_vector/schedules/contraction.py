@@ -1,10 +1,10 @@
 """Schedules of contractions and convolutions: parallel blocks, then tiles of rows that fit the registers.
 
-    linalg.generic {(row.., panel, lane, k..)} ; linalg.generic {(row.., panel, lane)}
-    // -->
-    scf.forall (block of rows, block of panels)
-      scf.for panel, then rows                 // a panel of the weight stays in the cache over all rows
-        both generics on [rows.., 1, lane]     // a register tile
+linalg.generic {(row.., panel, lane, k..)} ; linalg.generic {(row.., panel, lane)}
+// -->
+scf.forall (block of rows, block of panels)
+  scf.for panel, then rows                 // a panel of the weight stays in the cache over all rows
+    both generics on [rows.., 1, lane]     // a register tile
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _PANEL_BYTES = 32 * 1024
 def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     """The schedule of a contraction or convolution kernel.
 
-    Its parameters per column group are the sizes of a register tile and of a parallel block, one per outer dimension, and
-    for the block one more for the panels.
+    Its parameters per column group are the sizes of a register tile and of a parallel block, one per outer dimension,
+    and for the block one more for the panels.
     """
     groups = groups_of(kernel)
     tiles = [_tile(group.extents, target) for group in groups]
@@ -38,7 +38,7 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
 
 
 def _tile(extents: Extents, target: Target) -> list[int]:
-    """The tile over the last two row dimensions that takes the least time; what overhangs is moved back, so it costs in full."""
+    """The tile over the last two row dimensions that takes the least time; overhanging ones cost in full."""
     vectors, limit = registers_per_row(extents, target), most_rows(extents, target)
     tile = [1] * len(extents.outer)
     inner = extents.rows[-2:]

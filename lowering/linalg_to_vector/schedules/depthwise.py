@@ -1,51 +1,56 @@
 """Schedules of depthwise convolutions: every channel by itself, so vectors run over channels and nothing is broadcast.
 
-    linalg.generic {(row.., panel, lane, tap..)} ; linalg.generic {(row.., panel, lane)}
-    // -->
-    scf.forall (block of rows)
-      scf.for rows, then panel                 // memory is read in order; the weight is small
-        both generics on [rows.., 1, lane]     // a register tile, all taps unrolled
+linalg.generic {(row.., panel, lane, tap..)} ; linalg.generic {(row.., panel, lane)}
+// -->
+scf.forall (block of rows)
+  scf.for rows, then panel                 // memory is read in order; the weight is small
+    both generics on [rows.., 1, lane]     // a register tile, all taps unrolled
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 from mlir import ir
 
 from ...target import Target
-from .tiles import Extents, Schedule, block_rows, groups_of, make_schedule, most_rows
+from .tiles import Extents, Schedule, block_rows, groups_of, make_schedule, most_rows, registers_per_row
 
-# Up to 7x7 taps are unrolled: then neighbouring places share what they read.
-_UNROLLED_TAPS = 49
-_MAX_STEPS = 128
+# Taps along the innermost dimension are unrolled up to this many: then neighbouring places share what they read.
+_UNROLLED_TAPS = 9
+_MOST_ROWS = 16
 
 
 def depthwise(kernel: ir.Operation, target: Target) -> Schedule:
     """The schedule of a depthwise convolution; its parameters are those of `contraction` and `unroll`."""
     groups = groups_of(kernel)
     tiles = [_tile(group.extents, target) for group in groups]
-    blocks = [
-        [*block_rows(group.extents, tile, group.extents.element_bytes * group.extents.lane * group.extents.panels), group.extents.panels]
-        for group, tile in zip(groups, tiles, strict=True)
-    ]
-    taps = max(math.prod(group.extents.reduction) for group in groups)
+    blocks = [_block(group.extents, tile) for group, tile in zip(groups, tiles, strict=True)]
+    taps = max(group.extents.reduction[-1] for group in groups)
     unroll = taps if taps <= _UNROLLED_TAPS else 1
     return make_schedule("depthwise", kernel, groups, tiles, blocks, is_panel_outermost=False, unroll=unroll)
+
+
+def _block(extents: Extents, tile: Sequence[int]) -> list[int]:
+    pixel = extents.element_bytes * extents.lane * extents.panels
+    return [*block_rows(extents, tile, pixel), extents.panels]
 
 
 def _tile(extents: Extents, target: Target) -> list[int]:
     """The tile over the last two row dimensions with the least loads and multiply-adds in all."""
     inner = extents.rows[-2:]
-    sizes, kernel = [extents.outer[dim] for dim in inner], extents.reduction[-len(inner) :]
-    taps = math.prod(extents.reduction)
-    limit = min(most_rows(extents, target), max(1, _MAX_STEPS // taps))
+    sizes = [extents.outer[dim] for dim in inner]
+    taps, vectors = extents.reduction[-1], registers_per_row(extents, target)
+    limit = max(1, min(most_rows(extents, target), _MOST_ROWS // vectors))
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
         count = math.prod(-(-size // step) for size, step in zip(sizes, shape, strict=True))
-        loads = math.prod(step + size - 1 for step, size in zip(shape, kernel, strict=True)) + taps
-        return count * (max(math.prod(shape) * taps, loads) / 2 + math.prod(shape) + 6), -shape[-1]
+        places = math.prod(shape)
+        loads = places // shape[-1] * (shape[-1] + taps - 1) + taps
+        step = max(places * taps, loads) * vectors / 2 + 2
+        return count * (step * math.prod(extents.reduction[:-1]) + places * vectors + 6), -shape[-1]
 
     steps = [range(1, min(size, limit) + 1) for size in sizes]
     tile = [1] * len(extents.outer)

@@ -5,34 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 
+from ....dialects.types import numpy_dtype
 from ....passes.rewriting import walk
 from ...target import Target
 from ..tile_reads import Indexing, chunks_of
-
+from .base import Schedule, given_parameters
 
 # What a parallel block reads should stay in half of a second-level cache.
 BLOCK_BYTES = 512 * 1024
 
 # More work than this (about 150 us on one core) is cut into parallel blocks in any case.
 _MOST_FLOPS = 32_000_000
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How a kernel is tiled.
-
-    Attributes:
-        name: the kind of schedule.
-        parameters: the numbers it was made with; a tuner may replace them.
-        text: the transform script, applied to the kernel.
-    """
-
-    name: str
-    parameters: dict[str, int | list]
-    text: str
 
 
 @dataclass(frozen=True)
@@ -63,7 +50,7 @@ class Extents:
 
 @dataclass(frozen=True)
 class Group:
-    """A column group of a kernel: its number in the `stepwell.contraction` and `stepwell.root` tags, and its extents."""
+    """A column group of a kernel: its number in the tags that the lowering left, and its extents."""
 
     number: int
     extents: Extents
@@ -75,7 +62,7 @@ def groups_of(kernel: ir.Operation) -> list[Group]:
     for op in walk(kernel):
         if "stepwell.contraction" not in op.attributes:
             continue
-        loops = Indexing(op.opview)
+        loops = Indexing(op)
         sizes, parallel = loops.sizes, loops.parallel
         element = ir.RankedTensorType(op.results[0].type).element_type
         number = ir.IntegerAttr(op.attributes["stepwell.contraction"]).value
@@ -83,7 +70,7 @@ def groups_of(kernel: ir.Operation) -> list[Group]:
         fixed = {expr.position for expr in loops.exprs[1] if isinstance(expr, ir.AffineDimExpr)}
         rows = tuple(dim for dim in range(len(outer)) if dim not in fixed)
         reduction = tuple(sizes[parallel:])
-        extents = Extents(outer, rows, sizes[parallel - 2], sizes[parallel - 1], reduction, element.width // 8)
+        extents = Extents(outer, rows, sizes[parallel - 2], sizes[parallel - 1], reduction, numpy_dtype(element).itemsize)
         groups.append(Group(number, extents))
     return groups
 
@@ -154,29 +141,13 @@ def make_schedule(
         is_panel_outermost: whether the loop over panels is outside of those over rows.
         unroll: up to how many reduction steps are unrolled (0: as the vectoriser thinks best).
     """
-    parameters: dict[str, int | list] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}
+    parameters: dict[str, Any] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}
     parameters |= given_parameters(kernel)
     steps = [
         _group_script(group, tile, block, parameters["unroll"], is_panel_outermost)
         for group, tile, block in zip(groups, parameters["tiles"], parameters["blocks"], strict=True)
     ]
     return Schedule(name, parameters, _SCRIPT.format(steps="\n".join(steps)))
-
-
-def given_parameters(kernel: ir.Operation) -> dict[str, int | list]:
-    """The parameters that the kernel's `stepwell.schedule` attribute holds, if it has one."""
-    if "stepwell.schedule" not in kernel.attributes:
-        return {}
-    entries = ir.DictAttr(kernel.attributes["stepwell.schedule"])
-    return {item.name: _python(item.attr) for item in entries if item.name != "name"}
-
-
-def _python(attribute: ir.Attribute) -> int | list:
-    if isinstance(attribute, ir.IntegerAttr):
-        return attribute.value
-    if isinstance(attribute, ir.DenseI64ArrayAttr):
-        return list(attribute)
-    return [_python(item) for item in ir.ArrayAttr(attribute)]
 
 
 _SCRIPT = """
@@ -189,7 +160,9 @@ module attributes {{transform.with_named_sequence}} {{
 """
 
 
-def _group_script(group: Group, tile: Sequence[int], block: Sequence[int], unroll: int, is_panel_outermost: bool) -> str:
+def _group_script(
+    group: Group, tile: Sequence[int], block: Sequence[int], unroll: int, is_panel_outermost: bool
+) -> str:
     """Blocks become an scf.forall, tiles loops inside it."""
     extents, number = group.extents, group.number
     sizes = [*extents.outer, extents.panels]
@@ -201,7 +174,8 @@ def _group_script(group: Group, tile: Sequence[int], block: Sequence[int], unrol
         lines += [
             _match(f"%sum{number}", "contraction", number),
             f"%unroll{number} = transform.param.constant {unroll} : i64 -> !transform.param<i64>",
-            f'transform.annotate %sum{number} "stepwell.unroll" = %unroll{number} : !transform.any_op, !transform.param<i64>',
+            f'transform.annotate %sum{number} "stepwell.unroll" = %unroll{number}'
+            " : !transform.any_op, !transform.param<i64>",
         ]
     if any(blocks):
         lines.append(
@@ -215,8 +189,8 @@ def _group_script(group: Group, tile: Sequence[int], block: Sequence[int], unrol
         order = [len(tiles) - 1, *outer] if is_panel_outermost else [*outer, len(tiles) - 1]
         kinds = ", ".join(["!transform.any_op"] * (count + 1))
         lines.append(
-            f"%tile{number}, %loops{number}:{count} = transform.structured.fuse {handle} tile_sizes {tiles} interchange {order}"
-            f" : (!transform.any_op) -> ({kinds})"
+            f"%tile{number}, %loops{number}:{count} = transform.structured.fuse {handle} tile_sizes {tiles}"
+            f" interchange {order} : (!transform.any_op) -> ({kinds})"
         )
     return "\n".join(f"    {line}" for line in lines)
 

@@ -1,0 +1,167 @@
+"""The pass `stepwell-pack-weights`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...dialects.stepwell.contraction import ConvOp, MatmulOp
+from ...dialects.stepwell.elementwise.arithmetic import AddOp
+from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from ...dialects.stepwell.packed import (
+    PackedConvOp,
+    PackedDepthwiseConvOp,
+    PackedMatmulOp,
+    choose_panel,
+    column_groups,
+)
+from ..base import Pass, register
+from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
+from .values import dtype_of, is_fixed, shape_of
+
+
+@register
+@dataclass(frozen=True)
+class PackWeightsPass(Pass):
+    """Lay the weights of contractions and convolutions out as the micro-kernel reads them.
+
+    The packing is made of ordinary ops on the parameter, which `stepwell-hoist-parameters` then moves to @init.
+
+    ```mlir
+    %0 = "stepwell.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x64xf32>) -> tensor<8x64xf32>
+    // -->
+    %1 = "stepwell.reshape"(%w) {shape = array<i64: 4, 2, 32>}
+    %2 = "stepwell.transpose"(%1) {permutation = array<i64: 1, 0, 2>}
+    %3 = "stepwell.reshape"(%2) {shape = array<i64: 256>}
+    %0 = "stepwell.packed_matmul"(%x, %3) {columns = 64, panel = 32}
+    ```
+
+    Preconditions: images have their channels last and convolutions no padding of their own.
+
+    Attributes:
+        vector_bytes: the width of the target's vector registers.
+    """
+
+    name = "stepwell-pack-weights"
+    vector_bytes: int = 64
+
+    def run(self, op: ir.Operation) -> None:
+        """Applies the patterns to the whole module."""
+        patterns = (PackMatmul(self.vector_bytes), PackConv(self.vector_bytes), PackDepthwiseConv(), TransposeRhs())
+        apply_patterns(op, patterns)
+
+
+@dataclass(frozen=True)
+class PackMatmul(Pattern[MatmulOp]):
+    """matmul(x, w) --> packed_matmul(x, packed w)"""
+
+    vector_bytes: int
+    root = MatmulOp
+
+    def rewrite(self, op: MatmulOp) -> Replacement:
+        if not is_fixed(op.rhs):
+            return None
+        shape, rows = shape_of(op.rhs), shape_of(op.lhs)
+        if shape is None or rows is None or len(shape) != 2:
+            return Refusal("the weight is not a matrix of static shape")
+        if op.transpose_lhs:
+            return Refusal("the left operand is transposed")
+        weight = op.rhs if op.transpose_rhs else TransposeOp(op.rhs, permutation=(1, 0)).result
+        columns, depth = shape if op.transpose_rhs else shape[::-1]
+        panel = choose_panel(columns, self.vector_bytes // dtype_of(op.rhs).itemsize, math.prod(rows[:-1]))
+        packed = pack(weight, 1, columns, depth, panel)
+        return PackedMatmulOp(op.lhs, packed, columns=columns, panel=panel).result
+
+
+class TransposeRhs(Pattern[MatmulOp]):
+    """matmul(x, y) {transpose_rhs} --> matmul(x, transpose(y)), as vectors run along the columns"""
+
+    root = MatmulOp
+
+    def rewrite(self, op: MatmulOp) -> Replacement:
+        shape = shape_of(op.rhs)
+        if not op.transpose_rhs or shape is None or is_fixed(op.rhs):
+            return None
+        rank = len(shape)
+        rhs = TransposeOp(op.rhs, permutation=(*range(rank - 2), rank - 1, rank - 2)).result
+        return MatmulOp(op.lhs, rhs, transpose_lhs=op.transpose_lhs).result
+
+
+@dataclass(frozen=True)
+class PackConv(Pattern[ConvOp]):
+    """conv(x, w, b) --> add(packed_conv(x, packed w), b), and to packed_matmul where the kernel is one pixel"""
+
+    vector_bytes: int
+    root = ConvOp
+
+    def rewrite(self, op: ConvOp) -> Replacement:
+        refusal = _why_not(op)
+        if refusal is not None or _is_depthwise(op):
+            return refusal
+        outputs, channels, *kernel = ir.RankedTensorType(op.weight.type).shape
+        columns, spatial = outputs // op.group, len(kernel)
+        to_channels_last = (0, *range(2, spatial + 2), 1)
+        weight = TransposeOp(op.weight, permutation=to_channels_last).result
+        places = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
+        panel = choose_panel(columns, self.vector_bytes // dtype_of(op.weight).itemsize, places)
+        packed = pack(weight, op.group, columns, math.prod(kernel) * channels, panel)
+        if math.prod(kernel) == op.group == 1 and set(op.strides) == {1}:
+            result = PackedMatmulOp(op.input, packed, columns=outputs, panel=panel).result
+        else:
+            attributes = {"kernel": tuple(kernel), "strides": op.strides, "dilations": op.dilations, "group": op.group}
+            result = PackedConvOp(op.input, packed, columns=outputs, panel=panel, **attributes).result
+        return _add_bias(result, op.bias)
+
+
+class PackDepthwiseConv(Pattern[ConvOp]):
+    """conv(x, w, b) {group = channels} --> add(packed_depthwise_conv(x, w with its channels last), b)"""
+
+    root = ConvOp
+
+    def rewrite(self, op: ConvOp) -> Replacement:
+        refusal = _why_not(op)
+        if refusal is not None or not _is_depthwise(op):
+            return refusal
+        outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
+        flat = ReshapeOp(op.weight, shape=(outputs, *kernel)).result
+        weight = TransposeOp(flat, permutation=(*range(1, len(kernel) + 1), 0)).result
+        result = PackedDepthwiseConvOp(op.input, weight, strides=op.strides, dilations=op.dilations).result
+        return _add_bias(result, op.bias)
+
+
+def pack(weight: ir.Value, count: int, columns: int, depth: int, panel: int) -> ir.Value:
+    """A weight [count * columns, *reduction], with `depth` elements of reduction, packed flat by stepwell ops."""
+    whole = ReshapeOp(weight, shape=(count, columns, depth)).result
+    packed: ir.Value | None = None
+    for group in column_groups(columns, panel):
+        stops = (count, group.start + group.size, depth)
+        part = SliceOp(whole, starts=(0, group.start, 0), stops=stops, steps=(1, 1, 1)).result
+        panels = ReshapeOp(part, shape=(count, group.panels, group.width, depth)).result
+        ordered = TransposeOp(panels, permutation=(0, 1, 3, 2)).result
+        flat = ReshapeOp(ordered, shape=(count * group.size * depth,)).result
+        packed = flat if packed is None else ConcatOp(packed, flat, axis=0).result
+    assert packed is not None
+    return packed
+
+
+def _why_not(op: ConvOp) -> Refusal | None:
+    if op.layout != "channels_last":
+        return Refusal("the channels are not the last dimension")
+    if any(op.pads):
+        return Refusal("the padding is not an op of its own")
+    if not is_fixed(op.weight):
+        return Refusal("the weight is not a parameter")
+    if shape_of(op.weight) is None or shape_of(op.result) is None:
+        return Refusal("the shapes are not static")
+    return None
+
+
+def _is_depthwise(op: ConvOp) -> bool:
+    outputs, channels = ir.RankedTensorType(op.weight.type).shape[:2]
+    return channels == 1 and outputs == op.group
+
+
+def _add_bias(value: ir.Value, bias: ir.Value | None) -> ir.Value:
+    return value if bias is None else AddOp(value, bias).result
