@@ -24,6 +24,10 @@ module attributes {transform.with_named_sequence} {
       transform.apply_patterns.canonicalization
     } : !transform.any_op
     transform.apply_patterns to %functions {
+      transform.apply_patterns.vector.transfer_to_scf max_transfer_rank = 1 full_unroll = true
+      transform.apply_patterns.canonicalization
+    } : !transform.any_op
+    transform.apply_patterns to %functions {
       transform.apply_patterns.vector.lower_transpose lowering_strategy = shuffle_1d
       transform.apply_patterns.vector.lower_transfer max_transfer_rank = 1
       transform.apply_patterns.vector.lower_shape_cast
