@@ -15,6 +15,7 @@ from mlir import ir
 from ..passes.graph.pipelines import graph_pipeline
 from ..passes.pipeline import Pipeline
 from . import invariants
+from .target import Target
 from .vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class Phase:
 
 def _import(target: str) -> Pipeline:
     return Pipeline()
+
+
+def _graph(target: str) -> Pipeline:
+    return graph_pipeline(Target.parse(target).vector_bytes)
 
 
 def _kernels(target: str) -> Pipeline:
@@ -72,7 +77,7 @@ def _vector(target: str) -> Pipeline:
 
 PHASES: tuple[Phase, ...] = (
     Phase("import", "stepwell ops, one per op of the model", _import, invariants.check_import),
-    Phase("graph", "stepwell ops, shapes known, canonical, fused, layouts chosen", graph_pipeline, invariants.check_graph),
+    Phase("graph", "stepwell ops, shapes known, canonical, fused, layouts chosen", _graph, invariants.check_graph),
     Phase("kernels", "@main is a list of calls of linalg kernels", _kernels, invariants.check_kernels),
     Phase("tiled", "kernels tiled and fused by their schedules", _tiled, invariants.check_tiled),
     Phase("vector", "kernels as vector code on tensors", _vector, invariants.check_vector),

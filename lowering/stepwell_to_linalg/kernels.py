@@ -65,7 +65,7 @@ class ConvertToLinalgPass(Pass):
 def _lower_kernel(kernel: ir.Operation) -> None:
     kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
     if kind in _LOWERED_WHOLE:
-        _LOWERED_WHOLE[kind].lower_kernel(func.FuncOp(kernel))
+        _LOWERED_WHOLE[kind].lower_kernel(kernel.opview)
         return
     _to_linalg(kernel)
     PassManager.parse(_CLEANUP).run(kernel)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..pipeline import Element, Pipeline
 from .canonicalize import CanonicalizePass
 from .convert_layout import ConvertLayoutPass
@@ -16,6 +14,8 @@ from .fold_transposes import FoldTransposesPass
 from .fuse_composites import FuseCompositesPass
 from .hoist_parameters import HoistParametersPass
 from .infer_shapes import InferShapesPass
+from .make_padding_explicit import MakePaddingExplicitPass
+from .pack_weights import PackWeightsPass
 from .propagate_transposes import PropagateTransposesPass
 
 CLEAN_UP: tuple[Element, ...] = (CanonicalizePass(), CsePass(), DcePass())
@@ -40,11 +40,21 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
     # Only those transposes that met no other are a matter for matmul.
     FoldTransposesPass(),
     DcePass(),
-    # Last, when all that is computed from parameters alone is there.
-    HoistParametersPass(),
 )
 
 
-def graph_pipeline(target: Any) -> Pipeline:
-    """The passes that make the phase `graph` of the phase `import`, for a target."""
-    return Pipeline(GRAPH_PIPELINE)
+def graph_pipeline(vector_bytes: int) -> Pipeline:
+    """The passes that make the phase `graph` of the phase `import`, for vector registers of so many bytes."""
+    return Pipeline(
+        (
+            *GRAPH_PIPELINE,
+            # Kernels read their windows without asking whether they are inside of the image.
+            MakePaddingExplicitPass(),
+            # Weights in the order in which the micro-kernel reads them: from here on the graph is for one kind of machine.
+            PackWeightsPass(vector_bytes),
+            CsePass(),
+            DcePass(),
+            # Last, when all that is computed from parameters alone is there.
+            HoistParametersPass(),
+        )
+    )

@@ -9,12 +9,8 @@ from mlir.dialects import func
 
 from ...dialects.stepwell import STEPWELL
 from ..base import Pass, PassError, register
-from .classify import bytes_of, elements, flops, kernel_class
+from .classify import bytes_of, flops, kernel_class
 from .fusion import Grouping, inputs_of
-
-# Literals up to this size are part of the kernel's code; bigger ones are arguments like any other tensor.
-_INLINE_ELEMENTS = 16
-
 
 @register
 @dataclass(frozen=True)
@@ -117,10 +113,11 @@ def _describe(group: list[ir.Operation], inputs: list[ir.Value], result: ir.Valu
 
 
 def _is_inline_constant(value: ir.Value) -> bool:
+    """Whether a value is one number, which is part of the kernel's code; any other literal is an argument like a tensor."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "stepwell.constant":
         return False
-    return elements(value) <= _INLINE_ELEMENTS or ir.DenseElementsAttr(owner.attributes["value"]).is_splat
+    return ir.DenseElementsAttr(owner.attributes["value"]).is_splat
 
 
 def _require_static(op: ir.Operation) -> None:
