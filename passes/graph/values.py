@@ -81,10 +81,16 @@ def scalar_like(number: float, value: ir.Value) -> ir.Value:
     return constant(np.array(number, dtype_of(value)))
 
 
+MAX_EXPRESSION = 64
+"""An expression of more ops than this is not looked through: most of those are activations, a whole model deep."""
+
+
 def is_fixed(value: ir.Value) -> bool:
-    """Whether a value is the same in every run: a parameter, a constant, or computed from such alone."""
+    """Whether a value is the same in every run: a parameter, a constant, or computed from a few such alone."""
     pending, seen = [value], set()
     while pending:
+        if len(seen) > MAX_EXPRESSION:
+            return False
         value = pending.pop()
         owner = value.owner
         if isinstance(owner, ir.Block) or not owner.name.startswith("stepwell."):

@@ -1,0 +1,42 @@
+// RUN: stepwell-opt %s --stepwell-cse | FileCheck %s
+
+// CHECK-LABEL: func.func @either_order
+func.func @either_order(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: %[[SUM:.+]] = "stepwell.add"
+  %0 = "stepwell.add"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = "stepwell.add"(%y, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  // CHECK-NEXT: "stepwell.mul"(%[[SUM]], %[[SUM]])
+  %2 = "stepwell.mul"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @negative_attributes
+func.func @negative_attributes(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // CHECK-COUNT-2: stepwell.softmax
+  %0 = "stepwell.softmax"(%x) {axis = 0 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = "stepwell.softmax"(%x) {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = "stepwell.sub"(%0, %1) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}
+
+// A branch sees what was computed before it; the other branch and the code after do not see what is in it.
+
+// CHECK-LABEL: func.func @regions
+func.func @regions(%x: tensor<4xf32>, %c: i1) -> (tensor<4xf32>, tensor<4xf32>) {
+  // CHECK: %[[EXP:.+]] = "stepwell.exp"
+  %0 = "stepwell.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = scf.if %c -> (tensor<4xf32>) {
+    // CHECK-NEXT: scf.if
+    // CHECK-NEXT: "stepwell.tanh"(%[[EXP]])
+    %2 = "stepwell.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %3 = "stepwell.tanh"(%2) : (tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %3 : tensor<4xf32>
+  } else {
+    // CHECK: "stepwell.tanh"(%[[EXP]])
+    %3 = "stepwell.tanh"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %3 : tensor<4xf32>
+  }
+  // CHECK: "stepwell.tanh"(%[[EXP]])
+  %4 = "stepwell.tanh"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %1, %4 : tensor<4xf32>, tensor<4xf32>
+}

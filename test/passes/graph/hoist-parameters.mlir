@@ -1,0 +1,54 @@
+// RUN: stepwell-opt %s --split-input-file --stepwell-hoist-parameters | FileCheck %s
+
+// CHECK: func.func @init(%[[W:.+]]: tensor<4xf32> {stepwell.name = "w"}) -> (tensor<4xf32> {stepwell.name = "w.exp"})
+// CHECK-NEXT: %[[EXP:.+]] = "stepwell.exp"(%[[W]])
+// CHECK-NEXT: return %[[EXP]]
+// CHECK: func.func @main(%[[X:.+]]: tensor<4xf32>)
+// CHECK-NEXT: %[[READ:.+]] = "stepwell.parameter"() {dtype = f32, name = "w.exp", shape = array<i64: 4>}
+// CHECK-NEXT: "stepwell.add"(%[[X]], %[[READ]])
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+  %dead = "stepwell.parameter"() {name = "dead", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+  %0 = "stepwell.exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = "stepwell.add"(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// Large constants become parameters, splats too; small ones stay.
+
+// CHECK: func.func @init() -> (tensor<2048xf32> {stepwell.name = "constant.constant"})
+// CHECK: func.func @main
+// CHECK: "stepwell.constant"() {value = dense<2.000000e+00> : tensor<f32>}
+func.func @main(%x: tensor<2048xf32>) -> tensor<2048xf32> {
+  %large = "stepwell.constant"() {value = dense<1.0> : tensor<2048xf32>} : () -> tensor<2048xf32>
+  %small = "stepwell.constant"() {value = dense<2.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = "stepwell.mul"(%x, %large) : (tensor<2048xf32>, tensor<2048xf32>) -> tensor<2048xf32>
+  %1 = "stepwell.mul"(%0, %small) : (tensor<2048xf32>, tensor<f32>) -> tensor<2048xf32>
+  return %1 : tensor<2048xf32>
+}
+
+// -----
+
+// CHECK-NOT: func.func @init
+// CHECK: func.func @main
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: {name = "w"
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+  %0 = "stepwell.add"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// What is much larger than what it is made of is not stored.
+
+// CHECK-NOT: func.func @init
+// CHECK: stepwell.broadcast_to
+func.func @main(%x: tensor<1000x1000xf32>) -> tensor<1000x1000xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 1000>, dtype = f32} : () -> tensor<1000xf32>
+  %0 = "stepwell.broadcast_to"(%w) {shape = array<i64: 1000, 1000>} : (tensor<1000xf32>) -> tensor<1000x1000xf32>
+  %1 = "stepwell.matmul"(%x, %0) : (tensor<1000x1000xf32>, tensor<1000x1000xf32>) -> tensor<1000x1000xf32>
+  return %1 : tensor<1000x1000xf32>
+}
