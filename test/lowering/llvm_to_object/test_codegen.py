@@ -1,0 +1,145 @@
+"""Objects: they compute what they should, use nothing foreign, and can be made for other machines."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+from mlir import ir
+from stepwell.lowering.llvm_to_object import llvm
+from stepwell.lowering.llvm_to_object.codegen import CodegenError, assembly, emit_objects, exported
+from stepwell.lowering.target import Target
+from stepwell.runtime import orc
+
+SHAPE = (64, 128)
+FOREIGN = {"memcpy", "memmove", "memset"}
+
+INVALID = """
+define i32 @f(i1 %c) {
+  br i1 %c, label %a, label %b
+a:
+  %x = add i32 1, 1
+  br label %b
+b:
+  ret i32 %x
+}
+"""
+
+
+class Runner:
+    """Calls `stepwell_main` with a table of its own."""
+
+    def __init__(self, code: orc.NativeCode, arena_bytes: int, w: np.ndarray) -> None:
+        self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("stepwell_main"))
+        self._code, self._arena_bytes, self._w = code, arena_bytes, w
+
+    def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        y, z, arena = np.zeros(SHAPE, np.float32), np.zeros(8192, np.float32), np.zeros(self._arena_bytes, np.uint8)
+        arrays = (x, y, z, self._w, arena)
+        self._entry((ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays]))
+        return y, z
+
+
+@pytest.fixture
+def run(lowered) -> Runner:
+    with lowered() as module:
+        objects = emit_objects(module, Target.host())
+        assert list(objects) == ["add", "double", "stepwell_main"]
+        arena_bytes = ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value
+    return Runner(orc.load_objects(objects), arena_bytes, np.random.default_rng(0).random(SHAPE, np.float32))
+
+
+def check(run: Runner, x: np.ndarray) -> None:
+    y, z = run(x)
+    doubled = 2 * (x + run._w)
+    np.testing.assert_array_equal(z, doubled.ravel())
+    np.testing.assert_array_equal(y, doubled + x)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_objects_compute(run: Runner, threads: int) -> None:
+    orc.set_num_threads(threads)
+    check(run, np.random.default_rng(threads).random(SHAPE, np.float32))
+
+
+def test_threads_may_call_at_once(run: Runner) -> None:
+    failures = []
+
+    def work(seed: int) -> None:
+        orc.set_num_threads(2)
+        try:
+            for _ in range(50):
+                check(run, np.random.default_rng(seed).random(SHAPE, np.float32))
+        except AssertionError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize(
+    ("target", "machine"), [("x86-64-v3", "x86-64"), ("x86-64-v4", "x86-64"), ("aarch64", "aarch64")]
+)
+def test_objects_for_other_machines(lowered, tmp_path, target: str, machine: str) -> None:
+    with lowered(target=target) as module:
+        objects = emit_objects(module, Target.parse(target))
+    for name, data in objects.items():
+        path = tmp_path / f"{name}.o"
+        path.write_bytes(data)
+        header = subprocess.run([llvm.tool("llvm-objdump"), "-f", path], check=True, capture_output=True, text=True)
+        assert f"elf64-{'littleaarch64' if machine == 'aarch64' else 'x86-64'}" in header.stdout
+        needed = symbols(path, "--undefined-only")
+        assert {item for item in needed if not item.startswith(("__kmpc_", "omp_"))} <= FOREIGN | objects.keys()
+        assert symbols(path, "--defined-only", "--extern-only") == {name}
+
+
+def symbols(path, *flags: str) -> set[str]:
+    listed = subprocess.run(
+        [llvm.tool("llvm-nm"), "--format=just-symbols", *flags, path], check=True, capture_output=True, text=True
+    )
+    return set(listed.stdout.split())
+
+
+def test_only_what_is_asked_for(lowered) -> None:
+    with lowered() as module:
+        assert exported(module) == ["add", "double", "stepwell_main"]
+        assert list(emit_objects(module, Target.host(), only={"double"})) == ["double"]
+
+
+def test_assembly_uses_the_whole_register(lowered) -> None:
+    with lowered() as module:
+        assert "%zmm" in assembly(module, "double", Target.parse("x86-64-v4"))
+        code = assembly(module, "double", Target.parse("x86-64-v3"))
+        assert "%ymm" in code and "%zmm" not in code
+        with pytest.raises(CodegenError, match="there is no function 'triple'; there are: add, double, stepwell_main"):
+            assembly(module, "triple", Target.host())
+
+
+def test_objects_are_the_same_every_time(lowered) -> None:
+    made = []
+    for _ in range(2):
+        with lowered() as module:
+            made.append(emit_objects(module, Target.parse("x86-64-v3")))
+    assert made[0] == made[1]
+
+
+def test_errors_are_exceptions() -> None:
+    with llvm.machine(*llvm.host()) as machine:
+        with pytest.raises(llvm.LLVMError, match="expected type"):
+            llvm.Module("define nothing", machine)
+        with pytest.raises(llvm.LLVMError, match="does not dominate all uses"):
+            llvm.Module(INVALID, machine)
+        with llvm.parsed("define void @f() {\n ret void\n}", machine) as module:
+            with pytest.raises(llvm.LLVMError, match="no-such-pass"):
+                module.optimize("no-such-pass")
+    with pytest.raises(llvm.LLVMError, match="No available targets"):
+        llvm.TargetMachine("sparc-unknown-linux", "", "")
+    with pytest.raises(orc.NativeCodeError, match="no_such_symbol"):
+        orc.load_objects({}).address("no_such_symbol")

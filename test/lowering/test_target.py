@@ -1,0 +1,47 @@
+"""Targets: names, vector registers, and which machine runs what."""
+
+from __future__ import annotations
+
+import pytest
+from stepwell.lowering.target import Target, TargetError
+
+
+@pytest.mark.parametrize(
+    ("name", "vector_bytes", "vector_registers"),
+    [
+        ("x86-64-v2", 16, 16),
+        ("x86-64-v3", 32, 16),
+        ("x86-64-v4", 64, 32),
+        ("aarch64", 16, 32),
+        ("aarch64:neoverse-n1", 16, 32),
+    ],
+)
+def test_vector_registers(name: str, vector_bytes: int, vector_registers: int) -> None:
+    target = Target.parse(name)
+    assert (target.vector_bytes, target.vector_registers) == (vector_bytes, vector_registers)
+    assert target.lanes(4) == vector_bytes // 4
+
+
+def test_the_host_runs_its_own_code() -> None:
+    host = Target.parse("cpu")
+    assert host == Target.host()
+    assert host.runs_on(host)
+
+
+def test_levels_include_the_lower_ones() -> None:
+    assert Target.parse("x86-64-v2").runs_on(Target.parse("x86-64-v4"))
+    reason = Target.parse("x86-64-v4").why_not_on(Target.parse("x86-64-v3"))
+    assert reason is not None and "avx512f" in reason
+    reason = Target.parse("aarch64").why_not_on(Target.parse("x86-64-v3"))
+    assert reason == "it is made for aarch64, and this machine is x86_64"
+
+
+def test_json_keeps_everything() -> None:
+    target = Target.parse("x86-64-v3")
+    assert Target.from_json(target.to_json()) == target
+
+
+@pytest.mark.parametrize("name", ["gpu", "x86-64-v9", "cpu:", "aarch64:no-such-cpu"])
+def test_unknown_targets_are_refused(name: str) -> None:
+    with pytest.raises(TargetError):
+        Target.parse(name)
