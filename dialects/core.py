@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
@@ -193,6 +194,8 @@ class Op(ir.OpView):
         if missing:
             raise OpError(f"operand '{missing[0]}' is missing")
         keywords = cls._complete(attributes)
+        specs = _as_tuple(cls.infer(*(None if value is None else spec_of(value) for value in values), **keywords))
+        _check_extents(specs)
         encoded = {
             field.name: field.write(keywords[field.name])
             for field in cls.attribute_fields()
@@ -200,10 +203,9 @@ class Op(ir.OpView):
         }
         if cls.has_segments():
             encoded["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([int(value is not None) for value in values])
-        specs = cls.infer(*(None if value is None else spec_of(value) for value in values), **keywords)
         return ir.Operation.create(
             cls.OPERATION_NAME,
-            results=[tensor_type(spec) for spec in _as_tuple(specs)],
+            results=[tensor_type(spec) for spec in specs],
             operands=[value for value in values if value is not None],
             attributes=encoded,
             loc=loc,
@@ -283,6 +285,21 @@ class Op(ir.OpView):
         # Infinities and NaN are results like others, not worth a warning.
         with np.errstate(all="ignore"):
             return tuple(map(np.asarray, _as_tuple(type(self).reference(*arrays, **self.attribute_values()))))
+
+
+def _check_extents(specs: Sequence[TensorSpec]) -> None:
+    """Checks that results could exist: MLIR's types hold 64-bit extents, and silently so.
+
+    Raises:
+        OpError: an extent is negative, or a result has more elements than memory could ever hold.
+    """
+    for spec in specs:
+        numbers = [dim for dim in spec.shape if isinstance(dim, int)]
+        if min(numbers, default=0) < 0 or math.prod(numbers) > _MAX_ELEMENTS:
+            raise OpError(f"the result would have the impossible shape {'x'.join(map(str, spec.shape))}")
+
+
+_MAX_ELEMENTS = 2**48
 
 
 def spec_of(value: ir.Value) -> TensorSpec:
