@@ -11,6 +11,10 @@ from mlir.dialects import arith, tensor, vector
 from .indices import Index, add, affine, coefficient, subtract, value_of
 
 
+# Beyond this stride most of what is read would be dropped.
+_MOST_STRIDE = 4
+
+
 @dataclass(frozen=True)
 class Point:
     """Where in the loops code is emitted for.
@@ -83,6 +87,8 @@ def read(source: ir.Value, exprs: Sequence[ir.AffineExpr], point: Point, shift: 
     if slopes[-1] == -1 and point.mask() is None:
         row = read_row(source, [*indices[:-1], subtract(indices[-1], point.width - 1)], point)
         return vector.shuffle(row, row, list(reversed(range(point.width))))
+    if 1 < slopes[-1] <= _MOST_STRIDE:
+        return _read_strided(source, indices, slopes[-1], point)
     i32 = ir.IntegerType.get_signless(32)
     kind = vector_type(point.width, i32)
     offsets = ir.DenseElementsAttr.get([ir.IntegerAttr.get(i32, slopes[-1] * lane) for lane in range(point.width)], kind)
@@ -101,6 +107,13 @@ def read_row(source: ir.Value, indices: Sequence[Index], point: Point) -> ir.Val
         ir.ArrayAttr.get([ir.BoolAttr.get(True)]),
         mask=point.mask(),
     ).result
+
+
+def _read_strided(source: ir.Value, indices: Sequence[Index], stride: int, point: Point) -> ir.Value:
+    """Every `stride`-th element along the last dimension: whole vectors are read, and what is between dropped."""
+    reach = replace(point, width=point.width * stride, valid=(point.valid - 1) * stride + 1)
+    row = read_row(source, indices, reach)
+    return vector.shuffle(row, row, list(range(0, reach.width, stride)))
 
 
 def gather(source: ir.Value, indices: Sequence[Index], offsets: ir.Value, point: Point) -> ir.Value:

@@ -7,6 +7,7 @@ from mlir import ir
 from ....passes.rewriting import walk
 from .groups import Group, form_groups
 from .nest import Nest
+from .transpose import TransposeNest, transposed_inputs
 from .widths import Widths
 
 
@@ -23,7 +24,8 @@ def _replace(group: Group, widths: Widths) -> None:
     last = group.ops[-1].op
     stored = group.stored()
     with last.location, ir.InsertionPoint(last):
-        values = Nest(group, widths).emit()
+        nest = TransposeNest(group, widths) if transposed_inputs(group) else Nest(group, widths)
+        values = nest.emit()
     for (generic, number), value in zip(stored, values, strict=True):
         generic.results[number].replace_all_uses_with(value)
     for generic in reversed(group.ops):

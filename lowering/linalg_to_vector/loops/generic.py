@@ -108,7 +108,7 @@ class Generic:
 
     def fill_value(self, output: int) -> ir.Value | None:
         """The scalar that destination `output` was filled with; None where it holds something else."""
-        filler = as_generic(self.outputs[output])
+        filler = as_generic(sliced(self.outputs[output]))
         return None if filler is None else filler.filled_with()
 
     def filled_with(self) -> ir.Value | None:
@@ -123,6 +123,13 @@ def as_generic(value: ir.Value) -> Generic | None:
     """The linalg.generic that makes `value`, if one does."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) or owner.name != "linalg.generic" else Generic(owner.operation)
+
+
+def sliced(value: ir.Value) -> ir.Value:
+    """The tensor that `value` is a slice of, or itself."""
+    owner = value.owner
+    is_slice = not isinstance(owner, ir.Block) and owner.name == "tensor.extract_slice"
+    return owner.operands[0] if is_slice else value
 
 
 def padded(value: ir.Value) -> Padded | None:

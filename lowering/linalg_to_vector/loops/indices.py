@@ -54,6 +54,11 @@ def clamp(index: Index, low: int, high: int) -> Index:
     return arith.minsi(arith.maxsi(index, value_of(low)), value_of(high))
 
 
+def at_most(index: Index, high: int) -> Index:
+    """`min(index, high)`."""
+    return min(index, high) if isinstance(index, int) else arith.minsi(index, value_of(high))
+
+
 def affine(expr: ir.AffineExpr, dims: Sequence[Index]) -> Index:
     """An affine expression over loop dimensions, at one point of the loops.
 

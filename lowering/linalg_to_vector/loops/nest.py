@@ -7,16 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from mlir import ir
 from mlir.dialects import arith
 
-from .access import Point, broadcast, is_vector, read, vector_type, write
+from .access import Point, broadcast, read, write
 from .body import Body
-from .generic import Generic, Padded, padded
+from .generic import Generic
 from .groups import Group
-from .indices import Index, add, affine, ceil_divide, clamp, coefficient, loop, multiply, subtract
+from .indices import coefficient, loop
+from .padding import Padding
 from .reduction import horizontal, low_lanes, with_low_lanes
 from .widths import Widths, pieces
 
 Values = list[ir.Value]
+# Reductions of up to this many steps are unrolled.
 _UNROLL = 4
+# More elements side by side than this bring no more speed.
+_ENOUGH_LANES = 64
 
 
 class Nest:
@@ -30,7 +34,8 @@ class Nest:
         self._lane_dim = _lane_dim(group)
         self._width, self._native = widths.of(group.ops, self._lane_size())
         self._reducers = [member for member in group.members if member.reductions]
-        self._padded = self._find_padding()
+        self._may_repeat = not self._reductions and not any(map(_reads_destination, group.members))
+        self._padding = Padding(self._reducers, self._sizes, self._reductions)
 
     def emit(self) -> Values:
         """The tensors of the stored results, in the order of `group.stored()`."""
@@ -51,7 +56,9 @@ class Nest:
         """Loops over `dims`, outermost first, around `inner`."""
         if not dims:
             return inner(point, carried)
-        lower, upper = self._bounds(dims[0], point)
+        lower, upper = 0, self._sizes[dims[0]]
+        if dims[0] in self._reductions:
+            lower, upper = self._padding.bounds(dims[0], point)
         if dims[0] in self._reductions and isinstance(lower, int) and isinstance(upper, int) and upper - lower <= _UNROLL:
             for index in range(lower, upper):
                 carried = self._loops(dims[1:], point.at(dims[0], index), carried, inner)
@@ -62,21 +69,29 @@ class Nest:
 
     def _lanes(self, point: Point, carried: Values, inner: Callable[[Point, Values], Values]) -> Values:
         """The vectorised loop: full vectors, then the tail in ever smaller ones, the last one masked."""
+        assert self._lane_dim is not None
         size = self._lane_size()
-        main = size - size % self._width
+        first, last = (0, size) if self._lane_dim in self._reductions else self._padding.interior(self._lane_dim, size)
+        main = last - (last - first) % self._width
+        edge = point.scalar()
+        carried = loop(0, first, 1, carried, lambda index, values: inner(edge.at(self._lane_dim, index), values))
         carried = loop(
-            0, main, self._width, carried, lambda index, values: inner(point.lanes(index, self._width, self._width), values)
+            first, main, self._width, carried, lambda index, values: inner(point.lanes(index, self._width, self._width), values)
         )
-        for offset, width, valid in pieces(size - main, self._width, self._native):
+        if self._may_repeat and main - first and last - main:
+            # One more whole vector, moved back to end where the loop ends, computes some results twice.
+            carried = inner(point.lanes(last - self._width, self._width, self._width), carried)
+            main = last
+        for offset, width, valid in pieces(last - main, self._width, self._native):
             carried = inner(point.lanes(main + offset, width, valid), carried)
-        return carried
+        return loop(last, size, 1, carried, lambda index, values: inner(edge.at(self._lane_dim, index), values))
 
     def _inner(self, point: Point, carried: Values) -> Values:
         if not self._reductions:
             return self._step(point, carried) if self._lane_dim is None else self._lanes(point, carried, self._step)
         if self._lane_dim is None or self._lane_dim in self._reductions:
             return self._reduce(point, carried, self._width if self._lane_dim is not None else 0)
-        return self._lanes(point, carried, lambda here, values: self._reduce(here, values, here.width))
+        return self._lanes(point, carried, lambda here, values: self._reduce(here, values, here.width if here.lane_dim is not None else 0))
 
     def _step(self, point: Point, carried: Values) -> Values:
         """One evaluation of every member; without reductions."""
@@ -152,7 +167,7 @@ class Nest:
             return values[operand]
         if not isinstance(operand.type, ir.ShapedType):
             return operand
-        padding = self._padded.get(operand)
+        padding = self._padding.of(operand)
         return read(padding.inner, exprs, point, padding.shift) if padding else read(operand, exprs, point)
 
     def _store(self, point: Point, values: dict[ir.Value, ir.Value], carried: Values, reduced: bool) -> Values:
@@ -172,40 +187,14 @@ class Nest:
         """`point` in the loops that do not reduce."""
         parallels = self._group.parallels
         dims = tuple(point.dims[dim] for dim in parallels)
-        if self._lane_dim not in parallels:
+        if point.lane_dim not in parallels:
             return Point(dims)
-        return Point(dims, parallels.index(self._lane_dim), point.width, point.valid)
-
-    def _find_padding(self) -> dict[ir.Value, Padded]:
-        found = {value: padded(value) for member in self._reducers for value in member.operands[: member.num_inputs] if isinstance(value.type, ir.RankedTensorType)}
-        return {value: padding for value, padding in found.items() if padding is not None}
-
-    def _bounds(self, dim: int, point: Point) -> tuple[Index, Index]:
-        """The part of a loop in which no operand's padding is read (padding is neutral for the reduction)."""
-        lower, upper = 0, self._sizes[dim]
-        for member in self._reducers:
-            for operand, exprs in zip(member.operands, member.maps, strict=True):
-                padding = self._padded.get(operand)
-                if padding is None or dim not in self._reductions:
-                    continue
-                for expr, shift, size in zip(exprs, padding.shift, ir.RankedTensorType(padding.inner.type).shape, strict=True):
-                    step = coefficient(expr, dim)
-                    if step == 0 or (shift == 0 and _last(expr, self._sizes) < size):
-                        continue
-                    assert isinstance(upper, int)
-                    origin = add(affine(expr, point.at(dim, 0).dims), shift)
-                    lower = ceil_divide(clamp(multiply(origin, -1), 0, upper * step), step)
-                    upper = clamp(ceil_divide(clamp(subtract(size, origin), 0, upper * step), step), 0, upper)
-        return lower, upper
+        return Point(dims, parallels.index(point.lane_dim), point.width, point.valid)
 
 
-
-
-def _last(expr: ir.AffineExpr, sizes: Sequence[Index]) -> Index:
-    """The largest value of an index expression that grows with its loops; huge where that is not known."""
-    if not all(isinstance(size, int) for size in sizes):
-        return 1 << 62
-    return affine(expr, [size - 1 for size in sizes if isinstance(size, int)])
+def _reads_destination(generic: Generic) -> bool:
+    arguments = list(generic.block.arguments)[generic.num_inputs :]
+    return any(True for argument in arguments for _ in argument.uses)
 
 
 def _where(point: Point, new: ir.Value, old: ir.Value) -> ir.Value:
@@ -214,19 +203,18 @@ def _where(point: Point, new: ir.Value, old: ir.Value) -> ir.Value:
 
 
 def _lane_dim(group: Group) -> int | None:
-    """The loop to vectorise: the one along which most memory is read or written consecutively."""
+    """The loop to vectorise: that of the results' last dimension; in reductions, along which most elements lie together."""
     sizes = group.members[0].static_sizes()
-    scores: dict[int, int] = {}
+    scores: dict[int, float] = {}
     for generic in group.members:
-        operands = zip(generic.operands, generic.maps, strict=True)
-        for position, (value, exprs) in enumerate(operands):
-            is_output = position >= generic.num_inputs
+        for position, exprs in enumerate(generic.maps):
             is_read = any(True for _ in generic.block.arguments[position].uses)
-            if not exprs or not (is_read or is_output) or (is_output and generic.reductions) or (not is_output and not group.reductions):
+            if not exprs or (position < generic.num_inputs) != bool(group.reductions) or not (is_read or not group.reductions):
                 continue
             for dim, size in enumerate(sizes):
-                if size is not None and size > 1 and coefficient(exprs[-1], dim) == 1:
-                    scores[dim] = scores.get(dim, 0) + 1
+                step = coefficient(exprs[-1], dim)
+                if size is not None and size > 1 and step > 0:
+                    scores[dim] = scores.get(dim, 0) + min(size, _ENOUGH_LANES) / step
     if not scores:
         return None
     return max(scores, key=lambda dim: (scores[dim], dim))

@@ -1,0 +1,99 @@
+"""`stepwell-apply-schedules`: every kernel tiled by the schedule of its class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from mlir import ir
+from mlir.dialects.transform import interpreter
+
+from ...passes.base import Pass, PassError, register
+from ...passes.kernel.form_kernels import model_ops
+from ..target import Target
+from .schedules.base import Schedule
+from .schedules.contraction import contraction
+from .schedules.depthwise import depthwise
+from .schedules.elementwise import elementwise
+from .schedules.movement import movement
+from .schedules.pooling import pooling
+from .schedules.reduction import reduction
+from .schedules.steps import loop_parameters
+
+SCHEDULES: dict[str, Callable[[ir.Operation, Target], Schedule]] = {
+    "contraction": contraction,
+    "convolution": contraction,
+    "depthwise": depthwise,
+    "elementwise": elementwise,
+    "movement": movement,
+    "pooling": pooling,
+    "reduction": reduction,
+}
+
+
+@register
+@dataclass(frozen=True)
+class ApplySchedulesPass(Pass):
+    """Tile every kernel by a transform script, made for its class and the target.
+
+    What was used is recorded in the kernel's attribute `stepwell.schedule`. A kernel that has the attribute already is tiled
+    with the parameters in it, or by the `transform.named_sequence` of the module that it names.
+
+    ```mlir
+    func.func private @kernel_0(...) attributes {stepwell.kernel = {class = "elementwise", ...}}
+    // -->
+    func.func private @kernel_0(...) attributes {
+      stepwell.kernel = {class = "elementwise", ...},
+      stepwell.schedule = {name = "elementwise", blocks = array<i64: 40, 0>, unroll = 4, vector_bytes = 64}}
+    ```
+
+    Attributes:
+        target: the machine to tile for, as `Target.parse` takes it.
+    """
+
+    name = "stepwell-apply-schedules"
+    target: str = "cpu"
+
+    def run(self, op: ir.Operation) -> None:
+        """Schedules every kernel of a module."""
+        target = Target.parse(self.target)
+        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
+            if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
+                _apply(function, op, target)
+
+
+def _apply(kernel: ir.Operation, module: ir.Operation, target: Target) -> None:
+    recorded = kernel.attributes["stepwell.schedule"] if "stepwell.schedule" in kernel.attributes else None
+    if isinstance(recorded, ir.FlatSymbolRefAttr):
+        _apply_named(kernel, module, recorded.value, target)
+        return
+    kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
+    if kind not in SCHEDULES:
+        raise PassError(f"{_describe(kernel)}: there is no schedule for kernels of class '{kind}'", kernel.location)
+    schedule = SCHEDULES[kind](kernel, target)
+    # The vectoriser wants to know the machine's vectors too.
+    recorded = replace(schedule, parameters={"vector_bytes": target.vector_bytes, **schedule.parameters})
+    kernel.attributes["stepwell.schedule"] = recorded.attribute()
+    try:
+        script = ir.Module.parse(schedule.text)
+        interpreter.apply_named_sequence(kernel, script.body.operations[0], script.operation)
+    except (ValueError, ir.MLIRError) as error:
+        raise PassError(f"{_describe(kernel)}: schedule '{schedule.name}' failed: {error}", kernel.location) from error
+
+
+def _apply_named(kernel: ir.Operation, module: ir.Operation, name: str, target: Target) -> None:
+    symbols = ir.SymbolTable(module)
+    if name not in symbols:
+        raise PassError(f"{_describe(kernel)}: there is no transform.named_sequence @{name}", kernel.location)
+    kernel.attributes["stepwell.schedule"] = Schedule(name, loop_parameters(kernel, target), "").attribute()
+    try:
+        interpreter.apply_named_sequence(kernel, symbols[name].operation, module)
+    except ValueError as error:
+        raise PassError(f"{_describe(kernel)}: schedule '@{name}' failed: {error}", kernel.location) from error
+
+
+def _describe(kernel: ir.Operation) -> str:
+    """How messages name a kernel: its symbol, and the model's ops in it."""
+    ops = ", ".join(model_ops(kernel.location))
+    name = ir.StringAttr(kernel.attributes["sym_name"]).value
+    return f"kernel @{name}" + (f" ({ops})" if ops else "")

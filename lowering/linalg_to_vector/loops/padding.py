@@ -1,0 +1,70 @@
+"""Reductions over padded operands: loops skip the padding, which is neutral for the reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mlir import ir
+
+from .access import Point
+from .generic import Generic, Padded, padded
+from .indices import Index, add, affine, ceil_divide, clamp, coefficient, multiply, subtract
+
+
+class Padding:
+    """The padded operands of the reductions of a loop nest."""
+
+    def __init__(self, reducers: Sequence[Generic], sizes: Sequence[Index], reductions: Sequence[int]) -> None:
+        self._reducers, self._sizes, self._reductions = reducers, sizes, reductions
+        operands = {
+            value for member in reducers for value in member.operands[: member.num_inputs] if isinstance(value.type, ir.ShapedType)
+        }
+        found = {value: padded(value) for value in operands}
+        self._padded = {value: padding for value, padding in found.items() if padding is not None}
+
+    def of(self, operand: ir.Value) -> Padded | None:
+        """What is inside the padding of an operand; None where it has none."""
+        return self._padded.get(operand)
+
+    def bounds(self, dim: int, point: Point) -> tuple[Index, Index]:
+        """The part of a reduction loop in which no padding is read."""
+        lower, upper = 0, self._sizes[dim]
+        for expr, shift, size in self._exprs():
+            step = coefficient(expr, dim)
+            if step == 0 or coefficient(expr, point.lane_dim) or (shift == 0 and self._last(expr) < size):
+                continue
+            assert isinstance(upper, int)
+            origin = add(affine(expr, point.at(dim, 0).dims), shift)
+            lower = ceil_divide(clamp(multiply(origin, -1), 0, upper * step), step)
+            upper = clamp(ceil_divide(clamp(subtract(size, origin), 0, upper * step), step), 0, upper)
+        return lower, upper
+
+    def interior(self, lane_dim: int, size: int) -> tuple[int, int]:
+        """The part of the vectorised loop, which does not reduce, in which no lane reads padding."""
+        first, last = 0, size
+        for expr, shift, extent in self._exprs():
+            step = coefficient(expr, lane_dim)
+            if step == 0:
+                continue
+            assert isinstance(shift, int), "the vectorised dimension of a padded operand is not tiled"
+            reach = sum(coefficient(expr, dim) * (int(self._sizes[dim]) - 1) for dim in self._reductions)
+            first = max(first, -(shift // step))
+            last = min(last, (extent - 1 - reach - shift) // step + 1)
+        return (first, max(first, last)) if first < size else (size, size)
+
+    def _exprs(self) -> Iterator[tuple[ir.AffineExpr, Index, int]]:
+        """The index of each dimension of each padded operand, the shift to the inside, and the extent inside."""
+        for member in self._reducers:
+            for operand, exprs in zip(member.operands, member.maps, strict=True):
+                padding = self._padded.get(operand)
+                if padding is not None:
+                    yield from zip(exprs, padding.shift, ir.RankedTensorType(padding.inner.type).shape, strict=True)
+
+    def _last(self, expr: ir.AffineExpr) -> int:
+        """The largest value of an index that grows with its loops; huge where that is not known."""
+        sizes = [size for size in self._sizes if isinstance(size, int)]
+        if len(sizes) < len(self._sizes):
+            return 1 << 62
+        last = affine(expr, [size - 1 for size in sizes])
+        assert isinstance(last, int)
+        return last

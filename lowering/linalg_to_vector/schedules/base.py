@@ -1,0 +1,51 @@
+"""What a schedule is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a kernel is tiled.
+
+    Attributes:
+        name: the kind of schedule.
+        parameters: the numbers it was made with; a tuner may replace them.
+        text: the transform script, applied to the kernel.
+    """
+
+    name: str
+    parameters: dict[str, int | list]
+    text: str
+
+    def attribute(self) -> ir.DictAttr:
+        """The schedule as recorded on the kernel."""
+        entries = {name: _attribute(value) for name, value in self.parameters.items()}
+        return ir.DictAttr.get({"name": ir.StringAttr.get(self.name), **entries})
+
+
+def given_parameters(kernel: ir.Operation) -> dict[str, int | list]:
+    """The parameters that the kernel's `stepwell.schedule` attribute holds, if it has one."""
+    recorded = kernel.attributes["stepwell.schedule"] if "stepwell.schedule" in kernel.attributes else None
+    if not isinstance(recorded, ir.DictAttr):
+        return {}
+    return {item.name: _python(item.attr) for item in recorded if item.name != "name"}
+
+
+def _attribute(value: int | list) -> ir.Attribute:
+    if isinstance(value, int):
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+    if all(isinstance(item, int) for item in value):
+        return ir.DenseI64ArrayAttr.get(value)
+    return ir.ArrayAttr.get([_attribute(item) for item in value])
+
+
+def _python(attribute: ir.Attribute) -> int | list:
+    if isinstance(attribute, ir.IntegerAttr):
+        return attribute.value
+    if isinstance(attribute, ir.DenseI64ArrayAttr):
+        return list(attribute)
+    return [_python(item) for item in ir.ArrayAttr(attribute)]

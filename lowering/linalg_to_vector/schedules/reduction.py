@@ -1,0 +1,48 @@
+"""Schedules of reductions, softmax and norms: parallel blocks of rows, in each one row after the other.
+
+    max = linalg.generic {(row, column) reduces column}          scf.forall (block of rows)
+    power = linalg.generic {(row, column)}                -->      scf.for row
+    sum = linalg.generic {(row, column) reduces column}              all four ops on [1, column]
+    result = linalg.generic {(row, column)}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from ...target import Target
+from .base import Schedule
+from .steps import CLEANUP, Step, fuse, loop_parameters, match, parallel_tile, script, steps_of
+
+# Lanes of a column tile where the reduction does not run along the innermost dimension.
+_COLUMNS = 64
+
+
+def reduction(kernel: ir.Operation, target: Target) -> Schedule:
+    """The schedule of a reduction kernel: `blocks`, the parallel tile of the last op, and `rows`, the tile inside it."""
+    steps = steps_of(kernel)
+    root = steps[-1]
+    reduced = {dim for step in steps for dim in step.reductions if step.sizes == root.sizes}
+    parallel = [dim for dim in range(len(root.sizes)) if dim not in root.reductions and dim not in reduced]
+    time = sum(step.nanoseconds() for step in steps)
+    blocks = parallel_tile(root.sizes, parallel, time, _COLUMNS)
+    parameters = loop_parameters(kernel, target, blocks=blocks, rows=_rows(steps, root, reduced))
+    lines = [match("%root", root.number)]
+    handle = "%root"
+    if parameters["blocks"]:
+        lines.append(fuse(handle, "%block", parameters["blocks"], is_parallel=True))
+        handle = "%block"
+    if parameters["rows"]:
+        lines.append(fuse(handle, "%row", parameters["rows"], is_parallel=False))
+    return script("reduction", parameters, [*lines, *CLEANUP] if len(lines) > 1 else [])
+
+
+def _rows(steps: Sequence[Step], root: Step, reduced: set[int]) -> list[int]:
+    """The tile of one row: [] where nothing is gained by it, as no op works on what was reduced."""
+    if not reduced or root.reductions:
+        return []
+    last = len(root.sizes) - 1
+    tile = [0 if dim in reduced else min(_COLUMNS, size) if dim == last else 1 for dim, size in enumerate(root.sizes)]
+    return tile if any(0 < part < size for part, size in zip(tile, root.sizes, strict=True)) else []

@@ -1,0 +1,152 @@
+"""The linalg ops of a kernel that is no contraction, as schedules see them, and the script that tiles them.
+
+Every op gets a number in its attribute `stepwell.step`, by which the script finds it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from ....passes.rewriting import walk
+from ...target import Target
+from ..loops.generic import Generic
+from ..loops.widths import is_costly
+from .base import Schedule, given_parameters
+
+# A parallel block should take this long at least, and there is no use in more blocks than this.
+_BLOCK_NS = 20_000
+_MOST_BLOCKS = 16
+# What one core does, roughly: bytes moved, and elements of exp and the like, per nanosecond.
+_BYTES_PER_NS, _COSTLY_PER_NS = 8.0, 1.5
+
+
+@dataclass
+class Step:
+    """One linalg op.
+
+    Attributes:
+        op: the op.
+        number: its `stepwell.step`.
+    """
+
+    op: ir.Operation
+    number: int
+    generic: Generic | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.generic = Generic(self.op) if self.op.name == "linalg.generic" else None
+
+    @property
+    def sizes(self) -> list[int]:
+        """The extents of the loops."""
+        if self.generic is None:
+            return list(ir.RankedTensorType(self.op.results[0].type).shape)
+        return [size or 1 for size in self.generic.static_sizes()]
+
+    @property
+    def reductions(self) -> tuple[int, ...]:
+        """The loops that reduce."""
+        return () if self.generic is None else self.generic.reductions
+
+    def nanoseconds(self) -> float:
+        """A rough guess of the time on one core."""
+        moved = sum(_bytes(value) for value in [*self.op.operands, *self.op.results] if isinstance(value.type, ir.RankedTensorType))
+        costly = self.generic is not None and is_costly(self.generic)
+        return moved / _BYTES_PER_NS + (math.prod(self.sizes) / _COSTLY_PER_NS if costly else 0)
+
+
+def steps_of(kernel: ir.Operation) -> list[Step]:
+    """The linalg ops of a kernel in order, numbered."""
+    found = [op for op in walk(kernel) if op.name in ("linalg.generic", "linalg.fill")]
+    for number, op in enumerate(found):
+        op.attributes["stepwell.step"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+    return [Step(op, number) for number, op in enumerate(found)]
+
+
+def _bytes(value: ir.Value) -> int:
+    kind = ir.RankedTensorType(value.type)
+    element = kind.element_type
+    width = element.width if isinstance(element, ir.IntegerType | ir.FloatType) else 64
+    return math.prod(kind.shape) * width // 8
+
+
+def parallel_tile(sizes: Sequence[int], parallel: Sequence[int], nanoseconds: float, multiple: int) -> list[int]:
+    """Tile sizes (0: whole) that cut the outer parallel loops into blocks of enough work; [] where one block is enough.
+
+    Args:
+        sizes: extents of the loops.
+        parallel: which may be cut, outermost first.
+        nanoseconds: the time of all of it.
+        multiple: what a tile of the innermost loop should be a multiple of.
+    """
+    wanted = min(_MOST_BLOCKS, int(nanoseconds // _BLOCK_NS))
+    tile = [0] * len(sizes)
+    for dim in parallel:
+        if wanted < 2:
+            break
+        step = multiple if dim == len(sizes) - 1 else 1
+        counts = [count for count in range(1, wanted + 1) if sizes[dim] % (count * step) == 0]
+        count = max(counts, default=1)
+        if count > 1:
+            tile[dim] = sizes[dim] // count
+            wanted //= count
+    return tile if any(tile) else []
+
+
+def loop_parameters(kernel: ir.Operation, target: Target, **parameters: int | list) -> dict[str, int | list]:
+    """The parameters of a schedule whose ops become vector loops; those that the kernel names already win."""
+    return {"vector_bytes": target.vector_bytes, "unroll": 4, **parameters, **given_parameters(kernel)}
+
+
+def script(name: str, parameters: dict[str, int | list], lines: Sequence[str]) -> Schedule:
+    """A schedule from the lines of its script."""
+    body = "\n".join(f"    {line}" for line in lines)
+    text = f"""
+module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%kernel: !transform.any_op {{transform.readonly}}) {{
+{body}
+    transform.yield
+  }}
+}}
+"""
+    return Schedule(name, parameters, text)
+
+
+def match(handle: str, number: int) -> str:
+    """Binds `handle` to the op with a `stepwell.step`."""
+    return (
+        f"{handle} = transform.structured.match attributes {{stepwell.step = {number} : i64}} in %kernel"
+        " : (!transform.any_op) -> !transform.any_op"
+    )
+
+
+def fuse(handle: str, new: str, tile: Sequence[int], is_parallel: bool) -> str:
+    """Tiles the op `handle`, with everything that feeds it, into loops; the tiled op is `new`."""
+    count = 1 if is_parallel else sum(size > 0 for size in tile)
+    kinds = ", ".join(["!transform.any_op"] * (count + 1))
+    form = " {use_forall}" if is_parallel else ""
+    return (
+        f"{new}, {new}_loops:{count} = transform.structured.fuse {handle} tile_sizes {list(tile)}{form}"
+        f" : (!transform.any_op) -> ({kinds})"
+    )
+
+
+def tile_alone(handle: str, new: str, tile: Sequence[int]) -> str:
+    """Tiles the op `handle` by itself into a parallel loop."""
+    return (
+        f"{new}, {new}_loop = transform.structured.tile_using_forall {handle} tile_sizes {list(tile)}"
+        " : (!transform.any_op) -> (!transform.any_op, !transform.any_op)"
+    )
+
+
+CLEANUP = (
+    "transform.apply_patterns to %kernel {",
+    "  transform.apply_patterns.canonicalization",
+    "  transform.apply_patterns.tensor.merge_consecutive_insert_extract_slice",
+    "} : !transform.any_op",
+    "transform.apply_cse to %kernel : !transform.any_op",
+)

@@ -1,0 +1,68 @@
+"""`stepwell-vectorize`: the linalg ops of tiled kernels as vector code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.passmanager import PassManager
+
+from ...passes.base import Pass, PassError, register
+from ...passes.rewriting import walk
+from .clamp_tiles import clamp_tiles
+from .loops.emit import vectorize_loops
+from .loops.widths import Widths
+from .register_tiles import RegisterTiler
+from .schedules.base import given_parameters
+
+_REGISTER_TILED = frozenset({"contraction", "convolution", "depthwise"})
+
+
+@register
+@dataclass(frozen=True)
+class VectorizePass(Pass):
+    """Turn the linalg ops of every kernel into vector ops, on tensors still.
+
+    Contractions and convolutions are tiled to the registers' size and unrolled; everything else becomes loops over vectors,
+    several linalg ops in one loop where they walk through their operands in the same way.
+
+    ```mlir
+    %1 = linalg.generic {...} ins(%0 : tensor<100xf32>) outs(%out : tensor<100xf32>) {...}
+    // -->
+    %1 = scf.for %i = %c0 to %c64 step %c64 iter_args(%t = %out) -> (tensor<100xf32>) {
+      %2 = vector.transfer_read %0[%i], %zero {in_bounds = [true]} : tensor<100xf32>, vector<64xf32>
+    ```
+
+    Preconditions: `stepwell-apply-schedules` has run: the attribute `stepwell.schedule` of a kernel holds `vector_bytes`.
+    """
+
+    name = "stepwell-vectorize"
+
+    def run(self, op: ir.Operation) -> None:
+        """Vectorises every kernel of a module."""
+        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
+            if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
+                _vectorize(function)
+
+
+def _vectorize(kernel: ir.Operation) -> None:
+    parameters = given_parameters(kernel)
+    if "vector_bytes" not in parameters:
+        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        raise PassError(f"kernel @{name} has no schedule with 'vector_bytes'; apply schedules first", kernel.location)
+    kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
+    if kind in _REGISTER_TILED:
+        _tile_registers(kernel, parameters["vector_bytes"])
+    else:
+        PassManager.parse("func.func(linalg-generalize-named-ops)").run(kernel)
+        vectorize_loops(kernel, Widths(parameters["vector_bytes"], parameters.get("unroll", 4)))
+    PassManager.parse("func.func(canonicalize,cse,loop-invariant-code-motion)").run(kernel)
+
+
+def _tile_registers(kernel: ir.Operation, vector_bytes: int) -> None:
+    clamp_tiles(kernel)
+    PassManager.parse("func.func(canonicalize,cse,canonicalize)").run(kernel)
+    blocks = {op.block: None for op in walk(kernel) if op.name.startswith("linalg.") and op.name != "linalg.yield"}
+    for block in blocks:
+        if not block.owner.operation.name.startswith("linalg."):
+            RegisterTiler(vector_bytes // 4).run(block)

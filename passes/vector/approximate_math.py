@@ -1,0 +1,112 @@
+"""`stepwell-approximate-math`: elementary functions as polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, math
+
+from ..base import Pass, register
+from ..rewriting import walk
+from .approximations import exponential, logarithm, trigonometry
+from .approximations.arithmetic import Arithmetic
+
+_FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
+    "math.cos": trigonometry.cos,
+    "math.erf": exponential.erf,
+    "math.exp": exponential.exp,
+    "math.expm1": exponential.expm1,
+    "math.log": logarithm.log,
+    "math.log1p": logarithm.log1p,
+    "math.powf": logarithm.pow,
+    "math.sin": trigonometry.sin,
+    "math.tanh": exponential.tanh,
+}
+# The power is a product of two roundings that the exponent multiplies: f32 is not precise enough inside.
+_IN_DOUBLE = {"math.powf"}
+
+
+@register
+@dataclass(frozen=True)
+class ApproximateMathPass(Pass):
+    """Replace exp, expm1, log, log1p, tanh, erf, sin, cos and powf by polynomials, on scalars and vectors alike.
+
+    Results are within 4 units in the last place; infinities, NaN and denormal numbers are treated as IEEE 754 says. f16 and
+    bf16 are computed in f32. A power with a constant exponent of small value becomes products.
+
+    ```mlir
+    %1 = math.exp %0 : vector<32xf32>
+    // -->
+    %t = arith.mulf %0, %log2e : vector<32xf32>
+    ...
+    %1 = arith.mulf %p, %scale : vector<32xf32>
+    ```
+    """
+
+    name = "stepwell-approximate-math"
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites every such op inside `op`."""
+        for inner in list(walk(op)):
+            if inner.name not in _FUNCTIONS:
+                continue
+            with inner.location, ir.InsertionPoint(inner):
+                value = _approximate(inner)
+            inner.results[0].replace_all_uses_with(value)
+            inner.erase()
+
+
+def _approximate(op: ir.Operation) -> ir.Value:
+    operands = list(op.operands)
+    if op.name == "math.powf" and (exponent := _constant(operands[1])) in _SIMPLE_POWERS:
+        return _SIMPLE_POWERS[exponent](operands[0])
+    kind = operands[0].type
+    wide = _like(kind, ir.F64Type.get() if op.name in _IN_DOUBLE or _width(kind) == 64 else ir.F32Type.get())
+    if wide != kind:
+        operands = [arith.extf(wide, value) for value in operands]
+    value = _FUNCTIONS[op.name](Arithmetic(wide), *operands)
+    return value if wide == kind else arith.truncf(kind, value)
+
+
+def _like(kind: ir.Type, element: ir.Type) -> ir.Type:
+    return ir.VectorType.get(kind.shape, element) if isinstance(kind, ir.VectorType) else element
+
+
+def _width(kind: ir.Type) -> int:
+    return ir.FloatType(kind.element_type if isinstance(kind, ir.VectorType) else kind).width
+
+
+def _constant(value: ir.Value) -> float | None:
+    """The number that a value is, in every lane."""
+    if isinstance(value.owner, ir.Block):
+        return None
+    if value.owner.name == "vector.broadcast":
+        return _constant(value.owner.operands[0])
+    if value.owner.name != "arith.constant":
+        return None
+    attribute = value.owner.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+        attribute = attribute.get_splat_value()
+    return attribute.value if isinstance(attribute, ir.FloatAttr) else None
+
+
+def _reciprocal(value: ir.Value) -> ir.Value:
+    return arith.divf(Arithmetic(value.type).number(1), value)
+
+
+def _square(value: ir.Value) -> ir.Value:
+    return arith.mulf(value, value)
+
+
+_SIMPLE_POWERS: dict[float | None, Callable[[ir.Value], ir.Value]] = {
+    -2.0: lambda x: _reciprocal(_square(x)),
+    -1.0: _reciprocal,
+    -0.5: lambda x: _reciprocal(math.sqrt(x)),
+    0.5: math.sqrt,
+    1.0: lambda x: x,
+    2.0: _square,
+    3.0: lambda x: arith.mulf(_square(x), x),
+    4.0: lambda x: _square(_square(x)),
+}
