@@ -158,6 +158,8 @@ class RegisterTiler:
         if not readers:
             return
         tile, target = self._tiles[result], op.operands[len(op.operands) - 1]
+        while target in self._tiles:  # what was in registers has no memory of its own
+            target = target.owner.operands[len(target.owner.operands) - 1]
         rank = len(_shape(result))
         lane_map = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
         for row, values in tile.rows.items():
