@@ -1,0 +1,201 @@
+"""Reads a picture with RapidOCR, unchanged, on Stepwell in place of ONNX Runtime; then the same on the latter.
+
+RapidOCR runs three PP-OCRv4 models: one finds lines of text, one tells which are upside down, one reads them. It asks
+for the module `onnxruntime`; `stepwell.compat.onnxruntime.install()` puts Stepwell there. Each system runs in a process
+of its own, Stepwell in two: one with an empty cache, one that finds in the cache what the first compiled.
+
+    python examples/ocr_demo.py [--threads N] [--output FILE.png]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+TEXT = (
+    ("Down the steps of a well", 44, 0.0),
+    ("A model goes from tensors to machine code", 30, 0.0),
+    ("import  graph  kernels  tiled  vector  memref", 26, 0.0),
+    ("Invoice no. 2026-0417      Total: 1,284.50 EUR", 28, 0.0),
+    ("The quick brown fox jumps over the lazy dog", 30, 1.5),
+    ("Paid on 21 November 2026, 14:35", 24, -2.0),
+)
+MODELS = {"det": "find lines", "cls": "upside down?", "rec": "read lines"}
+PASSES = 7
+
+
+@dataclass
+class Reading:
+    """What one system made of the picture.
+
+    Attributes:
+        lines: the corners, text and confidence of every line.
+        first: per model, seconds until the first picture was read: opening, compiling and running.
+        run: per model, seconds that a picture takes from then on.
+    """
+
+    lines: list[tuple[list[list[float]], str, float]]
+    first: dict[str, float]
+    run: dict[str, float]
+
+
+def main() -> int:
+    """Runs the demonstration."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1, help="of each system (default: %(default)s)")
+    parser.add_argument("--output", type=Path, default=Path("build/ocr_demo.png"), help="default: %(default)s")
+    parser.add_argument("--read", choices=("stepwell", "onnxruntime"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.read is not None:
+        json.dump(vars(read(draw(), options.read, options.threads)), sys.stdout)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="stepwell-demo-") as cache, Console(stderr=True).status("") as status:
+        systems = {}
+        for title, name in (("cold", "stepwell"), ("cached", "stepwell"), ("peer", "onnxruntime")):
+            status.update(f"reading the picture on {name} ({title})")
+            systems[title] = read_apart(name, options.threads, cache)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    draw_boxes(draw(), systems["cached"], options.output)
+    report(systems["cold"], systems["cached"], systems["peer"], options)
+    same = [line[1] for line in systems["cold"].lines] == [line[1] for line in systems["peer"].lines]
+    return 0 if same else 1
+
+
+def draw() -> np.ndarray:
+    """The picture, in RGB: the same on every machine, for the font comes with Pillow."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    page = Image.new("RGB", (700, 470), (250, 248, 240))
+    y = 20
+    for text, size, angle in TEXT:
+        line = Image.new("RGBA", (640, size * 2), (0, 0, 0, 0))
+        ImageDraw.Draw(line).text((4, size // 3), text, (25, 30, 60), ImageFont.load_default(size))
+        turned = line.rotate(angle, Image.Resampling.BICUBIC, expand=True)
+        page.paste(turned, (30, y), turned)
+        y += turned.height
+    return np.asarray(page)
+
+
+def draw_boxes(picture: np.ndarray, reading: Reading, path: Path) -> None:
+    """Writes the picture with a box around every line and the text that was read above it."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    page = Image.fromarray(picture)
+    pen = ImageDraw.Draw(page)
+    for corners, text, confidence in reading.lines:
+        outline = [tuple(corner) for corner in corners]
+        pen.polygon(outline, outline=(200, 40, 40), width=2)
+        pen.text(
+            (outline[0][0], outline[0][1] - 13), f"{text} ({confidence:.2f})", (20, 110, 60), ImageFont.load_default(11)
+        )
+    page.save(path)
+
+
+def read_apart(system: str, threads: int, cache: str) -> Reading:
+    """What a system makes of the picture, in a process of its own.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    command = [sys.executable, __file__, "--read", system, "--threads", str(threads)]
+    environment = {**os.environ, "STEPWELL_CACHE_DIR": cache, "OMP_NUM_THREADS": str(threads)}
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"ocr_demo: reading the picture on {system} failed")
+    return Reading(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def read(picture: np.ndarray, system: str, threads: int) -> Reading:
+    """Reads the picture several times over with RapidOCR on one system, in this process."""
+    if system == "stepwell":
+        import stepwell.compat.onnxruntime as drop_in
+
+        drop_in.install()
+    first, runs = time_sessions()
+    from rapidocr_onnxruntime import RapidOCR
+
+    reader = RapidOCR(intra_op_num_threads=threads)
+    for _ in range(PASSES + 1):
+        for times in runs.values():
+            times.append(0.0)
+        lines, _ = reader(picture[:, :, ::-1])  # it takes colours as OpenCV does: blue first
+    return Reading(
+        lines=[(corners, text, float(confidence)) for corners, text, confidence in lines or []],
+        first={model: first[model] + runs[model][0] for model in MODELS},
+        run={model: statistics.median(runs[model][1:]) for model in MODELS},
+    )
+
+
+def time_sessions() -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Puts a stop watch into `onnxruntime.InferenceSession`, whichever it is.
+
+    Returns:
+        The seconds that each model took to open, and those it ran: to its last entry every run is added.
+    """
+    import onnxruntime
+
+    opened: dict[str, float] = defaultdict(float)
+    ran: dict[str, list[float]] = {model: [] for model in MODELS}
+
+    class TimedSession(onnxruntime.InferenceSession):
+        def __init__(self, path, *args, **kwargs):
+            start = time.perf_counter()
+            super().__init__(path, *args, **kwargs)
+            self.model = next(model for model in MODELS if f"_{model}_" in Path(path).name)
+            opened[self.model] += time.perf_counter() - start
+
+        def run(self, *args, **kwargs):
+            start = time.perf_counter()
+            outputs = super().run(*args, **kwargs)
+            ran[self.model][-1] += time.perf_counter() - start
+            return outputs
+
+    onnxruntime.InferenceSession = TimedSession
+    return opened, ran
+
+
+def report(cold: Reading, cached: Reading, peer: Reading, options: argparse.Namespace) -> None:
+    """Prints what was read and how long it took."""
+    console = Console()
+    lines = Table("what Stepwell read", box=None, pad_edge=False)
+    lines.add_column("confidence", justify="right")
+    lines.add_column("ONNX Runtime", justify="right")
+    lines.add_column("text")
+    others = {text: confidence for _, text, confidence in peer.lines}
+    for _, text, confidence in cached.lines:
+        there = text in others
+        lines.add_row(
+            text,
+            f"{confidence:.4f}",
+            f"{others[text]:.4f}" if there else "",
+            "same" if there else "[red]different[/red]",
+        )
+    console.print(lines)
+    console.print()
+    times = Table("milliseconds", box=None, pad_edge=False)
+    for title in ("first, compiling", "first, cached", "first, ORT", "then, Stepwell", "then, ORT", "Stepwell / ORT"):
+        times.add_column(title, justify="right")
+    for model, purpose in MODELS.items():
+        firsts = (cold.first[model], cached.first[model], peer.first[model])
+        milliseconds = [f"{seconds * 1e3:.1f}" for seconds in (*firsts, cached.run[model], peer.run[model])]
+        times.add_row(f"{model} ({purpose})", *milliseconds, f"{cached.run[model] / peer.run[model]:.2f}")
+    console.print(times)
+    console.print(f"\nfirst: until the first picture was read; then: each picture; {options.threads} thread(s).")
+    console.print(f"The picture with what was found is in {options.output}.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
