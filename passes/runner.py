@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ class Runner:
         instrumentation: told before and after every pass.
         verify: whether to check the IR after every pass.
         statistics: whether MLIR prints, to the standard error stream, what its passes counted, and in which form.
+        note: told which passes are about to run.
     """
 
     def __init__(
@@ -58,8 +59,9 @@ class Runner:
         instrumentation: Sequence[Instrumentation] = (),
         verify: bool = True,
         statistics: PassDisplayMode | None = None,
+        note: Callable[[str], None] = lambda passes: None,
     ) -> None:
-        self.instrumentation, self.verify, self.statistics = instrumentation, verify, statistics
+        self.instrumentation, self.verify, self.statistics, self.note = instrumentation, verify, statistics, note
 
     def run(self, pipeline: Pipeline, op: ir.Operation) -> None:
         """Runs `pipeline` on `op`.
@@ -119,6 +121,7 @@ class Runner:
             watcher.after_pass(step, op)
 
     def _run_upstream(self, elements: Sequence[Element], op: ir.Operation) -> None:
+        self.note(_names(elements))
         manager = PassManager.parse(f"{op.name}({_names(elements)})")
         manager.enable_verifier(self.verify)
         if self.statistics is not None:
@@ -137,6 +140,7 @@ class Runner:
             self._verify_dialect(_names(elements), op)
 
     def _run_python(self, instance: Pass, op: ir.Operation) -> None:
+        self.note(instance.name)
         try:
             with op.location:
                 instance.run(op)

