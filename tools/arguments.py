@@ -20,6 +20,7 @@ import numpy as np
 
 from ..runtime.executable import Executable
 from ..runtime.program import Shape, TensorInfo
+from .flags import UsageError
 
 _DTYPES = {
     "f16": "float16",
@@ -30,10 +31,6 @@ _DTYPES = {
     **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
 _INTERRUPTED = 130
-
-
-class UsageError(Exception):
-    """The command line is wrong; the message says how."""
 
 
 def run_tool(name: str, work: Callable[[], int]) -> int:

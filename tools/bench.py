@@ -15,8 +15,8 @@ import numpy as np
 
 from ..runtime.program import Shape
 from . import arguments, peers
-from .arguments import UsageError
 from .console import Steps, duration, print_table, progress
+from .flags import UsageError
 
 NAME = "stepwell-bench"
 HERE = "stepwell"

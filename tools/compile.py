@@ -14,8 +14,8 @@ from ..runtime import artefact, safetensors
 from ..runtime.executable import Executable
 from ..runtime.program import Program, Shape
 from . import arguments
-from .arguments import UsageError
 from .console import Steps, duration, print_table, progress
+from .flags import UsageError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 
 from . import arguments
-from .arguments import UsageError
+from .flags import UsageError
 
 Call = Callable[[], object]
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..runtime.executable import Executable
 from . import arguments
-from .arguments import UsageError
 from .console import duration, print_table, progress
+from .flags import UsageError
 
 NAME = "stepwell-run"
 _DESCRIPTION = """Runs a model: an artefact (.stw), an ONNX file, or MLIR (.mlir).

@@ -7,15 +7,16 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
-from ...frontend.errors import ModelError, UnsupportedError
-from ...runtime.errors import InputError, RuntimeFailure
+from ...frontend.errors import UnsupportedError
+from ...runtime.errors import InputError
 from ...runtime.executable import Executable
 from .errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile, NotImplemented, failure
 from .options import RunOptions, SessionOptions
@@ -58,13 +59,9 @@ class InferenceSession:
         if self._options.optimized_model_filepath:
             warnings.warn("optimized_model_filepath: a compiled model has no ONNX form to write", stacklevel=2)
         model = bytes(path_or_bytes) if isinstance(path_or_bytes, bytes | bytearray) else Path(path_or_bytes)
-        try:
+        with _errors_of_onnxruntime():
             self._executable = compile_model(model, self._options.intra_op_num_threads or None)
             self._compile_free_dimensions()
-        except UnsupportedError as error:
-            raise failure(NotImplemented, str(error)) from error
-        except (ModelError, RuntimeFailure) as error:
-            raise failure(Fail, str(error)) from error
         del self._proto.graph.initializer[:]  # of the model only its description is needed from here on
 
     def run(
@@ -83,7 +80,7 @@ class InferenceSession:
         Raises:
             ValueError: an input is missing.
             InvalidArgument: the inputs or outputs are not the model's.
-            Fail: the model has no answer to these inputs.
+            NotImplemented, Fail: the model cannot be compiled for these shapes, or has no answer to these inputs.
         """
         names = [info.name for info in self._executable.inputs]
         missing = [name for name in names if name not in input_feed]
@@ -93,13 +90,9 @@ class InferenceSession:
         if unknown:
             raise failure(InvalidArgument, f"Invalid input name: {unknown[0]}")
         start = time.perf_counter_ns()
-        try:
+        with _errors_of_onnxruntime():
             arrays = [_as_array(input_feed[info.name], info.dtype) for info in self._executable.inputs]
             outputs = self._executable(*arrays)
-        except InputError as error:
-            raise failure(InvalidArgument, str(error)) from error
-        except RuntimeFailure as error:
-            raise failure(Fail, str(error)) from error
         if self._options.enable_profiling:
             self._record("model_run", start)
         results = dict(zip((info.name for info in self._executable.outputs), _as_tuple(outputs), strict=True))
@@ -128,7 +121,7 @@ class InferenceSession:
         def work() -> None:
             try:
                 outputs, message = self.run(output_names, input_feed, run_options), ""
-            except (ValueError, InvalidArgument, Fail) as error:
+            except (ValueError, InvalidArgument, NotImplemented, Fail) as error:
                 outputs, message = [], str(error)
             callback(outputs, user_data, message)
 
@@ -238,6 +231,21 @@ def compile_model(model: Path | bytes, threads: int | None) -> Executable:
     from ... import compile  # what only imports the drop-in need not load a compiler
 
     return compile(model, threads=threads)
+
+
+@contextmanager
+def _errors_of_onnxruntime() -> Iterator[None]:
+    """Turns Stepwell's errors into those that programs expect."""
+    try:
+        yield
+    except UnsupportedError as error:
+        raise failure(NotImplemented, str(error)) from error
+    except InputError as error:
+        raise failure(InvalidArgument, str(error)) from error
+    except Exception as error:  # of any level of the compiler; others' errors pass
+        if not type(error).__module__.startswith("stepwell."):
+            raise
+        raise failure(Fail, str(error)) from error
 
 
 def _read(path_or_bytes: str | bytes | os.PathLike[str]) -> onnx.ModelProto:
