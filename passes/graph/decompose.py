@@ -8,13 +8,15 @@ from mlir import ir
 
 from ..base import Pass, register
 from ..rewriting import apply_patterns
+from .patterns import transposed_conv
 from .patterns.recurrent import UnrollLstm
 
 
 @register
 @dataclass(frozen=True)
 class DecomposePass(Pass):
-    """Take apart the ops that no kernel computes as a whole: recurrent layers.
+    """Take apart the ops that no kernel computes as a whole: recurrent layers, and
+    transposed convolutions whose channels are last.
 
     ```mlir
     %y, %h, %c = "stepwell.lstm"(%x, %w, %r, %b) {...}
@@ -32,4 +34,4 @@ class DecomposePass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns until none fits."""
-        apply_patterns(op, (UnrollLstm(self.max_steps),))
+        apply_patterns(op, (UnrollLstm(self.max_steps), *transposed_conv.PATTERNS))

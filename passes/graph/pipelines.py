@@ -35,6 +35,8 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
     # All images have their channels last, so that a vector holds neighbouring channels of one pixel; transposes are left
     # where images enter and leave the program.
     ConvertLayoutPass(),
+    # Transposed convolutions become plain ones, in the layout that makes their pixels' channels neighbours.
+    DecomposePass(),
     PropagateTransposesPass(),
     *CLEAN_UP,
     # Only those transposes that met no other are a matter for matmul.
