@@ -1,7 +1,7 @@
 """A BERT encoder as ONNX, node by node as torch's exporter writes it: by default the shape of all-MiniLM-L6-v2.
 
-Attention is decomposed (MatMul, Div, Add, Softmax, MatMul around reshapes computed from Shape), GELU is its formula with
-Erf, and the mask is made from `attention_mask` by Unsqueeze, Cast, Sub and Mul. Weights are given, or random.
+Attention is decomposed (MatMul, Div, Add, Softmax, MatMul around reshapes computed from Shape), GELU is its formula
+with Erf, and the mask is made from `attention_mask` by Unsqueeze, Cast, Sub and Mul. Weights are given, or random.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def random_weights(config: BertConfig, seed: int = 0) -> dict[str, np.ndarray]:
     """Weights with the names and shapes of transformers' BertModel, small enough for attention to stay smooth."""
     rng = np.random.default_rng(seed)
     hidden, inner = config.hidden, config.intermediate
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
         "embeddings.word_embeddings.weight": (config.vocabulary, hidden),
         "embeddings.position_embeddings.weight": (config.positions, hidden),
         "embeddings.token_type_embeddings.weight": (2, hidden),

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from mlir import ir
 
+from ....dialects.stepwell.elementwise import AddOp, LessOp, MulOp, SelectOp
 from ....dialects.stepwell.movement import DynamicSliceOp
-from ...errors import NodeError
-from ..build import cast, emit, gathered, integers, known_dim, normal_axis, rank
+from ...errors import NodeError, UnsupportedError
+from ..build import (
+    cast,
+    constant,
+    dims_of,
+    emit,
+    gathered,
+    integers,
+    joined,
+    known_dim,
+    normal_axis,
+    rank,
+    reshaped,
+    scalar,
+    shape,
+)
 from ..node import Node
 from ..registry import imports
 
@@ -74,3 +90,49 @@ def _split(node: Node, input: ir.Value, sizes: Sequence[int]) -> tuple[ir.Value,
         emit(DynamicSliceOp, input, integers([stop - size]), integers([stop]), integers([axis]))
         for stop, size in zip(stops, sizes, strict=True)
     )
+
+
+@imports("GatherND")
+def gather_nd(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
+    """GatherND: each index names an element, or a slice, of the leading dimensions; those are one here.
+
+    [a, b, c...] at [..., 2] --> [a * b, c...] at [...]
+    """
+    if node.attribute("batch_dims", 0):
+        raise UnsupportedError("attribute 'batch_dims' is not supported")
+    depth = known_dim(indices, rank(indices) - 1, "the number of dimensions that an index names")
+    leading = node.static(shape(input)[:depth], "the extents of the dimensions that are indexed")
+    flat = joined([integers([math.prod(leading)]), dims_of(input, depth, rank(input))])
+    stride, place = math.prod(leading), None
+    for axis, extent in enumerate(leading):
+        stride //= max(extent, 1)
+        index = _from_front(gathered(cast(indices, np.int64), constant(np.array(axis)), -1), extent)
+        index = emit(MulOp, index, scalar(stride, index))
+        place = index if place is None else emit(AddOp, place, index)
+    if place is None:
+        raise NodeError("has indices that name no dimension")
+    return gathered(reshaped(input, flat), place, 0)
+
+
+@imports("GatherElements")
+def gather_elements(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
+    """GatherElements: one index per element of the result, along an axis; here into the flat tensor.
+
+    [a, b] at i [a, k] along 1 --> [a * b] at row * b + i
+    """
+    extents = node.static(shape(input), "the extents of the input")
+    wanted = node.static(shape(indices), "the extents of the indices")
+    chosen = normal_axis(node.attribute("axis"), len(extents))
+    place = _from_front(cast(indices, np.int64), extents[chosen])
+    place = emit(MulOp, place, scalar(math.prod(extents[chosen + 1 :]), place))
+    for axis, count in enumerate(wanted):
+        if axis != chosen:
+            offsets = np.arange(count).reshape(-1, *[1] * (len(wanted) - 1 - axis)) * math.prod(extents[axis + 1 :])
+            place = emit(AddOp, place, node.importer.weight(f"{node.name}.offsets", offsets))
+    return gathered(reshaped(input, integers([math.prod(extents)])), place, 0)
+
+
+def _from_front(indices: ir.Value, extent: int) -> ir.Value:
+    """Indices that count from the front, negative ones included."""
+    zero = scalar(0, indices)
+    return emit(SelectOp, emit(LessOp, indices, zero), emit(AddOp, indices, scalar(extent, indices)), indices)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.movement import ReverseOp, SqueezeOp
+from ....dialects.stepwell.movement import ExpandDimsOp, ReverseOp, SqueezeOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
-from ..build import dims_of, dtype, emit, integers, normal_axis, rank, reshaped, scalar
+from ..build import dims_of, dtype, emit, integers, known_dim, normal_axis, rank, reshaped, scalar
 from ..node import Node
 from ..registry import Handler, imports
 
@@ -103,3 +104,19 @@ def index_of_extreme(node: Node, input: ir.Value) -> ir.Value:
 def _descending(input: ir.Value) -> ir.Value:
     """The elements in opposite order of size; for integers ~x, which unlike -x cannot overflow."""
     return emit(ew.NegOp if dtype(input).kind not in "iu" else ew.NotOp, input)
+
+
+@imports("CumSum")
+def cumulative_sum(node: Node, input: ir.Value, axis: ir.Value) -> ir.Value:
+    """CumSum: along the axis, each element is the sum of those that come before it, as a triangle of ones selects them.
+
+    x [..., n, ...] --> sum over j of select(j <= i, x [..., 1, n, ...], 0)
+    """
+    along = normal_axis(node.integers(axis, "axis")[0], rank(input))
+    count = known_dim(input, along, "the extent of the axis")
+    behind = np.arange(count)[:, None] - np.arange(count)
+    behind = -behind if node.attribute("reverse") else behind
+    chosen = behind > 0 if node.attribute("exclusive") else behind >= 0
+    mask = node.importer.weight(f"{node.name}.triangle", chosen.reshape(count, count, *[1] * (rank(input) - 1 - along)))
+    spread = emit(ExpandDimsOp, input, axes=(along,))
+    return emit(ReduceSumOp, emit(ew.SelectOp, mask, spread, scalar(0, input)), axes=(along + 1,), keepdims=False)

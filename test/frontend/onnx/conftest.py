@@ -11,7 +11,6 @@ import onnxruntime
 import pytest
 from mlir import ir
 from onnx import helper, numpy_helper
-
 from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.verifier import verify
 from stepwell.frontend.errors import NeedsShapes

@@ -5,7 +5,6 @@ import onnx
 import pytest
 from mlir import ir
 from onnx import TensorProto, helper
-
 from stepwell.dialects.interpreter import evaluate
 from stepwell.frontend.errors import ModelError, NeedsShapes
 from stepwell.frontend.onnx.importer import import_model

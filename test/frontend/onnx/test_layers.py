@@ -149,13 +149,10 @@ def test_index_of_extreme(check, op_type):
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-@pytest.mark.parametrize("layout", [0, 1])
-def test_lstm(check, normal, direction, layout):
+def test_lstm(check, normal, direction):
     count, hidden = 2 if direction == "bidirectional" else 1, 4
     weights = {1: normal(count, 4 * hidden, 3), 2: normal(count, 4 * hidden, hidden)}
     x, state = normal(5, 2, 3), [normal(count, 2, hidden) for _ in range(2)]
-    if layout:
-        pytest.skip("ONNX Runtime has no LSTM with the batch first")
     check("LSTM", 14, [x], constants=weights, outputs=3, hidden_size=hidden, direction=direction)
     check(
         "LSTM",
@@ -169,9 +166,9 @@ def test_lstm(check, normal, direction, layout):
 
 
 def test_lstm_with_the_batch_first_is_the_transpose(build, normal):
+    """ONNX Runtime has no such LSTM to compare with."""
     from mlir import ir
     from onnx import helper
-
     from stepwell.dialects.interpreter import evaluate
     from stepwell.frontend.onnx.importer import import_model
 
@@ -232,3 +229,29 @@ def test_quantization(check, normal):
     integers = np.arange(-12, 12, dtype=np.int8).reshape(2, 3, 4)
     check("DequantizeLinear", 13, [integers], constants={1: scale, 2: zero}, axis=1)
     check("DequantizeLinear", 10, [integers], constants={1: np.array(0.5, F32)})
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("bhqd,bhkd->bhqk", [(2, 3, 4, 5), (2, 3, 6, 5)]),
+        ("bqhd,bkhd->bhqk", [(2, 4, 3, 5), (2, 6, 3, 5)]),
+        ("ij,jk", [(2, 3), (3, 4)]),
+        ("i,j->ij", [(2,), (3,)]),
+        ("i,i->", [(3,), (3,)]),
+        ("ijk->ki", [(2, 3, 4)]),
+        ("abc,cd,de->aeb", [(2, 3, 4), (4, 5), (5, 6)]),
+        ("abcd,bced->ae", [(2, 3, 4, 5), (3, 4, 2, 5)]),
+        ("ab,ab->ab", [(2, 3), (2, 3)]),
+    ],
+)
+def test_einsum(check, normal, equation, shapes):
+    check("Einsum", 12, [normal(*shape) for shape in shapes], equation=equation)
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_cumulative_sum(check, normal, exclusive, reverse):
+    options = {"exclusive": exclusive, "reverse": reverse}
+    check("CumSum", 11, [normal(2, 3, 4)], constants={1: np.array(1, I64)}, **options)
+    check("CumSum", 14, [np.arange(6, dtype=I64).reshape(2, 3)], constants={1: np.array(-1, np.int32)}, **options)

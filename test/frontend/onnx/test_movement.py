@@ -186,3 +186,14 @@ def test_dropout_is_the_identity(check):
     check("Dropout", 10, [CUBE], ratio=0.3)
     check("Dropout", 12, [CUBE], outputs=2)
     check("Dropout", 13, [CUBE], constants={1: np.array(0.3, F32), 2: np.array(False)})
+
+
+def test_gather_nd(check):
+    check("GatherND", 13, [CUBE, np.array([[0, 1], [-1, 2]], I64)])
+    check("GatherND", 13, [CUBE, np.array([[[1], [0]]], I64)])
+    check("GatherND", 12, [CUBE, np.array([1, 2, -3], I64)])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather_elements(check, axis):
+    check("GatherElements", 13, [CUBE, np.array([[[0, -1], [1, 0]]], I64)], axis=axis)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from mlir import ir
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
-
 from stepwell.dialects.interpreter import evaluate
 from stepwell.frontend.errors import ModelError
 from stepwell.frontend.onnx.importer import import_model
