@@ -82,21 +82,21 @@ class ResultSpace:
     """
 
     def __init__(
-        self, shape: Shape, operands: Iterable[Shape], *, count: int = 1, separate: Iterable[int] = ()
+        self, shape: Shape, operands: Sequence[Shape], *, count: int = 1, separate: Iterable[int] = ()
     ) -> None:
         """Merges the outer dimensions as far as possible.
 
         Args:
             shape: the result's shape.
-            operands: shapes broadcastable to `shape`: a dimension in which some are broadcast merges with such only.
+            operands: the sizes of other tensors along the result's outer dimensions, 1 where they are broadcast;
+                a dimension merges with one along which the same tensors are broadcast only.
             count: the number of feature groups into which the columns fall.
             separate: dimensions that are kept as they are, even those of size 1.
         """
         self.shape, self.count = shape, count
         outer = len(shape) - 1
         kept = set(separate)
-        aligned = [(1,) * (outer + 1 - len(other)) + other for other in operands]
-        signature = [tuple(other[axis] == shape[axis] for other in aligned) for axis in range(outer)]
+        signature = [tuple(other[axis] == shape[axis] for other in operands) for axis in range(outer)]
         self.runs: list[list[int]] = []
         for axis in range(outer):
             if shape[axis] == 1 and axis not in kept:

@@ -27,7 +27,8 @@ from .values import dtype_of, is_fixed, shape_of
 class PackWeightsPass(Pass):
     """Lay the weights of contractions and convolutions out as the micro-kernel reads them.
 
-    The packing is made of ordinary ops on the parameter, which `stepwell-hoist-parameters` then moves to @init.
+    The packing is made of ordinary ops on the parameter, which `stepwell-hoist-parameters` then moves to @init. A weight
+    that is computed in every run is packed in every run if it is a convolution's, and read in place if it is a matmul's.
 
     ```mlir
     %0 = "stepwell.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x64xf32>) -> tensor<8x64xf32>
@@ -151,8 +152,6 @@ def _why_not(op: ConvOp) -> Refusal | None:
         return Refusal("the channels are not the last dimension")
     if any(op.pads):
         return Refusal("the padding is not an op of its own")
-    if not is_fixed(op.weight):
-        return Refusal("the weight is not a parameter")
     if shape_of(op.weight) is None or shape_of(op.result) is None:
         return Refusal("the shapes are not static")
     return None

@@ -70,7 +70,9 @@ def groups_of(kernel: ir.Operation) -> list[Group]:
         fixed = {expr.position for expr in loops.exprs[1] if isinstance(expr, ir.AffineDimExpr)}
         rows = tuple(dim for dim in range(len(outer)) if dim not in fixed)
         reduction = tuple(sizes[parallel:])
-        extents = Extents(outer, rows, sizes[parallel - 2], sizes[parallel - 1], reduction, numpy_dtype(element).itemsize)
+        extents = Extents(
+            outer, rows, sizes[parallel - 2], sizes[parallel - 1], reduction, numpy_dtype(element).itemsize
+        )
         groups.append(Group(number, extents))
     return groups
 
