@@ -4,15 +4,19 @@ Another package names the modules that register its passes in its `pyproject.tom
 
     [project.entry-points."stepwell.passes"]
     my-passes = "my_package.my_passes"
+
+A module that is not installed is loaded by `load_plugin`.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from .base import Pass, registry
@@ -64,6 +68,24 @@ def _source_files() -> Iterator[Path]:
 def _module_name(path: Path) -> str:
     parts = path.relative_to(_ROOT).with_suffix("").parts
     return ".".join([_PACKAGE, *(part for part in parts if part != "__init__")])
+
+
+def load_plugin(name: str) -> None:
+    """Imports a module that registers passes, given by its name or as the path of a `.py` file.
+
+    Raises:
+        ImportError: there is no such module.
+    """
+    if not name.endswith(".py"):
+        importlib.import_module(name)
+        return
+    spec = spec_from_file_location(Path(name).stem, name)
+    if spec is None or spec.loader is None or not Path(name).exists():
+        raise ImportError(f"no file '{name}'")
+    module = module_from_spec(spec)
+    # Dataclasses look their module up by its name.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
 
 
 @cache

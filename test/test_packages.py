@@ -21,7 +21,8 @@ def test_the_list_of_packages_is_what_is_on_disk() -> None:
         for path in ROOT.rglob("__init__.py")
         if not path.relative_to(ROOT).parts[0].startswith((*NOT_PACKAGES, "."))
     ]
-    assert PROJECT["tool"]["setuptools"]["packages"] == sorted(".".join(["stepwell", *folder.parts]) for folder in folders)
+    packages = sorted(".".join(["stepwell", *folder.parts]) for folder in folders)
+    assert PROJECT["tool"]["setuptools"]["packages"] == packages
 
 
 @pytest.mark.parametrize("entry", PROJECT["project"]["scripts"].values())

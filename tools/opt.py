@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str], supervisor: Supervisor) -> int:
     try:
         line = parse(arguments, opt_flags.FLAGS)
+        opt_flags.load_plugins(line)
         answer = _answer(line)
         if answer is None:
             return Tool(line, supervisor).run()

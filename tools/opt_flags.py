@@ -9,7 +9,7 @@ from pathlib import Path
 from mlir import ir
 from mlir.passmanager import PassDisplayMode
 
-from ..passes.discovery import find_pass, pass_names
+from ..passes.discovery import find_pass, load_plugin, pass_names
 from ..passes.help import list_passes
 from ..passes.instrumentation import Instrumentation, PrintFlags, PrintIR, always, never
 from ..passes.options import suggestion
@@ -25,6 +25,7 @@ FLAGS = (
     Flag("emit-bytecode", "write bytecode instead of text"),
     Flag("help", "print this"),
     Flag("list-passes", "print all passes with their options"),
+    Flag("load-pass-plugin", "load passes from these Python modules or files", "module|file.py,..."),
     Flag("mlir-disable-threading", "run on one thread"),
     Flag("mlir-elide-elementsattrs-if-larger", "print `...` for element lists longer than this", "number"),
     Flag("mlir-elide-resource-strings-if-larger", "leave out resources longer than this", "number"),
@@ -67,6 +68,19 @@ FLAGS = (
     Flag("verify-each", "verify after every pass (default: true)"),
     Flag("version", "print the version"),
 )
+
+
+def load_plugins(line: CommandLine) -> None:
+    """Loads what registers more passes.
+
+    Raises:
+        UsageError: a module cannot be loaded.
+    """
+    for name in filter(None, line.values.get("load-pass-plugin", "").split(",")):
+        try:
+            load_plugin(name)
+        except Exception as error:
+            raise UsageError(f"failed to load passes from '{name}': {type(error).__name__}: {error}") from error
 
 
 def help_text() -> str:
