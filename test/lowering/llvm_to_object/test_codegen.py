@@ -136,9 +136,10 @@ def test_errors_are_exceptions() -> None:
             llvm.Module("define nothing", machine)
         with pytest.raises(llvm.LLVMError, match="does not dominate all uses"):
             llvm.Module(INVALID, machine)
-        with llvm.parsed("define void @f() {\n ret void\n}", machine) as module:
-            with pytest.raises(llvm.LLVMError, match="no-such-pass"):
-                module.optimize("no-such-pass")
+        module = llvm.Module("define void @f() {\n ret void\n}", machine)
+        with pytest.raises(llvm.LLVMError, match="no-such-pass"):
+            module.optimize("no-such-pass")
+        module.close()
     with pytest.raises(llvm.LLVMError, match="No available targets"):
         llvm.TargetMachine("sparc-unknown-linux", "", "")
     with pytest.raises(orc.NativeCodeError, match="no_such_symbol"):
