@@ -163,8 +163,9 @@ def _extract_bool(op: ir.Operation) -> None:
     """%b = tensor.extract %t[] : tensor<i1> --> %i = tensor.extract %t[] : tensor<i8>; %b = arith.trunci %i : i8 to i1"""
     (result,) = op.results
     with op.location, ir.InsertionPoint.after(op):
-        bit = arith.trunci(ir.IntegerType.get_signless(1), op.operands[0].owner and result)
-    result.replace_all_uses_except(bit, bit.owner)
+        # Made of the result while that is still a bit, as nothing else says that the one stands for the other.
+        bit = arith.TruncIOp(ir.IntegerType.get_signless(1), result).operation
+    result.replace_all_uses_except(bit.results[0], bit)
     result.set_type(ir.IntegerType.get_signless(8))
 
 
@@ -177,8 +178,8 @@ def _remember_dtypes(function: ir.Operation, name: str, types: list[ir.Type]) ->
     changed = {index: kind.element_type for index, kind in enumerate(types) if _changes(kind)}
     if not changed:
         return
-    old = [dict(item) for item in ir.ArrayAttr(function.attributes[name])] if name in function.attributes else [{} for _ in types]
-    attributes = [{item.name: item.attr for item in entry} if not isinstance(entry, dict) else entry for entry in old]
+    old = [ir.DictAttr(item) for item in ir.ArrayAttr(function.attributes[name])] if name in function.attributes else []
+    attributes = [{item.name: item.attr for item in entry} for entry in old] or [{} for _ in types]
     for index, element in changed.items():
         attributes[index]["stepwell.dtype"] = ir.TypeAttr.get(element)
     function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in attributes])
