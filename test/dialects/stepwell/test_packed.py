@@ -1,0 +1,59 @@
+"""Packed weights: packing and unpacking, and the references of the ops that read them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from stepwell.dialects.stepwell.contraction import ConvOp
+from stepwell.dialects.stepwell.packed import (
+    ColumnGroup,
+    PackedConvOp,
+    PackedDepthwiseConvOp,
+    PackedMatmulOp,
+    choose_panel,
+    column_groups,
+    pack,
+    unpack,
+)
+
+
+def test_column_groups_leave_a_tail() -> None:
+    assert column_groups(100, 32) == (ColumnGroup(0, 3, 32), ColumnGroup(96, 1, 4))
+    assert column_groups(64, 32) == (ColumnGroup(0, 2, 32),)
+    assert column_groups(7, 32) == (ColumnGroup(0, 1, 7),)
+
+
+@pytest.mark.parametrize(("columns", "rows", "panel"), [(384, 128, 32), (24, 128, 24), (256, 1, 128), (48, 128, 48)])
+def test_choose_panel(columns: int, rows: int, panel: int) -> None:
+    assert choose_panel(columns, 16, rows) == panel
+
+
+@pytest.mark.parametrize(("count", "columns", "panel"), [(1, 100, 32), (3, 16, 8), (2, 5, 4)])
+def test_unpack_inverts_pack(count: int, columns: int, panel: int) -> None:
+    weight = np.arange(count * columns * 6, dtype=np.float32).reshape(count, columns, 6)
+    np.testing.assert_array_equal(unpack(pack(weight, panel), count, columns, panel), weight)
+
+
+def test_matmul_reference() -> None:
+    x, w = np.random.rand(4, 6).astype(np.float32), np.random.rand(6, 35).astype(np.float32)
+    result = PackedMatmulOp.reference(x, pack(w.T[None], 32), columns=35, panel=32)
+    np.testing.assert_allclose(result, x @ w, rtol=1e-5)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_conv_reference(group: int) -> None:
+    x, w = np.random.rand(2, 9, 8, 6).astype(np.float32), np.random.rand(10, 6 // group, 3, 2).astype(np.float32)
+    places = {"strides": (2, 1), "dilations": (1, 2), "group": group}
+    packed = pack(w.reshape(group, 10 // group, *w.shape[1:]).transpose(0, 1, 3, 4, 2), 4)
+    result = PackedConvOp.reference(x, packed, columns=10, panel=4, kernel=(3, 2), **places)
+    expected = ConvOp.reference(x, w, None, pads=(0, 0, 0, 0), layout="channels_last", **places)
+    np.testing.assert_allclose(result, expected, rtol=1e-4)
+
+
+def test_depthwise_reference() -> None:
+    x, w = np.random.rand(1, 9, 8, 6).astype(np.float32), np.random.rand(3, 3, 6).astype(np.float32)
+    places = {"strides": (2, 1), "dilations": (1, 1)}
+    result = PackedDepthwiseConvOp.reference(x, w, **places)
+    filters = w.transpose(2, 0, 1)[:, None]
+    expected = ConvOp.reference(x, filters, None, pads=(0, 0, 0, 0), group=6, layout="channels_last", **places)
+    np.testing.assert_allclose(result, expected, rtol=1e-4)

@@ -1,0 +1,99 @@
+"""Contractions and convolutions compiled to native code, against the reference semantics of the ops they come from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stepwell
+from onnx import TensorProto, helper, numpy_helper
+from stepwell.compiler import Options
+from stepwell.dialects.stepwell.contraction import ConvOp, MatmulOp
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def run(nodes: list, inputs: dict[str, np.ndarray], weights: dict[str, np.ndarray], rank: int) -> np.ndarray:
+    """The output `y` of a model of these nodes, compiled."""
+    graph = helper.make_graph(
+        nodes,
+        "one",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * rank)],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return stepwell.compile(model, threads=1, options=Options(cache=False))(*inputs.values())
+
+
+# Rows and columns that are whole tiles and such that are not; one row; a tail of one column; several groups of columns.
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth"), [(128, 64, 32), (41, 71, 40), (1, 300, 17), (2, 7, 1), (3, 1, 5), (16, 97, 8)]
+)
+def test_matmul_with_epilogue(rng: np.random.Generator, rows: int, columns: int, depth: int) -> None:
+    x, scale = rng.standard_normal((rows, depth), np.float32), rng.standard_normal((rows, 1), np.float32)
+    w, b = rng.standard_normal((depth, columns), np.float32), rng.standard_normal(columns, np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["0"]),
+        helper.make_node("Add", ["0", "b"], ["1"]),
+        helper.make_node("Mul", ["1", "s"], ["2"]),
+        helper.make_node("Relu", ["2"], ["y"]),
+    ]
+    result = run(nodes, {"x": x, "s": scale}, {"w": w, "b": b}, 2)
+    np.testing.assert_allclose(result, np.maximum((x @ w + b) * scale, 0), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((2, 3, 17, 40), (2, 3, 40, 33)), ((2, 3, 17, 40), (3, 40, 33)), ((17, 4), (2, 4, 8))]
+)
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_matmul_of_activations(rng: np.random.Generator, shapes: tuple, is_transposed: bool) -> None:
+    x, y = (rng.standard_normal(shape, np.float32) for shape in shapes)
+    expected = MatmulOp.reference(x, y, transpose_lhs=False, transpose_rhs=False)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    if is_transposed:
+        y = np.ascontiguousarray(y.swapaxes(-1, -2))
+        axes = [*range(y.ndim - 2), y.ndim - 1, y.ndim - 2]
+        nodes = [
+            helper.make_node("Transpose", ["w"], ["t"], perm=axes),
+            helper.make_node("MatMul", ["x", "t"], ["y"]),
+        ]
+    np.testing.assert_allclose(run(nodes, {"x": x, "w": y}, {}, expected.ndim), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "filters", "attributes"),
+    [
+        ((1, 24, 20, 20), (48, 24, 3, 3), {"pads": (1, 1, 1, 1)}),
+        ((1, 3, 31, 29), (32, 3, 7, 7), {"pads": (3, 3, 3, 3), "strides": (2, 2)}),
+        ((2, 24, 7, 7), (31, 24, 1, 1), {}),
+        ((2, 24, 9, 8), (20, 24, 1, 1), {"strides": (2, 2)}),
+        ((2, 24, 20, 20), (44, 6, 3, 2), {"group": 4, "strides": (1, 2)}),
+        ((1, 8, 17, 18), (20, 8, 3, 3), {"dilations": (2, 2), "pads": (2, 2, 2, 2)}),
+        ((1, 24, 50), (20, 24, 5), {"pads": (2, 2)}),
+        ((1, 8, 5, 6, 7), (20, 8, 3, 3, 3), {"pads": (1, 1, 1, 1, 1, 1)}),
+        ((1, 24, 21, 21), (24, 1, 5, 5), {"group": 24, "strides": (2, 2), "pads": (2, 2, 2, 2)}),
+        ((2, 88, 9, 9), (88, 1, 3, 3), {"group": 88, "pads": (1, 1, 1, 1)}),
+        ((1, 8, 17, 18), (16, 1, 3, 3), {"group": 8}),
+    ],
+)
+def test_conv(rng: np.random.Generator, shape: tuple, filters: tuple, attributes: dict) -> None:
+    spatial = len(shape) - 2
+    x, w = rng.standard_normal(shape, np.float32), rng.standard_normal(filters, np.float32)
+    b = rng.standard_normal(filters[0], np.float32)
+    ones = {"strides": (1,) * spatial, "dilations": (1,) * spatial, "pads": (0,) * 2 * spatial, "group": 1}
+    expected = ConvOp.reference(x, w, b, layout="channels_first", **(ones | attributes))
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)
+    result = run([node], {"x": x}, {"w": w, "b": b}, len(shape))
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_conv_of_two_activations(rng: np.random.Generator) -> None:
+    x, w = rng.standard_normal((1, 8, 17, 18), np.float32), rng.standard_normal((5, 8, 3, 3), np.float32)
+    expected = ConvOp.reference(
+        x, w, None, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group=1, layout="channels_first"
+    )
+    result = run([helper.make_node("Conv", ["x", "w"], ["y"])], {"x": x, "w": w}, {}, 4)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
