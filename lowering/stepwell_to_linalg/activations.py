@@ -19,7 +19,7 @@ def _sigmoid(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
 
 
 def _silu(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
-    return arith.divf(value, arith.addf(number(1, value.type), math.exp(arith.negf(value))))
+    return arith.divf(value, arith.addf(number(1, value.type), scalars.exp_of_normal(arith.negf(value))))
 
 
 def _softplus(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:

@@ -101,7 +101,7 @@ def _bind(value: ir.Value, destination: ir.Value) -> bool:
     target = _target(value)
     if target is None or isinstance(target.owner, ir.Block):
         return False
-    if target.owner.name != "tensor.empty":
+    if not _is_empty(target):
         return _bind(target, destination)
     position = list(op.operands).index(target)
     if op.name == "linalg.generic":
@@ -109,3 +109,13 @@ def _bind(value: ir.Value, destination: ir.Value) -> bool:
         position = count + list(op.results).index(value)
     op.operands[position] = destination
     return True
+
+
+def _is_empty(value: ir.Value) -> bool:
+    """Whether `value` is a tensor without contents, or a view of one."""
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+        return _is_empty(op.operands[0])
+    return op.name == "tensor.empty"

@@ -51,7 +51,7 @@ def softmax(op: ops.SoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     greatest = _greatest(value, axis)
     wide = element_of(greatest)
     powers = empty(shape_of(value), wide)
-    powers = along(value, [greatest], (axis,), lambda item, top: math.exp(_shifted(item, top)), powers)
+    powers = along(value, [greatest], (axis,), lambda item, top: scalars.exp_of_normal(_shifted(item, top)), powers)
     total = summed(powers, (axis,))
     inverse = elementwise_over([total], lambda item: arith.divf(number(1, wide), item), total)
     element = element_of(value)
@@ -66,7 +66,7 @@ def log_softmax(op: ops.LogSoftmaxOp, inputs: list[ir.Value], outs: list[ir.Valu
     greatest = _greatest(value, axis)
     wide, element = element_of(greatest), element_of(value)
     powers = empty(shape_of(value), wide)
-    powers = along(value, [greatest], (axis,), lambda item, top: math.exp(_shifted(item, top)), powers)
+    powers = along(value, [greatest], (axis,), lambda item, top: scalars.exp_of_normal(_shifted(item, top)), powers)
     total = summed(powers, (axis,))
     logarithm = elementwise_over([total], math.log, total)
 
@@ -200,9 +200,13 @@ def local_response_norm(op: ops.LocalResponseNormOp, inputs: list[ir.Value], out
 
     def body(item: ir.Value, near: ir.Value) -> ir.Value:
         level = arith.addf(number(op.bias, wide), arith.mulf(number(op.alpha / op.size, wide), near))
-        # x ** -beta is exp(-beta * log(x)); the level is positive.
-        power = math.exp(arith.mulf(number(-op.beta, wide), math.log(level)))
-        return narrow(arith.mulf(widen(item), power), item.type)
+        return narrow(arith.divf(widen(item), _power(level, op.beta)), item.type)
 
     return [along(value, [total], (), body, outs[0])]
 
+
+def _power(level: ir.Value, exponent: float) -> ir.Value:
+    """`level ** exponent` of a positive number; the usual exponent takes two square roots."""
+    if exponent == 0.75:
+        return math.sqrt(arith.mulf(level, math.sqrt(level)))
+    return math.exp(arith.mulf(number(exponent, level.type), math.log(level)))

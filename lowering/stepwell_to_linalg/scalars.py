@@ -92,10 +92,15 @@ def at_most(value: ir.Value, bound: ir.Value) -> ir.Value:
     return arith.minsi(value, bound)
 
 
+def exp_of_normal(value: ir.Value) -> ir.Value:
+    """exp(x) for uses that add a number to it: denormal results may be 0, and infinite ones huge."""
+    return math.exp(value, fastmath=flags("#arith.fastmath<afn>"))
+
+
 def sigmoid(value: ir.Value) -> ir.Value:
     """`1 / (1 + exp(-x))`."""
     one = number(1, value.type)
-    return arith.divf(one, arith.addf(one, math.exp(arith.negf(value))))
+    return arith.divf(one, arith.addf(one, exp_of_normal(arith.negf(value))))
 
 
 def convert(value: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:

@@ -34,7 +34,8 @@ class ApproximateMathPass(Pass):
     """Replace exp, expm1, log, log1p, tanh, erf, sin, cos and powf by polynomials, on scalars and vectors alike.
 
     Results are within 4 units in the last place; infinities, NaN and denormal numbers are treated as IEEE 754 says. f16 and
-    bf16 are computed in f32. A power with a constant exponent of small value becomes products.
+    bf16 are computed in f32. A power with a constant exponent of small value becomes products. An exponential with
+    `fastmath<afn>` may be 0 instead of a denormal number, and finite instead of infinite.
 
     ```mlir
     %1 = math.exp %0 : vector<32xf32>
@@ -66,8 +67,14 @@ def _approximate(op: ir.Operation) -> ir.Value:
     wide = _like(kind, ir.F64Type.get() if op.name in _IN_DOUBLE or _width(kind) == 64 else ir.F32Type.get())
     if wide != kind:
         operands = [arith.extf(wide, value) for value in operands]
-    value = _FUNCTIONS[op.name](Arithmetic(wide), *operands)
+    function = exponential.exp_of_normal if _may_flush(op) else _FUNCTIONS[op.name]
+    value = function(Arithmetic(wide), *operands)
     return value if wide == kind else arith.truncf(kind, value)
+
+
+def _may_flush(op: ir.Operation) -> bool:
+    """Whether an exponential need not be right where it is not a normal number."""
+    return op.name == "math.exp" and "afn" in str(op.attributes["fastmath"])
 
 
 def _like(kind: ir.Type, element: ir.Type) -> ir.Type:

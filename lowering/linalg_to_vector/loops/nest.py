@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from mlir import ir
@@ -11,8 +12,8 @@ from .access import Point, broadcast, read, write
 from .body import Body
 from .generic import Generic
 from .groups import Group
-from .indices import coefficient, loop
-from .padding import Padding
+from .indices import Index, coefficient, loop
+from .padding import Padding, read_padded
 from .reduction import horizontal, low_lanes, with_low_lanes
 from .widths import Widths, pieces
 
@@ -59,7 +60,7 @@ class Nest:
         lower, upper = 0, self._sizes[dims[0]]
         if dims[0] in self._reductions:
             lower, upper = self._padding.bounds(dims[0], point)
-        if dims[0] in self._reductions and isinstance(lower, int) and isinstance(upper, int) and upper - lower <= _UNROLL:
+        if dims[0] in self._reductions and self._is_unrolled(lower, upper):
             for index in range(lower, upper):
                 carried = self._loops(dims[1:], point.at(dims[0], index), carried, inner)
             return carried
@@ -67,12 +68,20 @@ class Nest:
             lower, upper, 1, carried, lambda index, values: self._loops(dims[1:], point.at(dims[0], index), values, inner)
         )
 
+    def _is_unrolled(self, lower: Index, upper: Index) -> bool:
+        if not isinstance(lower, int) or not isinstance(upper, int):
+            return False
+        steps = [self._sizes[dim] for dim in self._reductions if dim != self._lane_dim]
+        return upper - lower <= _UNROLL or math.prod(size for size in steps if isinstance(size, int)) <= 2 * _UNROLL
+
     def _lanes(self, point: Point, carried: Values, inner: Callable[[Point, Values], Values]) -> Values:
         """The vectorised loop: full vectors, then the tail in ever smaller ones, the last one masked."""
         assert self._lane_dim is not None
         size = self._lane_size()
         first, last = (0, size) if self._lane_dim in self._reductions else self._padding.interior(self._lane_dim, size)
         main = last - (last - first) % self._width
+        if last - first < size and self._padding.can_shuffle(self._lane_dim, self._width, size):
+            return self._padded_lanes(point, carried, inner, last, size)
         edge = point.scalar()
         carried = loop(0, first, 1, carried, lambda index, values: inner(edge.at(self._lane_dim, index), values))
         carried = loop(
@@ -85,6 +94,18 @@ class Nest:
         for offset, width, valid in pieces(last - main, self._width, self._native):
             carried = inner(point.lanes(main + offset, width, valid), carried)
         return loop(last, size, 1, carried, lambda index, values: inner(edge.at(self._lane_dim, index), values))
+
+    def _padded_lanes(
+        self, point: Point, carried: Values, inner: Callable[[Point, Values], Values], last: int, size: int
+    ) -> Values:
+        """The vectorised loop where lanes of the first and last vectors read padding; the last ones may overlap."""
+        width = self._width
+        main = max(width, last - last % width)
+        carried = inner(point.lanes(0, width, width), carried)
+        carried = loop(width, main, width, carried, lambda index, values: inner(point.lanes(index, width, width), values))
+        for start in range(main, size, width):
+            carried = inner(point.lanes(min(start, size - width), width, width), carried)
+        return carried
 
     def _inner(self, point: Point, carried: Values) -> Values:
         if not self._reductions:
@@ -168,7 +189,7 @@ class Nest:
         if not isinstance(operand.type, ir.ShapedType):
             return operand
         padding = self._padding.of(operand)
-        return read(padding.inner, exprs, point, padding.shift) if padding else read(operand, exprs, point)
+        return read_padded(padding, exprs, point) if padding else read(operand, exprs, point)
 
     def _store(self, point: Point, values: dict[ir.Value, ir.Value], carried: Values, reduced: bool) -> Values:
         stored = []

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from mlir import ir
+from mlir.dialects import vector
 
-from .access import Point
+from .access import Point, broadcast, read, read_row
 from .generic import Generic, Padded, padded
 from .indices import Index, add, affine, ceil_divide, clamp, coefficient, multiply, subtract
+
+
+# Reductions along the vectorised dimension of a padded operand are unrolled up to this many steps.
+_MOST_STEPS = 8
 
 
 class Padding:
@@ -52,6 +58,21 @@ class Padding:
             last = min(last, (extent - 1 - reach - shift) // step + 1)
         return (first, max(first, last)) if first < size else (size, size)
 
+    def can_shuffle(self, lane_dim: int, width: int, size: int) -> bool:
+        """Whether lanes that read padding are made by shifting a vector from inside: single steps, all places known."""
+        if size < width:
+            return False
+        for expr, _, extent in self._exprs():
+            if coefficient(expr, lane_dim) == 0:
+                continue
+            steps = math.prod(int(self._sizes[dim]) for dim in self._reductions if coefficient(expr, dim))
+            others = [dim for dim in range(len(self._sizes)) if dim != lane_dim and dim not in self._reductions]
+            if coefficient(expr, lane_dim) != 1 or extent < width or steps > _MOST_STEPS:
+                return False
+            if any(coefficient(expr, dim) for dim in others):
+                return False
+        return True
+
     def _exprs(self) -> Iterator[tuple[ir.AffineExpr, Index, int]]:
         """The index of each dimension of each padded operand, the shift to the inside, and the extent inside."""
         for member in self._reducers:
@@ -68,3 +89,22 @@ class Padding:
         last = affine(expr, [size - 1 for size in sizes])
         assert isinstance(last, int)
         return last
+
+
+def read_padded(padding: Padded, exprs: Sequence[ir.AffineExpr], point: Point) -> ir.Value:
+    """The element of a padded operand at `point`, or one per lane.
+
+    Lanes in the padding are known at compile time: those inside are read where they exist, and moved to their places.
+    """
+    if point.lane_dim is None or coefficient(exprs[-1], point.lane_dim) != 1:
+        return read(padding.inner, exprs, point, padding.shift)
+    indices = [add(affine(expr, point.dims), shift) for expr, shift in zip(exprs, padding.shift, strict=True)]
+    extent, start = ir.RankedTensorType(padding.inner.type).shape[-1], indices[-1]
+    if not isinstance(start, int) or 0 <= start <= extent - point.valid:
+        return read(padding.inner, exprs, point, padding.shift)
+    inside = clamp(start, 0, extent - point.width)
+    assert isinstance(inside, int)
+    row = read_row(padding.inner, [*indices[:-1], inside], point)
+    moved = [lane + start - inside for lane in range(point.width)]
+    places = [place if 0 <= place < point.width else point.width for place in moved]
+    return vector.shuffle(row, broadcast(padding.value, point.width), places)

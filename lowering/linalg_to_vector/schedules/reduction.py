@@ -12,8 +12,10 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from ....passes.rewriting import walk
 from ...target import Target
 from .base import Schedule
+from .pooling import pooling
 from .steps import CLEANUP, Step, fuse, loop_parameters, match, parallel_tile, script, steps_of
 
 # Lanes of a column tile where the reduction does not run along the innermost dimension.
@@ -21,7 +23,12 @@ _COLUMNS = 64
 
 
 def reduction(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of a reduction kernel: `blocks`, the parallel tile of the last op, and `rows`, the tile inside it."""
+    """The schedule of a reduction kernel: `blocks`, the parallel tile of the last op, and `rows`, the tile inside it.
+
+    One that slides a window over padding is scheduled as pooling is.
+    """
+    if any(op.name == "tensor.pad" for op in walk(kernel)):
+        return pooling(kernel, target)
     steps = steps_of(kernel)
     root = steps[-1]
     reduced = {dim for step in steps for dim in step.reductions if step.sizes == root.sizes}

@@ -76,6 +76,18 @@ def exp(on: Arithmetic, x: ir.Value) -> ir.Value:
     return arith.mulf(value, on.power_of_two(second))
 
 
+def exp_of_normal(on: Arithmetic, x: ir.Value) -> ir.Value:
+    """exp(x) within 2 ulp where that is a normal number: 0 where it is less, and where it is more the largest power of two
+    times at most sqrt(2). It takes a third less time than `exp`.
+    """
+    least = -708.0 if on.is_double else -87.0
+    bounded = on.clamp(x, least, 709.0 if on.is_double else 88.0)
+    fraction, count = _reduced(on, bounded)
+    exponent = arith.shli(count, on.integer(on.mantissa_bits))
+    value = on.floats(arith.addi(on.bits(arith.addf(fraction, on.number(1))), exponent))
+    return arith.select(on.less(x, on.number(least)), on.number(0), value)
+
+
 def expm1(on: Arithmetic, x: ir.Value) -> ir.Value:
     """exp(x) - 1 within 3 ulp."""
     # Below the bound the result is -1 in the type's precision; at the other it is infinite.
