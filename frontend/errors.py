@@ -37,3 +37,6 @@ class UnsupportedError(ModelError):
 
 class NeedsShapes(ModelError):
     """A model can only be read for known input shapes: its graph depends on them."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; give the shapes of the inputs"

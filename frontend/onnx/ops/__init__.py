@@ -3,6 +3,7 @@
 from . import (
     activation,
     arithmetic,
+    attention,
     constant,
     contraction,
     control,
@@ -23,6 +24,7 @@ from . import (
 __all__ = [
     "activation",
     "arithmetic",
+    "attention",
     "constant",
     "contraction",
     "control",

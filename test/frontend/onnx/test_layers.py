@@ -255,3 +255,21 @@ def test_cumulative_sum(check, normal, exclusive, reverse):
     options = {"exclusive": exclusive, "reverse": reverse}
     check("CumSum", 11, [normal(2, 3, 4)], constants={1: np.array(1, I64)}, **options)
     check("CumSum", 14, [np.arange(6, dtype=I64).reshape(2, 3)], constants={1: np.array(-1, np.int32)}, **options)
+
+
+@pytest.mark.parametrize("is_causal", [0, 1])
+@pytest.mark.parametrize("mask", [None, "bool", "float"])
+def test_attention(check, normal, rng, is_causal, mask):
+    given = {None: [], "bool": [rng.random((5, 5)) < 0.8], "float": [normal(2, 1, 5, 5)]}[mask]
+    if given and mask == "bool":
+        np.fill_diagonal(given[0], True)
+    heads = [normal(2, 4, 5, 8), normal(2, 2, 5, 8), normal(2, 2, 5, 6)]
+    check("Attention", 23, [*heads, *given], is_causal=is_causal)
+    flat = [normal(2, 5, 32), normal(2, 5, 16), normal(2, 5, 16)]
+    check("Attention", 23, [*flat, *given], q_num_heads=4, kv_num_heads=2, scale=0.3, is_causal=is_causal)
+
+
+def test_attention_that_keeps_keys_and_values(check, normal):
+    arrays = [normal(1, 2, 3, 4) for _ in range(3)]
+    past = [normal(1, 2, 2, 4) for _ in range(2)]
+    check("Attention", 23, [*arrays, None, *past], outputs=3, is_causal=1)
