@@ -45,7 +45,8 @@ format: venv
 	$(BIN)/ruff format .
 
 demo: venv
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	$(BIN)/python examples/ocr_demo.py
 
 bench: venv
 	$(BIN)/stepwell-bench

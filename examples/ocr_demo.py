@@ -63,15 +63,14 @@ def main() -> int:
         json.dump(vars(read(draw(), options.read, options.threads)), sys.stdout)
         return 0
     with tempfile.TemporaryDirectory(prefix="stepwell-demo-") as cache, Console(stderr=True).status("") as status:
-        systems = {}
-        for title, name in (("cold", "stepwell"), ("cached", "stepwell"), ("peer", "onnxruntime")):
-            status.update(f"reading the picture on {name} ({title})")
-            systems[title] = read_apart(name, options.threads, cache)
+        status.update("compiling the models and reading the picture")
+        (cold,) = read_apart(["stepwell"], options.threads, cache, passes=0)
+        status.update("reading the picture again, on Stepwell and ONNX Runtime by turns")
+        cached, peer = read_apart(["stepwell", "onnxruntime"], options.threads, cache, PASSES)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    draw_boxes(draw(), systems["cached"], options.output)
-    report(systems["cold"], systems["cached"], systems["peer"], options)
-    same = [line[1] for line in systems["cold"].lines] == [line[1] for line in systems["peer"].lines]
-    return 0 if same else 1
+    draw_boxes(draw(), cached, options.output)
+    report(cold, cached, peer, options)
+    return 0 if [line[1] for line in cached.lines] == [line[1] for line in peer.lines] else 1
 
 
 def draw() -> np.ndarray:
@@ -104,22 +103,34 @@ def draw_boxes(picture: np.ndarray, reading: Reading, path: Path) -> None:
     page.save(path)
 
 
-def read_apart(system: str, threads: int, cache: str) -> Reading:
-    """What a system makes of the picture, in a process of its own.
+def read_apart(systems: list[str], threads: int, cache: str, passes: int) -> list[Reading]:
+    """What systems make of the picture, each in a process of its own; after the first reading they take turns.
 
     Raises:
-        SystemExit: it failed.
+        SystemExit: one failed.
     """
-    command = [sys.executable, __file__, "--read", system, "--threads", str(threads)]
-    environment = {**os.environ, "STEPWELL_CACHE_DIR": cache, "OMP_NUM_THREADS": str(threads)}
-    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"ocr_demo: reading the picture on {system} failed")
-    return Reading(**json.loads(done.stdout.splitlines()[-1]))
+    environment = {**os.environ, "STEPWELL_CACHE_DIR": cache}
+    command = [sys.executable, __file__, "--threads", str(threads), "--read"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+    processes = [subprocess.Popen([*command, system], env=environment, **pipes) for system in systems]
+    for number in range(passes + 1):
+        for process in processes:
+            # One at a time: what runs meanwhile would be timed along.
+            print(number, file=process.stdin, flush=True)
+            assert process.stdout is not None
+            process.stdout.readline()
+    readings = []
+    for system, process in zip(systems, processes, strict=True):
+        output, _ = process.communicate()
+        if process.returncode:
+            raise SystemExit(f"ocr_demo: reading the picture on {system} failed")
+        readings.append(Reading(**json.loads(output)))
+    return readings
 
 
 def read(picture: np.ndarray, system: str, threads: int) -> Reading:
-    """Reads the picture several times over with RapidOCR on one system, in this process."""
+    """Reads the picture with RapidOCR on one system, in this process, once for every line on stdin."""
+    sys.stdin.readline()
     if system == "stepwell":
         import stepwell.compat.onnxruntime as drop_in
 
@@ -128,14 +139,17 @@ def read(picture: np.ndarray, system: str, threads: int) -> Reading:
     from rapidocr_onnxruntime import RapidOCR
 
     reader = RapidOCR(intra_op_num_threads=threads)
-    for _ in range(PASSES + 1):
+    while True:
         for times in runs.values():
             times.append(0.0)
         lines, _ = reader(picture[:, :, ::-1])  # it takes colours as OpenCV does: blue first
+        print("done", flush=True)
+        if not sys.stdin.readline():
+            break
     return Reading(
         lines=[(corners, text, float(confidence)) for corners, text, confidence in lines or []],
         first={model: first[model] + runs[model][0] for model in MODELS},
-        run={model: statistics.median(runs[model][1:]) for model in MODELS},
+        run={model: statistics.median(runs[model][1:] or runs[model]) for model in MODELS},
     )
 
 
@@ -169,7 +183,7 @@ def time_sessions() -> tuple[dict[str, float], dict[str, list[float]]]:
 
 def report(cold: Reading, cached: Reading, peer: Reading, options: argparse.Namespace) -> None:
     """Prints what was read and how long it took."""
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     lines = Table("what Stepwell read", box=None, pad_edge=False)
     lines.add_column("confidence", justify="right")
     lines.add_column("ONNX Runtime", justify="right")
@@ -186,15 +200,17 @@ def report(cold: Reading, cached: Reading, peer: Reading, options: argparse.Name
     console.print(lines)
     console.print()
     times = Table("milliseconds", box=None, pad_edge=False)
-    for title in ("first, compiling", "first, cached", "first, ORT", "then, Stepwell", "then, ORT", "Stepwell / ORT"):
-        times.add_column(title, justify="right")
+    for title in ("first, compiling", "first, cached", "first, ORT", "then", "then, ORT", "ratio"):
+        times.add_column(title, justify="right", no_wrap=True)
     for model, purpose in MODELS.items():
         firsts = (cold.first[model], cached.first[model], peer.first[model])
         milliseconds = [f"{seconds * 1e3:.1f}" for seconds in (*firsts, cached.run[model], peer.run[model])]
-        times.add_row(f"{model} ({purpose})", *milliseconds, f"{cached.run[model] / peer.run[model]:.2f}")
+        times.add_row(f"{model}: {purpose}", *milliseconds, f"{cached.run[model] / peer.run[model]:.2f}")
     console.print(times)
-    console.print(f"\nfirst: until the first picture was read; then: each picture; {options.threads} thread(s).")
-    console.print(f"The picture with what was found is in {options.output}.")
+    console.print(f"\nfirst: until the first picture was read; then: each picture. Threads: {options.threads}.")
+    console.print(
+        f"ratio: the time of Stepwell by that of ONNX Runtime (ORT). The boxes are drawn in {options.output}."
+    )
 
 
 if __name__ == "__main__":
