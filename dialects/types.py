@@ -79,7 +79,7 @@ class TensorSpec:
         return replace(self, dtype=np.dtype(dtype), value=None)
 
     def __str__(self) -> str:
-        return "x".join([*map(dims.text, self.shape), _MLIR_NAMES.get(self.dtype, str(self.dtype))])
+        return "x".join([*map(dims.text, self.shape), type_name(self.dtype)])
 
 
 def element_type(dtype: np.dtype | type) -> ir.Type:
@@ -112,6 +112,11 @@ def spec_of_type(tensor: ir.Type) -> TensorSpec:
     dynamic = ir.ShapedType.get_dynamic_size()
     shape = tuple(dims.unknown() if size == dynamic else size for size in ranked.shape)
     return TensorSpec(shape, numpy_dtype(ranked.element_type))
+
+
+def type_name(dtype: np.dtype | type) -> str:
+    """What MLIR calls an element type; numpy's name where MLIR has no such type."""
+    return _MLIR_NAMES.get(np.dtype(dtype), str(np.dtype(dtype)))
 
 
 def is_float(dtype: np.dtype | type) -> bool:

@@ -10,8 +10,7 @@ from ..core import Op, OpError, attribute, operand, optional_operand, result
 from ..types import TensorSpec
 from .numerics import widened
 from .shapes import (
-    broadcast,
-    may_equal,
+    broadcasts_to,
     normalize_axis,
     require_float,
     require_rank,
@@ -157,8 +156,7 @@ def _check_norm(input: TensorSpec, axis: int, **factors: TensorSpec | None) -> T
         if spec is None:
             continue
         same_dtype(input, spec)
-        wide = broadcast(spec.shape, normalized)
-        if len(wide) != len(normalized) or not all(map(may_equal, wide, normalized)):
+        if not broadcasts_to(spec.shape, normalized):
             raise OpError(f"operand '{name}' must broadcast to the normalised dimensions of {input}, but is {spec}")
     return input.with_shape(input.shape)
 
@@ -321,6 +319,5 @@ class AttentionOp(Op):
 def _check_mask(query: TensorSpec, mask: TensorSpec, scores: tuple) -> None:
     if mask.dtype not in (np.dtype(np.bool_), query.dtype):
         raise OpError(f"operand 'mask' must be bool or of the query's element type, but is {mask}")
-    wide = broadcast(mask.shape, scores)
-    if len(wide) != len(scores) or not all(map(may_equal, wide, scores)):
+    if not broadcasts_to(mask.shape, scores):
         raise OpError(f"operand 'mask' must broadcast to the scores' shape {shape_text(scores)}, but is {mask}")

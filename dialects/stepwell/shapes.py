@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core import OpError
 from ..dims import Dim, Shape, Sym, text
-from ..types import TensorSpec, is_float
+from ..types import TensorSpec, is_float, type_name
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -32,6 +32,12 @@ def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[Shape, ...]) -> Dim:
     return next((dim for dim in dims if isinstance(dim, Sym)), 1)
 
 
+def broadcasts_to(shape: Shape, target: Shape) -> bool:
+    """Whether `shape` can be broadcast to exactly `target`."""
+    aligned = zip(reversed(shape), reversed(target), strict=False)
+    return len(shape) <= len(target) and all(dim == 1 or may_equal(dim, wide) for dim, wide in aligned)
+
+
 def same_dtype(*specs: TensorSpec) -> None:
     """Checks that all element types agree.
 
@@ -39,7 +45,9 @@ def same_dtype(*specs: TensorSpec) -> None:
         OpError: they do not.
     """
     if len({spec.dtype for spec in specs}) > 1:
-        raise OpError(f"operands must have one element type, but have {', '.join(str(spec.dtype) for spec in specs)}")
+        raise OpError(
+            f"operands must have one element type, but have {', '.join(type_name(spec.dtype) for spec in specs)}"
+        )
 
 
 def normalize_axis(axis: int, rank: int) -> int:
@@ -72,7 +80,7 @@ def require_dtype(dtype: np.dtype | type, **specs: TensorSpec | None) -> None:
     """
     for name, spec in specs.items():
         if spec is not None and spec.dtype != np.dtype(dtype):
-            raise OpError(f"operand '{name}' must have element type {np.dtype(dtype)}, but is {spec}")
+            raise OpError(f"operand '{name}' must have element type {type_name(dtype)}, but is {spec}")
 
 
 def require_rank(rank: int, **specs: TensorSpec | None) -> None:

@@ -121,10 +121,17 @@ class DynamicSliceOp(Op):
         along = range(len(starts)) if axes is None else axes
         for index, axis in enumerate(along):
             start, end, step = int(starts[index]), int(ends[index]), 1 if steps is None else int(steps[index])
-            # numpy reads a negative bound as from the end once more, so that "before the first" needs None.
-            is_before_first = step < 0 and end < -input.shape[axis]
-            chosen[axis] = slice(start, None if is_before_first else end, step)
+            taken = slice_range(input.shape[axis], start, end, step)
+            # numpy would read a stop of -1 as the last element.
+            chosen[axis] = slice(taken.start, None if taken.stop < 0 else taken.stop, taken.step)
         return input[tuple(chosen)]
+
+
+def slice_range(extent: int, start: int, end: int, step: int) -> range:
+    """The indices that a slice takes, by ONNX's rules: as numpy's, but that a backward start is never before the first."""
+    start, end = (bound + extent if bound < 0 else bound for bound in (start, end))
+    low, high = (0, extent) if step > 0 else (-1, extent - 1)
+    return range(min(max(start, 0), high), min(max(end, low), high), step)
 
 
 def _sliced_axes(input: TensorSpec, starts: TensorSpec, axes: TensorSpec | None) -> tuple[int, ...] | None:
@@ -145,15 +152,10 @@ def _slice_length(dim: Dim, start: int | None, end: int | None, step: int | None
     if start is None or end is None or step is None:
         return dims.unknown()
     if isinstance(dim, int):
-        return len(range(*slice(start, None if step < 0 and end < -dim else end, step).indices(dim)))
-    # Of a symbolic extent only the bounds that no clamping touches are known.
-    if step < 0 or (start >= 0 and 0 <= end < _TO_THE_END):
-        return dims.unknown()
-    stop = dim if end >= _TO_THE_END else dim + end if end < 0 else None
-    first = start if start >= 0 else dim + start
-    if stop is None:
-        return dims.unknown()
-    return ceil_div(stop - first, step)
+        return len(slice_range(dim, start, end, step))
+    # Any other bound might lie outside, and be clamped.
+    is_whole = start == 0 and end >= _TO_THE_END and step > 0
+    return ceil_div(dim, step) if is_whole else dims.unknown()
 
 
 class DynamicPadOp(Op):

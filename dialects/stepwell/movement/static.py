@@ -8,7 +8,7 @@ from ...core import Op, OpError, attribute, operand, result
 from ...dims import Dim, Shape, ceil_div, product
 from ...types import TensorSpec, is_integer
 from ..shapes import (
-    broadcast,
+    broadcasts_to,
     common_dim,
     may_equal,
     normalize_axes,
@@ -67,9 +67,8 @@ class TransposeOp(Op):
     def infer(input: TensorSpec, *, permutation: tuple[int, ...]) -> TensorSpec:
         """The input's dimensions in the order of `permutation`."""
         if sorted(permutation) != list(range(input.rank)):
-            raise OpError(
-                f"permutation {', '.join(map(str, permutation))} is none of the {input.rank} dimensions of {input}"
-            )
+            text = ", ".join(map(str, permutation))
+            raise OpError(f"{text} is no permutation of the {input.rank} dimensions of {input}")
         return input.with_shape(tuple(input.shape[axis] for axis in permutation))
 
     @staticmethod
@@ -254,8 +253,7 @@ class BroadcastToOp(Op):
     @staticmethod
     def infer(input: TensorSpec, *, shape: tuple[int, ...]) -> TensorSpec:
         """`shape`, to which the input's broadcasts."""
-        wide = broadcast(input.shape, shape)
-        if len(wide) != len(shape) or not all(map(may_equal, wide, shape)):
+        if not broadcasts_to(input.shape, shape):
             raise OpError(f"cannot broadcast {input} to {shape_text(shape)}")
         return input.with_shape(shape)
 

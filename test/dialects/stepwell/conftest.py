@@ -1,4 +1,4 @@
-"""What the tests of the references share: ONNX Runtime as the other opinion, and shape functions held against results."""
+"""What the tests of the references share: ONNX Runtime as the other opinion, and a check of the shape functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import helper
-
 from stepwell.dialects import dims
 from stepwell.dialects.core import Op
 from stepwell.dialects.types import TensorSpec
@@ -20,11 +19,15 @@ def run_onnx() -> Callable[..., list[np.ndarray]]:
     """Runs one ONNX operator with ONNX Runtime: `run_onnx("Softmax", x, axis=1)`, None for an absent input."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
 
     def run(
         operator: str, *inputs: np.ndarray | None, outputs: int = 1, opset: int = 20, **attributes: Any
     ) -> list[np.ndarray]:
+        # ONNX Runtime crashes on some absent inputs that are written out.
+        while inputs and inputs[-1] is None:
+            inputs = inputs[:-1]
         names = ["" if array is None else f"x{index}" for index, array in enumerate(inputs)]
         given = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
         results = [f"y{index}" for index in range(outputs)]
@@ -62,7 +65,9 @@ def compute() -> Callable[..., list[np.ndarray]]:
                 bound = tuple(dims.bind(dim, bindings) for dim in spec.shape)
                 assert spec.dtype == np.asarray(array).dtype
                 assert len(bound) == np.ndim(array)
-                assert all(not isinstance(dim, int) or dim == size for dim, size in zip(bound, array.shape, strict=True))
+                assert all(
+                    not isinstance(dim, int) or dim == size for dim, size in zip(bound, array.shape, strict=True)
+                )
         assert all(spec.is_static for spec in _listed(op.infer(*_specs(operands, _number), **keywords)))
         return [np.asarray(result) for result in results]
 
@@ -86,14 +91,16 @@ def _specs(operands: Sequence[np.ndarray | None], dim: Callable[..., dims.Dim]) 
     return [
         None
         if array is None
-        else TensorSpec(tuple(dim(index, axis, size) for axis, size in enumerate(array.shape)), array.dtype, _small(array))
+        else TensorSpec(
+            tuple(dim(index, axis, size) for axis, size in enumerate(array.shape)), array.dtype, _small(array)
+        )
         for index, array in enumerate(operands)
     ]
 
 
 def _small(array: np.ndarray) -> np.ndarray | None:
     """Shape operands are constants to the shape functions, data is not."""
-    return array if array.ndim <= 1 and array.dtype.kind in "iu" else None
+    return array if array.ndim <= 1 else None
 
 
 def _number(index: int, axis: int, size: int) -> dims.Dim:

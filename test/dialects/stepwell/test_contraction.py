@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from stepwell.dialects.core import OpError
 from stepwell.dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from stepwell.dialects.types import TensorSpec

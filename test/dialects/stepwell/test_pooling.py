@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
 from stepwell.dialects.core import OpError
 from stepwell.dialects.stepwell.pooling import AveragePoolOp, MaxPoolOp
 from stepwell.dialects.types import TensorSpec
@@ -14,7 +13,7 @@ from stepwell.dialects.types import TensorSpec
 def poolings(draw):
     rank = draw(st.integers(1, 3))
     several = lambda low, high: tuple(draw(st.integers(low, high)) for _ in range(rank))  # noqa: E731
-    return several(4, 8), {
+    return several(5, 8), {
         "kernel": several(1, 3),
         "strides": several(1, 3),
         "pads": (*several(0, 2), *several(0, 2)),
