@@ -27,8 +27,8 @@ from .values import dtype_of, is_fixed, shape_of
 class PackWeightsPass(Pass):
     """Lay the weights of contractions and convolutions out as the micro-kernel reads them.
 
-    The packing is made of ordinary ops on the parameter, which `stepwell-hoist-parameters` then moves to @init. A weight
-    that is computed in every run is packed in every run if it is a convolution's, and read in place if it is a matmul's.
+    The packing is made of ordinary ops on the parameter, which `stepwell-hoist-parameters` moves to @init later. A weight
+    that every run computes is packed in every run if it is a convolution's, and read in place if it is a matmul's.
 
     ```mlir
     %0 = "stepwell.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x64xf32>) -> tensor<8x64xf32>

@@ -1,4 +1,4 @@
-"""The machine code of key kernels, read rather than timed: multiply-adds from registers in the innermost loop, no spills."""
+"""The machine code of key kernels, read rather than timed: multiply-adds from registers, and no spills."""
 
 from __future__ import annotations
 
