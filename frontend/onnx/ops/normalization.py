@@ -83,7 +83,6 @@ def layer_norm(node: Node, input: ir.Value, scale: ir.Value, bias: ir.Value | No
 
 @imports("RMSNormalization")
 @imports("SimplifiedLayerNormalization", domain="com.microsoft")
-@imports("SimplifiedLayerNormalization")
 def rms_norm(node: Node, input: ir.Value, scale: ir.Value) -> tuple[ir.Value]:
     """RMSNormalization: without subtracting the mean."""
     axis, epsilon = node.attribute("axis", -1), node.attribute("epsilon", 1e-5)
