@@ -19,6 +19,7 @@ Upstream's greedy driver does not serve here: IRDL ops have no traits, so it can
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
@@ -116,8 +117,7 @@ def apply_patterns(root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], 
     for _ in range(max_sweeps):
         if not driver.sweep(root):
             return driver.refused
-    names = ", ".join(type(pattern).__name__ for pattern in patterns)
-    raise RuntimeError(f"no fixed point after {max_sweeps} sweeps of: {names}")
+    raise driver.endless()
 
 
 class _Driver:
@@ -131,6 +131,7 @@ class _Driver:
         self._stack: list[int] = []
         self._pending: dict[int, ir.Operation] = {}
         self._known: set[int] = set()
+        self._recent: deque[str] = deque(maxlen=8)
 
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
         """Looks at every operation inside `root` once, and again where something changed; returns the number of rewrites."""
@@ -139,13 +140,17 @@ class _Driver:
         self._known = set(map(identity, operations))
         for op in reversed(operations):
             self._push(op)
-        budget, rewrites = 64 * len(operations) + 1024, 0
-        while self._stack and rewrites < budget:
+        budget, rewrites = 16 * len(operations) + 1024, 0
+        while self._stack:
             op = self._pending.pop(self._stack.pop(), None)
             rewrites += op is not None and self._visit(op)
-        self._stack.clear()
-        self._pending.clear()
+            if rewrites > budget:
+                raise self.endless()
         return rewrites
+
+    def endless(self) -> RuntimeError:
+        """The error that patterns do not come to an end; it names those that were at work last."""
+        return RuntimeError(f"no fixed point of the patterns; the last that fitted: {', '.join(self._recent)}")
 
     def _visit(self, op: ir.Operation) -> bool:
         if not _is_read(op):
@@ -159,6 +164,7 @@ class _Driver:
             for pattern in patterns:
                 values = self._outcome(op, pattern, pattern.rewrite(view))
                 if values is not None:
+                    self._recent.append(type(pattern).__name__)
                     self._replace(op, values)
                     return True
         return False

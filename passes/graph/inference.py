@@ -150,8 +150,8 @@ class Inference:
             self.refine(result, self.spec(init).with_shape(self.spec(init).shape))
 
 
-def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec]) -> Inference:
-    """Infers all of a function from its inputs, refines its type, and inlines the branches that turn out to be taken.
+def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec | None]) -> Inference:
+    """Infers all of a function from its inputs (None for one that is no tensor), refines its type, and inlines the branches that turn out to be taken.
 
     Raises:
         PassError: an op breaks its rules, now that more is known of its operands.
@@ -159,7 +159,8 @@ def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec]) -> Infe
     inference = Inference()
     block = function.regions[0].blocks[0]
     for argument, spec in zip(block.arguments, inputs, strict=True):
-        inference.refine(argument, spec)
+        if spec is not None:
+            inference.refine(argument, spec)
     inference.run(block)
     # Inner ones come after the outer ones in which they are, and so are inlined first.
     for op, condition in reversed(inference.decided):
@@ -179,10 +180,13 @@ def argument_attributes(function: ir.Operation) -> list[dict[str, ir.Attribute]]
     return [{name.name: name.attr for name in attrs} for attrs in function.attributes["arg_attrs"]]
 
 
-def input_specs(function: ir.Operation) -> list[TensorSpec]:
-    """What the types of a function's arguments say, with the symbols that `stepwell.dims` names."""
+def input_specs(function: ir.Operation) -> list[TensorSpec | None]:
+    """What the types of a function's arguments say, with the symbols that `stepwell.dims` names; None for no tensor."""
     arguments = function.regions[0].blocks[0].arguments
-    return [_named(arg.type, attrs) for arg, attrs in zip(arguments, argument_attributes(function), strict=True)]
+    return [
+        _named(argument.type, attributes) if isinstance(argument.type, ir.RankedTensorType) else None
+        for argument, attributes in zip(arguments, argument_attributes(function), strict=True)
+    ]
 
 
 def _named(kind: ir.Type, attributes: dict[str, ir.Attribute]) -> TensorSpec:

@@ -48,7 +48,7 @@ class SpecializeShapesPass(Pass):
         if not self.shapes:
             return
         main = main_function(op)
-        specs = input_specs(main)
+        specs = [_tensor(spec, index) for index, spec in enumerate(input_specs(main))]
         if len(self.shapes) != len(specs):
             raise PassError(f"{len(self.shapes)} shapes are given for {len(specs)} inputs", main.location)
         bound = [_parse(text, spec, index) for index, (text, spec) in enumerate(zip(self.shapes, specs, strict=True))]
@@ -57,6 +57,12 @@ class SpecializeShapesPass(Pass):
             for dim, size in zip(spec.shape, shape, strict=True):
                 _bind(values, dim, size, index)
         infer_function(main, [spec.with_shape(tuple(dims.bind(dim, values) for dim in spec.shape)) for spec in specs])
+
+
+def _tensor(spec: TensorSpec | None, index: int) -> TensorSpec:
+    if spec is None:
+        raise PassError(f"input {index} is no tensor")
+    return spec
 
 
 def _parse(text: str, spec: TensorSpec, index: int) -> tuple[Dim, ...]:

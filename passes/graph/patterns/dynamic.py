@@ -64,8 +64,8 @@ class SliceToStatic(Pattern[DynamicSliceOp]):
         for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             axis = (index if axes is None else int(axes[index])) % len(shape)
             step = 1 if steps is None else int(steps[index])
-            end = None if step < 0 and end < -shape[axis] else end
-            bounds[axis] = slice(start, end, step).indices(shape[axis])
+            taken = slice_range(shape[axis], start, end, step)
+            bounds[axis] = (taken.start, taken.stop, taken.step)
         return _slice(op.input, shape, bounds)
 
 

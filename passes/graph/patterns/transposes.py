@@ -50,10 +50,7 @@ def is_free(value: ir.Value, permutation: Permutation) -> bool:
     if inner is not None:
         return is_free(inner.input, tuple(inner.permutation[axis] for axis in permutation))
     shape = shape_of(value)
-    if shape is None:
-        return False
-    moving = [axis for axis in permutation if shape[axis] != 1]
-    return moving == sorted(moving) or is_fixed(value)
+    return shape is not None and (_moves_only_units(shape, permutation) or is_fixed(value))
 
 
 class SinkThroughUnary(Pattern):
@@ -81,7 +78,9 @@ class SinkThroughElementwise(Pattern):
         rank = rank_of(result)
         operands = list(op.operation.operands)
         transposes = [found for value in operands if (found := defining_op(value, TransposeOp)) is not None]
-        permutations = {found.permutation for found in transposes if len(found.permutation) == rank}
+        # A transpose at compile time costs nothing where it is.
+        sinking = [found for found in transposes if rank_of(found.input) == rank and not is_fixed(found.input)]
+        permutations = {found.permutation for found in sinking}
         for permutation in sorted(permutations):
             moved = _moved(op, operands, permutation)
             if isinstance(moved, list):
@@ -102,20 +101,32 @@ def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[i
             return None
         if not _is_free_aligned(value, shape, undo):
             costs += size_of(value)
-        elif (inner := defining_op(value, TransposeOp)) is not None and has_one_use(inner.result):
+        elif defining_op(value, TransposeOp) is not None and has_one_use(value) and not is_fixed(value):
             saves += size_of(value)
     if costs and (costs > saves or not _is_undone(op.operation.results[0], undo)):
         return None
     # A scalar fits anywhere.
-    return [transposed(_aligned(value, len(undo)), undo) if rank_of(value) else value for value in operands]
+    return [_transposed_operand(_aligned(value, len(undo)), undo) if rank_of(value) else value for value in operands]
+
+
+def _transposed_operand(value: ir.Value, undo: Permutation) -> ir.Value:
+    """transpose(value), as a reshape where that does it: as a transpose it would want to sink in its turn."""
+    shape = shape_of(value)
+    assert shape is not None
+    if defining_op(value, TransposeOp) is None and _moves_only_units(shape, undo):
+        return ReshapeOp(value, shape=tuple(shape[axis] for axis in undo)).result
+    return transposed(value, undo)
+
+
+def _moves_only_units(shape: tuple[int, ...], permutation: Permutation) -> bool:
+    moving = [axis for axis in permutation if shape[axis] != 1]
+    return moving == sorted(moving)
 
 
 def _is_free_aligned(value: ir.Value, shape: tuple[int, ...], undo: Permutation) -> bool:
     if len(shape) == len(undo):
         return is_free(value, undo)
-    aligned = (1,) * (len(undo) - len(shape)) + shape
-    moving = [axis for axis in undo if aligned[axis] != 1]
-    return moving == sorted(moving) or is_fixed(value)
+    return _moves_only_units((1,) * (len(undo) - len(shape)) + shape, undo) or is_fixed(value)
 
 
 def _aligned(value: ir.Value, rank: int) -> ir.Value:

@@ -34,7 +34,7 @@ func.func @main(%x: tensor<2048xf32>) -> tensor<2048xf32> {
 // CHECK-NOT: func.func @init
 // CHECK: func.func @main
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // CHECK-NEXT: {name = "w"
+  // CHECK-NEXT: name = "w", shape
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
   %0 = "stepwell.add"(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
