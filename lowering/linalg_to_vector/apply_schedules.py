@@ -36,8 +36,8 @@ SCHEDULES: dict[str, Callable[[ir.Operation, Target], Schedule]] = {
 class ApplySchedulesPass(Pass):
     """Tile every kernel by a transform script, made for its class and the target.
 
-    What was used is recorded in the kernel's attribute `stepwell.schedule`. A kernel that has the attribute already is tiled
-    with the parameters in it, or by the `transform.named_sequence` of the module that it names.
+    What was used is recorded in the kernel's attribute `stepwell.schedule`. A kernel that has the attribute already is
+    tiled with the parameters in it, or by the `transform.named_sequence` of the module that it names.
 
     ```mlir
     func.func private @kernel_0(...) attributes {stepwell.kernel = {class = "elementwise", ...}}
@@ -63,7 +63,7 @@ class ApplySchedulesPass(Pass):
 
 
 def _apply(kernel: ir.Operation, module: ir.Operation, target: Target) -> None:
-    recorded = kernel.attributes["stepwell.schedule"] if "stepwell.schedule" in kernel.attributes else None
+    recorded = kernel.attributes.get("stepwell.schedule")
     if isinstance(recorded, ir.FlatSymbolRefAttr):
         _apply_named(kernel, module, recorded.value, target)
         return
@@ -77,7 +77,7 @@ def _apply(kernel: ir.Operation, module: ir.Operation, target: Target) -> None:
     try:
         script = ir.Module.parse(schedule.text)
         interpreter.apply_named_sequence(kernel, script.body.operations[0], script.operation)
-    except (ValueError, ir.MLIRError) as error:
+    except ValueError as error:
         raise PassError(f"{_describe(kernel)}: schedule '{schedule.name}' failed: {error}", kernel.location) from error
 
 

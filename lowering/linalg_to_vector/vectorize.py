@@ -23,8 +23,8 @@ _REGISTER_TILED = frozenset({"contraction", "convolution", "depthwise"})
 class VectorizePass(Pass):
     """Turn the linalg ops of every kernel into vector ops, on tensors still.
 
-    Contractions and convolutions are tiled to the registers' size and unrolled; everything else becomes loops over vectors,
-    several linalg ops in one loop where they walk through their operands in the same way.
+    Contractions and convolutions are tiled to the registers' size and unrolled; everything else becomes loops over
+    vectors, several linalg ops in one loop where they walk through their operands in the same way.
 
     ```mlir
     %1 = linalg.generic {...} ins(%0 : tensor<100xf32>) outs(%out : tensor<100xf32>) {...}
@@ -33,7 +33,7 @@ class VectorizePass(Pass):
       %2 = vector.transfer_read %0[%i], %zero {in_bounds = [true]} : tensor<100xf32>, vector<64xf32>
     ```
 
-    Preconditions: `stepwell-apply-schedules` has run: the attribute `stepwell.schedule` of a kernel holds `vector_bytes`.
+    Preconditions: `stepwell-apply-schedules` has run; the attribute `stepwell.schedule` holds `vector_bytes`.
     """
 
     name = "stepwell-vectorize"

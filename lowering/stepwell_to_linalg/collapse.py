@@ -1,8 +1,8 @@
 """Collapses dimensions that every op of a kernel walks through together, so that the innermost loops are long.
 
-    linalg.generic {maps = [(h, w, c) -> (h, w, c), (h, w, c) -> (c)]} ins(%x, %b : tensor<8x8x24xf32>, tensor<24xf32>)
-    // -->
-    linalg.generic {maps = [(p, c) -> (p, c), (p, c) -> (c)]} ins(%x as tensor<64x24xf32>, %b)
+linalg.generic {maps = [(h, w, c) -> (h, w, c), (h, w, c) -> (c)]} ins(%x, %b : tensor<8x8x24xf32>, tensor<24xf32>)
+// -->
+linalg.generic {maps = [(p, c) -> (p, c), (p, c) -> (c)]} ins(%x as tensor<64x24xf32>, %b)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Loops:
 
     def __init__(self, op: ir.Operation) -> None:
         self.op = op
-        maps = [attribute.value for attribute in ir.ArrayAttr(op.attributes["indexing_maps"])]
+        maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(op.attributes["indexing_maps"])]
         self.count = maps[0].n_dims
         self.exprs = [list(item.results) for item in maps]
         self.maps = [[_plain(expr) for expr in exprs] for exprs in self.exprs]
@@ -91,7 +91,9 @@ def _narrow(generic: _Loops, joined: dict[ir.Value, list[bool]]) -> bool:
 
 def _result_maps(generic: _Loops) -> list[list[int | None]]:
     tensors = [
-        exprs for value, exprs in zip(generic.op.operands, generic.maps, strict=True) if isinstance(value.type, ir.ShapedType)
+        exprs
+        for value, exprs in zip(generic.op.operands, generic.maps, strict=True)
+        if isinstance(value.type, ir.ShapedType)
     ]
     return [*tensors, *generic.maps[len(generic.maps) - len(generic.op.results) :]]
 
@@ -125,13 +127,10 @@ def _rewrite(generic: _Loops, joined: dict[ir.Value, list[bool]], collapsed: dic
     with op.location, ir.InsertionPoint(op):
         operands = [_collapsed(value, joined, collapsed) for value in op.operands]
         maps = []
-        for value, exprs, plain in zip(op.operands, generic.exprs, generic.maps, strict=True):
+        for value, exprs in zip(op.operands, generic.exprs, strict=True):
             kept = _groups(joined[value]) if value in joined and exprs else [[axis] for axis in range(len(exprs))]
             heads = [group[0] for group in kept]
-            results = [
-                replacements[plain[head]] if plain[head] is not None else exprs[head].compose(ir.AffineMap.get(len(groups), 0, replacements))
-                for head in heads
-            ]
+            results = [exprs[head].compose(ir.AffineMap.get(len(groups), 0, replacements)) for head in heads]
             maps.append(ir.AffineMapAttr.get(ir.AffineMap.get(len(groups), 0, results)))
         count = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0]
         iterators = ir.ArrayAttr.get([ir.Attribute.parse(generic.iterators[group[0]]) for group in groups])

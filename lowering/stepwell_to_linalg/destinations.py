@@ -41,7 +41,8 @@ def copy_inserted(kernel: ir.Operation) -> None:
         if _is_window(source, into):
             continue
         offsets, sizes, strides = (
-            list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_offsets", "static_sizes", "static_strides")
+            list(ir.DenseI64ArrayAttr(op.attributes[name]))
+            for name in ("static_offsets", "static_sizes", "static_strides")
         )
         with op.location, ir.InsertionPoint(op):
             window = tensor.ExtractSliceOp(source.type, into, [], [], [], offsets, sizes, strides).result

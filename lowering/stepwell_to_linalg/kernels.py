@@ -32,8 +32,8 @@ _CLEANUP = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,c
 class ConvertToLinalgPass(Pass):
     """Lower the kernels' stepwell ops to linalg, and give every kernel a destination for its result.
 
-    In kernels and in @main element types lose their sign and a bool is a byte; where an argument or result of @main changes
-    so, its attribute `stepwell.dtype` keeps what it was.
+    In kernels and in @main element types lose their sign and a bool is a byte; where an argument or result of @main
+    changes so, its attribute `stepwell.dtype` keeps what it was.
 
     ```mlir
     func.func @main(%x: tensor<4xi1>) -> tensor<4xi1> {
@@ -54,7 +54,9 @@ class ConvertToLinalgPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Lowers every kernel of a module, then rewrites its other functions."""
         Target.parse(self.target)
-        functions = [inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"]
+        functions = [
+            inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"
+        ]
         for function in functions:
             if "stepwell.kernel" in function.attributes:
                 _lower_kernel(function)
@@ -82,7 +84,9 @@ def _to_linalg(kernel: ir.Operation) -> None:
     operations = [op.operation for op in block.operations]
     returned = operations[-1]
     result = returned.operands[0]
-    lowered = {argument: block.add_argument(signless(argument.type), kernel.location) for argument in old}
+    lowered: dict[ir.Value, ir.Value] = {
+        argument: block.add_argument(signless(argument.type), kernel.location) for argument in old
+    }
     destination = block.add_argument(signless(result.type), kernel.location)
     for op in operations[:-1]:
         with op.location, ir.InsertionPoint(returned):
@@ -160,7 +164,7 @@ def _add_destination(call: ir.Operation) -> None:
 
 
 def _extract_bool(op: ir.Operation) -> None:
-    """%b = tensor.extract %t[] : tensor<i1> --> %i = tensor.extract %t[] : tensor<i8>; %b = arith.trunci %i : i8 to i1"""
+    """%b = tensor.extract %t[] : tensor<i1> --> %b = arith.trunci (tensor.extract %t[] : tensor<i8>) : i8 to i1"""
     (result,) = op.results
     with op.location, ir.InsertionPoint.after(op):
         # Made of the result while that is still a bit, as nothing else says that the one stands for the other.
@@ -175,7 +179,11 @@ def _blocks(function: ir.Operation) -> list[ir.Block]:
 
 def _remember_dtypes(function: ir.Operation, name: str, types: list[ir.Type]) -> None:
     """Keeps element types that change in the attributes of arguments or results."""
-    changed = {index: kind.element_type for index, kind in enumerate(types) if _changes(kind)}
+    changed = {
+        index: kind.element_type
+        for index, kind in enumerate(types)
+        if isinstance(kind, ir.RankedTensorType) and signless(kind) != kind
+    }
     if not changed:
         return
     old = [ir.DictAttr(item) for item in ir.ArrayAttr(function.attributes[name])] if name in function.attributes else []
@@ -183,7 +191,3 @@ def _remember_dtypes(function: ir.Operation, name: str, types: list[ir.Type]) ->
     for index, element in changed.items():
         attributes[index]["stepwell.dtype"] = ir.TypeAttr.get(element)
     function.attributes[name] = ir.ArrayAttr.get([ir.DictAttr.get(entry) for entry in attributes])
-
-
-def _changes(kind: ir.Type) -> bool:
-    return isinstance(kind, ir.RankedTensorType) and signless(kind) != kind

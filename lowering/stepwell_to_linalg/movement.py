@@ -13,7 +13,18 @@ from ...dialects.stepwell.resampling import Sampling
 from . import scalars
 from .rules import lowers
 from .scalars import narrow, number, widen
-from .tensors import broadcast_map, constant_tensor, copy, dims, element_of, insert, loop_index, shape_of, structured, with_shape
+from .tensors import (
+    broadcast_map,
+    constant_tensor,
+    copy,
+    dims,
+    element_of,
+    insert,
+    loop_index,
+    shape_of,
+    structured,
+    with_shape,
+)
 
 
 def _index(value: ir.Value) -> ir.Value:
@@ -116,7 +127,7 @@ def _pad_part(op: ops.PadOp, value: ir.Value, into: ir.Value, offsets: list[int]
 
 
 def _inside(mode: str, index: ir.Value, offset: int, size: int, extent: int) -> ir.Value:
-    """The element of a dimension of `extent` that stands for the one `offset` further than `index`, which is below `size`."""
+    """The element of a dimension of `extent` that stands for number `index + offset`; `index` is below `size`."""
     kind = ir.IndexType.get()
     place = index if offset == 0 else arith.addi(index, number(offset, kind))
     last = number(extent - 1, kind)
@@ -166,7 +177,9 @@ def resize(op: ops.ResizeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> li
             continue
         indices, factors = sampling.taps(shape[axis], sizes[axis], float(scale))
         places[axis] = [constant_tensor([int(item) for item in row], i64) for row in indices]
-        weights[axis] = [constant_tensor([float(item) for item in row], wide) for row in factors] if len(factors) > 1 else []
+        weights[axis] = (
+            [constant_tensor([float(item) for item in row], wide) for row in factors] if len(factors) > 1 else []
+        )
     axes = sorted(places)
 
     def body(_: ir.Value) -> ir.Value:

@@ -29,7 +29,7 @@ from .tensors import (
 
 
 def _greatest(value: ir.Value, axis: int) -> ir.Value:
-    """The maximum along `axis`, to be taken off before exp. A NaN may get lost here: it comes back in the exponential."""
+    """The maximum along `axis`, to be taken off before exp. A NaN may get lost here; it comes back in the exponent."""
     wide = scalars.compute_type(element_of(value))
 
     def body(element: ir.Value, best: ir.Value) -> ir.Value:
@@ -90,7 +90,12 @@ def _inverse_deviation(mean_square: ir.Value, epsilon: float) -> ir.Value:
 
 
 def _scaled(
-    value: ir.Value, rows: Sequence[ir.Value], columns: Sequence[ir.Value | None], axes: tuple[int, ...], body, out: ir.Value
+    value: ir.Value,
+    rows: Sequence[ir.Value],
+    columns: Sequence[ir.Value | None],
+    axes: tuple[int, ...],
+    body,
+    out: ir.Value,
 ) -> ir.Value:
     """`body(element, one per row tensor, one or None per column tensor)` of every element."""
     shape = shape_of(value)
@@ -129,7 +134,9 @@ def layer_norm(op: ops.LayerNormOp, inputs: list[ir.Value], outs: list[ir.Value]
     squares = along(value, [mean], axes, squared, empty(shape_of(value), wide))
     inverse = _inverse_deviation(_mean(squares, axes), op.epsilon)
 
-    def body(item: ir.Value, centre: ir.Value, factor: ir.Value, gain: ir.Value | None, offset: ir.Value | None) -> ir.Value:
+    def body(
+        item: ir.Value, centre: ir.Value, factor: ir.Value, gain: ir.Value | None, offset: ir.Value | None
+    ) -> ir.Value:
         return _affine(arith.mulf(arith.subf(item, centre), factor), gain, offset)
 
     return [_scaled(value, [mean, inverse], [scale, bias], axes, body, outs[0])]

@@ -3,8 +3,8 @@
     @lowers(SoftmaxOp)
     def softmax(op: SoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]: ...
 
-`inputs` are the operands as lowered already (signless element types, a bool as i8; an absent operand is None), `outs` tensors
-of the results' types in which the results may be made. The insertion point and location are set.
+`inputs` are the operands as lowered already (signless element types, a bool as i8; an absent operand is None), `outs`
+tensors of the results' types in which the results may be made. The insertion point and location are set.
 """
 
 from __future__ import annotations

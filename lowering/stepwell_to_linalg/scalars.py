@@ -115,12 +115,17 @@ def convert(value: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
     if is_float(target):
         wide = compute_type(kind)
         return narrow((arith.uitofp if source.kind in "ub" else arith.sitofp)(wide, value), kind)
-    width, old = kind.width, ir.IntegerType(value.type).width
+    width, old = _bits(kind), _bits(value.type)
     if width == old:
         return value
     if width < old:
         return arith.trunci(kind, value)
     return (arith.extui if source.kind in "ub" else arith.extsi)(kind, value)
+
+
+def _bits(kind: ir.Type) -> int:
+    assert isinstance(kind, ir.IntegerType | ir.FloatType)
+    return kind.width
 
 
 def _is_not_zero(value: ir.Value, source: np.dtype) -> ir.Value:
@@ -132,13 +137,13 @@ def _is_not_zero(value: ir.Value, source: np.dtype) -> ir.Value:
 
 def _from_float(value: ir.Value, kind: ir.Type, target: np.dtype) -> ir.Value:
     if not is_float(target):
-        # A signed conversion to the next wider type covers every number of a narrow one; LLVM has no narrow vector forms.
-        width = max(32, kind.width)
+        # A signed conversion to a wider type covers every number of a narrow one; LLVM has no narrow vector forms.
+        width = max(32, _bits(kind))
         wide = ir.IntegerType.get_signless(width)
-        convert_float = arith.fptoui if target.kind == "u" and width == kind.width else arith.fptosi
+        convert_float = arith.fptoui if target.kind == "u" and width == _bits(kind) else arith.fptosi
         whole = convert_float(wide, widen(value))
-        return whole if width == kind.width else arith.trunci(kind, whole)
-    old, new = ir.FloatType(value.type).width, kind.width
+        return whole if width == _bits(kind) else arith.trunci(kind, whole)
+    old, new = _bits(value.type), _bits(kind)
     if old == new:
         return arith.truncf(kind, widen(value))
     return arith.extf(kind, value) if new > old else arith.truncf(kind, value)

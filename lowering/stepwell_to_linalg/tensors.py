@@ -67,7 +67,8 @@ def broadcast_map(shape: Sequence[int], onto: Sequence[int]) -> list[ir.AffineEx
     offset = len(onto) - len(shape)
     zero = ir.AffineExpr.get_constant(0)
     return [
-        ir.AffineExpr.get_dim(offset + axis) if extent == onto[offset + axis] else zero for axis, extent in enumerate(shape)
+        ir.AffineExpr.get_dim(offset + axis) if extent == onto[offset + axis] else zero
+        for axis, extent in enumerate(shape)
     ]
 
 
@@ -79,7 +80,9 @@ def elementwise_generic(inputs: Sequence[ir.Value], out: ir.Value, body: Body) -
     return results[0]
 
 
-def elementwise_over(inputs: Sequence[ir.Value], body: Body, like: ir.Value, element: ir.Type | None = None) -> ir.Value:
+def elementwise_over(
+    inputs: Sequence[ir.Value], body: Body, like: ir.Value, element: ir.Type | None = None
+) -> ir.Value:
     """As `elementwise_generic`, into a new tensor of the shape of `like`."""
     return elementwise_generic(inputs, empty(shape_of(like), element or element_of(like)), body)
 
@@ -87,7 +90,7 @@ def elementwise_over(inputs: Sequence[ir.Value], body: Body, like: ir.Value, ele
 def reduce(
     value: ir.Value, axes: Sequence[int], start: ir.Value, body: Callable[[ir.Value, ir.Value], ir.Value]
 ) -> ir.Value:
-    """The dimensions `axes` of `value` reduced and gone; `body(element, accumulator)`, which starts at the neutral `start`."""
+    """The dimensions `axes` of `value` reduced by `body(element, accumulator)` and gone; `start` is neutral for it."""
     shape = shape_of(value)
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     out = filled(start, [shape[axis] for axis in kept])
@@ -165,8 +168,11 @@ def reassociation(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | N
 def constant_tensor(values: Sequence[int | float], element: ir.Type) -> ir.Value:
     """A small table of one dimension."""
     kind = ir.RankedTensorType.get([len(values)], element)
-    attribute = ir.FloatAttr if isinstance(element, ir.FloatType) else ir.IntegerAttr
-    return arith.constant(kind, ir.DenseElementsAttr.get([attribute.get(element, value) for value in values], kind))
+    if isinstance(element, ir.FloatType):
+        items: list[ir.Attribute] = [ir.FloatAttr.get(element, value) for value in values]
+    else:
+        items = [ir.IntegerAttr.get(element, int(value)) for value in values]
+    return arith.constant(kind, ir.DenseElementsAttr.get(items, kind))
 
 
 def pad_with(value: ir.Value, low: Sequence[int], high: Sequence[int], scalar: ir.Value) -> ir.Value:

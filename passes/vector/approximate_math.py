@@ -33,9 +33,9 @@ _IN_DOUBLE = {"math.powf"}
 class ApproximateMathPass(Pass):
     """Replace exp, expm1, log, log1p, tanh, erf, sin, cos and powf by polynomials, on scalars and vectors alike.
 
-    Results are within 4 units in the last place; infinities, NaN and denormal numbers are treated as IEEE 754 says. f16 and
-    bf16 are computed in f32. A power with a constant exponent of small value becomes products. An exponential with
-    `fastmath<afn>` may be 0 instead of a denormal number, and finite instead of infinite.
+    Results are within 4 units in the last place; infinities, NaN and denormal numbers are treated as IEEE 754 says. f16
+    and bf16 are computed in f32. A power with a constant exponent of small value becomes products. An exponential
+    with `fastmath<afn>` may be 0 instead of a denormal number, and finite instead of infinite.
 
     ```mlir
     %1 = math.exp %0 : vector<32xf32>

@@ -10,7 +10,6 @@ from mlir.dialects import arith, tensor, vector
 
 from .indices import Index, add, affine, coefficient, subtract, value_of
 
-
 # Beyond this stride most of what is read would be dropped.
 _MOST_STRIDE = 4
 
@@ -91,7 +90,9 @@ def read(source: ir.Value, exprs: Sequence[ir.AffineExpr], point: Point, shift: 
         return _read_strided(source, indices, slopes[-1], point)
     i32 = ir.IntegerType.get_signless(32)
     kind = vector_type(point.width, i32)
-    offsets = ir.DenseElementsAttr.get([ir.IntegerAttr.get(i32, slopes[-1] * lane) for lane in range(point.width)], kind)
+    offsets = ir.DenseElementsAttr.get(
+        [ir.IntegerAttr.get(i32, slopes[-1] * lane) for lane in range(point.width)], kind
+    )
     return gather(source, indices, arith.constant(kind, offsets), point)
 
 
@@ -130,11 +131,13 @@ def gather(source: ir.Value, indices: Sequence[Index], offsets: ir.Value, point:
 
 def _read_lane_by_lane(source: ir.Value, indices: Sequence[Index], slopes: Sequence[int], point: Point) -> ir.Value:
     lanes = [
-        tensor.extract(source, [value_of(add(index, slope * lane)) for index, slope in zip(indices, slopes, strict=True)])
+        tensor.extract(
+            source, [value_of(add(index, slope * lane)) for index, slope in zip(indices, slopes, strict=True)]
+        )
         for lane in range(point.valid)
     ]
     lanes += [zero(lanes[0].type)] * (point.width - point.valid)
-    return vector.FromElementsOp(vector_type(point.width, lanes[0].type), lanes).result
+    return vector.from_elements(vector_type(point.width, lanes[0].type), lanes)
 
 
 def write(value: ir.Value, target: ir.Value, exprs: Sequence[ir.AffineExpr], point: Point) -> ir.Value:

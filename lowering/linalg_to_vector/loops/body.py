@@ -107,9 +107,9 @@ def replay(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:
         (width,) = widths
         keeps_condition = op.name == "arith.select" and not is_vector(operands[0])
         operands = [
-            value if keeps_condition and position == 0 else broadcast(value, width) for position, value in enumerate(operands)
+            value if keeps_condition and position == 0 else broadcast(value, width)
+            for position, value in enumerate(operands)
         ]
         results = [vector_type(width, kind) for kind in results]
     attributes = {name: op.attributes[name] for name in op.attributes}
     return list(ir.Operation.create(op.name, results, list(operands), attributes, loc=op.location).results)
-

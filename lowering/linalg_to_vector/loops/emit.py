@@ -34,6 +34,8 @@ def _replace(group: Group, widths: Widths) -> None:
 
 def _erase_dead(kernel: ir.Operation) -> None:
     """Erases fills and padding that only said where reductions start and what surrounds an operand."""
-    for op in reversed([op for op in walk(kernel) if op.name in ("linalg.generic", "tensor.pad", "tensor.extract_slice")]):
+    for op in reversed(
+        [op for op in walk(kernel) if op.name in ("linalg.generic", "tensor.pad", "tensor.extract_slice")]
+    ):
         if not any(True for result in op.results for _ in result.uses):
             op.erase()

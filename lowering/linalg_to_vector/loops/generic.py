@@ -35,7 +35,7 @@ class Generic:
 
     def __post_init__(self) -> None:
         attributes = self.op.attributes
-        self.maps = [list(attr.value.results) for attr in ir.ArrayAttr(attributes["indexing_maps"])]
+        self.maps = [list(ir.AffineMapAttr(attr).value.results) for attr in ir.ArrayAttr(attributes["indexing_maps"])]
         kinds = ir.ArrayAttr(attributes["iterator_types"])
         self.iterators = ["reduction" if "reduction" in str(kind) else "parallel" for kind in kinds]
 
@@ -154,5 +154,3 @@ def padded(value: ir.Value) -> Padded | None:
     low = ir.DenseI64ArrayAttr(owner.attributes["static_low"])
     moved = tuple(subtract(index, by) for index, by in zip(shift, low, strict=True))
     return Padded(owner.operands[0], moved, value)
-
-

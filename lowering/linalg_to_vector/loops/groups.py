@@ -1,7 +1,7 @@
 """Which linalg.generic ops share one loop nest.
 
-Members of a group have the same loops and hand values to each other in registers; a result that nobody else reads is never
-stored. A reduction may be followed by ops on its result (a mean divides), which run where the result is made.
+Members of a group have the same loops and hand values to each other in registers; a result that nobody else reads is
+never stored. A reduction may be followed by ops on its result (a mean divides), which run where the result is made.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from .generic import Generic
+from .indices import coefficient
+
+# More elements side by side than this bring no more speed.
+_ENOUGH_LANES = 64
 
 
 @dataclass
@@ -138,4 +142,28 @@ def _is_stored_fill(fill: Generic) -> bool:
 def _reads_any(op: ir.Operation, values: Sequence[ir.Value]) -> bool:
     if any(value in values for value in op.operands):
         return True
-    return any(_reads_any(inner.operation, values) for region in op.regions for block in region for inner in block.operations)
+    return any(
+        _reads_any(inner.operation, values) for region in op.regions for block in region for inner in block.operations
+    )
+
+
+def lane_dim(group: Group) -> int | None:
+    """The loop to vectorise: that of the results' last dimension; in reductions that along which most elements lie."""
+    sizes = group.members[0].static_sizes()
+    scores: dict[int, float] = {}
+    for generic in group.members:
+        for position, exprs in enumerate(generic.maps):
+            is_read = any(True for _ in generic.block.arguments[position].uses)
+            if (
+                not exprs
+                or (position < generic.num_inputs) != bool(group.reductions)
+                or not (is_read or not group.reductions)
+            ):
+                continue
+            for dim, size in enumerate(sizes):
+                step = coefficient(exprs[-1], dim)
+                if size is not None and size > 1 and step > 0:
+                    scores[dim] = scores.get(dim, 0) + min(size, _ENOUGH_LANES) / step
+    if not scores:
+        return None
+    return max(scores, key=lambda dim: (scores[dim], dim))

@@ -94,9 +94,13 @@ def coefficient(expr: ir.AffineExpr, dim: int | None) -> int:
 
 
 def loop(
-    lower: Index, upper: Index, step: int, carried: Sequence[ir.Value], body: Callable[[Index, list[ir.Value]], list[ir.Value]]
+    lower: Index,
+    upper: Index,
+    step: int,
+    carried: Sequence[ir.Value],
+    body: Callable[[Index, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """Emits `for index in range(lower, upper, step): carried = body(index, carried)`; one known iteration needs no loop."""
+    """Emits `for index in range(lower, upper, step): carried = body(index, carried)`; no loop for one known iteration."""
     if isinstance(lower, int) and isinstance(upper, int):
         if upper <= lower:
             return list(carried)

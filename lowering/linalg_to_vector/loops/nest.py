@@ -11,8 +11,8 @@ from mlir.dialects import arith
 from .access import Point, broadcast, read, write
 from .body import Body
 from .generic import Generic
-from .groups import Group
-from .indices import Index, coefficient, loop
+from .groups import Group, lane_dim
+from .indices import Index, loop
 from .padding import Padding, read_padded
 from .reduction import horizontal, low_lanes, with_low_lanes
 from .widths import Widths, pieces
@@ -20,8 +20,6 @@ from .widths import Widths, pieces
 Values = list[ir.Value]
 # Reductions of up to this many steps are unrolled.
 _UNROLL = 4
-# More elements side by side than this bring no more speed.
-_ENOUGH_LANES = 64
 
 
 class Nest:
@@ -32,7 +30,7 @@ class Nest:
         self._stored = group.stored()
         self._sizes = group.members[0].sizes()
         self._reductions = group.reductions
-        self._lane_dim = _lane_dim(group)
+        self._lane_dim = lane_dim(group)
         self._width, self._native = widths.of(group.ops, self._lane_size())
         self._reducers = [member for member in group.members if member.reductions]
         self._may_repeat = not self._reductions and not any(map(_reads_destination, group.members))
@@ -42,7 +40,9 @@ class Nest:
         """The tensors of the stored results, in the order of `group.stored()`."""
         outer = [dim for dim in self._group.parallels if dim != self._lane_dim]
         start = Point((0,) * len(self._sizes), self._lane_dim)
-        return self._loops(outer, start, [self._target(generic, number) for generic, number in self._stored], self._inner)
+        return self._loops(
+            outer, start, [self._target(generic, number) for generic, number in self._stored], self._inner
+        )
 
     def _target(self, generic: Generic, number: int) -> ir.Value:
         target = generic.outputs[number]
@@ -53,7 +53,9 @@ class Nest:
         assert isinstance(size, int)
         return size
 
-    def _loops(self, dims: Sequence[int], point: Point, carried: Values, inner: Callable[[Point, Values], Values]) -> Values:
+    def _loops(
+        self, dims: Sequence[int], point: Point, carried: Values, inner: Callable[[Point, Values], Values]
+    ) -> Values:
         """Loops over `dims`, outermost first, around `inner`."""
         if not dims:
             return inner(point, carried)
@@ -65,7 +67,11 @@ class Nest:
                 carried = self._loops(dims[1:], point.at(dims[0], index), carried, inner)
             return carried
         return loop(
-            lower, upper, 1, carried, lambda index, values: self._loops(dims[1:], point.at(dims[0], index), values, inner)
+            lower,
+            upper,
+            1,
+            carried,
+            lambda index, values: self._loops(dims[1:], point.at(dims[0], index), values, inner),
         )
 
     def _is_unrolled(self, lower: Index, upper: Index) -> bool:
@@ -76,16 +82,21 @@ class Nest:
 
     def _lanes(self, point: Point, carried: Values, inner: Callable[[Point, Values], Values]) -> Values:
         """The vectorised loop: full vectors, then the tail in ever smaller ones, the last one masked."""
-        assert self._lane_dim is not None
+        dim = self._lane_dim
+        assert dim is not None
         size = self._lane_size()
-        first, last = (0, size) if self._lane_dim in self._reductions else self._padding.interior(self._lane_dim, size)
+        first, last = (0, size) if dim in self._reductions else self._padding.interior(dim, size)
         main = last - (last - first) % self._width
-        if last - first < size and self._padding.can_shuffle(self._lane_dim, self._width, size):
+        if last - first < size and self._padding.can_shuffle(dim, self._width, size):
             return self._padded_lanes(point, carried, inner, last, size)
         edge = point.scalar()
-        carried = loop(0, first, 1, carried, lambda index, values: inner(edge.at(self._lane_dim, index), values))
+        carried = loop(0, first, 1, carried, lambda index, values: inner(edge.at(dim, index), values))
         carried = loop(
-            first, main, self._width, carried, lambda index, values: inner(point.lanes(index, self._width, self._width), values)
+            first,
+            main,
+            self._width,
+            carried,
+            lambda index, values: inner(point.lanes(index, self._width, self._width), values),
         )
         if self._may_repeat and main - first and last - main:
             # One more whole vector, moved back to end where the loop ends, computes some results twice.
@@ -93,7 +104,7 @@ class Nest:
             main = last
         for offset, width, valid in pieces(last - main, self._width, self._native):
             carried = inner(point.lanes(main + offset, width, valid), carried)
-        return loop(last, size, 1, carried, lambda index, values: inner(edge.at(self._lane_dim, index), values))
+        return loop(last, size, 1, carried, lambda index, values: inner(edge.at(dim, index), values))
 
     def _padded_lanes(
         self, point: Point, carried: Values, inner: Callable[[Point, Values], Values], last: int, size: int
@@ -102,7 +113,9 @@ class Nest:
         width = self._width
         main = max(width, last - last % width)
         carried = inner(point.lanes(0, width, width), carried)
-        carried = loop(width, main, width, carried, lambda index, values: inner(point.lanes(index, width, width), values))
+        carried = loop(
+            width, main, width, carried, lambda index, values: inner(point.lanes(index, width, width), values)
+        )
         for start in range(main, size, width):
             carried = inner(point.lanes(min(start, size - width), width, width), carried)
         return carried
@@ -112,7 +125,11 @@ class Nest:
             return self._step(point, carried) if self._lane_dim is None else self._lanes(point, carried, self._step)
         if self._lane_dim is None or self._lane_dim in self._reductions:
             return self._reduce(point, carried, self._width if self._lane_dim is not None else 0)
-        return self._lanes(point, carried, lambda here, values: self._reduce(here, values, here.width if here.lane_dim is not None else 0))
+        return self._lanes(
+            point,
+            carried,
+            lambda here, values: self._reduce(here, values, here.width if here.lane_dim is not None else 0),
+        )
 
     def _step(self, point: Point, carried: Values) -> Values:
         """One evaluation of every member; without reductions."""
@@ -147,7 +164,7 @@ class Nest:
         tensors, accumulators = carried[: len(self._stored)], carried[len(self._stored) :]
         values: dict[ir.Value, ir.Value] = {}
         updated: Values = []
-        taken = dict((member.op, items) for member, items in self._split(accumulators))
+        taken = {member.op: items for member, items in self._split(accumulators)}
         for member in self._group.members:
             if not member.reductions:
                 self._run(member, point, values, {})
@@ -155,7 +172,10 @@ class Nest:
             before = [low_lanes(item, point.width) for item in taken[member.op]]
             arguments = list(member.block.arguments)[member.num_inputs :]
             after = self._run(member, point, values, dict(zip(arguments, before, strict=True)))
-            after = [_where(point, new, old) if self._lane_dim in self._reductions else new for new, old in zip(after, before)]
+            after = [
+                _where(point, new, old) if self._lane_dim in self._reductions else new
+                for new, old in zip(after, before, strict=True)
+            ]
             updated += [with_low_lanes(whole, part) for whole, part in zip(taken[member.op], after, strict=True)]
         return [*self._store(point, values, tensors, reduced=False), *updated]
 
@@ -221,21 +241,3 @@ def _reads_destination(generic: Generic) -> bool:
 def _where(point: Point, new: ir.Value, old: ir.Value) -> ir.Value:
     mask = point.mask()
     return new if mask is None else arith.select(mask, new, old)
-
-
-def _lane_dim(group: Group) -> int | None:
-    """The loop to vectorise: that of the results' last dimension; in reductions, along which most elements lie together."""
-    sizes = group.members[0].static_sizes()
-    scores: dict[int, float] = {}
-    for generic in group.members:
-        for position, exprs in enumerate(generic.maps):
-            is_read = any(True for _ in generic.block.arguments[position].uses)
-            if not exprs or (position < generic.num_inputs) != bool(group.reductions) or not (is_read or not group.reductions):
-                continue
-            for dim, size in enumerate(sizes):
-                step = coefficient(exprs[-1], dim)
-                if size is not None and size > 1 and step > 0:
-                    scores[dim] = scores.get(dim, 0) + min(size, _ENOUGH_LANES) / step
-    if not scores:
-        return None
-    return max(scores, key=lambda dim: (scores[dim], dim))

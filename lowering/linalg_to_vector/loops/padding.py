@@ -12,7 +12,6 @@ from .access import Point, broadcast, read, read_row
 from .generic import Generic, Padded, padded
 from .indices import Index, add, affine, ceil_divide, clamp, coefficient, multiply, subtract
 
-
 # Reductions along the vectorised dimension of a padded operand are unrolled up to this many steps.
 _MOST_STEPS = 8
 
@@ -23,7 +22,10 @@ class Padding:
     def __init__(self, reducers: Sequence[Generic], sizes: Sequence[Index], reductions: Sequence[int]) -> None:
         self._reducers, self._sizes, self._reductions = reducers, sizes, reductions
         operands = {
-            value for member in reducers for value in member.operands[: member.num_inputs] if isinstance(value.type, ir.ShapedType)
+            value
+            for member in reducers
+            for value in member.operands[: member.num_inputs]
+            if isinstance(value.type, ir.ShapedType)
         }
         found = {value: padded(value) for value in operands}
         self._padded = {value: padding for value, padding in found.items() if padding is not None}

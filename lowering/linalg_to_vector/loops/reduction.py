@@ -29,8 +29,8 @@ def horizontal(generic: Generic, accumulators: Sequence[ir.Value]) -> list[ir.Va
 def combine(generic: Generic, into: Sequence[ir.Value], other: Sequence[ir.Value]) -> list[ir.Value]:
     """The accumulators `into` with the accumulators `other` reduced into them.
 
-    The body computes `accumulator = f(element, accumulator)`; the part of it that depends on both is replayed with `other`
-    in the place of the elements.
+    The body computes `accumulator = f(element, accumulator)`; what in it depends on both is replayed with `other` in
+    the place of the elements.
     """
     arguments = list(generic.block.arguments)[generic.num_inputs :]
     *operations, last = [op.operation for op in generic.block.operations]

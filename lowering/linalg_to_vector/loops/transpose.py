@@ -1,4 +1,4 @@
-"""Loops of an elementwise op that reads an operand along another dimension than it writes: square tiles, turned in registers."""
+"""Loops of an op that reads an operand along another dimension than it writes: square tiles, turned in registers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST_TILE = 16
 
 
 def transposed_inputs(group: Group) -> dict[int, int]:
-    """Input number -> the loop along which its elements lie together, for inputs that are read across; {} where none is."""
+    """Input number -> the loop along which its elements lie, for inputs that are read across; {} where none is."""
     (generic, *others) = group.ops
     if others or generic.reductions or len(generic.results) != 1 or not generic.output_maps[0]:
         return {}
@@ -76,14 +76,19 @@ class TransposeNest:
         )
 
     def _tiles(self, dim: int, carried: Values, body: Callable[[Index, int, Values], Values]) -> Values:
-        """Steps of a whole tile. The last one is moved back to end where the dimension ends, and some results are computed
-        twice: less code than for what is left of a tile, and as fast."""
+        """Steps of a whole tile. The last one is moved back to end where the dimension ends, and computes some results
+        twice: less code than for what is left of a tile, and as fast.
+        """
         size = self._sizes[dim]
         assert isinstance(size, int)
         if size < self._tile:
             return body(0, size, carried)
         return loop(
-            0, size, self._tile, carried, lambda index, values: body(at_most(index, size - self._tile), self._tile, values)
+            0,
+            size,
+            self._tile,
+            carried,
+            lambda index, values: body(at_most(index, size - self._tile), self._tile, values),
         )
 
     def _turn(self, point: Point, rows: int, columns: int, carried: Values) -> Values:

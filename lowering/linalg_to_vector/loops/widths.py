@@ -52,7 +52,7 @@ def bits_of(kind: ir.Type) -> int:
 
 
 def pieces(size: int, width: int, native: int) -> list[tuple[int, int, int]]:
-    """Splits a tail of `size` < `width` lanes: (offset, lanes, lanes in use), each a power of two, at most one masked."""
+    """Splits a tail of `size` < `width`: (offset, lanes, lanes in use), lanes a power of two, at most one masked."""
     found: list[tuple[int, int, int]] = []
     offset = 0
     while size - offset >= native:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 
@@ -27,9 +28,9 @@ class Schedule:
         return ir.DictAttr.get({"name": ir.StringAttr.get(self.name), **entries})
 
 
-def given_parameters(kernel: ir.Operation) -> dict[str, int | list]:
+def given_parameters(kernel: ir.Operation) -> dict[str, Any]:
     """The parameters that the kernel's `stepwell.schedule` attribute holds, if it has one."""
-    recorded = kernel.attributes["stepwell.schedule"] if "stepwell.schedule" in kernel.attributes else None
+    recorded = kernel.attributes.get("stepwell.schedule")
     if not isinstance(recorded, ir.DictAttr):
         return {}
     return {item.name: _python(item.attr) for item in recorded if item.name != "name"}

@@ -1,9 +1,9 @@
 """Schedules of reductions, softmax and norms: parallel blocks of rows, in each one row after the other.
 
-    max = linalg.generic {(row, column) reduces column}          scf.forall (block of rows)
-    power = linalg.generic {(row, column)}                -->      scf.for row
-    sum = linalg.generic {(row, column) reduces column}              all four ops on [1, column]
-    result = linalg.generic {(row, column)}
+max = linalg.generic {(row, column) reduces column}          scf.forall (block of rows)
+power = linalg.generic {(row, column)}                -->      scf.for row
+sum = linalg.generic {(row, column) reduces column}              all four ops on [1, column]
+result = linalg.generic {(row, column)}
 """
 
 from __future__ import annotations

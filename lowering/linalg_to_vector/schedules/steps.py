@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from mlir import ir
 
@@ -54,7 +55,11 @@ class Step:
 
     def nanoseconds(self) -> float:
         """A rough guess of the time on one core."""
-        moved = sum(_bytes(value) for value in [*self.op.operands, *self.op.results] if isinstance(value.type, ir.RankedTensorType))
+        moved = sum(
+            _bytes(value)
+            for value in [*self.op.operands, *self.op.results]
+            if isinstance(value.type, ir.RankedTensorType)
+        )
         costly = self.generic is not None and is_costly(self.generic)
         return moved / _BYTES_PER_NS + (math.prod(self.sizes) / _COSTLY_PER_NS if costly else 0)
 
@@ -97,7 +102,7 @@ def parallel_tile(sizes: Sequence[int], parallel: Sequence[int], nanoseconds: fl
     return tile if any(tile) else []
 
 
-def loop_parameters(kernel: ir.Operation, target: Target, **parameters: int | list) -> dict[str, int | list]:
+def loop_parameters(kernel: ir.Operation, target: Target, **parameters: int | list) -> dict[str, Any]:
     """The parameters of a schedule whose ops become vector loops; those that the kernel names already win."""
     return {"vector_bytes": target.vector_bytes, "unroll": 4, **parameters, **given_parameters(kernel)}
 

@@ -21,7 +21,8 @@ _EXPM1_F64 = tuple(1 / python_math.factorial(power) for power in range(14, 1, -1
 
 # 2 / sqrt(pi) * (-1) ** n / (n! * (2 * n + 1)), the highest power first.
 _ERF_F64 = tuple(
-    2 / python_math.sqrt(python_math.pi) * (-1) ** n / (python_math.factorial(n) * (2 * n + 1)) for n in range(20, -1, -1)
+    2 / python_math.sqrt(python_math.pi) * (-1) ** n / (python_math.factorial(n) * (2 * n + 1))
+    for n in range(20, -1, -1)
 )
 # Numerical Recipes (Press et al., 3rd edition), 6.2.2.
 _ERFC_F64 = (
@@ -66,7 +67,7 @@ def _reduced(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def exp(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """exp(x) within 2 ulp, also where it is denormal; overflows to infinity."""
+    """The exponential within 2 ulp, also where it is denormal; overflows to infinity."""
     x = on.clamp(x, -746.0, 710.0) if on.is_double else on.clamp(x, -104.0, 89.0)
     fraction, count = _reduced(on, x)
     # Two factors, as 2 ** n need not be a normal number.
@@ -77,8 +78,9 @@ def exp(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def exp_of_normal(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """exp(x) within 2 ulp where that is a normal number: 0 where it is less, and where it is more the largest power of two
-    times at most sqrt(2). It takes a third less time than `exp`.
+    """The exponential within 2 ulp where that is a normal number: 0 where it is less, a huge number where it is more.
+
+    It takes a third less time than `exp`.
     """
     least = -708.0 if on.is_double else -87.0
     bounded = on.clamp(x, least, 709.0 if on.is_double else 88.0)
@@ -100,14 +102,14 @@ def expm1(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def tanh(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """tanh(x) within 4 ulp, as t / (t + 2) with t = expm1(2 * abs(x)); beyond the bound it is 1."""
+    """The hyperbolic tangent within 4 ulp, as t / (t + 2) with t = expm1(2 * abs(x)); beyond the bound it is 1."""
     size = on.clamp(math.absf(x), 0.0, 20.0 if on.is_double else 10.0)
     grown = expm1(on, arith.addf(size, size))
     return math.copysign(arith.divf(grown, arith.addf(grown, on.number(2))), x)
 
 
 def erf(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """erf(x): within 2 ulp in f32, and within 4 ulp in f64."""
+    """The error function: within 2 ulp in f32, and within 4 ulp in f64."""
     return _erf_f64(on, x) if on.is_double else _erf_f32(on, x)
 
 

@@ -43,7 +43,7 @@ _F64_DENOMINATOR = (
 
 
 def log(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """log(x) within 2 ulp; -inf at 0, NaN below."""
+    """The natural logarithm within 2 ulp; -inf at 0, NaN below."""
     exponent, fraction = _split(on, x)
     square = arith.mulf(fraction, fraction)
     if on.is_double:
@@ -90,9 +90,9 @@ def log1p(on: Arithmetic, x: ir.Value) -> ir.Value:
     return arith.select(is_finite, arith.addf(value, arith.divf(lost, total)), value)
 
 
-def pow(on: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:  # noqa: A001
-    """base ** exponent as IEEE 754 has it, in f64: 1 ulp of f32 after rounding; in f64 itself the relative error is
-    about `2**-53 * abs(exponent * log(base))`.
+def pow(on: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
+    """A power as IEEE 754 has it. It is within 1 ulp of f32 when computed in f64 and rounded; in f64 itself the relative
+    error is about `2**-53 * abs(exponent * log(base))`.
     """
     one, zero, half = on.number(1), on.number(0), on.number(0.5)
     size = exp(on, arith.mulf(exponent, log(on, math.absf(base))))

@@ -35,13 +35,13 @@ _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
 
 
 def sin(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """sin(x): within 2 ulp up to 2**20 in magnitude, later with an absolute error of at most 2**-52 * abs(x)."""
+    """The sine within 2 ulp for magnitudes up to 2**17; beyond, the absolute error is at most 2**-52 * abs(x)."""
     rest, quarter = _reduced(on, x)
     return _of_quarter(on, rest, quarter)
 
 
 def cos(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """cos(x), as precise as sin(x)."""
+    """The cosine, as precise as the sine."""
     rest, quarter = _reduced(on, x)
     return _of_quarter(on, rest, arith.addi(quarter, on.integer(1)))
 
