@@ -20,6 +20,7 @@ from .onnx.importer import ImportedModel
 from .onnx.model import ModelInfo, ValueInfo
 
 PARAMETERS = "parameters.safetensors"
+INTERFACE = "stepwell.interface"
 
 
 def describe_model(model: bytes | Path) -> ModelInfo:
@@ -67,18 +68,34 @@ def _info(module: ir.Module, name: str) -> ModelInfo:
     symbols = ir.SymbolTable(module.operation)
     if "main" not in symbols:
         raise ModelError("there is no function @main", model=name)
+    # From the phase `memref` on, buffers and pointers say less than was written down before.
+    if INTERFACE in module.operation.attributes:
+        interface = ir.DictAttr(module.operation.attributes[INTERFACE])
+        return ModelInfo(name, *(_written_down(interface[key]) for key in ("inputs", "outputs")))
     main = symbols["main"]
     kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     inputs = _values(kind.inputs, main.attributes, "arg_attrs", "input")
     return ModelInfo(name, inputs, _values(kind.results, main.attributes, "res_attrs", "output"))
 
 
+def _written_down(entries: ir.Attribute) -> tuple[ValueInfo, ...]:
+    found = []
+    for entry in map(ir.DictAttr, ir.ArrayAttr(entries)):
+        kind = ir.RankedTensorType(ir.TypeAttr(entry["type"]).value)
+        name = ir.StringAttr(entry["name"]).value
+        found.append(ValueInfo(name, numpy_dtype(kind.element_type), tuple(kind.shape)))
+    return tuple(found)
+
+
 def _values(types: Sequence[ir.Type], attributes: ir.OpAttributeMap, key: str, what: str) -> tuple[ValueInfo, ...]:
     declared = list(ir.ArrayAttr(attributes[key])) if key in attributes else [ir.DictAttr.get({})] * len(types)
     infos = [
-        _value(kind, ir.DictAttr(attrs), f"{what}{index}") for index, (kind, attrs) in enumerate(zip(types, declared))
+        _value(kind, ir.DictAttr(attrs), f"{what}{index}")
+        for index, (kind, attrs) in enumerate(zip(types, declared, strict=True))
     ]
-    return tuple(info for info, attrs in zip(infos, declared) if "stepwell.guard" not in ir.DictAttr(attrs))
+    return tuple(
+        info for info, attrs in zip(infos, declared, strict=True) if "stepwell.guard" not in ir.DictAttr(attrs)
+    )
 
 
 def _value(kind: ir.Type, attributes: ir.DictAttr, default: str) -> ValueInfo:
