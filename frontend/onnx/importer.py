@@ -32,6 +32,9 @@ from .weights import tensor_array
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
 """By kind of element, how large a literal may be; larger tensors are parameters. Integers are often shapes."""
 
+MAX_NODES = 1_000_000
+"""More nodes than any model has; functions that use functions can make a small file expand without end."""
+
 
 @dataclass(frozen=True)
 class ImportedModel:
@@ -95,6 +98,7 @@ class Importer:
         self._info = describe_model(model)
         self._dims = bound_inputs(self._info, shapes)
         self._functions = FunctionTable(model)
+        self._node_count = 0
         self.folder = model.folder
         self.parameters: dict[str, np.ndarray] = {}
         self.is_specialized = all(isinstance(dim, int) for dims in self._dims for dim in dims)
@@ -156,6 +160,9 @@ class Importer:
                 raise
 
     def _node(self, proto: onnx.NodeProto, name: str, scope: Scope) -> None:
+        self._node_count += 1
+        if self._node_count > MAX_NODES:
+            raise ModelError(f"expands to more than {MAX_NODES} nodes")
         inputs = [scope.lookup(item) if item else None for item in proto.input]
         while inputs and inputs[-1] is None:
             inputs.pop()

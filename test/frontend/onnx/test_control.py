@@ -169,3 +169,19 @@ def test_negative_function_that_uses_itself(build):
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
     with pytest.raises(ModelError, match="without end"):
         import_model(model, ir.Context())
+
+
+def test_negative_functions_that_expand_without_end(build, monkeypatch):
+    monkeypatch.setattr("stepwell.frontend.onnx.importer.MAX_NODES", 500)
+    imported = [helper.make_opsetid("", 16), helper.make_opsetid("local", 1)]
+    functions = [helper.make_function("local", "F0", ["a"], ["b"], [node("Neg", ["a"], ["b"])], imported)]
+    for level in range(1, 20):
+        calls = [
+            helper.make_node(f"F{level - 1}", [source], [target], domain="local") for source, target in ("am", "mb")
+        ]
+        functions.append(helper.make_function("local", f"F{level}", ["a"], ["b"], calls, imported))
+    call = helper.make_node("F19", ["x"], ["y"], domain="local")
+    model = build([call], {"x": ROW}, ["y"], {}, 16, {"local": 1}, functions)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    with pytest.raises(ModelError, match="expands to more than 500 nodes"):
+        import_model(model, ir.Context())
