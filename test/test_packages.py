@@ -16,11 +16,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_the_list_of_packages_is_what_is_on_disk() -> None:
-    folders = [
-        path.parent.relative_to(ROOT)
-        for path in ROOT.rglob("__init__.py")
-        if not path.relative_to(ROOT).parts[0].startswith((*NOT_PACKAGES, "."))
-    ]
+    modules = [path.relative_to(ROOT) for path in ROOT.rglob("*.py")]
+    folders = {path.parent for path in modules if not path.parts[0].startswith((*NOT_PACKAGES, "."))}
+    assert [folder for folder in folders if not (ROOT / folder / "__init__.py").exists()] == []
     packages = sorted(".".join(["stepwell", *folder.parts]) for folder in folders)
     assert PROJECT["tool"]["setuptools"]["packages"] == packages
 
