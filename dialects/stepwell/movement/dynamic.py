@@ -128,7 +128,7 @@ class DynamicSliceOp(Op):
 
 
 def slice_range(extent: int, start: int, end: int, step: int) -> range:
-    """The indices that a slice takes, by ONNX's rules: as numpy's, but that a backward start is never before the first."""
+    """The indices that a slice takes, by ONNX's rules: numpy's, but that a backward start is never before the first."""
     start, end = (bound + extent if bound < 0 else bound for bound in (start, end))
     low, high = (0, extent) if step > 0 else (-1, extent - 1)
     return range(min(max(start, 0), high), min(max(end, low), high), step)

@@ -19,6 +19,7 @@ from ....dialects.stepwell.movement import (
     SliceOp,
     SqueezeOp,
 )
+from ....dialects.stepwell.movement.dynamic import slice_range
 from ....dialects.stepwell.movement.resizing import resolve_sizes
 from ...rewriting import Pattern, Refusal, Replacement
 from ..values import constant_of, shape_of, splat_of
