@@ -1,0 +1,146 @@
+"""stepwell-compile, stepwell-run and stepwell-bench on a small model: what they make, print and refuse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from stepwell.lowering import phases
+from stepwell.runtime import artefact
+from stepwell.tools import bench, compile, run
+
+WEIGHT = np.random.default_rng(0).random((8, 4), np.float32)
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch) -> str:
+    """An ONNX file of `y[n, 4] = max(x[n, 8] @ w, 0)`, in a folder that is also the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path / "cache"))
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], "mm"), helper.make_node("Relu", ["h"], ["y"], "relu")]
+    interface = [value("x", TensorProto.FLOAT, ["n", 8])], [value("y", TensorProto.FLOAT, ["n", 4])]
+    graph = helper.make_graph(nodes, "tiny", *interface, [numpy_helper.from_array(WEIGHT, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "tiny.onnx")
+    return "tiny.onnx"
+
+
+@pytest.fixture
+def compiled(model, capsys) -> str:
+    """The model as an artefact for two shapes."""
+    assert compile.main([model, "--shape", "x=2x8", "--shape", "x=3x8"]) == 0
+    assert "tiny.stw: " in capsys.readouterr().out
+    return "tiny.stw"
+
+
+def test_an_artefact_has_code_for_every_shape_and_target(compiled, model):
+    assert [made.input_shapes for made in artefact.read(Path(compiled)).programs] == [((2, 8),), ((3, 8),)]
+    assert compile.main([model, "-o", "two.stw", "--shape=x=2x8", "--target=x86-64-v2,x86-64-v3", "--no-cache"]) == 0
+    with zipfile.ZipFile("two.stw") as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+    assert [program["target"]["cpu"] for program in manifest["programs"]] == ["x86-64-v2", "x86-64-v3"]
+
+
+@pytest.mark.parametrize("phase", phases.NAMES)
+def test_the_ir_of_every_phase_can_be_fed_back(model, capsys, phase):
+    assert compile.main([model, "--shape=x=2x8", "--dump-phases=dumps", "-o", "first.stw"]) == 0
+    (dump,) = Path("dumps").glob(f"*-{phase}.mlir")
+    assert compile.main([str(dump), f"--compile-from={phase}", "--shape=x=2x8", "-o", "second.stw"]) == 0
+    for name in ("first", "second"):
+        assert run.main([f"{name}.stw", "--input=x=2x8xf32:range", f"--output={name}.npz"]) == 0
+    first, second = (dict(np.load(f"{name}.npz")) for name in ("first", "second"))
+    np.testing.assert_allclose(second["y"], first["y"], rtol=1e-6)
+
+
+def test_compile_to_writes_the_ir_of_a_phase(model, capsys):
+    assert compile.main([model, "--shape=x=2x8", "--compile-to=import"]) == 0
+    text = capsys.readouterr().out
+    assert 'stepwell.phase = "import"' in text
+    assert '"stepwell.matmul"' in text
+    assert 'loc("mm")' in text
+
+
+@pytest.mark.parametrize("path", ["tiny.onnx", "tiny.stw"])
+def test_run_prints_writes_and_compares_outputs(compiled, capsys, path):
+    x = np.arange(16, dtype=np.float32).reshape(2, 8)
+    np.save("x.npy", x)
+    np.savez("good.npz", y=np.maximum(x @ WEIGHT, 0))
+    wrong = np.maximum(x @ WEIGHT, 0)
+    wrong[1, 1] += 1
+    np.savez("bad.npz", y=wrong)
+    assert run.main([path, "--input=x=@x.npy", "--expect=good.npz", "--output=out.npz", "--threads=1"]) == 0
+    out = capsys.readouterr().out
+    assert "y: matches" in out
+    assert "with 1 threads" in out
+    np.testing.assert_allclose(np.load("out.npz")["y"], x @ WEIGHT, rtol=1e-5)
+    assert run.main([path, "--input=x=@x.npy", "--expect=bad.npz"]) == 1
+    assert "y: DIFFERS: largest difference 1; 1 of 8 elements, first at (1, 1)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("contents", ["random", "zeros", "ones", "range", "2.5"])
+def test_inputs_are_made_up(compiled, capsys, contents):
+    assert run.main([compiled, f"--input=x=3x8xf32:{contents}"]) == 0
+    assert "3x4" in capsys.readouterr().out
+
+
+def test_bench_compares_systems_turn_by_turn(model, capsys, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(bench, "_TURN_SECONDS", 0.001)
+    assert bench.main([model, "--shape=x=2x8", "--rounds=2", "--json=out.json"]) == 0
+    here, there = json.loads(Path("out.json").read_text())
+    assert (here["system"], there["system"], here["ratio"]) == ("stepwell", "onnxruntime", 1.0)
+    assert there["ratio"] == pytest.approx(here["median_seconds"] / there["median_seconds"])
+    assert there["difference"] < 1e-5
+    assert "onnxruntime" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        (compile, ["missing.onnx"], "missing.onnx: No such file or directory"),
+        (compile, ["tiny.onnx"], "input 'x' has no fixed shape (x: float32[n, 8]): add --shape x=1x8"),
+        (compile, ["tiny.onnx", "--shape=z=3"], "--shape z: the model has no such input; it has x: float32[n, 8]"),
+        (compile, ["tiny.onnx", "--shape=x=3y"], "--shape x=3y: '3y' is not the size of a dimension"),
+        (compile, ["tiny.onnx", "--shape=3"], "--shape 3: write it as name=1x3x48x320"),
+        (compile, ["tiny.onnx", "--shape=x=3x7"], "input 'x' must have 8 in dimension 1"),
+        (compile, ["tiny.onnx", "--compile-to=soup"], "there is no phase 'soup'; the phases are import, graph"),
+        (compile, ["tiny.onnx", "--shape=x=2x8", "--compile-from=tiled"], "the module is in phase import"),
+        (compile, ["tiny.onnx", "--shape=x=2x8", "-o", "no/x.stw"], "no/x.stw: cannot be written: No such file"),
+        (compile, ["tiny.onnx", "--shape=x=2x8", "--target=z80"], "z80"),
+        (run, ["tiny.onnx"], "add --input x=1x8xf32"),
+        (run, ["tiny.onnx", "--input=z=1xf32"], "--input z: the model has no such input"),
+        (run, ["tiny.onnx", "--input=x=2x8xf33"], "'f33' is not an element type; these are: f16, f32"),
+        (run, ["tiny.onnx", "--input=x=2x8xf64"], "input 'x' must be float32, but is float64"),
+        (run, ["tiny.onnx", "--input=x=2x8xf32:many"], "'many' is not one of random, zeros"),
+        (run, ["tiny.onnx", "--input=x=@no.npy"], "no.npy is not a .npy file that can be read"),
+        (run, ["tiny.onnx", "--input=x=2x8xf32", "--expect=no.npz"], "--expect no.npz: not a .npz file"),
+        (run, ["tiny.onnx", "--input=x"], "--input x: write it as"),
+        (run, ["broken.stw"], "broken.stw: the file is cut short or damaged"),
+        (run, ["broken.onnx"], "broken.onnx: not an ONNX model"),
+        (bench, ["tiny.onnx", "--peers=abacus"], "there is no such system; there are onnxruntime, openvino"),
+        (bench, ["tiny.onnx", "--threads=0"], "'0' is not a positive number"),
+    ],
+)
+def test_errors_are_one_line(model, capsys, tool, arguments, message):
+    Path("broken.stw").write_bytes(b"PK nothing")
+    Path("broken.onnx").write_bytes(b"nothing")
+    assert tool.main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"{tool.NAME}: error: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_commands_are_installed_under_their_names():
+    for tool in ("compile", "run", "bench"):
+        done = subprocess.run(
+            [sys.executable, "-m", f"stepwell.tools.{tool}", "--help"], capture_output=True, text=True
+        )
+        assert done.stdout.startswith(f"usage: stepwell-{tool}"), done.stderr
