@@ -13,8 +13,11 @@ from ...passes.rewriting import walk
 from ..target import Target
 from . import llvm
 
-# O3 would add unrolling to loops that the schedules have shaped to the registers already.
-OPTIMIZE = "default<O2>"
+# The schedules have shaped the loops, and their vectors are what they should be: LLVM's loop and SLP vectorisers and its
+# unrolling, which are most of the time of `default<O2>`, would find nothing to gain.
+OPTIMIZE = (
+    "function(sroa,early-cse,instcombine,simplifycfg,loop-mssa(loop-rotate,licm),instcombine,gvn,simplifycfg,adce)"
+)
 _INTERNAL = ("#llvm.linkage<internal>", "#llvm.linkage<private>")
 
 T = TypeVar("T", bytes, str)
