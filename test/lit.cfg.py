@@ -1,5 +1,7 @@
 """How lit runs the tests written as MLIR: which files they are, and where the programs in their RUN lines lie."""
 
+# ruff: noqa: F821 (lit defines `config`)
+
 import os
 import sys
 from pathlib import Path

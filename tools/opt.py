@@ -191,9 +191,10 @@ class Tool:
             raise UsageError("--compile-to needs a module")
         values = self.line.values
         start, target = values.get("compile-from", "import"), values.get("target", "cpu")
-        for name in (start, values["compile-to"]):
-            if name not in phases.NAMES:
-                raise UsageError(f"there is no phase '{name}'; the phases are {', '.join(phases.NAMES)}")
+        try:
+            phases.between(start, values["compile-to"])
+        except ValueError as error:
+            raise UsageError(str(error)) from None
         phases.run(root, target, start, values["compile-to"], watchers)
 
     def _report(self, failure: PassFailure, printer: DiagnosticPrinter | None) -> None:
