@@ -18,6 +18,9 @@ from .base import Schedule, given_parameters
 # What a parallel block reads should stay in half of a second-level cache.
 BLOCK_BYTES = 512 * 1024
 
+# More rows than this only make code longer: there are multiply-adds enough in flight.
+_MOST_ROWS = 16
+
 # More work than this (about 150 us on one core) is cut into parallel blocks in any case.
 _MOST_FLOPS = 32_000_000
 
@@ -86,7 +89,7 @@ def registers_per_row(extents: Extents, target: Target) -> int:
 def most_rows(extents: Extents, target: Target) -> int:
     """How many rows fit the registers beside one row of the weight and what is being broadcast."""
     vectors = registers_per_row(extents, target)
-    return max(1, (target.vector_registers - vectors - 1) // vectors)
+    return max(1, min(_MOST_ROWS, (target.vector_registers - vectors - 1) // vectors))
 
 
 def divisor(number: int, limit: int) -> int:
