@@ -1,16 +1,19 @@
 """Where buffers go in one block of memory, such that none overlaps another that is alive at the same time.
 
 Steps are numbered in program order; a buffer is alive from the step that first writes it to the one that last reads it,
-both included. Offsets come from greedy best fit in several orders, of which the best is kept: no order wins always.
+both included. Offsets come from greedy best fit in several orders, since no order wins always; then what lies on top is
+placed first, again and again, as long as that may help.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 ALIGNMENT = 64
+# How long to look for something better than the best of the simple orders: rounds, and buffers placed in all of them.
+_ROUNDS, _WORK = 64, 15_000
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,14 @@ class Placement:
         return self.offset + align(self.lifetime.size)
 
 
+_ORDERS: tuple[Callable[[Lifetime], tuple[int, int]], ...] = (
+    lambda item: (-item.size, item.first),
+    lambda item: (-item.size * (item.last - item.first + 1), item.first),
+    lambda item: (item.first - item.last, -item.size),
+    lambda item: (item.first, -item.size),
+)
+
+
 def align(size: int) -> int:
     """`size` rounded up to a multiple of `ALIGNMENT`."""
     return -(-size // ALIGNMENT) * ALIGNMENT
@@ -57,18 +68,30 @@ def align(size: int) -> int:
 
 def place(lifetimes: Sequence[Lifetime]) -> list[Placement]:
     """Places all buffers; the result is in the order of `lifetimes`."""
-    orders = (
-        lambda item: (-item.size, item.first),
-        lambda item: (-item.size * (item.last - item.first + 1), item.first),
-        lambda item: (item.first - item.last, -item.size),
-        lambda item: (item.first, -item.size),
+    bound, everything = lower_bound(lifetimes), range(len(lifetimes))
+    best_order = min(
+        (sorted(everything, key=lambda index: key(lifetimes[index])) for key in _ORDERS), key=_size(lifetimes)
     )
-    return min((_place_in_order(lifetimes, order) for order in orders), key=arena_size)
+    best = order = _place_in_order(lifetimes, best_order), best_order
+    for _ in range(min(_ROUNDS, _WORK // max(1, len(lifetimes)))):
+        if arena_size(best[0]) == bound:
+            break
+        # Whatever came to lie on top had the last choice; it gets the first one.
+        placed, sequence = order
+        top = max(everything, key=lambda index: placed[index].end)
+        sequence = [top, *(index for index in sequence if index != top)]
+        order = _place_in_order(lifetimes, sequence), sequence
+        best = min(best, order, key=lambda item: arena_size(item[0]))
+    return best[0]
 
 
-def _place_in_order(lifetimes: Sequence[Lifetime], order) -> list[Placement]:
+def _size(lifetimes: Sequence[Lifetime]) -> Callable[[Sequence[int]], int]:
+    return lambda order: arena_size(_place_in_order(lifetimes, order))
+
+
+def _place_in_order(lifetimes: Sequence[Lifetime], order: Sequence[int]) -> list[Placement]:
     placed: dict[int, Placement] = {}
-    for index in sorted(range(len(lifetimes)), key=lambda index: order(lifetimes[index])):
+    for index in order:
         placed[index] = Placement(lifetimes[index], best_fit(lifetimes[index], placed.values()))
     return [placed[index] for index in range(len(lifetimes))]
 
@@ -76,7 +99,10 @@ def _place_in_order(lifetimes: Sequence[Lifetime], order) -> list[Placement]:
 def best_fit(lifetime: Lifetime, placed: Iterable[Placement]) -> int:
     """The start of the smallest gap that is free whenever `lifetime` is alive; past everything if there is none."""
     best, best_gap, end = None, 0, 0
-    for offset, other_end in sorted((item.offset, item.end) for item in placed if item.lifetime.overlaps(lifetime)):
+    # Spelt out, for it is the innermost loop of all planning.
+    first, last = lifetime.first, lifetime.last
+    others = [item for item in placed if item.lifetime.first <= last and first <= item.lifetime.last]
+    for offset, other_end in sorted((item.offset, item.end) for item in others):
         gap = offset - end
         if gap >= lifetime.size and (best is None or gap < best_gap):
             best, best_gap = end, gap
