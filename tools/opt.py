@@ -13,7 +13,6 @@ from pathlib import Path
 from mlir import ir
 
 from ..dialects.stepwell import STEPWELL
-from ..dialects.verifier import violations
 from ..passes.base import PassError
 from ..passes.diagnostics import DiagnosticPrinter, DiagnosticVerifier, MLIRError, listening, report_violations
 from ..passes.instrumentation import Instrumentation
@@ -45,7 +44,7 @@ def _main(arguments: Sequence[str], supervisor: Supervisor) -> int:
             return Tool(line, supervisor).run()
         print(answer, flush=True)
         return 0
-    except (UsageError, PipelineError, PassError) as error:
+    except (UsageError, PipelineError) as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -150,15 +149,13 @@ class Tool:
             return b"", False
         if report_violations(root.operation):
             return b"", False
-        found = list(violations(root))
-        for violation in found:
-            violation.location.emit_error(violation.message)
-        if found:
-            return b"", False
         try:
             self._transform(root, reproducer, timing)
         except PassFailure as failure:
             self._report(failure, printer)
+            return b"", False
+        except PassError as error:
+            (error.location or root.operation.location).emit_error(str(error))
             return b"", False
         finally:
             if timing is not None:
