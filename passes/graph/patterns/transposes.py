@@ -137,10 +137,12 @@ def _aligned(value: ir.Value, rank: int) -> ir.Value:
 
 
 def _is_undone(value: ir.Value, undo: Permutation) -> bool:
-    """Whether all that reads `value` is the transpose `undo`."""
+    """Whether all that reads `value` is the transpose `undo`, which is not going to merge with others itself."""
     readers = [use.owner for use in value.uses]
     return bool(readers) and all(
-        reader.name == TransposeOp.OPERATION_NAME and TransposeOp(reader.operation).permutation == undo
+        reader.name == TransposeOp.OPERATION_NAME
+        and TransposeOp(reader.operation).permutation == undo
+        and any(use.owner.name != TransposeOp.OPERATION_NAME for use in reader.operation.results[0].uses)
         for reader in readers
     )
 

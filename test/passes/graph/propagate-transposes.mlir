@@ -1,0 +1,70 @@
+// RUN: stepwell-opt %s --stepwell-propagate-transposes | FileCheck %s
+
+// CHECK-LABEL: func.func @cancel
+// CHECK-SAME: (%[[X:.+]]: tensor<1x4x6x8xf32>)
+func.func @cancel(%x: tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32> {
+  // CHECK-NEXT: %[[RELU:.+]] = "stepwell.relu"(%[[X]])
+  // CHECK-NEXT: return %[[RELU]]
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
+  %1 = "stepwell.relu"(%0) : (tensor<1x8x4x6xf32>) -> tensor<1x8x4x6xf32>
+  %2 = "stepwell.transpose"(%1) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x8x4x6xf32>) -> tensor<1x4x6x8xf32>
+  return %2 : tensor<1x4x6x8xf32>
+}
+
+// CHECK-LABEL: func.func @per_channel_operand
+// CHECK-SAME: (%[[X:.+]]: tensor<1x4x6x8xf32>, %[[S:.+]]: tensor<8x1x1xf32>)
+func.func @per_channel_operand(%x: tensor<1x4x6x8xf32>, %s: tensor<8x1x1xf32>) -> tensor<1x8x4x6xf32> {
+  // CHECK: %[[R:.+]] = "stepwell.reshape"(%{{.+}}) {shape = array<i64: 1, 1, 1, 8>}
+  // CHECK: %[[MUL:.+]] = "stepwell.mul"(%[[X]], %[[R]])
+  // CHECK: "stepwell.transpose"(%[[MUL]])
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
+  %1 = "stepwell.mul"(%0, %s) : (tensor<1x8x4x6xf32>, tensor<8x1x1xf32>) -> tensor<1x8x4x6xf32>
+  return %1 : tensor<1x8x4x6xf32>
+}
+
+// CHECK-LABEL: func.func @negative_operand_as_large
+func.func @negative_operand_as_large(%x: tensor<1x4x6x8xf32>, %y: tensor<1x8x4x6xf32>) -> tensor<1x8x4x6xf32> {
+  // CHECK-NEXT: %[[T:.+]] = "stepwell.transpose"
+  // CHECK-NEXT: "stepwell.add"(%[[T]]
+  // CHECK-NEXT: return
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
+  %1 = "stepwell.add"(%0, %y) : (tensor<1x8x4x6xf32>, tensor<1x8x4x6xf32>) -> tensor<1x8x4x6xf32>
+  return %1 : tensor<1x8x4x6xf32>
+}
+
+// CHECK-LABEL: func.func @concat
+// CHECK-SAME: (%[[X:.+]]: tensor<1x4x6x8xf32>, %[[Y:.+]]: tensor<1x4x6x2xf32>)
+func.func @concat(%x: tensor<1x4x6x8xf32>, %y: tensor<1x4x6x2xf32>) -> tensor<1x10x4x6xf32> {
+  // CHECK-NEXT: "stepwell.concat"(%[[X]], %[[Y]]) {axis = 3 : i64}
+  // CHECK-NEXT: stepwell.transpose
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
+  %1 = "stepwell.transpose"(%y) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x2xf32>) -> tensor<1x2x4x6xf32>
+  %2 = "stepwell.concat"(%0, %1) {axis = 1 : i64} : (tensor<1x8x4x6xf32>, tensor<1x2x4x6xf32>) -> tensor<1x10x4x6xf32>
+  return %2 : tensor<1x10x4x6xf32>
+}
+
+// CHECK-LABEL: func.func @mean_over_image
+func.func @mean_over_image(%x: tensor<1x4x6x8xf32>) -> tensor<1x8xf32> {
+  // CHECK-NEXT: "stepwell.reduce_mean"(%{{.+}}) {axes = array<i64: 1, 2>
+  // CHECK-NEXT: return
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
+  %1 = "stepwell.reduce_mean"(%0) {axes = array<i64: 2, 3>, keepdims = false} : (tensor<1x8x4x6xf32>) -> tensor<1x8xf32>
+  return %1 : tensor<1x8xf32>
+}
+
+// A channel shuffle of an image with the channels last moves channels only.
+
+// CHECK-LABEL: func.func @channel_shuffle
+// CHECK-SAME: (%[[X:.+]]: tensor<1x4x6x8xf32>)
+func.func @channel_shuffle(%x: tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32> {
+  // CHECK-NEXT: %[[SPLIT:.+]] = "stepwell.reshape"(%[[X]]) {shape = array<i64: 1, 4, 6, 2, 4>}
+  // CHECK-NEXT: %[[SHUFFLED:.+]] = "stepwell.transpose"(%[[SPLIT]]) {permutation = array<i64: 0, 1, 2, 4, 3>}
+  // CHECK-NEXT: "stepwell.reshape"(%[[SHUFFLED]]) {shape = array<i64: 1, 4, 6, 8>}
+  // CHECK-NEXT: return
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
+  %1 = "stepwell.reshape"(%0) {shape = array<i64: 1, 2, 4, 4, 6>} : (tensor<1x8x4x6xf32>) -> tensor<1x2x4x4x6xf32>
+  %2 = "stepwell.transpose"(%1) {permutation = array<i64: 0, 2, 1, 3, 4>} : (tensor<1x2x4x4x6xf32>) -> tensor<1x4x2x4x6xf32>
+  %3 = "stepwell.reshape"(%2) {shape = array<i64: 1, 8, 4, 6>} : (tensor<1x4x2x4x6xf32>) -> tensor<1x8x4x6xf32>
+  %4 = "stepwell.transpose"(%3) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x8x4x6xf32>) -> tensor<1x4x6x8xf32>
+  return %4 : tensor<1x4x6x8xf32>
+}
