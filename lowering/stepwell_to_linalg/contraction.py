@@ -31,7 +31,7 @@ from ...dialects.stepwell.packed import ColumnGroup, PackedConvOp, PackedDepthwi
 from ...passes.base import PassError
 from . import convolution, products
 from .elementwise import scalar_body
-from .generics import constant, generic
+from .generics import constant, generic, zero_of
 from .products import Product
 from .spaces import shape_of
 
@@ -107,7 +107,7 @@ def _lower_group(
     identity = ir.AffineMap.get_identity(space.rank)
     tag = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
     initial = tensor.EmptyOp(space.sizes(group), element).result if chain.ops else target
-    zero = constant(ir.Attribute.parse(f"0.0 : {element}"))
+    zero = constant(zero_of(element))
     filled = linalg.fill(zero, outs=[initial])
     contraction = product.emit(group, filled)
     contraction.attributes["stepwell.contraction"] = tag

@@ -40,6 +40,13 @@ def constant(value: ir.Attribute) -> ir.Value:
     return arith.constant(value.type, value)
 
 
+def zero_of(element: ir.Type) -> ir.Attribute:
+    """Zero as an attribute of an element type."""
+    if isinstance(element, ir.FloatType):
+        return ir.FloatAttr.get(element, 0.0)
+    return ir.IntegerAttr.get(element, 0)
+
+
 def multiply_add(lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
     """`total + lhs * rhs`; for floats, LLVM may contract it into one rounding."""
     if isinstance(lhs.type, ir.IntegerType):

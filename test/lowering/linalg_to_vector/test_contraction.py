@@ -90,6 +90,17 @@ def test_conv(rng: np.random.Generator, shape: tuple, filters: tuple, attributes
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
 
 
+def test_matmul_of_integers(rng: np.random.Generator) -> None:
+    x, w = rng.integers(-9, 9, (5, 16)).astype(np.float32), rng.integers(-9, 9, (16, 40)).astype(np.float32)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["0"], to=TensorProto.INT32),
+        helper.make_node("Cast", ["w"], ["1"], to=TensorProto.INT32),
+        helper.make_node("MatMul", ["0", "1"], ["2"]),
+        helper.make_node("Cast", ["2"], ["y"], to=TensorProto.FLOAT),
+    ]
+    np.testing.assert_array_equal(run(nodes, {"x": x}, {"w": w}, 2), x @ w)
+
+
 def test_conv_of_two_activations(rng: np.random.Generator) -> None:
     x, w = rng.standard_normal((1, 8, 17, 18), np.float32), rng.standard_normal((5, 8, 3, 3), np.float32)
     expected = ConvOp.reference(
