@@ -1,10 +1,12 @@
 """Drives a model through the phases and makes what the runtime runs; nothing else knows all of them.
 
-What only a real compile needs (MLIR, ONNX, the passes) is imported where it is used: a start from the cache does without.
+What only a real compile needs (MLIR, ONNX, the passes) is imported where it is used: a start from the cache does
+without.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -40,13 +42,11 @@ class Options:
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
 
 
-def compile(
-    model: Any, target: str = "cpu", threads: int | None = None, options: Options | None = None
-) -> Executable:
+def compile(model: Any, target: str = "cpu", threads: int | None = None, options: Options | None = None) -> Executable:
     """Compiles a model to native code.
 
-    A model whose inputs have symbolic dimensions is compiled for each set of input shapes when a call first has it, or ahead
-    through `Options.shapes` and `Executable.prepare`.
+    A model whose inputs have symbolic dimensions is compiled for each set of input shapes when a call first has it, or
+    ahead through `Options.shapes` and `Executable.prepare`.
 
     Args:
         model: the path of an `.onnx` or `.mlir` file, bytes of one, an `onnx.ModelProto`, or an MLIR module.
@@ -73,7 +73,8 @@ def compile(
             store.put_interface(cache, key, *interface)
     name, inputs, outputs = interface
     specializer = _Specializer(source, inputs, target, options, cache)
-    executable = Executable(inputs, outputs, specialize=specializer, threads=threads, name=name)
+    kept = artefact.Source(source.kind, source.data) if source.is_whole else None
+    executable = Executable(inputs, outputs, specialize=specializer, threads=threads, name=name, source=kept)
     if options.shapes or all(info.is_static for info in inputs):
         executable.prepare(options.shapes)
     return executable
@@ -81,6 +82,9 @@ def compile(
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable:
     """Loads a model that `Executable.save` or `stepwell-compile` wrote; MLIR is not needed.
+
+    Where the model itself was saved too, and MLIR is installed, code for further input shapes is made when it is called
+    for.
 
     Args:
         path: the `.stw` file.
@@ -90,7 +94,19 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable
         ArtefactError: the file is damaged, or was made for another kind of machine.
     """
     stored = artefact.read(Path(path))
-    return Executable(stored.inputs, stored.outputs, stored.programs, threads=threads, name=stored.name, source=stored.source)
+    specializer = None
+    if stored.source is not None and importlib.util.find_spec("mlir") is not None:
+        source = ModelSource(stored.source.kind, stored.source.data)
+        specializer = _Specializer(source, stored.inputs, "cpu", Options(), default_cache())
+    return Executable(
+        stored.inputs,
+        stored.outputs,
+        stored.programs,
+        specialize=specializer,
+        threads=threads,
+        name=stored.name,
+        source=stored.source,
+    )
 
 
 @dataclass(frozen=True)

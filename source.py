@@ -69,8 +69,6 @@ class ModelSource:
     @property
     def fingerprint(self) -> str:
         """Tells this model from every other; files that lie beside it count by name, size and time of change."""
-        if self.path is None:
-            return store.key_of(self.kind, self.data)
         beside = [f"{item.name} {item.stat().st_size} {item.stat().st_mtime_ns}" for item in self._side_files()]
         return store.key_of(self.kind, self.data, *beside)
 
@@ -88,7 +86,7 @@ class ModelSource:
         return tuple(map(_tensor_info, info.inputs)), tuple(map(_tensor_info, info.outputs))
 
     def import_into(self, context: ir.Context, shapes: Mapping[str, Shape]) -> ImportedModel:
-        """The model as a module of the `import` phase (or a later one, where an `.mlir` file says so), and its parameters.
+        """The model as a module of the `import` phase (or the later one an `.mlir` file is in), and its parameters.
 
         Raises:
             ModelError: the model cannot be read.
@@ -99,12 +97,22 @@ class ModelSource:
             from .frontend.onnx.importer import import_model
         return import_model(self.path or self.data, context, shapes)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether `data` is all of the model: no other files belong to it."""
+        return not self._side_files()
+
     def _side_files(self) -> list[Path]:
-        assert self.path is not None
+        if self.path is None:
+            return []
         if self.kind == "mlir":
             return [side for side in [self.path.with_name("parameters.safetensors")] if side.is_file()]
         # External data of an ONNX model: any file beside it that the model names would change what it means.
-        return sorted(item for item in self.path.parent.glob("*.data") if item.is_file()) if b"location" in self.data else []
+        return (
+            sorted(item for item in self.path.parent.glob("*.data") if item.is_file())
+            if b"location" in self.data
+            else []
+        )
 
 
 def _looks_like_mlir(data: bytes) -> bool:

@@ -4,7 +4,7 @@
     parameters.safetensors      every parameter once, named by its contents
     programs/<n>.so             the code of a program as a shared library, or
     objects/<SHA-256>.o         as relocatable objects, each once
-    source/graph.mlir           optional: the graph, from which a compiler makes code for further shapes
+    model                       optional: the model itself, from which a compiler makes code for further shapes
 
 Nothing in it is believed before it is checked: `read` refuses a file that is cut short, altered, of another schema, or
 made for another processor, and says which.
@@ -30,7 +30,7 @@ from .program import ALIGNMENT, Program, TensorInfo, is_splat
 
 MANIFEST = "manifest.json"
 PARAMETERS = "parameters.safetensors"
-GRAPH = "source/graph.mlir"
+MODEL = "model"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _ALIGNMENT_FIELD = 0xD935
 """The zip extra field by which the Android tools align members; other readers skip it."""
@@ -38,15 +38,15 @@ _ALIGNMENT_FIELD = 0xD935
 
 @dataclass(frozen=True)
 class Source:
-    """What a compiler needs to make code for further shapes.
+    """The model that the code was made from.
 
     Attributes:
-        graph: the module of the `graph` phase, as text or bytecode.
-        parameters: the model's parameters by name.
+        kind: "onnx" or "mlir".
+        data: the file's bytes.
     """
 
-    graph: bytes
-    parameters: Mapping[str, np.ndarray]
+    kind: str
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Artefact:
         inputs: what a call takes; dimensions that may vary are symbols.
         outputs: what a call gives.
         programs: code for concrete input shapes, each for one target.
-        source: what a compiler needs to make more of them.
+        source: the model itself, from which a compiler can make more of them.
     """
 
     name: str
@@ -123,8 +123,8 @@ class _Content:
         )
 
     def add_source(self, source: Source) -> StoredSource:
-        self.members[GRAPH] = [source.graph]
-        return StoredSource(GRAPH, self._add_parameters(source.parameters))
+        self.members[MODEL] = [source.data]
+        return StoredSource(source.kind, MODEL)
 
     def _add_parameters(self, parameters: Mapping[str, np.ndarray]) -> tuple[StoredParameter, ...]:
         return tuple(self._add_parameter(name, array) for name, array in parameters.items())
@@ -190,8 +190,8 @@ def _decode(members: dict[str, np.ndarray]) -> Artefact:
     source = record.source
     if source is None:
         return Artefact(record.name, record.inputs, record.outputs, programs)
-    graph = Source(_member(members, source.graph), _parameters(source.parameters, tensors))
-    return Artefact(record.name, record.inputs, record.outputs, programs, graph)
+    model = Source(source.kind, _member(members, source.member))
+    return Artefact(record.name, record.inputs, record.outputs, programs, model)
 
 
 def _members(file: BinaryIO, image: np.ndarray) -> dict[str, np.ndarray]:

@@ -26,6 +26,7 @@ class Executable:
         inputs: what a call takes; dimensions that may vary are symbols.
         outputs: what a call gives.
         threads: how many threads one call uses.
+        source: the model itself; None where it is not at hand in one piece.
     """
 
     def __init__(
@@ -48,14 +49,14 @@ class Executable:
             specialize: compiles for further input shapes, given in input order.
             threads: how many threads a call uses; by default as many as there are cores for this process.
             name: the model's name.
-            source: what `save` keeps beside the code, so that a compiler can make code for further shapes.
+            source: the model itself, for `save`; None where it cannot be kept in one piece.
         """
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.threads = threads if threads is not None else available_cores()
         self._specialize = specialize
-        self._source = source
+        self.source = source
         self._lock = threading.Lock()
         self._memory: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._idle: list[Workspace] = []
@@ -124,9 +125,20 @@ class Executable:
             self._ready(program.input_shapes)
         return program
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model as an artefact, which `stepwell.load` and `stepwell-run` take."""
-        artefact.write(Path(path), artefact.Artefact(self.name, self.inputs, self.outputs, self.programs, self._source))
+    def save(self, path: str | os.PathLike[str], *, keep_model: bool = False) -> None:
+        """Writes the code made so far as an artefact, which `stepwell.load` and `stepwell-run` take.
+
+        Args:
+            path: the file to write.
+            keep_model: whether to store the model too, so that code for further input shapes can be made after loading.
+
+        Raises:
+            ArtefactError: the file cannot be written, or the model is in several files.
+        """
+        if keep_model and self.source is None:
+            raise ArtefactError(f"{self.name}: the model is not at hand in one file, so the artefact cannot keep it")
+        source = self.source if keep_model else None
+        artefact.write(Path(path), artefact.Artefact(self.name, self.inputs, self.outputs, self.programs, source))
 
     def __repr__(self) -> str:
         takes, gives = _listing(self.inputs), _listing(self.outputs)
@@ -134,6 +146,8 @@ class Executable:
 
     def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         names = [info.name for info in self.inputs]
+        if not args and len(kwargs) == len(names) and all(name in kwargs for name in names):
+            return tuple([kwargs[name] for name in names])
         if len(args) > len(names):
             raise InputError(
                 f"{len(args)} inputs were given, but the model takes {len(names)}: {_listing(self.inputs)}"

@@ -55,10 +55,10 @@ class StoredProgram:
 
 @dataclass(frozen=True)
 class StoredSource:
-    """The graph's member, and its parameters."""
+    """The model's kind, and the member that it is."""
 
-    graph: str
-    parameters: tuple[StoredParameter, ...]
+    kind: str
+    member: str
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
 
 
 def _read_source(entry: Mapping[str, Any]) -> StoredSource:
-    return StoredSource(str(entry["graph"]), _read_parameters(entry["parameters"]))
+    return StoredSource(str(entry["kind"]), str(entry["member"]))
 
 
 def _read_parameters(entries: Sequence[Mapping[str, Any]]) -> tuple[StoredParameter, ...]:

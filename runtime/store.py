@@ -1,4 +1,4 @@
-"""Programs and model interfaces in the cache: a record of a program, its objects and parameters once each, by content."""
+"""Programs and model interfaces in the cache: a record of each; objects and parameters once, by content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .cache import Cache
 from .program import CpuTarget, KernelInfo, Program, TensorInfo, is_splat
 
 
-def key_of(*parts: str | bytes) -> str:
+def key_of(*parts: str | bytes | memoryview) -> str:
     """The key of what is made from `parts`."""
     digest = hashlib.sha256()
     for part in parts:
@@ -23,7 +23,9 @@ def key_of(*parts: str | bytes) -> str:
     return digest.hexdigest()
 
 
-def put_interface(cache: Cache, key: str, name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
+def put_interface(
+    cache: Cache, key: str, name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]
+) -> None:
     """Keeps what goes into a model and what comes out of it."""
     record = {"name": name, "inputs": [*map(_tensor, inputs)], "outputs": [*map(_tensor, outputs)]}
     cache.put("models", key, json.dumps(record).encode())

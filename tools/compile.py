@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dump-phases", metavar="DIR", help="write the IR of every phase, each of which can be fed back"
     )
+    parser.add_argument("--keep-model", action="store_true", help="store the model too: to compile for further shapes")
     parser.add_argument("--no-cache", action="store_true", help="compile all of it anew")
     return parser
 
@@ -76,7 +77,10 @@ def _run(options: argparse.Namespace) -> int:
     programs = tuple(program for executable in executables for program in executable.programs)
     path = Path(options.output or Path(options.model).with_suffix(".stw").name)
     first = executables[0]
-    artefact.write(path, artefact.Artefact(first.name, first.inputs, first.outputs, programs))
+    kept = first.source if options.keep_model else None
+    if options.keep_model and kept is None:
+        raise UsageError(f"--keep-model: {options.model} is in several files")
+    artefact.write(path, artefact.Artefact(first.name, first.inputs, first.outputs, programs, kept))
     _summarise(programs)
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}")
     return 0

@@ -75,14 +75,16 @@ def test_parameters_are_stored_once_and_others_can_read_them(tmp_path, program):
     first = program()
     second = replace(program(3, 2), parameters=first.parameters)
     path = tmp_path / "model.stw"
-    Executable(first.inputs, first.outputs, [first, second], source=artefact.Source(b"module", first.parameters)).save(
-        path
-    )
+    source = artefact.Source("onnx", b"model")
+    Executable(first.inputs, first.outputs, [first, second], source=source).save(path, keep_model=True)
     with zipfile.ZipFile(path) as archive:
         tensors = safetensors.numpy.load(archive.read("parameters.safetensors"))
     assert sorted(item.shape for name, item in tensors.items() if not name.startswith(".pad")) == [(), (2, 3)]
-    source = artefact.read(path).source
-    assert source is not None and source.graph == b"module" and source.parameters["bias"].shape == (2, 3)
+    assert artefact.read(path).source == source
+    load(path).save(path)
+    assert artefact.read(path).source is None
+    with pytest.raises(ArtefactError, match="not at hand in one file"):
+        load(path).save(path, keep_model=True)
 
 
 def test_every_flipped_byte_is_harmless_or_refused(saved, tmp_path):
