@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.lowering import phases
 from stepwell.runtime import artefact
-from stepwell.tools import bench, compile, run
+from stepwell.tools import bench, cache, compile, run
 
 WEIGHT = np.random.default_rng(0).random((8, 4), np.float32)
 
@@ -139,7 +139,7 @@ def test_errors_are_one_line(model, capsys, tool, arguments, message):
 
 
 def test_commands_are_installed_under_their_names():
-    for tool in ("compile", "run", "bench"):
+    for tool in ("compile", "run", "bench", "cache"):
         done = subprocess.run(
             [sys.executable, "-m", f"stepwell.tools.{tool}", "--help"], capture_output=True, text=True
         )
@@ -152,3 +152,24 @@ def test_a_kept_model_is_compiled_for_further_shapes(compiled, model, capsys):
     assert compile.main([model, "--shape=x=2x8", "--keep-model", "-o", "kept.stw"]) == 0
     assert run.main(["kept.stw", "--input=x=5x8xf32"]) == 0
     assert "5x4" in capsys.readouterr().out
+
+
+def test_the_cache_is_listed_verified_and_cleared(compiled, capsys):
+    assert cache.main(["list"]) == 0
+    assert "programs" in capsys.readouterr().out
+    assert cache.main(["list", "--entries"]) == 0
+    listed = capsys.readouterr().out
+    assert cache.main(["verify"]) == 0
+    entry = next(Path("cache/programs").glob("*/*"))
+    assert entry.name in listed
+    entry.write_bytes(entry.read_bytes()[:-1])
+    assert cache.main(["verify"]) == 1
+    assert f"{entry.name}: damaged" in capsys.readouterr().err
+    assert cache.main(["clear"]) == 0
+    assert not list(Path("cache").glob("*/*/*"))
+
+
+def test_a_cache_turned_off_is_an_error(monkeypatch, capsys):
+    monkeypatch.setenv("STEPWELL_CACHE", "0")
+    assert cache.main(["list"]) == 1
+    assert capsys.readouterr().err == "stepwell-cache: error: the cache is turned off (STEPWELL_CACHE)\n"
