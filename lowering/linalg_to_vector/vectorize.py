@@ -54,6 +54,8 @@ def _vectorize(kernel: ir.Operation) -> None:
     if kind in _REGISTER_TILED:
         _tile_registers(kernel, parameters["vector_bytes"])
     else:
+        if any(op.name == "affine.min" for op in walk(kernel)):
+            clamp_tiles(kernel)
         PassManager.parse("func.func(linalg-generalize-named-ops)").run(kernel)
         vectorize_loops(kernel, Widths(parameters["vector_bytes"], parameters.get("unroll", 4)))
     PassManager.parse("func.func(canonicalize,cse,loop-invariant-code-motion)").run(kernel)

@@ -16,7 +16,9 @@ from . import llvm
 # The schedules have shaped the loops, and their vectors are what they should be: LLVM's loop and SLP vectorisers and its
 # unrolling, which are most of the time of `default<O2>`, would find nothing to gain.
 OPTIMIZE = (
-    "function(sroa,early-cse,instcombine,simplifycfg,loop-mssa(loop-rotate,licm),instcombine,gvn,simplifycfg,adce)"
+    # Spelt out, instcombine aborts the process when it has not reached a fixed point; in LLVM's own pipelines it does not.
+    "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),"
+    "instcombine<no-verify-fixpoint>,gvn,simplifycfg,adce)"
 )
 _INTERNAL = ("#llvm.linkage<internal>", "#llvm.linkage<private>")
 

@@ -14,7 +14,9 @@ from mlir import ir
 from mlir.dialects import linalg, tensor
 
 # Who may make or read a tensor whose dimensions are collapsed; a collapsed slice would be a copy.
-_TRANSPARENT = {"linalg.generic", "linalg.fill", "tensor.empty", "func.return", "arith.constant"}
+_RESHAPES = {"tensor.collapse_shape", "tensor.expand_shape"}
+_MAKERS = {"linalg.generic", "linalg.fill", "tensor.empty", "arith.constant"}
+_READERS = {"linalg.generic", "linalg.fill", "func.return", *_RESHAPES}
 
 
 class _Loops:
@@ -103,9 +105,15 @@ def _flags_of(generic: _Loops, joined: dict[ir.Value, list[bool]]) -> list[list[
 
 
 def _is_transparent(value: ir.Value) -> bool:
-    owner = value.owner
-    users = {use.owner.operation.name for use in value.uses}
-    return (isinstance(owner, ir.Block) or owner.name in _TRANSPARENT) and users <= _TRANSPARENT
+    return _is_whole(value) and all(use.owner.operation.name in _READERS for use in value.uses)
+
+
+def _is_whole(value: ir.Value) -> bool:
+    """Whether a tensor is no part of another."""
+    if isinstance(value.owner, ir.Block):
+        return True
+    op = value.owner.operation
+    return _is_whole(op.operands[0]) if op.name in _RESHAPES else op.name in _MAKERS
 
 
 def _groups(joined: Sequence[bool]) -> list[list[int]]:

@@ -93,7 +93,7 @@ def at_most(value: ir.Value, bound: ir.Value) -> ir.Value:
 
 
 def exp_of_normal(value: ir.Value) -> ir.Value:
-    """exp(x) for uses that add a number to it: denormal results may be 0, and infinite ones huge."""
+    """The exponential for uses that add a number to it: a denormal result may be 0."""
     return math.exp(value, fastmath=flags("#arith.fastmath<afn>"))
 
 

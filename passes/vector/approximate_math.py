@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from mlir import ir
 from mlir.dialects import arith, math
@@ -35,7 +36,7 @@ class ApproximateMathPass(Pass):
 
     Results are within 4 units in the last place; infinities, NaN and denormal numbers are treated as IEEE 754 says. f16
     and bf16 are computed in f32. A power with a constant exponent of small value becomes products. An exponential
-    with `fastmath<afn>` may be 0 instead of a denormal number, and finite instead of infinite.
+    with `fastmath<afn>` may be 0 instead of a denormal number.
 
     ```mlir
     %1 = math.exp %0 : vector<32xf32>
@@ -73,7 +74,7 @@ def _approximate(op: ir.Operation) -> ir.Value:
 
 
 def _may_flush(op: ir.Operation) -> bool:
-    """Whether an exponential need not be right where it is not a normal number."""
+    """Whether an exponential may be 0 instead of a denormal number."""
     return op.name == "math.exp" and "afn" in str(op.attributes["fastmath"])
 
 
@@ -103,6 +104,13 @@ def _reciprocal(value: ir.Value) -> ir.Value:
     return arith.divf(Arithmetic(value.type).number(1), value)
 
 
+def _root(value: ir.Value) -> ir.Value:
+    """The square root as pow has it: of -0 it is 0, and of -inf infinite."""
+    on = Arithmetic(value.type)
+    is_lowest = on.equal(value, on.number(-inf))
+    return arith.select(is_lowest, on.number(inf), math.sqrt(arith.addf(value, on.number(0))))
+
+
 def _square(value: ir.Value) -> ir.Value:
     return arith.mulf(value, value)
 
@@ -110,8 +118,8 @@ def _square(value: ir.Value) -> ir.Value:
 _SIMPLE_POWERS: dict[float | None, Callable[[ir.Value], ir.Value]] = {
     -2.0: lambda x: _reciprocal(_square(x)),
     -1.0: _reciprocal,
-    -0.5: lambda x: _reciprocal(math.sqrt(x)),
-    0.5: math.sqrt,
+    -0.5: lambda x: _reciprocal(_root(x)),
+    0.5: _root,
     1.0: lambda x: x,
     2.0: _square,
     3.0: lambda x: arith.mulf(_square(x), x),

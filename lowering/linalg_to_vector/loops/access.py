@@ -137,7 +137,7 @@ def _read_lane_by_lane(source: ir.Value, indices: Sequence[Index], slopes: Seque
         for lane in range(point.valid)
     ]
     lanes += [zero(lanes[0].type)] * (point.width - point.valid)
-    return vector.from_elements(vector_type(point.width, lanes[0].type), lanes)
+    return vector.FromElementsOp(vector_type(point.width, lanes[0].type), lanes).result
 
 
 def write(value: ir.Value, target: ir.Value, exprs: Sequence[ir.AffineExpr], point: Point) -> ir.Value:

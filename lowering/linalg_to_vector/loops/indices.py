@@ -100,7 +100,7 @@ def loop(
     carried: Sequence[ir.Value],
     body: Callable[[Index, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """Emits `for index in range(lower, upper, step): carried = body(index, carried)`; no loop for one known iteration."""
+    """Emits `for index in range(lower, upper, step): carried = body(index, carried)`; no loop for one iteration."""
     if isinstance(lower, int) and isinstance(upper, int):
         if upper <= lower:
             return list(carried)

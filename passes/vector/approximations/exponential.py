@@ -78,16 +78,15 @@ def exp(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def exp_of_normal(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """The exponential within 2 ulp where that is a normal number: 0 where it is less, a huge number where it is more.
-
-    It takes a third less time than `exp`.
-    """
-    least = -708.0 if on.is_double else -87.0
-    bounded = on.clamp(x, least, 709.0 if on.is_double else 88.0)
-    fraction, count = _reduced(on, bounded)
+    """The exponential within 2 ulp, but 0 where it is denormal: one product and two bounds less than `exp`."""
+    least, most = (-708.39, 709.78) if on.is_double else (-87.33, 88.72)
+    fraction, count = _reduced(on, x)
     exponent = arith.shli(count, on.integer(on.mantissa_bits))
     value = on.floats(arith.addi(on.bits(arith.addf(fraction, on.number(1))), exponent))
-    return arith.select(on.less(x, on.number(least)), on.number(0), value)
+    value = arith.select(on.less(x, on.number(least)), on.number(0), value)
+    # Above the bound infinity, and of NaN itself.
+    above = arith.addf(x, on.number(python_math.inf))
+    return arith.select(on.less(x, on.number(most)), value, above)
 
 
 def expm1(on: Arithmetic, x: ir.Value) -> ir.Value:

@@ -85,14 +85,14 @@ def log1p(on: Arithmetic, x: ir.Value) -> ir.Value:
     """log(1 + x) within 3 ulp: log of the rounded sum, corrected by what the rounding took."""
     total = arith.addf(x, on.number(1))
     lost = arith.subf(x, arith.subf(total, on.number(1)))
-    is_finite = on.less(math.absf(total), on.number(python_math.inf))
+    is_ordinary = arith.andi(on.less(on.number(0), total), on.less(total, on.number(python_math.inf)))
     value = log(on, total)
-    return arith.select(is_finite, arith.addf(value, arith.divf(lost, total)), value)
+    return arith.select(is_ordinary, arith.addf(value, arith.divf(lost, total)), value)
 
 
 def pow(on: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
-    """A power as IEEE 754 has it. It is within 1 ulp of f32 when computed in f64 and rounded; in f64 itself the relative
-    error is about `2**-53 * abs(exponent * log(base))`.
+    """A power as IEEE 754 has it. Computed in f64 and rounded it is within 1 ulp of f32; in f64 itself the relative error
+    is about `2**-53 * abs(exponent * log(base))`.
     """
     one, zero, half = on.number(1), on.number(0), on.number(0.5)
     size = exp(on, arith.mulf(exponent, log(on, math.absf(base))))

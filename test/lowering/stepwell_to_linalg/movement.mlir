@@ -1,0 +1,42 @@
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg)' | FileCheck %s
+
+// Dimensions that stay together are one: height and width turn as a whole.
+
+// CHECK-DAG: #[[$SOURCE:.*]] = affine_map<(d0, d1) -> (d1, d0)>
+// CHECK-LABEL: func.func private @transpose(
+// CHECK: linalg.generic {{.*}}#[[$SOURCE]]{{.*}} ins(%{{.*}} : tensor<3x20xf32>) outs(%{{.*}} : tensor<20x3xf32>)
+func.func private @transpose(%x: tensor<1x3x4x5xf32>) -> tensor<1x4x5x3xf32> attributes {stepwell.kernel = {class = "movement"}} {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x3x4x5xf32>) -> tensor<1x4x5x3xf32>
+  return %0 : tensor<1x4x5x3xf32>
+}
+
+// CHECK-LABEL: func.func private @concat(
+// CHECK-SAME: %[[OUT:[a-z0-9]+]]: tensor<4x12xf32>)
+// CHECK: %[[LEFT:.*]] = tensor.extract_slice %[[OUT]][0, 0] [4, 8] [1, 1]
+// CHECK: linalg.generic {{.*}} outs(%[[LEFT]]
+// CHECK: %[[HALF:.*]] = tensor.insert_slice
+// CHECK: %[[RIGHT:.*]] = tensor.extract_slice %[[HALF]][0, 8] [4, 4] [1, 1]
+// CHECK: linalg.generic {{.*}} outs(%[[RIGHT]]
+func.func private @concat(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>) -> tensor<4x12xf32> attributes {stepwell.kernel = {class = "movement"}} {
+  %0 = "stepwell.concat"(%x, %y) {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<4x12xf32>
+  return %0 : tensor<4x12xf32>
+}
+
+// CHECK-LABEL: func.func private @gather(
+// CHECK: arith.select
+// CHECK: tensor.extract %{{.*}}[%{{.*}}, %{{.*}}] : tensor<100x48xf32>
+func.func private @gather(%x: tensor<100x48xf32>, %i: tensor<5xi64>) -> tensor<5x48xf32> attributes {stepwell.kernel = {class = "movement"}} {
+  %0 = "stepwell.gather"(%x, %i) {axis = 0 : i64} : (tensor<100x48xf32>, tensor<5xi64>) -> tensor<5x48xf32>
+  return %0 : tensor<5x48xf32>
+}
+
+// Where elements come from is in tables made at compile time.
+
+// CHECK-LABEL: func.func private @resize(
+// CHECK-DAG: arith.constant dense<[0, 0, 1, 1]> : tensor<4xi64>
+// CHECK: linalg.generic
+// CHECK: tensor.extract
+func.func private @resize(%x: tensor<1x2x2x8xf32>) -> tensor<1x4x4x8xf32> attributes {stepwell.kernel = {class = "movement"}} {
+  %0 = "stepwell.resize"(%x) {sizes = array<i64: 1, 4, 4, 8>, scales = dense<[1.0, 2.0, 2.0, 1.0]> : tensor<4xf32>, mode = "nearest", coordinates = "asymmetric", nearest = "floor", layout = "channels_last"} : (tensor<1x2x2x8xf32>) -> tensor<1x4x4x8xf32>
+  return %0 : tensor<1x4x4x8xf32>
+}

@@ -1,0 +1,155 @@
+"""The polynomials of stepwell-approximate-math, run natively, against numpy in extended precision."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from mlir import ir
+from stepwell.lowering.llvm_to_object.codegen import emit_objects
+from stepwell.lowering.target import Target
+from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
+from stepwell.passes.vector.approximate_math import ApproximateMathPass
+from stepwell.runtime import orc
+
+Array = np.ndarray
+LANES = 16
+MODULE = """
+func.func private @kernel(%x: tensor<{n}x{t}>, %out: tensor<{n}x{t}>) -> tensor<{n}x{t}> {{
+  %c0 = arith.constant 0 : index
+  %step = arith.constant {lanes} : index
+  %n = arith.constant {n} : index
+  %zero = arith.constant 0.0 : {t}
+  %0 = scf.for %i = %c0 to %n step %step iter_args(%o = %out) -> (tensor<{n}x{t}>) {{
+    %v = vector.transfer_read %x[%i], %zero {{in_bounds = [true]}} : tensor<{n}x{t}>, vector<{lanes}x{t}>
+    {body}
+    %w = vector.transfer_write %r, %o[%i] {{in_bounds = [true]}} : vector<{lanes}x{t}>, tensor<{n}x{t}>
+    scf.yield %w : tensor<{n}x{t}>
+  }}
+  return %0 : tensor<{n}x{t}>
+}}
+func.func @main(%x: tensor<{n}x{t}>) -> tensor<{n}x{t}> {{
+  %e = tensor.empty() : tensor<{n}x{t}>
+  %0 = call @kernel(%x, %e) : (tensor<{n}x{t}>, tensor<{n}x{t}>) -> tensor<{n}x{t}>
+  return %0 : tensor<{n}x{t}>
+}}
+"""
+
+
+def compute(body: str, x: Array) -> Array:
+    """What `body` makes of every element of `x`: it reads %v and defines %r."""
+    element = {"f4": "f32", "f8": "f64", "f2": "f16"}[x.dtype.str[1:]]
+    padded = np.concatenate([x, np.ones(-len(x) % LANES, x.dtype)])
+    body = body.replace("VECTOR", f"vector<{LANES}x{element}>")
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(MODULE.format(n=len(padded), t=element, lanes=LANES, body=body))
+        ApproximateMathPass().run(module.operation)
+        memref_pipeline("cpu").run(module)
+        llvm_pipeline("cpu").run(module)
+        code = orc.load_objects(emit_objects(module, Target.host()))
+    out, arena = np.zeros_like(padded), np.zeros(64, np.uint8)
+    table = (ctypes.c_void_p * 3)(padded.ctypes.data, out.ctypes.data, arena.ctypes.data)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("stepwell_main"))(table)
+    return out[: len(x)]
+
+
+def call(name: str) -> str:
+    return f"%r = math.{name} %v : VECTOR"
+
+
+def units_off(got: Array, want: Array) -> Array:
+    """The distance in units of the last place of the exact result, 0 where both are the same infinity or NaN."""
+    with np.errstate(all="ignore"):
+        rounded = want.astype(got.dtype)
+        distance = np.abs(got.astype(np.longdouble) - want) / np.spacing(np.abs(rounded))
+    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    return np.where(same, 0, np.where(np.isfinite(distance), distance, np.inf))
+
+
+def exact_erf(x: Array) -> Array:
+    return np.array([math.erf(float(item)) for item in x], np.longdouble)
+
+
+def specials(dtype: str) -> Array:
+    info = np.finfo(dtype)
+    edges = [0, info.tiny, info.tiny / 8, info.max, 1, 1e4, np.inf]
+    return np.array([*edges, *(-edge for edge in edges), np.nan], dtype)
+
+
+def everywhere(dtype: str) -> Array:
+    """Numbers of all sizes that matter, and both signs."""
+    rng = np.random.default_rng(0)
+    limit = 720 if dtype == "f8" else 105
+    parts = [rng.standard_normal(4000), rng.uniform(-limit, limit, 4000), rng.uniform(-10, 10, 4000)]
+    parts.append(np.exp(rng.uniform(-40, 0, 4000)) * rng.choice([-1, 1], 4000))
+    return np.concatenate([specials(dtype), *(part.astype(dtype) for part in parts)])
+
+
+def positive(dtype: str) -> Array:
+    rng = np.random.default_rng(1)
+    limit = 700 if dtype == "f8" else 87
+    near_one = 1 + rng.standard_normal(4000) * 0.01
+    return np.concatenate(
+        [specials(dtype), np.exp(rng.uniform(-limit, limit, 8000)).astype(dtype), near_one.astype(dtype)]
+    )
+
+
+def angles(dtype: str) -> Array:
+    rng = np.random.default_rng(2)
+    return np.concatenate([rng.uniform(-10, 10, 4000), rng.uniform(-1e5, 1e5, 4000), [0, np.inf, np.nan]]).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(
+    ("name", "exact", "inputs", "bound"),
+    [
+        ("exp", np.exp, everywhere, 2),
+        ("expm1", np.expm1, everywhere, 3),
+        ("tanh", np.tanh, everywhere, 4),
+        ("erf", exact_erf, everywhere, 4),
+        ("log", np.log, positive, 2),
+        ("log1p", np.log1p, positive, 3),
+        ("sin", np.sin, angles, 2),
+        ("cos", np.cos, angles, 2),
+    ],
+)
+def test_error_is_within_the_stated_bound(
+    name: str, exact: Callable[[Array], Array], inputs: Callable[[str], Array], bound: float, dtype: str
+) -> None:
+    x = inputs(dtype)
+    with np.errstate(all="ignore"):
+        want = exact(x.astype(np.longdouble))
+    off = units_off(compute(call(name), x), want)
+    worst = int(off.argmax())
+    assert off[worst] <= bound, f"{name}({x[worst]!r}) is {off[worst]:.2f} units off"
+
+
+@pytest.mark.parametrize("exponent", [-1.5, -0.5, 0.0, 0.3, 2.0, 3.0, 7.0, np.inf])
+def test_powers(exponent: float) -> None:
+    x = np.concatenate([positive("f4"), everywhere("f4")])
+    text = f"{np.float32(exponent):.9e}" if np.isfinite(exponent) else "0x7F800000"
+    body = f"%y = arith.constant dense<{text}> : VECTOR\n%r = math.powf %v, %y : VECTOR"
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype(np.longdouble), np.longdouble(np.float32(exponent)))
+    off = units_off(compute(body, x), want)
+    assert off.max() <= 4, x[int(off.argmax())]
+
+
+def test_an_exponential_that_may_flush_is_right_elsewhere() -> None:
+    x = everywhere("f4")
+    with np.errstate(all="ignore"):
+        want = np.exp(x.astype(np.longdouble))
+    normal = ~(want < np.finfo("f4").tiny)
+    got = compute("%r = math.exp %v fastmath<afn> : VECTOR", x)
+    assert units_off(got, want)[normal].max() <= 2
+    assert np.abs(got[~normal]).max() <= 1.2 * np.finfo("f4").tiny
+
+
+def test_halves_are_rounded_once() -> None:
+    x = everywhere("f2")
+    with np.errstate(all="ignore"):
+        want = np.tanh(x.astype(np.longdouble))
+    assert units_off(compute(call("tanh"), x), want).max() <= 0.51
