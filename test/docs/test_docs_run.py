@@ -27,6 +27,10 @@ def test_guide(guide: Path, tmp_path: Path) -> None:
     _run_page(guide, tmp_path)
 
 
+def test_readme(tmp_path: Path) -> None:
+    _run_page(ROOT / "README.md", tmp_path)
+
+
 def test_contributing() -> None:
     _run_page(ROOT / "CONTRIBUTING.md", ROOT)
 
