@@ -173,3 +173,17 @@ def test_a_cache_turned_off_is_an_error(monkeypatch, capsys):
     monkeypatch.setenv("STEPWELL_CACHE", "0")
     assert cache.main(["list"]) == 1
     assert capsys.readouterr().err == "stepwell-cache: error: the cache is turned off (STEPWELL_CACHE)\n"
+
+
+def test_an_artefact_runs_where_nothing_of_the_compiler_is_installed(compiled):
+    code = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("mlir", "onnx", "platformdirs", "rich"):
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Blocker())
+import numpy, stepwell
+assert stepwell.load("tiny.stw")(numpy.ones((2, 8), numpy.float32)).shape == (2, 4)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
