@@ -14,7 +14,8 @@
 
 The insertion point is before `op` and the location is that of `op`. A pattern only adds ops; the driver erases `op` and
 what else became dead. The values it returns must have the types of the results they replace.
-Upstream's greedy driver does not serve here: IRDL ops have no traits, so it can neither drop dead ones nor explain a refusal.
+Upstream's greedy driver does not serve here: IRDL ops have no traits, so it can neither drop dead ones nor explain a
+refusal.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from mlir import ir
 from ..dialects.core import Op
 from ..dialects.stepwell import STEPWELL
 
-O = TypeVar("O", bound=Op)
+AnyOp = TypeVar("AnyOp", bound=Op)
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,13 @@ class Refusal:
 Replacement = ir.Value | Sequence[ir.Value] | Refusal | None
 
 
-class Pattern(Generic[O]):
-    """One rewrite: the docstring shows `before --> after`, `root` is the op class it starts from (or several, or a base)."""
+class Pattern(Generic[AnyOp]):
+    """One rewrite: the docstring shows `before --> after`, `root` is the class of op it starts from (or several)."""
 
     root: ClassVar[type[Op] | tuple[type[Op], ...]]
 
-    def rewrite(self, op: O) -> Replacement:
-        """The values that replace the results of `op`; None where the pattern does not fit; a Refusal where it might have."""
+    def rewrite(self, op: AnyOp) -> Replacement:
+        """The values that replace the results of `op`; None where it does not fit, a Refusal where it might have."""
         raise NotImplementedError(type(self).__name__)
 
 
@@ -61,7 +62,7 @@ class Refused:
     reason: str
 
 
-def defining_op(value: ir.Value | None, kind: type[O]) -> O | None:
+def defining_op(value: ir.Value | None, kind: type[AnyOp]) -> AnyOp | None:
     """The op that makes `value`, if it is of the class `kind`."""
     if value is None or isinstance(value.owner, ir.Block) or value.owner.name != kind.OPERATION_NAME:
         return None
@@ -125,7 +126,8 @@ class _Driver:
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self.patterns = {
-            name: [pattern for pattern in patterns if issubclass(cls, pattern.root)] for name, cls in STEPWELL.ops.items()
+            name: [pattern for pattern in patterns if issubclass(cls, pattern.root)]
+            for name, cls in STEPWELL.ops.items()
         }
         self.refused: list[Refused] = []
         self._stack: list[int] = []
@@ -134,7 +136,7 @@ class _Driver:
         self._recent: deque[str] = deque(maxlen=8)
 
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
-        """Looks at every operation inside `root` once, and again where something changed; returns the number of rewrites."""
+        """Looks at every operation inside `root`, and again where something changed; returns how many it rewrote."""
         self.refused = []
         operations = [op for op in walk(root) if op.name in self.patterns]
         self._known = set(map(identity, operations))
@@ -188,10 +190,11 @@ class _Driver:
         for old, new in zip(op.results, values, strict=True):
             old.replace_all_uses_with(new)
         self._erase(op)
-        for user in users:
-            self._push(user)
         for value in values:
             self._push_new(value)
+        # Taken off the stack first: a user may undo what is new, which should not be built upon before.
+        for user in users:
+            self._push(user)
 
     def _push_new(self, value: ir.Value) -> None:
         owner = value.owner

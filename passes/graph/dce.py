@@ -9,7 +9,15 @@ from mlir import ir
 from ...dialects.stepwell import STEPWELL
 from ..base import Pass, register
 
-_PURE = {"tensor.extract", "tensor.cast", "tensor.from_elements", "arith.constant", "arith.index_cast", "scf.if", "scf.for"}
+_PURE = {
+    "tensor.extract",
+    "tensor.cast",
+    "tensor.from_elements",
+    "arith.constant",
+    "arith.index_cast",
+    "scf.if",
+    "scf.for",
+}
 
 
 @register
@@ -17,8 +25,8 @@ _PURE = {"tensor.extract", "tensor.cast", "tensor.from_elements", "arith.constan
 class DcePass(Pass):
     """Drop the ops whose results nobody reads, in nested regions too.
 
-    MLIR's own passes do not know that stepwell ops are pure. Control flow on tensors is pure as well: nothing in it has an
-    effect but its results.
+    MLIR's own passes do not know that stepwell ops are pure. Control flow on tensors is pure as well: nothing in it has
+    an effect but its results.
 
     ```mlir
     %0 = "stepwell.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
@@ -45,5 +53,3 @@ def _sweep(op: ir.Operation) -> None:
                 is_pure = inner.name in STEPWELL.ops or inner.name in _PURE
                 if is_pure and not any(True for result in inner.results for _ in result.uses):
                     inner.erase()
-
-

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
-from ...dialects import dims
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp
@@ -19,12 +18,21 @@ from ..base import Pass, register
 from ..rewriting import erase_dead_ops, replace_op, walk
 from .functions import functions_with_bodies
 from .inference import infer_function, input_specs
-from .values import constant, constant_of, splat_constant
+from .values import constant, constant_of, size_of, splat_constant
 
 WORK_PER_ELEMENT = 64
 """An op is evaluated if its operands have at most so many times the elements that its result may have."""
 
-_KEEPS_SPLATS = (UnaryOp, BinaryOp, CastOp, BroadcastToOp, DynamicBroadcastToOp, DynamicReshapeOp, ReshapeOp, TransposeOp)
+_KEEPS_SPLATS = (
+    UnaryOp,
+    BinaryOp,
+    CastOp,
+    BroadcastToOp,
+    DynamicBroadcastToOp,
+    DynamicReshapeOp,
+    ReshapeOp,
+    TransposeOp,
+)
 
 
 @register
@@ -32,8 +40,8 @@ _KEEPS_SPLATS = (UnaryOp, BinaryOp, CastOp, BroadcastToOp, DynamicBroadcastToOp,
 class FoldConstantsPass(Pass):
     """Replace what is computed from constants alone by constants.
 
-    The shape of a static tensor is a constant, so the shape arithmetic of a model goes. A constant of which all elements
-    are equal stays that compact whatever its size. A branch whose condition is known is inlined.
+    The shape of a static tensor is a constant, so the shape arithmetic of a model goes. A constant of which all
+    elements are equal stays that compact whatever its size. A branch whose condition is known is inlined.
 
     ```mlir
     %0 = "stepwell.shape_of"(%x) : (tensor<2x3xf32>) -> tensor<2xi64>
@@ -78,7 +86,7 @@ class FoldConstantsPass(Pass):
         return _fold_splat(view, arrays) or self._evaluate(view, arrays)
 
     def _evaluate(self, view: Op, operands: dict[ir.Value, np.ndarray]) -> list[ir.Value] | None:
-        sizes = [dims.product(ir.RankedTensorType(result.type).shape) for result in view.operation.results]
+        sizes = [size_of(result) for result in view.operation.results]
         work = sum(array.size for array in operands.values())
         if max(sizes) > self.max_elements or work > WORK_PER_ELEMENT * self.max_elements:
             return None

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.movement import TransposeOp
+from ...dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ..base import Pass, register
-from ..rewriting import Pattern, Replacement, apply_patterns, defining_op
+from ..rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
+from .patterns.reshapes import reshape_groups
+from .values import is_fixed, rank_of, shape_of
 
 
 @register
@@ -29,15 +31,15 @@ class FoldTransposesPass(Pass):
     name = "stepwell-fold-transposes"
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the pattern until it fits nowhere."""
-        apply_patterns(op, (TransposeIntoMatmul(),))
+        """Applies the patterns until none fits."""
+        apply_patterns(op, (TransposeIntoMatmul(), FlattenIntoMatmul()))
 
 
 class TransposeIntoMatmul(Pattern[MatmulOp]):
     """matmul(transpose(x, p), y) --> matmul(transpose(x, p'), y, transpose_lhs), the same for y
 
-    p' is p without the exchange of the last two dimensions. It is done only if p' leaves the last dimension in its place, so
-    that whole rows move.
+    p' is p without the exchange of the last two dimensions. It is done only if p' leaves the last dimension in its
+    place, so that whole rows move.
     """
 
     root = MatmulOp
@@ -61,3 +63,44 @@ def _folded(value: ir.Value, is_transposed: bool) -> tuple[ir.Value, bool]:
     if rest == tuple(range(len(rest))):
         return transpose.input, not is_transposed
     return TransposeOp(transpose.input, permutation=rest).result, not is_transposed
+
+
+class FlattenIntoMatmul(Pattern[MatmulOp]):
+    """matmul(reshape(transpose(x, p)), w) --> matmul(reshape(x), w with its rows in the order of x), w being a parameter
+
+    So the fully connected layer after an image takes the image with the channels last.
+    """
+
+    root = MatmulOp
+
+    def rewrite(self, op: MatmulOp) -> Replacement:
+        flat = defining_op(op.lhs, ReshapeOp)
+        transpose = None if flat is None else defining_op(flat.input, TransposeOp)
+        if flat is None or transpose is None or op.transpose_lhs or rank_of(op.rhs) != 2:
+            return None
+        shape, p = shape_of(transpose.result), transpose.permutation
+        groups = None if shape is None else reshape_groups(shape, flat.shape)
+        if shape is None or not groups or groups[-1].after != (len(flat.shape) - 1,):
+            return None
+        first = groups[-1].before[0]
+        if p[:first] != tuple(range(first)):
+            return Refusal("more is transposed than the dimensions that are contracted")
+        if not is_fixed(op.rhs):
+            return Refusal("the weight is no parameter")
+        order = sorted(range(first, len(p)), key=p.__getitem__)
+        axes = tuple(axis - first for axis in order)
+        weight = _reordered(op.rhs, shape[first:], axes, by_columns=op.transpose_rhs)
+        rows = ReshapeOp(transpose.input, shape=flat.shape).result
+        return MatmulOp(rows, weight, transpose_rhs=op.transpose_rhs).result
+
+
+def _reordered(weight: ir.Value, dims: tuple[int, ...], axes: tuple[int, ...], by_columns: bool) -> ir.Value:
+    """A matrix whose rows (or columns) are places in a tensor of `dims`, for that tensor transposed by `axes`."""
+    rows, columns = ir.RankedTensorType(weight.type).shape
+    if by_columns:
+        wide = ReshapeOp(weight, shape=(rows, *dims)).result
+        moved = TransposeOp(wide, permutation=(0, *(axis + 1 for axis in axes))).result
+    else:
+        wide = ReshapeOp(weight, shape=(*dims, columns)).result
+        moved = TransposeOp(wide, permutation=(*axes, len(dims))).result
+    return ReshapeOp(moved, shape=(rows, columns)).result

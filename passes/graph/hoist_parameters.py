@@ -16,7 +16,7 @@ from .functions import body_of, function_named, main_function
 from .values import dtype_of, shape_of, size_of
 
 MAX_GROWTH = 4
-"""An op that makes more than so many times what it reads, and more than MAX_GROWN elements, is computed in every run."""
+"""What makes more than so many times what it reads, and more than MAX_GROWN elements, is computed in every run."""
 
 MAX_GROWN = 1 << 16
 
@@ -27,8 +27,8 @@ class HoistParametersPass(Pass):
     """Move what is computed from parameters and constants alone out of @main, into @init.
 
     @init runs once, when the model is compiled; @main then reads its results as parameters. Constants of more than
-    `max-elements` elements become parameters in the same way, so that no tensor is part of the code. What would make a small
-    parameter much larger (a broadcast) stays in @main.
+    `max-elements` elements become parameters in the same way, so that no tensor is part of the code. What would make a
+    small parameter much larger (a broadcast) stays in @main.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -64,7 +64,9 @@ class HoistParametersPass(Pass):
         if function_named(op, "init") is not None:
             return
         fixed = self._fixed_ops(main)
-        handed = [result for item in fixed.values() for result in item.results if self._is_handed_over(result, fixed)]
+        handed: list[ir.Value] = [
+            result for item in fixed.values() for result in item.results if self._is_handed_over(result, fixed)
+        ]
         if handed:
             _split(main, fixed, handed)
 
@@ -141,7 +143,9 @@ def _clone(op: ir.Operation, copies: dict[ir.Value, ir.Value]) -> ir.Operation:
     )
 
 
-def _declare_init(main: ir.Operation, sources: list[ParameterOp], handed: list[ir.Value], names: list[str]) -> ir.Operation:
+def _declare_init(
+    main: ir.Operation, sources: list[ParameterOp], handed: list[ir.Value], names: list[str]
+) -> ir.Operation:
     kind = ir.FunctionType.get([op.result.type for op in sources], [value.type for value in handed])
     with ir.InsertionPoint(main), main.location:
         init = func.FuncOp("init", kind)

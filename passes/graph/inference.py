@@ -74,12 +74,14 @@ class Inference:
 
     def _with_contents(self, view: Op, specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
         operands = list(view.operation.operands)
-        if not operands or not all(spec.is_static and dims.product(spec.shape) <= MAX_ELEMENTS for spec in specs):
+        if not operands or not all(map(_is_small, specs)):
             return specs
-        contents = [self.spec(value).value for value in operands]
-        if not all(array is not None and array.dtype != object and array.size <= 4 * MAX_ELEMENTS for array in contents):
+        contents = {value: array for value in operands if (array := self.spec(value).value) is not None}
+        if any(value not in contents for value in operands):
             return specs
-        arrays = view.evaluate(dict(zip(operands, contents, strict=True)).__getitem__)
+        if any(array.dtype == object or array.size > 4 * MAX_ELEMENTS for array in contents.values()):
+            return specs
+        arrays = view.evaluate(contents.__getitem__)
         return tuple(TensorSpec(spec.shape, spec.dtype, array) for spec, array in zip(specs, arrays, strict=True))
 
     def _infer_extract(self, op: ir.Operation) -> None:
@@ -151,7 +153,11 @@ class Inference:
 
 
 def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec | None]) -> Inference:
-    """Infers all of a function from its inputs (None for one that is no tensor), refines its type, and inlines the branches that turn out to be taken.
+    """Infers all of a function, refines its type, and inlines the branches that turn out to be taken.
+
+    Args:
+        function: a `func.func` with a body.
+        inputs: what is known of each argument, None for one that is no tensor.
 
     Raises:
         PassError: an op breaks its rules, now that more is known of its operands.
@@ -177,7 +183,8 @@ def argument_attributes(function: ir.Operation) -> list[dict[str, ir.Attribute]]
     count = len(function.regions[0].blocks[0].arguments)
     if "arg_attrs" not in function.attributes:
         return [{} for _ in range(count)]
-    return [{name.name: name.attr for name in attrs} for attrs in function.attributes["arg_attrs"]]
+    lists = ir.ArrayAttr(function.attributes["arg_attrs"])
+    return [{name.name: name.attr for name in ir.DictAttr(attributes)} for attributes in lists]
 
 
 def input_specs(function: ir.Operation) -> list[TensorSpec | None]:
@@ -194,10 +201,15 @@ def _named(kind: ir.Type, attributes: dict[str, ir.Attribute]) -> TensorSpec:
     if "stepwell.dims" not in attributes:
         return spec
     shape: list[Dim] = []
-    for dim, name in zip(spec.shape, attributes["stepwell.dims"], strict=True):
-        is_symbol = not isinstance(dim, int) and isinstance(name, ir.StringAttr)
-        shape.append(dims.symbol(name.value) if is_symbol else dim)
+    for dim, name in zip(spec.shape, ir.ArrayAttr(attributes["stepwell.dims"]), strict=True):
+        is_named = not isinstance(dim, int) and isinstance(name, ir.StringAttr)
+        shape.append(dims.symbol(ir.StringAttr(name).value) if is_named else dim)
     return spec.with_shape(tuple(shape))
+
+
+def _is_small(spec: TensorSpec) -> bool:
+    count = dims.product(spec.shape)
+    return isinstance(count, int) and count <= MAX_ELEMENTS
 
 
 def _prefer(spec: TensorSpec, value: ir.Value) -> TensorSpec:

@@ -32,8 +32,8 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
     # Before the layout changes: what is per channel is easily told while channels are where the model has them.
     FoldBatchNormPass(),
     *CLEAN_UP,
-    # All images have their channels last, so that a vector holds neighbouring channels of one pixel; transposes are left
-    # where images enter and leave the program.
+    # All images have their channels last, so that a vector holds neighbouring channels of one pixel; transposes are
+    # left where images enter and leave the program.
     ConvertLayoutPass(),
     # Transposed convolutions become plain ones, in the layout that makes their pixels' channels neighbours.
     DecomposePass(),
@@ -52,7 +52,7 @@ def graph_pipeline(vector_bytes: int) -> Pipeline:
             *GRAPH_PIPELINE,
             # Kernels read their windows without asking whether they are inside of the image.
             MakePaddingExplicitPass(),
-            # Weights in the order in which the micro-kernel reads them: from here on the graph is for one kind of machine.
+            # Weights in the order in which the micro-kernel reads them: now the graph is for one kind of machine.
             PackWeightsPass(vector_bytes),
             CsePass(),
             DcePass(),

@@ -1,7 +1,7 @@
 """Elementwise ops that can be dropped, merged, or done by a cheaper op with the same value in float32.
 
-Nothing is reassociated but by powers of two, which is exact. NaN and infinities keep their place; the sign of a zero may
-change where zero is added.
+Nothing is reassociated but by powers of two, which is exact. NaN and infinities keep their place; the sign of a zero
+may change where zero is added.
 """
 
 from __future__ import annotations

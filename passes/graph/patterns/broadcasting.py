@@ -28,9 +28,7 @@ class AbsorbBroadcast(Pattern):
         return None
 
 
-def _candidates(
-    op: BinaryOp, lhs: BroadcastToOp | None, rhs: BroadcastToOp | None
-) -> list[tuple[ir.Value, ir.Value]]:
+def _candidates(op: BinaryOp, lhs: BroadcastToOp | None, rhs: BroadcastToOp | None) -> list[tuple[ir.Value, ir.Value]]:
     left = op.lhs if lhs is None else lhs.input
     right = op.rhs if rhs is None else rhs.input
     return [(left, right)] if lhs is None or rhs is None else [(left, right), (left, op.rhs), (op.lhs, right)]
@@ -47,7 +45,12 @@ class SplatToScalar(Pattern[BinaryOp]):
 
     def rewrite(self, op: BinaryOp) -> Replacement:
         number = splat_of(op.rhs)
-        if number is None or shape_of(op.rhs) == () or shape_of(op.lhs) != shape_of(op.result) or shape_of(op.lhs) is None:
+        if (
+            number is None
+            or shape_of(op.rhs) == ()
+            or shape_of(op.lhs) != shape_of(op.result)
+            or shape_of(op.lhs) is None
+        ):
             return None
         return type(op)(op.lhs, scalar_like(number, op.rhs)).result
 

@@ -115,4 +115,10 @@ class ResizeToStatic(Pattern[DynamicResizeOp]):
         return ResizeOp(op.input, sizes=full_sizes, scales=full_scales, **attributes).result
 
 
-PATTERNS: tuple[Pattern, ...] = (ReshapeToStatic(), BroadcastToStatic(), SliceToStatic(), PadToStatic(), ResizeToStatic())
+PATTERNS: tuple[Pattern, ...] = (
+    ReshapeToStatic(),
+    BroadcastToStatic(),
+    SliceToStatic(),
+    PadToStatic(),
+    ResizeToStatic(),
+)

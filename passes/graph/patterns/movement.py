@@ -22,7 +22,7 @@ from ..values import constant_of, rank_of, shape_of, size_of
 
 
 class DropIdentity(Pattern):
-    """transpose(x) | reshape(x) | slice(x) | pad(x) | broadcast_to(x) | tile(x) | reverse(x) | resize(x) --> x, if it is x"""
+    """transpose(x) --> x, so for reshape, slice, pad, broadcast_to, tile, reverse, resize, where they do nothing"""
 
     root = (TransposeOp, ReshapeOp, SliceOp, PadOp, BroadcastToOp, TileOp, ReverseOp, ResizeOp)
 
@@ -136,7 +136,9 @@ class ConcatOfSlices(Pattern[ConcatOp]):
             return None
         axis = op.axis % len(lhs.starts)
         others = [index for index in range(len(lhs.starts)) if index != axis]
-        same = all(getattr(lhs, name)[i] == getattr(rhs, name)[i] for name in ("starts", "stops", "steps") for i in others)
+        same = all(
+            getattr(lhs, name)[i] == getattr(rhs, name)[i] for name in ("starts", "stops", "steps") for i in others
+        )
         if not same or lhs.steps[axis] != 1 or rhs.steps[axis] != 1 or lhs.stops[axis] != rhs.starts[axis]:
             return None
         stops = tuple(rhs.stops[index] if index == axis else stop for index, stop in enumerate(lhs.stops))

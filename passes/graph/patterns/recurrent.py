@@ -51,7 +51,9 @@ class UnrollLstm(Pattern[LstmOp]):
             return Refusal("there is no step")
         sizes = (steps, batch, recurrence[2])
         outputs = [_run(op, index, sizes) for index in range(recurrence[0])]
-        y, hidden, cell = (_joined([output[place] for output in outputs], axis) for place, axis in ((0, 1), (1, 0), (2, 0)))
+        y, hidden, cell = (
+            _joined([output[place] for output in outputs], axis) for place, axis in ((0, 1), (1, 0), (2, 0))
+        )
         return [y, hidden, cell]
 
 

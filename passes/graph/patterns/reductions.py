@@ -89,4 +89,10 @@ class MeanAfterSqueeze(Pattern[ReshapeOp]):
         return None
 
 
-PATTERNS: tuple[Pattern, ...] = (ReduceUnitDims(), ReduceOfReduce(), PoolOfNothing(), PoolToReduce(), MeanAfterSqueeze())
+PATTERNS: tuple[Pattern, ...] = (
+    ReduceUnitDims(),
+    ReduceOfReduce(),
+    PoolOfNothing(),
+    PoolToReduce(),
+    MeanAfterSqueeze(),
+)

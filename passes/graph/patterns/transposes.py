@@ -68,7 +68,7 @@ class SinkThroughUnary(Pattern):
 class SinkThroughElementwise(Pattern):
     """f(transpose(x, p), transpose(y, p)) --> transpose(f(x, y), p)
 
-    Another operand is transposed the other way, if that costs nothing, or if the readers undo p and it is the smaller one.
+    Another operand is transposed the other way, if that costs nothing, or if the readers undo p and it is no larger.
     """
 
     root = (BinaryOp, ComparisonOp, LogicalOp, SelectOp, ConcatOp)
@@ -194,7 +194,7 @@ class SinkThroughReduction(Pattern):
 
 
 class SinkThroughSoftmax(Pattern):
-    """softmax(transpose(x, p), axis) --> transpose(softmax(x, p[axis]), p), if the axis stays innermost or is not so before"""
+    """softmax(transpose(x, p), axis) --> transpose(softmax(x, p[axis]), p), unless only p makes the axis innermost"""
 
     root = (SoftmaxOp, LogSoftmaxOp)
 
@@ -210,7 +210,7 @@ class SinkThroughSoftmax(Pattern):
 
 
 class SinkThroughNorm(Pattern):
-    """layer_norm(transpose(x, p)) --> transpose(layer_norm(x), p), if p leaves the normalised dimensions in their place"""
+    """layer_norm(transpose(x, p)) --> transpose(layer_norm(x), p), if p leaves the normalised dimensions in place"""
 
     root = (LayerNormOp, RmsNormOp)
 

@@ -1,18 +1,19 @@
 """Random programs of stepwell ops on small tensors: what the passes are tried on.
 
-Every program takes two images and reads a few parameters. An op is drawn, its operands are drawn among the values so far
-that it can take, and its attributes at random; ops that move data are drawn more often, as those are rewritten most.
+Every program takes two images and reads a few parameters. An op is drawn, its operands are drawn among the values so
+far that it can take, and its attributes at random; ops that move data are drawn more often, as those are rewritten
+most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from mlir import ir
 from mlir.dialects import func
-from stepwell.dialects.core import spec_of
 from stepwell.dialects.stepwell import constant, contraction, elementwise, movement, normalization, pooling, reduction
 
 INPUTS = ((2, 4, 6, 8), (2, 4, 1, 1))
@@ -51,7 +52,7 @@ class RandomProgram:
         main.operation.attributes["function_type"] = ir.TypeAttr.get(kind)
         return module
 
-    def any(self, accepts: Callable[[tuple], bool] = lambda shape: True) -> ir.Value | None:
+    def any(self, accepts: Callable[[tuple], bool] = lambda shape: True) -> Any:
         """One of the values whose shape is accepted, late ones more often."""
         fitting = [value for value in self.values if accepts(self.shape(value))]
         if not fitting:
@@ -68,7 +69,7 @@ class RandomProgram:
         self.parameters[name] = self.rng.uniform(0.5, 1.5, shape).astype(np.float32)
         return constant.ParameterOp(name=name, shape=shape, dtype=np.dtype(np.float32)).result
 
-    def choice(self, options: tuple) -> object:
+    def choice(self, options: tuple) -> Any:
         """One of the options."""
         return options[self.rng.integers(len(options))]
 
@@ -133,7 +134,7 @@ def _slice(program: RandomProgram) -> ir.Value:
 
 
 def _concat(program: RandomProgram) -> ir.Value | None:
-    lhs = program.any(len)
+    lhs = program.any(lambda shape: len(shape) > 0)
     shape = program.shape(lhs)
     axis = int(program.rng.integers(len(shape)))
     rhs = program.any(lambda other: _agree(shape, other, axis))
@@ -156,7 +157,7 @@ def _reduce(program: RandomProgram) -> ir.Value | None:
 
 
 def _softmax(program: RandomProgram) -> ir.Value | None:
-    value = program.any(len)
+    value = program.any(lambda shape: len(shape) > 0)
     rank = len(program.shape(value))
     return normalization.SoftmaxOp(value, axis=int(program.rng.integers(rank))).result
 
@@ -214,8 +215,3 @@ _DRAWS = (
 def inputs_for(program: RandomProgram) -> list[np.ndarray]:
     """Contents for the inputs of a program."""
     return [program.rng.standard_normal(shape).astype(np.float32) for shape in INPUTS]
-
-
-def shapes_of(values: list[ir.Value]) -> list[str]:
-    """The shapes of some values, for messages."""
-    return [str(spec_of(value)) for value in values]

@@ -87,7 +87,9 @@ def test_pipeline_keeps_meaning(seed: int) -> None:
 def test_every_graph_pass_is_tried() -> None:
     named = {name for text in _PASSES for name in text.split(",")}
     missing = {
-        element.name for element in graph_pipeline(64).elements if isinstance(element, Pass) and element.name not in named
+        element.name
+        for element in graph_pipeline(64).elements
+        if isinstance(element, Pass) and element.name not in named
     }
     # These two are tried by the whole pipeline: alone they do nothing to most programs.
     assert missing <= {"stepwell-decompose", "stepwell-pack-weights"}
