@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stepwell.dialects.help import reference_page as reference_page_of_ops
 from stepwell.passes.help import reference_page
 from stepwell.passes.upstream import PIPELINES, anchor_of, class_name, upstream_passes
 from stepwell.passes.upstream_names import find_class_name
@@ -14,6 +15,11 @@ ROOT = Path(__file__).parent.parent.parent
 def test_reference_of_passes() -> None:
     page = (ROOT / "docs" / "reference" / "passes.md").read_text(encoding="utf-8")
     assert page == reference_page(), "run `python -m stepwell.passes.help > docs/reference/passes.md`"
+
+
+def test_reference_of_ops() -> None:
+    page = (ROOT / "docs" / "reference" / "ops.md").read_text(encoding="utf-8")
+    assert page == reference_page_of_ops(), "run `python -m stepwell.dialects.help > docs/reference/ops.md`"
 
 
 def test_upstream_pipelines_exist() -> None:
