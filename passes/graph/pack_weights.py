@@ -27,7 +27,7 @@ from .values import dtype_of, is_fixed, shape_of
 class PackWeightsPass(Pass):
     """Lay the weights of contractions and convolutions out as the micro-kernel reads them.
 
-    The packing is made of ordinary ops on the parameter; `stepwell-hoist-parameters` moves them to @init later. A weight
+    The packing is made of ordinary ops on the parameter; `stepwell-hoist-parameters` moves them to @init. A weight
     that every run computes is packed in every run if it is a convolution's, and read in place if it is a matmul's.
 
     ```mlir
