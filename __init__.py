@@ -1,9 +1,9 @@
 """Stepwell: a multi-level ML compiler on the upstream MLIR bindings, which explains itself at every level.
 
-    import stepwell
+import stepwell
 
-    model = stepwell.compile("model.onnx")
-    outputs = model(x)
+model = stepwell.compile("model.onnx")
+outputs = model(x)
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Compilation:
         )
 
     def _take_cached(self, module: ir.Module) -> dict[str, bytes]:
-        """The objects of kernels that were compiled before, whose bodies are dropped. Nothing, where phases are looked at."""
+        """The objects of kernels that were compiled before, whose bodies are dropped; none where phases are looked at."""
         if self.cache is None or self.reached is not None:
             return {}
         objects = {}
@@ -148,7 +148,7 @@ def phase_of(module: ir.Module) -> str:
 
 
 def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
-    """Names every kernel after what it does, so that equal kernels of any models share an object; tells what there is."""
+    """Names every kernel after what it does, so that equal kernels of any models share an object; lists them."""
     salt = f"{VERSION} {target.to_json()}"
     renamed: dict[str, str] = {}
     infos: dict[str, KernelInfo] = {}
@@ -188,7 +188,8 @@ def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, 
     names = _strings(module.operation.attributes["stepwell.parameters"])
     missing = [name for name in names if name not in parameters]
     if missing:
-        raise PassError(f"there are no contents for the parameter '{missing[0]}' ({len(missing)} of {len(names)} are missing)")
+        share = f"{len(missing)} of {len(names)} are missing"
+        raise PassError(f"there are no contents for the parameter '{missing[0]}' ({share})")
     return {name: parameters[name] for name in names}
 
 

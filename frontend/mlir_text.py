@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from mlir import ir
 
 from ..dialects.stepwell import STEPWELL
 from ..dialects.types import numpy_dtype
+from ..dialects.verifier import VerificationError, verify
+from ..passes.diagnostics import MLIRError
 from ..runtime import safetensors
 from ..runtime.errors import ArtefactError
 from .errors import ModelError
@@ -29,9 +32,9 @@ def describe_model(model: bytes | Path) -> ModelInfo:
     Raises:
         ModelError: it is not valid MLIR, or has no @main.
     """
-    with ir.Context() as context:
-        module = _parse(model, context)
-        return _info(module, _name(model))
+    context = ir.Context()
+    with context:
+        return _info(_parse(model, context), _name(model))
 
 
 def import_model(
@@ -54,12 +57,17 @@ def _parse(model: bytes | Path, context: ir.Context) -> ir.Module:
     STEPWELL.load(context)
     try:
         text = model if isinstance(model, bytes) else model.read_bytes()
-        return ir.Module.parse(text, context)
-    except ir.MLIRError as error:
+        module = ir.Module.parse(text, context)
+        verify(module)
+    except MLIRError as error:
         raise ModelError(f"not valid MLIR: {_first_line(error)}", model=_name(model)) from None
+    except VerificationError as error:
+        raise ModelError(f"not valid MLIR: {error}", model=_name(model)) from None
+    return module
 
 
-def _first_line(error: ir.MLIRError) -> str:
+def _first_line(error: Any) -> str:
+    """What MLIR says first of what is wrong, and where."""
     diagnostics = error.error_diagnostics
     return f"{diagnostics[0].location}: {diagnostics[0].message}" if diagnostics else str(error).splitlines()[0]
 

