@@ -136,7 +136,7 @@ def test_planned_memory_keeps_the_meaning(seed: int) -> None:
         arena = np.zeros(ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value, np.uint8)
     entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("stepwell_main"))
     for flags in range(4):
-        p, q, n = np.bool_(flags & 1), np.bool_(flags & 2), np.int64(flags)
+        p, q, n = (np.array(item, kind) for item, kind in ((flags & 1, bool), (flags & 2, bool), (flags, np.int64)))
         x, y = np.arange(16, dtype=np.int32), np.arange(16, dtype=np.int32)[::-1].copy()
         state: State = {"%x": x, "%y": y, "%p": p, "%q": q, "%n": n}
         run(state)
