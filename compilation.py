@@ -105,7 +105,7 @@ class Compilation:
         )
 
     def _take_cached(self, module: ir.Module) -> dict[str, bytes]:
-        """The objects of kernels that were compiled before, whose bodies are dropped; none where phases are looked at."""
+        """The objects of kernels that were compiled before, whose bodies go; none where phases are looked at."""
         if self.cache is None or self.reached is not None:
             return {}
         objects = {}

