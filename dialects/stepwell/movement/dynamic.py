@@ -82,7 +82,7 @@ class DynamicSliceOp(Op):
     Bounds count from the end where negative and are clamped to the extents; a negative step goes backwards.
 
     ```mlir
-    %4 = "stepwell.dynamic_slice"(%0, %1, %2, %3)
+    %4 = "stepwell.dynamic_slice"(%0, %1, %2, %3) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>}
         : (tensor<?x8xf32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<?x?xf32>
     ```
     """
@@ -165,7 +165,8 @@ class DynamicPadOp(Op):
         mode: as of `pad`.
 
     ```mlir
-    %2 = "stepwell.dynamic_pad"(%0, %1) : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<?x?xf32>
+    %2 = "stepwell.dynamic_pad"(%0, %1) {operandSegmentSizes = array<i32: 1, 1, 0, 0>}
+        : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<?x?xf32>
     ```
     """
 

@@ -1,0 +1,17 @@
+"""What the tests of the op layer share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from mlir import ir
+from stepwell.dialects.stepwell import STEPWELL
+
+
+@pytest.fixture
+def context() -> Iterator[ir.Context]:
+    """A context that knows the dialect, entered together with an unknown location."""
+    with ir.Context() as context, ir.Location.unknown():
+        STEPWELL.load(context)
+        yield context
