@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...passes.pipeline import Nested, Pipeline
+from ..target import Target
 
 STACK_BYTES = 65536
 """The largest buffer that a kernel may keep on the stack; bigger ones become workspace in the arena."""
@@ -38,12 +39,15 @@ def llvm_pipeline(target: str) -> Pipeline:
         (
             "stepwell-choose-parallel-loops",
             "stepwell-lower-vectors",
+            *_narrow_floats(Target.parse(target)),
             # Threads.
             Nested("func.func", ("scf-forall-to-parallel",)),
             "convert-scf-to-openmp",
             # What the vector patterns left as transfers or linalg becomes loops.
             Nested("func.func", ("convert-linalg-to-loops", "convert-vector-to-scf{full-unroll=true}")),
-            "fold-memref-alias-ops,expand-strided-metadata,lower-affine,canonicalize,cse",
+            # Views become offsets. Folding them into loads (fold-memref-alias-ops) would divide the index of a collapsed
+            # dimension by the extents it is made of, in every iteration.
+            "expand-strided-metadata,lower-affine,canonicalize,cse",
             "convert-scf-to-cf",
             "convert-vector-to-llvm{reassociate-fp-reductions=true}",
             "finalize-memref-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,convert-index-to-llvm",
@@ -54,3 +58,10 @@ def llvm_pipeline(target: str) -> Pipeline:
             "stepwell-add-entry",
         )
     )
+
+
+def _narrow_floats(target: Target) -> tuple[str, ...]:
+    """Where there is no instruction for bf16, LLVM would call functions that only the newest libgcc has."""
+    if target.architecture != "x86_64" or "+avx512bf16" in target.features:
+        return ()
+    return ("arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}", "arith-expand{include-bf16=true}")

@@ -100,6 +100,32 @@ def test_objects_for_other_machines(lowered, tmp_path, target: str, machine: str
         assert symbols(path, "--defined-only", "--extern-only") == {name}
 
 
+NARROW = """
+func.func private @narrow(%x: tensor<16xbf16>, %out: tensor<16xbf16>) -> tensor<16xbf16> {
+  %zero = arith.constant 0.0 : bf16
+  %c0 = arith.constant 0 : index
+  %a = vector.transfer_read %x[%c0], %zero {in_bounds = [true]} : tensor<16xbf16>, vector<16xbf16>
+  %product = arith.mulf %a, %a : vector<16xbf16>
+  %w = vector.transfer_write %product, %out[%c0] {in_bounds = [true]} : vector<16xbf16>, tensor<16xbf16>
+  return %w : tensor<16xbf16>
+}
+func.func @main(%x: tensor<16xbf16>) -> tensor<16xbf16> {
+  %d = tensor.empty() : tensor<16xbf16>
+  %0 = func.call @narrow(%x, %d) : (tensor<16xbf16>, tensor<16xbf16>) -> tensor<16xbf16>
+  return %0 : tensor<16xbf16>
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "cpu"])
+def test_narrow_floats_need_no_library(lowered, tmp_path, target: str) -> None:
+    with lowered(NARROW, target) as module:
+        objects = emit_objects(module, Target.parse(target), only={"narrow"})
+    path = tmp_path / "narrow.o"
+    path.write_bytes(objects["narrow"])
+    assert not symbols(path, "--undefined-only")
+
+
 def symbols(path, *flags: str) -> set[str]:
     listed = subprocess.run(
         [llvm.tool("llvm-nm"), "--format=just-symbols", *flags, path], check=True, capture_output=True, text=True
