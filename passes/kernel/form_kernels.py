@@ -92,8 +92,8 @@ class _Outliner:
 
 def model_ops(location: ir.Location) -> list[str]:
     """The names of the model's ops that a location stands for, each once."""
-    if location.is_a_name() and location.name_str is not None:
-        return [location.name_str]
+    if location.is_a_name():
+        return [str(location.name_str)]
     if location.is_a_fused():
         return list(dict.fromkeys(name for part in location.locations for name in model_ops(part)))
     return []

@@ -99,7 +99,7 @@ def _resized(value: ir.Value, low: list[int], high: list[int]) -> ir.Value:
 
 
 def _reversed(value: ir.Value, shape: tuple[int, ...], group: int) -> ir.Value:
-    """The weight [inputs, outputs / group, *kernel] as a convolution's, reversed: [outputs, inputs / group, *kernel]."""
+    """The weight [inputs, outputs / group, *kernel] for a convolution, reversed: [outputs, inputs / group, *kernel]."""
     inputs, outputs, *kernel = shape
     turned = ReverseOp(value, axes=tuple(range(2, len(shape)))).result
     apart = ReshapeOp(turned, shape=(group, inputs // group, outputs, *kernel)).result
