@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
@@ -60,6 +62,20 @@ class Refused:
     pattern: str
     location: str
     reason: str
+
+
+_refusals: ContextVar[list[Refused] | None] = ContextVar("refusals", default=None)
+
+
+@contextmanager
+def collect_refusals() -> Iterator[list[Refused]]:
+    """While it is entered, the refusals of all patterns that are applied gather in the list that it yields."""
+    collected: list[Refused] = []
+    token = _refusals.set(collected)
+    try:
+        yield collected
+    finally:
+        _refusals.reset(token)
 
 
 def defining_op(value: ir.Value | None, kind: type[AnyOp]) -> AnyOp | None:
@@ -117,6 +133,9 @@ def apply_patterns(root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], 
     driver = _Driver(patterns)
     for _ in range(max_sweeps):
         if not driver.sweep(root):
+            collected = _refusals.get()
+            if collected is not None:
+                collected.extend(driver.refused)
             return driver.refused
     raise driver.endless()
 
@@ -158,12 +177,9 @@ class _Driver:
         if not _is_read(op):
             self._erase(op)
             return False
-        patterns = self.patterns[op.name]
-        if not patterns:
-            return False
         view = STEPWELL.view(op)
         with op.location, ir.InsertionPoint(op):
-            for pattern in patterns:
+            for pattern in self.patterns[op.name]:
                 values = self._outcome(op, pattern, pattern.rewrite(view))
                 if values is not None:
                     self._recent.append(type(pattern).__name__)
@@ -180,6 +196,7 @@ class _Driver:
         values = [outcome] if isinstance(outcome, ir.Value) else outcome
         for old, new in zip(op.results, values, strict=True):
             if old.type != new.type:
+                self._push_new(new)
                 reason = f"the result would change its type from {old.type} to {new.type}"
                 self.refused.append(Refused(type(pattern).__name__, str(op.location), reason))
                 return None

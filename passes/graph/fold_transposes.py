@@ -66,7 +66,7 @@ def _folded(value: ir.Value, is_transposed: bool) -> tuple[ir.Value, bool]:
 
 
 class FlattenIntoMatmul(Pattern[MatmulOp]):
-    """matmul(reshape(transpose(x, p)), w) --> matmul(reshape(x), w with its rows in the order of x), w being a parameter
+    """matmul(reshape(transpose(x, p)), w) --> matmul(reshape(x), w with its rows in the order of x), w being fixed
 
     So the fully connected layer after an image takes the image with the channels last.
     """
@@ -80,7 +80,7 @@ class FlattenIntoMatmul(Pattern[MatmulOp]):
             return None
         shape, p = shape_of(transpose.result), transpose.permutation
         groups = None if shape is None else reshape_groups(shape, flat.shape)
-        if shape is None or not groups or groups[-1].after != (len(flat.shape) - 1,):
+        if shape is None or not groups or not groups[-1].before or groups[-1].after != (len(flat.shape) - 1,):
             return None
         first = groups[-1].before[0]
         if p[:first] != tuple(range(first)):

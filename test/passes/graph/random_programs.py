@@ -142,7 +142,7 @@ def _concat(program: RandomProgram) -> ir.Value | None:
 
 
 def _pad(program: RandomProgram) -> ir.Value:
-    value = program.any()
+    value = program.any(lambda shape: len(shape) > 0)
     low, high = (tuple(int(count) for count in program.rng.integers(0, 2, len(program.shape(value)))) for _ in range(2))
     return movement.PadOp(value, low=low, high=high, value=float(program.choice((0.0, 1.0)))).result
 
