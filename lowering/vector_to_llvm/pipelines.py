@@ -45,8 +45,8 @@ def llvm_pipeline(target: str) -> Pipeline:
             "convert-scf-to-openmp",
             # What the vector patterns left as transfers or linalg becomes loops.
             Nested("func.func", ("convert-linalg-to-loops", "convert-vector-to-scf{full-unroll=true}")),
-            # Views become offsets. Folding them into loads (fold-memref-alias-ops) would divide the index of a collapsed
-            # dimension by the extents it is made of, in every iteration.
+            # Views become offsets. Folding them into loads (fold-memref-alias-ops) would divide the index of a
+            # collapsed dimension by the extents that it is made of, in every iteration.
             "expand-strided-metadata,lower-affine,canonicalize,cse",
             "convert-scf-to-cf",
             "convert-vector-to-llvm{reassociate-fp-reductions=true}",
