@@ -13,10 +13,10 @@ from ...passes.rewriting import walk
 from ..target import Target
 from . import llvm
 
-# The schedules have shaped the loops, and their vectors are what they should be: LLVM's loop and SLP vectorisers and its
-# unrolling, which are most of the time of `default<O2>`, would find nothing to gain.
+# The schedules have shaped the loops, and their vectors are what they should be: LLVM's loop and SLP vectorisers and
+# its unrolling, which are most of the time of `default<O2>`, would find nothing to gain.
 OPTIMIZE = (
-    # Spelt out, instcombine aborts the process when it has not reached a fixed point; in LLVM's own pipelines it does not.
+    # Spelt out, instcombine aborts the process when it has not reached a fixed point.
     "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),"
     "instcombine<no-verify-fixpoint>,gvn,simplifycfg,adce)"
 )
