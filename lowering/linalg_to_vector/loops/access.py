@@ -23,12 +23,14 @@ class Point:
         lane_dim: the vectorised loop, or None where all is scalar.
         width: the number of lanes.
         valid: how many of them are inside the loop; the others are masked.
+        interior: loops that do not reduce and at whose indices here no window reaches into padding.
     """
 
     dims: tuple[Index, ...]
     lane_dim: int | None = None
     width: int = 1
     valid: int = 1
+    interior: frozenset[int] = frozenset()
 
     def at(self, dim: int, index: Index) -> Point:
         """The same point with another index of one loop."""
@@ -145,7 +147,7 @@ def write(value: ir.Value, target: ir.Value, exprs: Sequence[ir.AffineExpr], poi
     indices = [value_of(affine(expr, point.dims)) for expr in exprs]
     if point.lane_dim is None:
         return tensor.insert(value, target, indices)
-    return vector.TransferWriteOp(
+    written = vector.TransferWriteOp(
         target.type,
         broadcast(value, point.width),
         target,
@@ -153,7 +155,8 @@ def write(value: ir.Value, target: ir.Value, exprs: Sequence[ir.AffineExpr], poi
         _last_dimension(len(indices)),
         ir.ArrayAttr.get([ir.BoolAttr.get(True)]),
         mask=point.mask(),
-    ).result
+    )
+    return written.operation.results[0]
 
 
 def _last_dimension(rank: int) -> ir.AffineMapAttr:

@@ -1,9 +1,8 @@
-"""The loop nest of one group of ops: outer loops, the vectorised loop with its tail, accumulators in registers."""
+"""The loop nest of one group of ops: what happens at each point, with accumulators in registers."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from mlir import ir
 from mlir.dialects import arith
@@ -12,14 +11,12 @@ from .access import Point, broadcast, read, write
 from .body import Body
 from .generic import Generic
 from .groups import Group, lane_dim
-from .indices import Index, loop
 from .padding import Padding, read_padded
 from .reduction import horizontal, low_lanes, with_low_lanes
-from .widths import Widths, pieces
+from .walk import Walk
+from .widths import Widths
 
 Values = list[ir.Value]
-# Reductions of up to this many steps are unrolled.
-_UNROLL = 4
 
 
 class Nest:
@@ -31,101 +28,43 @@ class Nest:
         self._sizes = group.members[0].sizes()
         self._reductions = group.reductions
         self._lane_dim = lane_dim(group)
-        self._width, self._native = widths.of(group.ops, self._lane_size())
+        size = 1 if self._lane_dim is None else self._sizes[self._lane_dim]
+        assert isinstance(size, int)
+        self._width, native = widths.of(group.ops, size)
         self._reducers = [member for member in group.members if member.reductions]
-        self._may_repeat = not self._reductions and not any(map(_reads_destination, group.members))
         self._padding = Padding(self._reducers, self._sizes, self._reductions)
+        self._outer = [dim for dim in group.parallels if dim != self._lane_dim]
+        self._walk = Walk(
+            self._sizes,
+            self._reductions,
+            self._lane_dim,
+            self._width,
+            native,
+            self._padding,
+            # Not the outer ones: the code is there once per part.
+            window_dim=next((dim for dim in reversed(self._outer) if self._padding.surrounds(dim)), None),
+            may_repeat=not self._reductions and not any(map(_reads_destination, group.members)),
+        )
 
     def emit(self) -> Values:
         """The tensors of the stored results, in the order of `group.stored()`."""
-        outer = [dim for dim in self._group.parallels if dim != self._lane_dim]
         start = Point((0,) * len(self._sizes), self._lane_dim)
-        return self._loops(
-            outer, start, [self._target(generic, number) for generic, number in self._stored], self._inner
+        return self._walk.loops(
+            self._outer, start, [self._target(generic, number) for generic, number in self._stored], self._inner
         )
 
     def _target(self, generic: Generic, number: int) -> ir.Value:
         target = generic.outputs[number]
         return target.owner.operands[1] if generic.reductions and generic.fill_value(number) is not None else target
 
-    def _lane_size(self) -> int:
-        size = 1 if self._lane_dim is None else self._sizes[self._lane_dim]
-        assert isinstance(size, int)
-        return size
-
-    def _loops(
-        self, dims: Sequence[int], point: Point, carried: Values, inner: Callable[[Point, Values], Values]
-    ) -> Values:
-        """Loops over `dims`, outermost first, around `inner`."""
-        if not dims:
-            return inner(point, carried)
-        lower, upper = 0, self._sizes[dims[0]]
-        if dims[0] in self._reductions:
-            lower, upper = self._padding.bounds(dims[0], point)
-        if dims[0] in self._reductions and self._is_unrolled(lower, upper):
-            for index in range(lower, upper):
-                carried = self._loops(dims[1:], point.at(dims[0], index), carried, inner)
-            return carried
-        return loop(
-            lower,
-            upper,
-            1,
-            carried,
-            lambda index, values: self._loops(dims[1:], point.at(dims[0], index), values, inner),
-        )
-
-    def _is_unrolled(self, lower: Index, upper: Index) -> bool:
-        if not isinstance(lower, int) or not isinstance(upper, int):
-            return False
-        steps = [self._sizes[dim] for dim in self._reductions if dim != self._lane_dim]
-        return upper - lower <= _UNROLL or math.prod(size for size in steps if isinstance(size, int)) <= 2 * _UNROLL
-
-    def _lanes(self, point: Point, carried: Values, inner: Callable[[Point, Values], Values]) -> Values:
-        """The vectorised loop: full vectors, then the tail in ever smaller ones, the last one masked."""
-        dim = self._lane_dim
-        assert dim is not None
-        size = self._lane_size()
-        first, last = (0, size) if dim in self._reductions else self._padding.interior(dim, size)
-        main = last - (last - first) % self._width
-        if last - first < size and self._padding.can_shuffle(dim, self._width, size):
-            return self._padded_lanes(point, carried, inner, last, size)
-        edge = point.scalar()
-        carried = loop(0, first, 1, carried, lambda index, values: inner(edge.at(dim, index), values))
-        carried = loop(
-            first,
-            main,
-            self._width,
-            carried,
-            lambda index, values: inner(point.lanes(index, self._width, self._width), values),
-        )
-        if self._may_repeat and main - first and last - main:
-            # One more whole vector, moved back to end where the loop ends, computes some results twice.
-            carried = inner(point.lanes(last - self._width, self._width, self._width), carried)
-            main = last
-        for offset, width, valid in pieces(last - main, self._width, self._native):
-            carried = inner(point.lanes(main + offset, width, valid), carried)
-        return loop(last, size, 1, carried, lambda index, values: inner(edge.at(dim, index), values))
-
-    def _padded_lanes(
-        self, point: Point, carried: Values, inner: Callable[[Point, Values], Values], last: int, size: int
-    ) -> Values:
-        """The vectorised loop where lanes of the first and last vectors read padding; the last ones may overlap."""
-        width = self._width
-        main = max(width, last - last % width)
-        carried = inner(point.lanes(0, width, width), carried)
-        carried = loop(
-            width, main, width, carried, lambda index, values: inner(point.lanes(index, width, width), values)
-        )
-        for start in range(main, size, width):
-            carried = inner(point.lanes(min(start, size - width), width, width), carried)
-        return carried
-
     def _inner(self, point: Point, carried: Values) -> Values:
         if not self._reductions:
-            return self._step(point, carried) if self._lane_dim is None else self._lanes(point, carried, self._step)
+            return (
+                self._step(point, carried) if self._lane_dim is None else self._walk.lanes(point, carried, self._step)
+            )
         if self._lane_dim is None or self._lane_dim in self._reductions:
             return self._reduce(point, carried, self._width if self._lane_dim is not None else 0)
-        return self._lanes(
+        return self._walk.lanes(
             point,
             carried,
             lambda here, values: self._reduce(here, values, here.width if here.lane_dim is not None else 0),
@@ -145,10 +84,10 @@ class Nest:
 
         def body(here: Point, values: Values) -> Values:
             if self._lane_dim in self._reductions:
-                return self._lanes(here, values, self._accumulate)
+                return self._walk.lanes(here, values, self._accumulate)
             return self._accumulate(here, values)
 
-        values = self._loops(dims, point, [*carried, *start], body)
+        values = self._walk.loops(dims, point, [*carried, *start], body)
         carried, accumulators = values[: len(carried)], values[len(carried) :]
         made: dict[ir.Value, ir.Value] = {}
         for member, taken in self._split(accumulators):

@@ -41,24 +41,34 @@ class Padding:
             step = coefficient(expr, dim)
             if step == 0 or coefficient(expr, point.lane_dim) or (shift == 0 and self._last(expr) < size):
                 continue
+            if any(coefficient(expr, inside) for inside in point.interior):
+                continue
             assert isinstance(upper, int)
             origin = add(affine(expr, point.at(dim, 0).dims), shift)
             lower = ceil_divide(clamp(multiply(origin, -1), 0, upper * step), step)
             upper = clamp(ceil_divide(clamp(subtract(size, origin), 0, upper * step), step), 0, upper)
         return lower, upper
 
-    def interior(self, lane_dim: int, size: int) -> tuple[int, int]:
-        """The part of the vectorised loop, which does not reduce, in which no lane reads padding."""
+    def interior(self, dim: int, size: int) -> tuple[int, int]:
+        """The part of a loop that does not reduce in which no padding is read."""
         first, last = 0, size
         for expr, shift, extent in self._exprs():
-            step = coefficient(expr, lane_dim)
+            step = coefficient(expr, dim)
             if step == 0:
                 continue
-            assert isinstance(shift, int), "the vectorised dimension of a padded operand is not tiled"
-            reach = sum(coefficient(expr, dim) * (int(self._sizes[dim]) - 1) for dim in self._reductions)
+            assert isinstance(shift, int), "the innermost dimensions of a padded operand are not tiled"
+            reach = sum(coefficient(expr, other) * (int(self._sizes[other]) - 1) for other in self._reductions)
             first = max(first, -(shift // step))
             last = min(last, (extent - 1 - reach - shift) // step + 1)
         return (first, max(first, last)) if first < size else (size, size)
+
+    def surrounds(self, dim: int) -> bool:
+        """Whether windows reach into padding at some indices, all known, of a loop that does not reduce."""
+        exprs = [(expr, shift) for expr, shift, _ in self._exprs() if coefficient(expr, dim)]
+        size = self._sizes[dim]
+        if not exprs or not isinstance(size, int) or not all(isinstance(shift, int) for _, shift in exprs):
+            return False
+        return self.interior(dim, size) != (0, size)
 
     def can_shuffle(self, lane_dim: int, width: int, size: int) -> bool:
         """Whether lanes that read padding are made by shifting a vector from inside: single steps, all places known."""

@@ -91,8 +91,8 @@ def log1p(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def pow(on: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
-    """A power as IEEE 754 has it. Computed in f64 and rounded it is within 1 ulp of f32; in f64 itself the relative error
-    is about `2**-53 * abs(exponent * log(base))`.
+    """A power as IEEE 754 has it. Computed in f64 and rounded it is within 1 ulp of f32; in f64 itself the relative
+    error is about `2**-53 * abs(exponent * log(base))`.
     """
     one, zero, half = on.number(1), on.number(0), on.number(0.5)
     size = exp(on, arith.mulf(exponent, log(on, math.absf(base))))
