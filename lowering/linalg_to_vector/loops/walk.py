@@ -1,4 +1,4 @@
-"""Walking through the loops of a nest: outer loops, reduction loops, and the vectorised loop with its tail and edges."""
+"""Walking through the loops of a nest: outer loops, reductions, the vectorised loop with its tail and edges."""
 
 from __future__ import annotations
 
