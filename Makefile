@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 LIT := $(BIN)/lit -j$(JOBS) --quiet --no-progress-bar
+LIGHT_MODELS := import glob, os, onnx; \
+	print(*sorted(glob.glob(os.path.dirname(onnx.__file__) + '/backend/test/data/light/*.onnx')))
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: venv test lint check-style check-types check-imports lit pytest demo bench format clean
@@ -46,10 +48,11 @@ format: venv
 
 demo: venv
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	# RapidOCR itself is one of the packages that bring models; it runs with newer versions of Python than it says.
 	$(BIN)/python examples/ocr_demo.py
 
 bench: venv
-	$(BIN)/stepwell-bench
+	$(BIN)/stepwell-bench $(or $(MODELS),$(shell $(BIN)/python -c "$(LIGHT_MODELS)")) --threads 1,2
 
 clean:
 	rm -rf $(VENV) build *.egg-info

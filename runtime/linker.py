@@ -18,6 +18,8 @@ _FLAGS = (
     "-nostartfiles",
     "-Wl,-Bsymbolic",
     "-Wl,--build-id=none",
+    # Kernels are called by this library alone, whatever else in the process has a symbol of that name.
+    "-Wl,-Bsymbolic",
     "-Wl,--gc-sections",
     f"-Wl,--undefined={ENTRY}",
 )
