@@ -23,7 +23,7 @@ from .runtime import store
 from .runtime.cache import Cache
 from .runtime.program import CpuTarget, KernelInfo, Program, Shape, TensorInfo
 from .source import ModelSource
-from .version import VERSION
+from .version import fingerprint
 
 Reached = Callable[[str, ir.Module, Mapping[str, np.ndarray]], None]
 
@@ -149,7 +149,7 @@ def phase_of(module: ir.Module) -> str:
 
 def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
     """Names every kernel after what it does, so that equal kernels of any models share an object; lists them."""
-    salt = f"{VERSION} {target.to_json()}"
+    salt = f"{fingerprint()} {target.to_json()}"
     renamed: dict[str, str] = {}
     infos: dict[str, KernelInfo] = {}
     for kernel in invariants.kernels(module):

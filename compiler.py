@@ -18,7 +18,7 @@ from .runtime.cache import Cache, default_cache
 from .runtime.executable import Executable
 from .runtime.program import Program, Shape, TensorInfo
 from .source import ModelSource
-from .version import VERSION
+from .version import fingerprint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,7 +65,7 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
     options = options or Options()
     source = ModelSource.read(model)
     cache = default_cache() if options.cache else None
-    key = store.key_of(VERSION, source.fingerprint)
+    key = store.key_of(fingerprint(), source.fingerprint)
     interface = cache and store.get_interface(cache, key)
     if not interface:
         interface = source.name, *source.interface()
@@ -123,7 +123,7 @@ class _Specializer:
         from .runtime import host
 
         machine = "+".join(sorted(host.features() or ())) if self.target == "cpu" else ""
-        key = store.key_of(VERSION, self.source.fingerprint, self.target, machine, repr(shapes))
+        key = store.key_of(fingerprint(), self.source.fingerprint, self.target, machine, repr(shapes))
         if self.cache and (program := store.get_program(self.cache, key)) is not None:
             return program
         from .compilation import Compilation

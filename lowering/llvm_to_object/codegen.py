@@ -12,6 +12,7 @@ from mlir.dialects import llvm as llvm_dialect
 from ...passes.rewriting import walk
 from ..target import Target
 from . import llvm
+from .fork import call_bodies_directly
 
 # The schedules have shaped the loops, and their vectors are what they should be: LLVM's loop and SLP vectorisers and
 # its unrolling, which are most of the time of `default<O2>`, would find nothing to gain.
@@ -86,7 +87,8 @@ def llvm_ir(module: ir.Module, symbol: str) -> str:
                     continue
                 pending.extend(_references(table[name].clone()))
         # The stubs of the bindings lack this function.
-        return llvm_dialect.translate_module_to_llvmir(part.operation)  # pyright: ignore[reportAttributeAccessIssue]
+        text = llvm_dialect.translate_module_to_llvmir(part.operation)  # pyright: ignore[reportAttributeAccessIssue]
+    return call_bodies_directly(text)
 
 
 def _generate(symbol: str, text: str, target: Target, emit: Callable[[llvm.Module], T]) -> T:

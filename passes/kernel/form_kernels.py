@@ -100,8 +100,8 @@ def model_ops(location: ir.Location) -> list[str]:
 
 
 def _describe(group: list[ir.Operation], inputs: list[ir.Value], result: ir.Value) -> ir.DictAttr:
-    anchors = [kernel_class(op) for op in group]
-    kind = next((anchor for anchor in anchors if anchor != "elementwise"), "elementwise")
+    kinds = [kind for op in group if (kind := kernel_class(op)) is not None]
+    kind = next((kind for kind in kinds if kind != "elementwise"), "elementwise")
     i64 = ir.IntegerType.get_signless(64)
     work = sum(flops(view) for op in group if (view := STEPWELL.view(op)) is not None)
     return ir.DictAttr.get(
