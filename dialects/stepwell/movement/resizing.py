@@ -57,7 +57,7 @@ class ResizeOp(Op):
         require_length(input.rank, sizes=sizes)
         if scales.shape != (input.rank,) or not is_float(scales.dtype):
             raise OpError(
-                f"attribute 'scales' must be {input.rank} floats, but is {scales.dtype} of shape {scales.shape}"
+                f"attribute 'scales' must be {input.rank} floats, but is {TensorSpec(scales.shape, scales.dtype)}"
             )
         if min(sizes, default=1) < 1 or min(scales, default=1) <= 0:
             raise OpError(f"sizes and scales must be positive, but are {', '.join(map(str, (*sizes, *scales)))}")

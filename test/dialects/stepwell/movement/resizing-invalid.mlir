@@ -1,0 +1,21 @@
+// RUN: stepwell-opt %s --verify-diagnostics
+
+func.func @resizing(%img: tensor<1x3x8x8xf32>, %x: tensor<4x8xf32>, %v: tensor<8xf32>, %n: tensor<2xi64>) {
+  // expected-error @+1 {{'stepwell.resize' op attribute 'sizes' must have 4 entries, but has 2}}
+  %0 = "stepwell.resize"(%img) {sizes = array<i64: 4, 4>, scales = dense<1.0> : tensor<4xf32>}
+    : (tensor<1x3x8x8xf32>) -> tensor<1x3x4x4xf32>
+  // expected-error @+1 {{'stepwell.resize' op attribute 'mode' must be one of nearest, linear, cubic, but is area}}
+  %1 = "stepwell.resize"(%img) {sizes = array<i64: 1, 3, 4, 4>, scales = dense<1.0> : tensor<4xf32>, mode =
+    "area"}
+    : (tensor<1x3x8x8xf32>) -> tensor<1x3x4x4xf32>
+  // expected-error @+1 {{'stepwell.resize' op attribute 'scales' must be 4 floats, but is 2xf32}}
+  %2 = "stepwell.resize"(%img) {sizes = array<i64: 1, 3, 4, 4>, scales = dense<1.0> : tensor<2xf32>}
+    : (tensor<1x3x8x8xf32>) -> tensor<1x3x4x4xf32>
+  // expected-error @+1 {{'stepwell.dynamic_resize' op takes one of the operands 'scales' and 'sizes'}}
+  %3 = "stepwell.dynamic_resize"(%x) {operandSegmentSizes = array<i32: 1, 0, 0>}
+    : (tensor<4x8xf32>) -> tensor<?x?xf32>
+  // expected-error @+1 {{'stepwell.dynamic_resize' op takes one of the operands 'scales' and 'sizes'}}
+  %4 = "stepwell.dynamic_resize"(%x, %v, %n) {operandSegmentSizes = array<i32: 1, 1, 1>}
+    : (tensor<4x8xf32>, tensor<8xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+  return
+}
