@@ -50,6 +50,8 @@ def _graph(target: str) -> Pipeline:
 def _kernels(target: str) -> Pipeline:
     return Pipeline(
         (
+            # What @init computes are parameters from here on.
+            "stepwell-erase-init",
             # The runtime's view of inputs and outputs, before bools become bytes and results destinations.
             "stepwell-record-interface",
             # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.

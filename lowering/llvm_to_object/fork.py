@@ -16,7 +16,7 @@ _CALL = re.compile(
     r"(?:, (?P<captured>ptr %[^,)]+))?\)"
 )
 
-# The body shares its loops out among the threads of the current team: that is this thread alone when no region is active.
+# The body shares its loops out among the threads of the current team: this thread alone, when no region is active.
 _FORK = """
 define internal void @stepwell.fork(ptr %place, ptr %body, ptr %captured) {
   %threads = call i32 @omp_get_max_threads()
@@ -44,7 +44,9 @@ declare i32 @omp_get_level()
 
 def call_bodies_directly(text: str) -> str:
     """LLVM IR whose parallel regions do without libomp when there is one thread."""
-    rewritten, count = _CALL.subn(
-        lambda call: f"call void @stepwell.fork({call['place']}, {call['body']}, {call['captured'] or 'ptr null'})", text
-    )
+    rewritten, count = _CALL.subn(_forked, text)
     return rewritten + _FORK if count else text
+
+
+def _forked(call: re.Match[str]) -> str:
+    return f"call void @stepwell.fork({call['place']}, {call['body']}, {call['captured'] or 'ptr null'})"

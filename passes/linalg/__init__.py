@@ -1,1 +1,0 @@
-"""Passes on kernels while they are linalg on tensors."""
