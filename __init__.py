@@ -14,17 +14,30 @@ from .version import VERSION as __version__
 
 if TYPE_CHECKING:
     from .compiler import Options, compile, load
-    from .runtime.errors import ArtefactError, InputError, RuntimeFailure, ShapeError
+    from .frontend.errors import ModelError
+    from .lowering.llvm_to_object.codegen import CodegenError
+    from .lowering.target import TargetError
+    from .passes.base import PassError
+    from .passes.runner import PassFailure
+    from .runtime.errors import ArtefactError, GuardError, InputError, RuntimeFailure, ShapeError
     from .runtime.executable import Executable
     from .runtime.program import TensorInfo
+    from .source import SourceError
 
 __all__ = [
     "ArtefactError",
+    "CodegenError",
     "Executable",
+    "GuardError",
     "InputError",
+    "ModelError",
     "Options",
+    "PassError",
+    "PassFailure",
     "RuntimeFailure",
     "ShapeError",
+    "SourceError",
+    "TargetError",
     "TensorInfo",
     "__version__",
     "compile",
@@ -36,7 +49,14 @@ _HOME = {
     "Options": "compiler",
     "compile": "compiler",
     "load": "compiler",
+    "SourceError": "source",
+    "ModelError": "frontend.errors",
+    "PassError": "passes.base",
+    "PassFailure": "passes.runner",
+    "TargetError": "lowering.target",
+    "CodegenError": "lowering.llvm_to_object.codegen",
     "ArtefactError": "runtime.errors",
+    "GuardError": "runtime.errors",
     "InputError": "runtime.errors",
     "RuntimeFailure": "runtime.errors",
     "ShapeError": "runtime.errors",

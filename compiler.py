@@ -58,9 +58,10 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         A callable that takes and gives numpy arrays.
 
     Raises:
-        ModelError: the model cannot be read, or has what Stepwell cannot compile.
-        CompileError: a pass failed.
+        SourceError: what was given is no model, or cannot be read.
+        ModelError: the model is damaged, or has what Stepwell cannot compile; names the node.
         TargetError: there is no such target.
+        PassFailure, PassError, CodegenError: the compiler failed at a pass, a phase or a kernel; names the place.
     """
     options = options or Options()
     source = ModelSource.read(model)

@@ -153,3 +153,14 @@ def test_results_are_the_same_from_run_to_run() -> None:
     x = np.random.default_rng(2).standard_normal((64, 8)).astype(np.float32)
     first = run(x)
     assert all(np.array_equal(run(x), first) for _ in range(20))
+
+
+def test_everything_offered_is_there() -> None:
+    assert all(getattr(stepwell, name) is not None for name in stepwell.__all__)
+    with pytest.raises(AttributeError):
+        _ = stepwell.no_such_name
+
+
+def test_an_unknown_target_is_refused_before_anything_is_compiled() -> None:
+    with pytest.raises(stepwell.TargetError, match="x86-64-v3"):
+        stepwell.compile(dense_layer(8), target="abacus")
