@@ -9,13 +9,14 @@ from mlir import ir
 from ..base import Pass, register
 from ..rewriting import apply_patterns
 from .patterns import transposed_conv
+from .patterns.attention import SplitAttention
 from .patterns.recurrent import UnrollLstm
 
 
 @register
 @dataclass(frozen=True)
 class DecomposePass(Pass):
-    """Take apart the ops that no kernel computes as a whole: recurrent layers, and
+    """Take apart the ops that no kernel computes as a whole: recurrent layers, attention, and
     transposed convolutions whose channels are last.
 
     ```mlir
@@ -34,4 +35,4 @@ class DecomposePass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns until none fits."""
-        apply_patterns(op, (UnrollLstm(self.max_steps), *transposed_conv.PATTERNS))
+        apply_patterns(op, (UnrollLstm(self.max_steps), SplitAttention(), *transposed_conv.PATTERNS))

@@ -1,0 +1,28 @@
+// RUN: stepwell-opt %s --split-input-file --stepwell-decompose | FileCheck %s
+
+// Query heads that share a key head are rows of one matrix; the mask of bools becomes a choice.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[S:.+]] = "stepwell.mul"(%{{.+}}, %{{.+}}) : (tensor<1x4x3x8xf32>
+// CHECK:         %[[Q:.+]] = "stepwell.reshape"(%[[S]]) {shape = array<i64: 1, 2, 6, 8>}
+// CHECK:         "stepwell.matmul"(%[[Q]], %{{.+}}) {transpose_rhs = true}
+// CHECK:         "stepwell.select"
+// CHECK:         "stepwell.softmax"
+// CHECK:         "stepwell.matmul"
+// CHECK-NOT:     stepwell.attention
+func.func @main(%q: tensor<1x4x3x8xf32>, %k: tensor<1x2x5x8xf32>, %v: tensor<1x2x5x8xf32>, %m: tensor<3x5xi1>)
+    -> tensor<1x4x3x8xf32> {
+  %0 = "stepwell.attention"(%q, %k, %v, %m) {scale = 0.5 : f64}
+      : (tensor<1x4x3x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>, tensor<3x5xi1>) -> tensor<1x4x3x8xf32>
+  return %0 : tensor<1x4x3x8xf32>
+}
+
+// -----
+
+// Without static shapes it stays.
+// CHECK-LABEL: func.func @main
+// CHECK:         stepwell.attention
+func.func @main(%q: tensor<1x4x?x8xf32>, %k: tensor<1x4x?x8xf32>, %v: tensor<1x4x?x8xf32>) -> tensor<1x4x?x8xf32> {
+  %0 = "stepwell.attention"(%q, %k, %v) {scale = 0.5 : f64}
+      : (tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>) -> tensor<1x4x?x8xf32>
+  return %0 : tensor<1x4x?x8xf32>
+}

@@ -1,0 +1,32 @@
+// RUN: stepwell-opt %s --split-input-file --stepwell-decompose | FileCheck %s
+
+// Where no two windows of a transposed convolution overlap, each pixel becomes a block.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[P:.+]] = "stepwell.conv"({{.+}}) {{.*}}strides = array<i64: 1, 1>
+// CHECK:         %[[B:.+]] = "stepwell.reshape"(%[[P]]) {shape = array<i64: 1, 4, 5, 2, 2, 6>}
+// CHECK:         "stepwell.transpose"(%[[B]]) {permutation = array<i64: 0, 1, 3, 2, 4, 5>}
+// CHECK-NOT:     stepwell.conv_transpose
+func.func @main(%x: tensor<1x4x5x3xf32>, %w: tensor<3x6x2x2xf32>) -> tensor<1x8x10x6xf32> {
+  %0 = "stepwell.conv_transpose"(%x, %w) {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
+      dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>, layout = "channels_last"}
+      : (tensor<1x4x5x3xf32>, tensor<3x6x2x2xf32>) -> tensor<1x8x10x6xf32>
+  return %0 : tensor<1x8x10x6xf32>
+}
+
+// -----
+
+// Else there are zeros between its pixels; before the channels are last it stays.
+// CHECK-LABEL: func.func @main
+// CHECK:         "stepwell.reverse"
+// CHECK:         "stepwell.conv"
+// CHECK:         stepwell.conv_transpose
+func.func @main(%x: tensor<1x4x5x3xf32>, %w: tensor<3x6x3x3xf32>, %y: tensor<1x3x4x5xf32>)
+    -> (tensor<1x9x11x6xf32>, tensor<1x6x9x11xf32>) {
+  %0 = "stepwell.conv_transpose"(%x, %w) {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
+      dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>, layout = "channels_last"}
+      : (tensor<1x4x5x3xf32>, tensor<3x6x3x3xf32>) -> tensor<1x9x11x6xf32>
+  %1 = "stepwell.conv_transpose"(%y, %w) {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
+      dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>, layout = "channels_first"}
+      : (tensor<1x3x4x5xf32>, tensor<3x6x3x3xf32>) -> tensor<1x6x9x11xf32>
+  return %0, %1 : tensor<1x9x11x6xf32>, tensor<1x6x9x11xf32>
+}
