@@ -99,6 +99,19 @@ def is_static(shape: Iterable[Dim]) -> bool:
     return all(isinstance(dim, int) for dim in shape)
 
 
+def numbers(shape: Iterable[Dim]) -> tuple[int, ...]:
+    """`shape`, in which every dimension is a number.
+
+    Raises:
+        ValueError: one is not.
+    """
+    shape = tuple(shape)
+    known = tuple(dim for dim in shape if isinstance(dim, int))
+    if len(known) < len(shape):
+        raise ValueError(f"the shape ({', '.join(map(str, shape))}) is not known in numbers")
+    return known
+
+
 def bind(dim: Dim, values: Mapping[str, int]) -> Dim:
     """`dim` with the symbols named in `values` replaced by numbers."""
     return dim if isinstance(dim, int) else _bind(dim.expr, values)

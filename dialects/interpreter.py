@@ -16,6 +16,7 @@ import numpy as np
 from mlir import ir
 
 from .core import Op, OpError
+from .dims import numbers
 from .stepwell import STEPWELL
 from .stepwell.constant import ParameterOp
 from .types import TensorSpec, array_of, spec_of_type
@@ -209,7 +210,7 @@ def _run_empty(interpreter: _Interpreter, operation: ir.Operation) -> Sequence[n
 
 def _run_from_elements(interpreter: _Interpreter, operation: ir.Operation) -> Sequence[np.ndarray]:
     spec = spec_of_type(operation.results[0].type)
-    return [np.array(interpreter.operands(operation), spec.dtype).reshape(spec.shape)]
+    return [np.array(interpreter.operands(operation), spec.dtype).reshape(numbers(spec.shape))]
 
 
 def _run_compare(interpreter: _Interpreter, operation: ir.Operation) -> Sequence[bool]:

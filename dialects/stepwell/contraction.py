@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..core import Op, OpError, attribute, operand, optional_operand, result
-from ..dims import Shape
+from ..dims import Shape, numbers
 from ..types import TensorSpec
 from .numerics import widened
 from .shapes import broadcast, may_equal, require_length, require_rank, require_shape, same_dtype
@@ -229,7 +229,7 @@ class ConvTransposeOp(Op):
         # Room for every place the kernel meets, also where output_padding is less than the pads cut off.
         room = [
             max(size + sum(pads[axis::rank]), (spatial[axis] - 1) * strides[axis] + window.extents[axis])
-            for axis, size in enumerate(out)
+            for axis, size in enumerate(numbers(out))
         ]
         total = np.zeros((batch, weight.shape[1] * group, *room), array.dtype)
         for place, view in window.views(total, spatial):

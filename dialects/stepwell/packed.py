@@ -139,7 +139,8 @@ def _windows(input: np.ndarray, kernel: tuple, strides: tuple, dilations: tuple)
     """[N, *output, C, *kernel]: what every window of `input` [N, *spatial, C] sees."""
     spans = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
     axes = tuple(range(1, len(kernel) + 1))
-    view = np.lib.stride_tricks.sliding_window_view(input, spans, axes)
+    # The stubs of older numpy know one axis only.
+    view = np.lib.stride_tricks.sliding_window_view(input, spans, axes)  # pyright: ignore
     places = tuple(slice(None, None, stride) for stride in strides)
     taps = tuple(slice(None, None, dilation) for dilation in dilations)
     return view[(slice(None), *places, slice(None), *taps)]

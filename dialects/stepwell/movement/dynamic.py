@@ -6,7 +6,7 @@ import numpy as np
 
 from ... import dims
 from ...core import Op, OpError, attribute, operand, optional_operand, result
-from ...dims import Dim, Shape, Sym, ceil_div, product
+from ...dims import Dim, Shape, Sym, ceil_div, numbers, product
 from ...types import TensorSpec, is_integer
 from ..shape import shape_from
 from ..shapes import broadcast, normalize_axes, normalize_axis, require_dtype, require_rank, same_dtype
@@ -44,7 +44,7 @@ class DynamicReshapeOp(Op):
     @staticmethod
     def reference(input: np.ndarray, shape: np.ndarray, *, allow_zero: bool) -> np.ndarray:
         """Computes it with numpy."""
-        return input.reshape(_reshaped(input.shape, tuple(map(int, shape)), allow_zero))
+        return input.reshape(numbers(_reshaped(input.shape, tuple(map(int, shape)), allow_zero)))
 
 
 def _reshaped(old: Shape, new: Shape, allow_zero: bool) -> Shape:
