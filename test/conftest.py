@@ -1,11 +1,13 @@
-"""What all tests share: where the models lie that `requirements-models.txt` installs, and how examples are drawn."""
+"""What all tests share: where the models lie that `requirements-models.txt` installs, how examples are drawn, markers."""
 
 from __future__ import annotations
 
 import os
 import sysconfig
+from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 _SITE_PACKAGES = Path(sysconfig.get_paths()["purelib"])
@@ -17,3 +19,14 @@ if (_SITE_PACKAGES / "silero_vad").is_dir():
 settings.register_profile("stepwell", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "stepwell"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips what the installed ONNX Runtime cannot be compared with; Python 3.10 gets an old one."""
+    marker = item.get_closest_marker("needs_onnxruntime")
+    if marker is not None and _numbers(version("onnxruntime")) < _numbers(marker.args[0]):
+        pytest.skip(f"ONNX Runtime before {marker.args[0]} lacks this or gets it wrong")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])

@@ -42,6 +42,7 @@ def test_max_pool(run_onnx, compute, case, is_last):
     np.testing.assert_array_equal(np.moveaxis(result, -1, 1) if is_last else result, expected)
 
 
+@pytest.mark.needs_onnxruntime("1.24")
 @given(case=poolings(), is_last=st.booleans(), count_include_pad=st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_average_pool(run_onnx, compute, case, is_last, count_include_pad):

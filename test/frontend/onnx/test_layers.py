@@ -112,6 +112,7 @@ def test_layer_norms(check, normal):
     check("RMSNormalization", 23, [normal(2, 3, 4), normal(4)])
 
 
+@pytest.mark.needs_onnxruntime("1.24")
 def test_other_norms(check, normal):
     check("InstanceNormalization", 7, [normal(2, 3, 4, 5), normal(3), normal(3)])
     check("GroupNormalization", 21, [normal(2, 4, 3, 3), normal(4), normal(4)], num_groups=2, rtol=1e-4)
@@ -122,6 +123,7 @@ def test_other_norms(check, normal):
     check("MeanVarianceNormalization", 9, [normal(2, 3, 4, 5)], rtol=1e-4)
 
 
+@pytest.mark.needs_onnxruntime("1.24")
 @pytest.mark.parametrize("op_type", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"])
 def test_reduction(check, normal, op_type):
     name, array = f"Reduce{op_type}", normal(2, 3, 4)
@@ -231,6 +233,7 @@ def test_quantization(check, normal):
     check("DequantizeLinear", 10, [integers], constants={1: np.array(0.5, F32)})
 
 
+@pytest.mark.needs_onnxruntime("1.24")
 @pytest.mark.parametrize(
     ("equation", "shapes"),
     [
