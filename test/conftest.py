@@ -1,4 +1,4 @@
-"""What all tests share: where the models lie that `requirements-models.txt` installs, how examples are drawn, markers."""
+"""What all tests share: where the models of `requirements-models.txt` lie, how examples are drawn, markers."""
 
 from __future__ import annotations
 
