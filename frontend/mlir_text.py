@@ -15,7 +15,7 @@ from mlir import ir
 from ..dialects.stepwell import STEPWELL
 from ..dialects.types import numpy_dtype
 from ..dialects.verifier import VerificationError, verify
-from ..passes.diagnostics import MLIRError
+from ..passes.diagnostics import MLIRError, find_place
 from ..runtime import safetensors
 from ..runtime.errors import ArtefactError
 from .errors import ModelError
@@ -60,16 +60,24 @@ def _parse(model: bytes | Path, context: ir.Context) -> ir.Module:
         module = ir.Module.parse(text, context)
         verify(module)
     except MLIRError as error:
-        raise ModelError(f"not valid MLIR: {_first_line(error)}", model=_name(model)) from None
+        raise ModelError(f"not valid MLIR: {_first(error)}", model=_name(model)) from None
     except VerificationError as error:
-        raise ModelError(f"not valid MLIR: {error}", model=_name(model)) from None
+        found = error.violations[0]
+        raise ModelError(f"not valid MLIR: {_told(found.location, found.message)}", model=_name(model)) from None
     return module
 
 
-def _first_line(error: Any) -> str:
+def _first(error: Any) -> str:
     """What MLIR says first of what is wrong, and where."""
     diagnostics = error.error_diagnostics
-    return f"{diagnostics[0].location}: {diagnostics[0].message}" if diagnostics else str(error).splitlines()[0]
+    if not diagnostics:
+        return str(error).splitlines()[0]
+    return _told(diagnostics[0].location, diagnostics[0].message)
+
+
+def _told(location: ir.Location, message: str) -> str:
+    place = find_place(location)
+    return f"{message} ({location})" if place is None else f"line {place.line}, column {place.column}: {message}"
 
 
 def _info(module: ir.Module, name: str) -> ModelInfo:
@@ -81,6 +89,8 @@ def _info(module: ir.Module, name: str) -> ModelInfo:
         interface = ir.DictAttr(module.operation.attributes[INTERFACE])
         return ModelInfo(name, *(_written_down(interface[key]) for key in ("inputs", "outputs")))
     main = symbols["main"]
+    if main.operation.name != "func.func" or not main.regions[0].blocks:
+        raise ModelError(f"@main must be a function with a body, but is '{main.operation.name}'", model=name)
     kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     inputs = _values(kind.inputs, main.attributes, "arg_attrs", "input")
     return ModelInfo(name, inputs, _values(kind.results, main.attributes, "res_attrs", "output"))
