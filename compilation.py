@@ -142,9 +142,20 @@ def run_init(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[st
 
 
 def phase_of(module: ir.Module) -> str:
-    """The phase that a module says it is in; `import` where it says nothing."""
+    """The phase that a module says it is in; `import` where it says nothing.
+
+    Raises:
+        PassError: there is no such phase, or the module cannot be in it.
+    """
     attributes = module.operation.attributes
-    return ir.StringAttr(attributes["stepwell.phase"]).value if "stepwell.phase" in attributes else "import"
+    if "stepwell.phase" not in attributes:
+        return "import"
+    phase = str(attributes["stepwell.phase"]).strip('"')
+    if phase not in phases.NAMES:
+        raise PassError(f"there is no phase '{phase}'; the phases are {', '.join(phases.NAMES)}")
+    if phase not in ("import", "graph") and "stepwell.interface" not in attributes:
+        raise PassError(f"the module says that it is in phase '{phase}', but has no 'stepwell.interface'")
+    return phase
 
 
 def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:

@@ -57,6 +57,10 @@ def lower_kernel(kernel: func.FuncOp) -> None:
     anchors = [view for view in views if type(view) in _PRODUCTS]
     if len(anchors) != 1:
         raise PassError(f"a contraction kernel must have one contraction, but has {len(anchors)}", kernel.location)
+    element = ir.RankedTensorType(anchors[0].operation.results[0].type).element_type
+    if isinstance(element, ir.IntegerType) and not element.is_signless:
+        message = f"'{anchors[0].OPERATION_NAME}' op of unsigned integers ({element}) is not supported"
+        raise PassError(message, anchors[0].operation.location)
     epilogue = [view for view in views if view is not anchors[0] and not isinstance(view, ConstantOp)]
     result = returned.operands[0]
     destination = block.add_argument(result.type, kernel.location)

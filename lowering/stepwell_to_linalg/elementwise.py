@@ -69,9 +69,16 @@ def _pow(op: Op, dtype: np.dtype, base: ir.Value, exponent: ir.Value) -> ir.Valu
     return math.powf(base, exponent) if is_float(dtype) else math.ipowi(base, exponent)
 
 
+def _div(op: Op, dtype: np.dtype, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    if is_float(dtype):
+        return arith.divf(lhs, rhs)
+    return (arith.divui if dtype.kind == "u" else arith.divsi)(lhs, scalars.safe_divisor(lhs, rhs, dtype))
+
+
 def _mod(op: Op, dtype: np.dtype, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     if is_float(dtype):
         return arith.remf(lhs, rhs)
+    rhs = scalars.safe_divisor(lhs, rhs, dtype)
     if dtype.kind == "u":
         return arith.remui(lhs, rhs)
     remainder, zero = arith.remsi(lhs, rhs), number(0, lhs.type)
@@ -129,7 +136,7 @@ _SCALARS: dict[str, Scalar] = {
     "add": _floats_or_ints(arith.addf, arith.addi),
     "sub": _floats_or_ints(arith.subf, arith.subi),
     "mul": _floats_or_ints(arith.mulf, arith.muli),
-    "div": _floats_or_ints(arith.divf, arith.divsi, arith.divui),
+    "div": _div,
     "mod": _mod,
     "pow": _pow,
     "minimum": lambda op, dtype, lhs, rhs: scalars.minimum(lhs, rhs, dtype),

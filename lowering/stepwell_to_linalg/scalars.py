@@ -92,6 +92,22 @@ def at_most(value: ir.Value, bound: ir.Value) -> ir.Value:
     return arith.minsi(value, bound)
 
 
+def safe_divisor(lhs: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
+    """`rhs`, or 1 where an integer division by it would trap: by zero, or of the least number by -1.
+
+    The idle lanes of a masked vector hold zeros, so this matters for good data too.
+    """
+    traps = arith.cmpi(arith.CmpIPredicate.eq, rhs, number(0, rhs.type))
+    if dtype.kind == "i":
+        least = number(int(np.iinfo(dtype).min), lhs.type)
+        overflows = arith.andi(
+            arith.cmpi(arith.CmpIPredicate.eq, lhs, least),
+            arith.cmpi(arith.CmpIPredicate.eq, rhs, number(-1, rhs.type)),
+        )
+        traps = arith.ori(traps, overflows)
+    return arith.select(traps, number(1, rhs.type), rhs)
+
+
 def exp_of_normal(value: ir.Value) -> ir.Value:
     """The exponential for uses that add a number to it: a denormal result may be 0."""
     return math.exp(value, fastmath=flags("#arith.fastmath<afn>"))

@@ -1,0 +1,42 @@
+"""Element types that models seldom have: right numbers or one clear error, never a trap."""
+
+import numpy as np
+import pytest
+import stepwell
+from onnx import helper
+from stepwell.passes.runner import PassFailure
+
+INTEGERS = (np.int8, np.uint8, np.int32, np.uint32, np.int64)
+
+
+def compiled(op_type, lhs, rhs):
+    """A model of one binary node on arrays like these."""
+    kind = helper.np_dtype_to_tensor_dtype(lhs.dtype)
+    inputs = [helper.make_tensor_value_info(name, kind, value.shape) for name, value in (("x", lhs), ("z", rhs))]
+    node = helper.make_node(op_type, ["x", "z"], ["y"], name="sample")
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", kind, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    return stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))
+
+
+@pytest.mark.parametrize("op_type", ["Div", "Mod"])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integer_division_with_idle_lanes(op_type, dtype):
+    lhs = np.arange(5 * 37).reshape(5, 37).astype(dtype) % 100
+    rhs = (np.arange(37) % 9 + 1).astype(dtype)
+    expected = lhs // rhs if op_type == "Div" else lhs % rhs
+    np.testing.assert_array_equal(compiled(op_type, lhs, rhs)(lhs, rhs), expected)
+
+
+@pytest.mark.parametrize("op_type", ["Div", "Mod"])
+def test_integer_division_does_not_trap(op_type):
+    least = np.iinfo(np.int32).min
+    lhs, rhs = np.array([7, least, -7], np.int32), np.array([0, -1, 2], np.int32)
+    result = compiled(op_type, lhs, rhs)(lhs, rhs)
+    assert result[1] == (least if op_type == "Div" else 0)
+
+
+def test_unsigned_products_are_refused():
+    lhs = np.ones((4, 4), np.uint32)
+    with pytest.raises(PassFailure, match=r"unsigned integers .* is not supported"):
+        compiled("MatMul", lhs, lhs)
