@@ -18,7 +18,7 @@ from ..base import Pass, register
 from ..rewriting import erase_dead_ops, replace_op, walk
 from .functions import functions_with_bodies
 from .inference import infer_function, input_specs
-from .values import constant, constant_of, size_of, splat_constant
+from .values import constant, constant_of, dtype_of, size_of, splat_constant
 
 WORK_PER_ELEMENT = 64
 """An op is evaluated if its operands have at most so many times the elements that its result may have."""
@@ -79,7 +79,9 @@ class FoldConstantsPass(Pass):
             ir.RankedTensorType(result.type).has_static_shape for result in view.operation.results
         ):
             return None
-        operands = {value: constant_of(value) for value in view.operation.operands}
+        if all(size_of(result) == 0 for result in view.operation.results):
+            return [constant(_nothing(result)) for result in view.operation.results]
+        operands = {value: _contents(value) for value in view.operation.operands}
         if any(array is None for array in operands.values()):
             return None
         arrays = {value: array for value, array in operands.items() if array is not None}
@@ -91,6 +93,16 @@ class FoldConstantsPass(Pass):
         if max(sizes) > self.max_elements or work > WORK_PER_ELEMENT * self.max_elements:
             return None
         return [constant(array) for array in view.evaluate(operands.__getitem__)]
+
+
+def _contents(value: ir.Value) -> np.ndarray | None:
+    """What is known of a value's contents: all, where it is a constant or has no elements."""
+    kind = ir.RankedTensorType(value.type)
+    return _nothing(value) if kind.has_static_shape and size_of(value) == 0 else constant_of(value)
+
+
+def _nothing(value: ir.Value) -> np.ndarray:
+    return np.empty(ir.RankedTensorType(value.type).shape, dtype_of(value))
 
 
 def _fold_splat(view: Op, operands: dict[ir.Value, np.ndarray]) -> list[ir.Value] | None:
@@ -111,5 +123,6 @@ def _fold_splat(view: Op, operands: dict[ir.Value, np.ndarray]) -> list[ir.Value
 
 def _is_splat(value: ir.Value) -> bool:
     owner = value.owner
-    assert not isinstance(owner, ir.Block)
+    if isinstance(owner, ir.Block) or owner.name != ConstantOp.OPERATION_NAME:
+        return False
     return ir.DenseElementsAttr(owner.attributes["value"]).is_splat and array_of(owner.attributes["value"]).size > 0

@@ -10,7 +10,7 @@ from ..base import PassError
 
 
 def memref_type(tensor: ir.Type) -> ir.MemRefType:
-    """The memory of a tensor; a bool is a byte.
+    """The memory of a tensor. A bool is a byte; what has no elements has one dimension, as `2x0` has no bare pointer.
 
     Raises:
         PassError: the shape is not static.
@@ -21,7 +21,7 @@ def memref_type(tensor: ir.Type) -> ir.MemRefType:
     element = kind.element_type
     if isinstance(element, ir.IntegerType):
         element = ir.IntegerType.get_signless(max(8, element.width))
-    return ir.MemRefType.get(kind.shape, element)
+    return ir.MemRefType.get([0] if 0 in kind.shape else kind.shape, element)
 
 
 def byte_size(tensor_or_memref: ir.Type) -> int:
