@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class ModelSource:
         """The model's name in messages."""
         return self.path.name if self.path else "model"
 
-    @property
+    @functools.cached_property
     def fingerprint(self) -> str:
         """Tells this model from every other; files that lie beside it count by name, size and time of change."""
         beside = [f"{item.name} {item.stat().st_size} {item.stat().st_mtime_ns}" for item in self._side_files()]
