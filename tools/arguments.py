@@ -2,7 +2,7 @@
 
 --shape x=1x3x48x320                a concrete shape for an input of the model
 --input x=@x.npy                    the contents of a file
---input x=1x3x48x320xf32:random     made up: random (uniform in [0, 1), or 0 to 9), zeros, ones, range, or a number
+--input x=1x3x48x320xf32:random     made up: random (uniform in [0, 1), or 0 and 1), zeros, ones, range, or a number
 --input rate=i64:16000              a scalar
 """
 
@@ -141,9 +141,9 @@ def _make_up(shape: Shape, dtype: np.dtype, contents: str, random: np.random.Gen
 
 
 def random_array(shape: Shape, dtype: np.dtype, random: np.random.Generator) -> np.ndarray:
-    """Uniform in [0, 1) for floating-point types, 0 to 9 for integers (which often index), true or false."""
+    """Uniform in [0, 1) for floating-point types; 0 and 1 for integers, which index tables of two entries at least."""
     if dtype.kind in "iub":
-        return random.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
+        return random.integers(0, 2, shape).astype(dtype)
     return random.random(shape).astype(dtype)
 
 
