@@ -18,7 +18,7 @@ NAME = "stepwell-run"
 _DESCRIPTION = """Runs a model: an artefact (.stw), an ONNX file, or MLIR (.mlir).
 
     --input x=@x.npy                    the contents of a file
-    --input x=1x3x48x320xf32:random     made up: random (uniform in [0, 1), or 0 to 9), zeros, ones, range, or a number
+    --input x=1x3x48x320xf32:random     made up: random (uniform in [0, 1), or 0 and 1), zeros, ones, range, or a number
     --input rate=i64:16000              a scalar
 
 Inputs that are not given are made up at random where their shape is fixed."""
