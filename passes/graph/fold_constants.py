@@ -15,8 +15,8 @@ from ...dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, D
 from ...dialects.stepwell.shape import FillOp
 from ...dialects.types import array_of
 from ..base import Pass, register
+from ..functions import functions_with_bodies
 from ..rewriting import erase_dead_ops, replace_op, walk
-from .functions import functions_with_bodies
 from .inference import infer_function, input_specs
 from .values import constant, constant_of, dtype_of, size_of, splat_constant
 

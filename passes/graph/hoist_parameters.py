@@ -11,8 +11,8 @@ from mlir.dialects import func
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ..base import Pass, register
+from ..functions import body_of, function_named, main_function
 from ..rewriting import identity, walk
-from .functions import body_of, function_named, main_function
 from .values import dtype_of, shape_of, size_of
 
 MAX_GROWTH = 4

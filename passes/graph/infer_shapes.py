@@ -9,8 +9,8 @@ from mlir import ir
 from ...dialects.dims import Dim
 from ...dialects.stepwell import STEPWELL
 from ..base import Pass, register
+from ..functions import functions_with_bodies
 from ..rewriting import walk
-from .functions import functions_with_bodies
 from .inference import Inference, infer_function, input_specs
 
 

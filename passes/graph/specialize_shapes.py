@@ -11,7 +11,7 @@ from ...dialects import dims
 from ...dialects.dims import Dim, Sym
 from ...dialects.types import TensorSpec
 from ..base import Pass, PassError, register
-from .functions import main_function
+from ..functions import main_function
 from .inference import infer_function, input_specs
 
 KEEP = "_"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..base import Pass, PassError, register
+from ..functions import dictionaries
 
 
 @register
@@ -34,8 +35,8 @@ class RecordInterfacePass(Pass):
             raise PassError("there is no function @main", op.location)
         main = symbols["main"]
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-        inputs = _dictionaries(main, "arg_attrs", len(kind.inputs))
-        results = _dictionaries(main, "res_attrs", len(kind.results))
+        inputs = dictionaries(main, "arg_attrs")
+        results = dictionaries(main, "res_attrs")
         guards = [attrs["stepwell.guard"] for attrs in results if "stepwell.guard" in attrs]
         outputs = [pair for pair in zip(kind.results, results, strict=True) if "stepwell.guard" not in pair[1]]
         op.attributes["stepwell.interface"] = ir.DictAttr.get(
@@ -45,12 +46,6 @@ class RecordInterfacePass(Pass):
                 "guards": ir.ArrayAttr.get(guards),
             }
         )
-
-
-def _dictionaries(function: ir.OpView, key: str, count: int) -> list[ir.DictAttr]:
-    if key not in function.attributes:
-        return [ir.DictAttr.get({})] * count
-    return [ir.DictAttr(attrs) for attrs in ir.ArrayAttr(function.attributes[key])]
 
 
 def _entries(values: Iterable[tuple[ir.Type, ir.DictAttr]], default: str) -> ir.ArrayAttr:

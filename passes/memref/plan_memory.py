@@ -13,6 +13,7 @@ from mlir.dialects import arith, func, memref, scf
 
 from ...dialects.types import array_of, dense
 from ..base import Pass, PassError, register
+from ..functions import dictionaries
 from . import arena
 from .buffers import ALIASES, CONSTANTS, Buffer, BufferAnalysis, Copy, is_tensor
 from .layout import memref_type
@@ -85,7 +86,7 @@ class _MainRewriter:
         kinds = [kind for group in groups.values() for kind in group]
         with self._main.location, ir.InsertionPoint(self._main):
             new = func.FuncOp(ENTRY, (kinds, []), visibility=self._visibility(old))
-        names = [*_dictionaries(old, "arg_attrs"), *_dictionaries(old, "res_attrs")]
+        names = [*dictionaries(old, "arg_attrs"), *dictionaries(old, "res_attrs")]
         names += [ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(name)}) for name in self._analysis.parameters]
         new.operation.attributes["arg_attrs"] = ir.ArrayAttr.get([*names, ir.DictAttr.get({})])
         block, start = new.add_entry_block(), 0
@@ -212,14 +213,6 @@ def _describe(
         for buffer, item in zip(buffers, placed, strict=True)
     ]
     module.attributes["stepwell.lifetimes"] = ir.ArrayAttr.get([ir.DictAttr.get(row) for row in rows])
-
-
-def _dictionaries(function: func.FuncOp, name: str) -> list[ir.Attribute]:
-    """The attributes of the arguments (`arg_attrs`) or results (`res_attrs`), one dictionary for each."""
-    count = len(function.type.inputs if name == "arg_attrs" else function.type.results)
-    if name not in function.operation.attributes:
-        return [ir.DictAttr.get({})] * count
-    return list(ir.ArrayAttr(function.operation.attributes[name]))
 
 
 def _i64(value: int) -> ir.IntegerAttr:

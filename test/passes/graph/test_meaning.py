@@ -12,7 +12,7 @@ from mlir import ir
 from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.stepwell import STEPWELL
 from stepwell.passes.base import Pass
-from stepwell.passes.graph.functions import function_named
+from stepwell.passes.functions import function_named
 from stepwell.passes.graph.pipelines import graph_pipeline
 from stepwell.passes.pipeline import Pipeline
 

@@ -1,4 +1,4 @@
-"""Finding functions in a module, by name or by having a body."""
+"""Functions of a module: finding them, and what is written on their arguments and results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlir import ir
 
-from ..base import PassError
+from .base import PassError
 
 
 def functions_with_bodies(module: ir.Operation) -> Iterator[ir.Operation]:
@@ -40,3 +40,11 @@ def main_function(module: ir.Operation) -> ir.Operation:
 def body_of(function: ir.Operation) -> ir.Block:
     """The one block of a function."""
     return function.regions[0].blocks[0]
+
+
+def dictionaries(function: ir.Operation | ir.OpView, key: str) -> list[ir.DictAttr]:
+    """The attributes of the arguments (`arg_attrs`) or results (`res_attrs`), one dictionary for each."""
+    if key in function.attributes:
+        return [ir.DictAttr(item) for item in ir.ArrayAttr(function.attributes[key])]
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    return [ir.DictAttr.get({})] * len(kind.inputs if key == "arg_attrs" else kind.results)
