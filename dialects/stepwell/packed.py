@@ -250,3 +250,46 @@ class PackedDepthwiseConvOp(Op):
         return np.einsum(
             "...ck,kc->...c", windows.reshape(*windows.shape[: -len(kernel)], -1), weight.reshape(-1, weight.shape[-1])
         )
+
+
+class PackedGroupedConvOp(Op):
+    """Convolution of narrow groups of the channels of `input` [N, *spatial, C], unpadded.
+
+    The weight is [*kernel, C / group, columns]. The columns of all groups lie side by side, so that one vector of them
+    serves several groups.
+
+    ```mlir
+    %1 = "stepwell.packed_grouped_conv"(%0, %w) {group = 8 : i64, strides = array<i64: 1, 1>,
+      dilations = array<i64: 1, 1>}
+      : (tensor<1x10x10x32xf32>, tensor<3x3x4x32xf32>) -> tensor<1x8x8x32xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.packed_grouped_conv"
+    input = operand()
+    weight = operand()
+    group = attribute(int)
+    strides = attribute(tuple)
+    dilations = attribute(tuple)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, weight: TensorSpec, *, group: int, strides: tuple, dilations: tuple) -> TensorSpec:
+        """[N, *output, columns]."""
+        same_dtype(input, weight)
+        if weight.rank != input.rank or group < 1 or weight.shape[-2] * group != input.shape[-1]:
+            raise OpError(f"the weight must be [*kernel, {input.shape[-1]} / {group}, columns], but is {weight}")
+        if weight.shape[-1] % group:
+            raise OpError(f"{weight.shape[-1]} columns cannot be divided into {group} groups")
+        spatial = _infer_windows(input, weight.shape[:-2], strides, dilations)
+        return input.with_shape((input.shape[0], *spatial, weight.shape[-1]))
+
+    @staticmethod
+    def reference(input: np.ndarray, weight: np.ndarray, *, group: int, strides: tuple, dilations: tuple) -> np.ndarray:
+        """Every window times the weight, group by group."""
+        *kernel, depth, columns = weight.shape
+        windows = _windows(input, tuple(kernel), strides, dilations)
+        places = windows.shape[: len(kernel) + 1]
+        split = windows.reshape(*places, group, depth, math.prod(kernel))
+        filters = weight.reshape(math.prod(kernel), depth, group, columns // group)
+        return np.einsum("...gdk,kdgo->...go", split, filters).reshape(*places, columns)

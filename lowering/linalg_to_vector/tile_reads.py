@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -89,6 +90,7 @@ class Indexing:
 
 
 Linear = tuple[int, tuple[tuple[ir.Value, int], ...]]
+Steps = tuple[int, ...]
 
 
 class Reader:
@@ -99,10 +101,14 @@ class Reader:
         self.loops, self._registers = loops, registers
         self._indices: dict[Linear, ir.Value] = {}
         self._vectors: dict[tuple, ir.Value] = {}
+        self._neighbours: dict[tuple, ir.Value] = {}
+        self._steps: dict[tuple[int, Chunk], list[Steps]] = {}
 
     def inner(self) -> Reader:
         """A reader for the body of a loop."""
-        return Reader(self.loops, self._registers)
+        reader = Reader(self.loops, self._registers)
+        reader._steps = self._steps
+        return reader
 
     def read(self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, int | ir.Value]) -> ir.Value:
         """The vector of an operand at a row and chunk of the tile, with the reduction dimensions at `where`."""
@@ -112,10 +118,12 @@ class Reader:
         places: dict[int, int | ir.Value] = {**dict(enumerate(row)), lane: chunk.start, **where}
         exprs = self.loops.exprs[operand]
         linear = tuple(linear_form(expr, places) for expr in exprs)
-        spread = [_coefficient(expr, lane) for expr in exprs]
-        key = (operand, linear, chunk if any(spread) else chunk.lanes)
+        if (operand, chunk) not in self._steps:
+            self._steps[operand, chunk] = [_steps(expr, lane, chunk) for expr in exprs]
+        steps = self._steps[operand, chunk]
+        key = (operand, linear, chunk if any(map(any, steps)) else chunk.lanes)
         if key not in self._vectors:
-            self._vectors[key] = self._load(self.loops.operands[operand], linear, spread, chunk)
+            self._vectors[key] = self._load(operand, linear, steps, chunk)
         return self._vectors[key]
 
     def _register(self, operand: int, row: tuple[int, ...], chunk: Chunk) -> ir.Value:
@@ -127,27 +135,53 @@ class Reader:
             start += ir.VectorType(value.type).shape[0]
         raise PassError(f"no vector starts at column {chunk.start} of {self.loops.operands[operand].type}")
 
-    def _load(self, source: ir.Value, linear: Sequence[Linear], spread: Sequence[int], chunk: Chunk) -> ir.Value:
+    def _load(self, operand: int, linear: Sequence[Linear], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
+        source = self.loops.operands[operand]
         element = ir.RankedTensorType(source.type).element_type
-        if not any(spread):
+        if not any(map(any, steps)):
             scalar = tensor.extract(source, [self._index(item) for item in linear])
             return vector.broadcast(chunk.type(element), scalar)
-        if any(spread[:-1]) or spread[-1] != 1:
-            return self._gather(source, linear, spread, chunk)
-        rank = len(linear)
-        lane_map = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
-        padding = arith.constant(element, _zero(element))
-        indices = [self._index(item) for item in linear]
-        return vector.TransferReadOp(
-            chunk.type(element), source, indices, ir.AffineMapAttr.get(lane_map), padding, [True], mask=chunk.mask()
-        ).result
+        if any(map(any, steps[:-1])):
+            return self._gather(source, linear, steps, chunk)
+        if steps[-1] == tuple(range(chunk.used)):
+            return self._row(operand, linear, chunk)
+        return self._spread(operand, linear, steps, chunk)
 
-    def _gather(self, source: ir.Value, linear: Sequence[Linear], spread: Sequence[int], chunk: Chunk) -> ir.Value:
+    def _row(self, operand: int, linear: Sequence[Linear], chunk: Chunk) -> ir.Value:
+        """A vector of neighbouring elements."""
+        key = (operand, tuple(linear), chunk)
+        if key not in self._neighbours:
+            source, rank = self.loops.operands[operand], len(linear)
+            element = ir.RankedTensorType(source.type).element_type
+            lane_map = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
+            padding = arith.constant(element, _zero(element))
+            indices = [self._index(item) for item in linear]
+            self._neighbours[key] = vector.TransferReadOp(
+                chunk.type(element), source, indices, ir.AffineMapAttr.get(lane_map), padding, [True], mask=chunk.mask()
+            ).result
+        return self._neighbours[key]
+
+    def _spread(self, operand: int, linear: Sequence[Linear], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
+        """A vector whose lanes share elements of one short row: the row is read once and its elements are spread.
+
+        The row begins where a group of lanes does, so that all offsets within the groups read the same row.
+        """
+        (base, terms), offsets = linear[-1], steps[-1]
+        start = base if terms else base // math.gcd(*offsets) * math.gcd(*offsets)
+        places = [base - start + offset for offset in offsets]
+        source = self.loops.operands[operand]
+        if places[-1] >= chunk.lanes:
+            return self._gather(source, linear, steps, chunk)
+        inside = 1 + places[-1] if terms else ir.RankedTensorType(source.type).shape[-1] - start
+        row = self._row(operand, [*linear[:-1], (start, terms)], Chunk(0, chunk.lanes, min(chunk.lanes, inside)))
+        return vector.shuffle(row, row, [places[min(lane, chunk.used - 1)] for lane in range(chunk.lanes)])
+
+    def _gather(self, source: ir.Value, linear: Sequence[Linear], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
         """A vector whose elements do not lie side by side; lanes that are not used repeat the last element."""
         scalars = []
         for lane in range(chunk.lanes):
-            step = min(lane, chunk.used - 1)
-            moved = [(base + step * factor, terms) for (base, terms), factor in zip(linear, spread, strict=True)]
+            number = min(lane, chunk.used - 1)
+            moved = [(base + step[number], terms) for (base, terms), step in zip(linear, steps, strict=True)]
             scalars.append(tensor.extract(source, [self._index(item) for item in moved]))
         return vector.from_elements(chunk.type(scalars[0].type), scalars)
 
@@ -190,10 +224,15 @@ def linear_form(expr: ir.AffineExpr, places: Mapping[int, int | ir.Value]) -> Li
             factor = ir.AffineConstantExpr(rhs).value
             base, terms = linear_form(lhs, places)
             return base * factor, tuple((value, count * factor) for value, count in terms)
+        case ir.AffineFloorDivExpr(lhs=lhs, rhs=rhs):
+            base, terms = linear_form(lhs, places)
+            if not terms:
+                return base // ir.AffineConstantExpr(rhs).value, ()
     raise PassError(f"a register tile cannot be indexed by {expr}")
 
 
-def _coefficient(expr: ir.AffineExpr, dim: int) -> int:
-    """The factor of a dimension in a linear expression."""
+def _steps(expr: ir.AffineExpr, lane: int, chunk: Chunk) -> Steps:
+    """How far an expression moves from the first lane of a chunk to each lane that is used."""
     zeros: dict[int, int | ir.Value] = dict.fromkeys(range(64), 0)
-    return linear_form(expr, zeros | {dim: 1})[0] - linear_form(expr, zeros)[0]
+    places = [linear_form(expr, zeros | {lane: chunk.start + step})[0] for step in range(chunk.used)]
+    return tuple(place - places[0] for place in places)

@@ -27,7 +27,13 @@ from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.packed import ColumnGroup, PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp
+from ...dialects.stepwell.packed import (
+    ColumnGroup,
+    PackedConvOp,
+    PackedDepthwiseConvOp,
+    PackedGroupedConvOp,
+    PackedMatmulOp,
+)
 from ...passes.base import PassError
 from . import convolution, products
 from .elementwise import scalar_body
@@ -40,6 +46,7 @@ _PRODUCTS: dict[type[Op], Callable[..., Product]] = {
     PackedMatmulOp: products.packed_matmul,
     PackedConvOp: convolution.packed_conv,
     PackedDepthwiseConvOp: convolution.depthwise_conv,
+    PackedGroupedConvOp: convolution.grouped_conv,
 }
 
 

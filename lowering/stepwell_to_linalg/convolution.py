@@ -6,9 +6,15 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ...dialects.stepwell.packed import ColumnGroup, PackedConvOp, PackedDepthwiseConvOp, column_groups
+from ...dialects.stepwell.packed import (
+    ColumnGroup,
+    PackedConvOp,
+    PackedDepthwiseConvOp,
+    PackedGroupedConvOp,
+    column_groups,
+)
 from .products import Product, aligned_outer, emit_contraction, panels_of
-from .spaces import ResultSpace, Shape, collapse, expand, shape_of
+from .spaces import ResultSpace, Shape, collapse, expand, shape_of, slice_axis
 
 
 def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
@@ -47,11 +53,35 @@ def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Produc
     return Product(space, column_groups(space.columns, _depthwise_panel(space.columns)), emit)
 
 
+def grouped_conv(op: PackedGroupedConvOp, others: Sequence[Shape]) -> Product:
+    """(n?, *out, panel, lane, *kernel but the last, c, last of the kernel): every lane reads channel c of its group.
+
+    Column l reads channel (l floordiv columns of a group) * channels of a group + c: the lanes of one group read the
+    same one. The kernel's last dimension is innermost, for neighbouring places share what they read along it.
+    """
+    space = _space(op.result, others, 1)
+    *kernel, channels, columns = shape_of(op.weight)
+    width, spatial, dim = columns // op.group, len(kernel), ir.AffineExpr.get_dim
+    panel, lane, inner = dim(space.rank - 2), dim(space.rank - 1), space.rank + spatial
+    taps = [dim(space.rank + axis) for axis in range(spatial - 1)] + [dim(inner)]
+    source, window = _window(op.input, space, kernel, op.strides, op.dilations, taps)
+    channel = dim(inner - 1)
+
+    def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
+        pixels = slice_axis(source, len(window), group.start // width * channels, group.size // width * channels)
+        weight = space.split_columns(op.weight, spatial + 1, group)
+        first = panel * (group.width // width * channels)
+        place = first + ir.AffineExpr.get_floor_div(lane, width) * channels + channel
+        return emit_contraction(pixels, [*window, place], weight, [*taps, channel, panel, lane], out, spatial + 1)
+
+    return Product(space, column_groups(space.columns, _depthwise_panel(space.columns, width)), emit)
+
+
 # Channels of a register on the widest targets, and the most channels whose sums narrower ones can hold as well.
 _LANES, _MOST_CHANNELS = 16, 96
 
 
-def _depthwise_panel(channels: int) -> int:
+def _depthwise_panel(channels: int, multiple: int = 1) -> int:
     """The panel width that takes the fewest registers in all; a tail of its own is code of its own."""
 
     def cost(width: int) -> tuple[float, int]:
@@ -60,7 +90,7 @@ def _depthwise_panel(channels: int) -> int:
         # Widths that are no multiple of half a register have masked, unaligned accesses in every panel.
         return registers * (1.2 if width % 8 and width != channels else 1) + (len(groups) - 1) / 2, width
 
-    divisors = (width for width in range(1, _MOST_CHANNELS + 1) if channels % width == 0)
+    divisors = (width for width in range(multiple, _MOST_CHANNELS + 1, multiple) if channels % width == 0)
     return min({_LANES, *divisors}, key=cost)
 
 
@@ -71,11 +101,20 @@ def _space(result: ir.Value, others: Sequence[Shape], count: int) -> ResultSpace
 
 
 def _window(
-    input: ir.Value, space: ResultSpace, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    input: ir.Value,
+    space: ResultSpace,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    taps: Sequence[ir.AffineExpr] | None = None,
 ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-    """The input without a batch dimension of 1, and the expressions that index its batch and spatial dimensions."""
+    """The input without a batch dimension of 1, and the expressions that index its batch and spatial dimensions.
+
+    The taps of the window are the dimensions after those of the result, unless `taps` names others.
+    """
     rank, dim = len(kernel), ir.AffineExpr.get_dim
     batch = 0 if space.runs[0] != [0] else 1
     source = input if batch else collapse(input, [[0, 1], *([axis] for axis in range(2, rank + 2))])
-    places = [dim(batch + axis) * strides[axis] + dim(space.rank + axis) * dilations[axis] for axis in range(rank)]
+    taps = taps or [dim(space.rank + axis) for axis in range(rank)]
+    places = [dim(batch + axis) * strides[axis] + taps[axis] * dilations[axis] for axis in range(rank)]
     return source, [*([dim(0)] if batch else []), *places]

@@ -13,6 +13,7 @@ from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, Transpos
 from ...dialects.stepwell.packed import (
     PackedConvOp,
     PackedDepthwiseConvOp,
+    PackedGroupedConvOp,
     PackedMatmulOp,
     choose_panel,
     column_groups,
@@ -50,8 +51,9 @@ class PackWeightsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns to the whole module."""
-        patterns = (PackMatmul(self.vector_bytes), PackConv(self.vector_bytes), PackDepthwiseConv(), TransposeRhs())
-        apply_patterns(op, patterns)
+        width = self.vector_bytes
+        convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width))
+        apply_patterns(op, (PackMatmul(width), *convolutions, TransposeRhs()))
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class PackConv(Pattern[ConvOp]):
 
     def rewrite(self, op: ConvOp) -> Replacement:
         refusal = _why_not(op)
-        if refusal is not None or _is_depthwise(op):
+        if refusal is not None or _is_depthwise(op) or _is_narrow(op, self.vector_bytes):
             return refusal
         outputs, channels, *kernel = ir.RankedTensorType(op.weight.type).shape
         columns, spatial = outputs // op.group, len(kernel)
@@ -132,6 +134,23 @@ class PackDepthwiseConv(Pattern[ConvOp]):
         return _add_bias(result, op.bias)
 
 
+@dataclass(frozen=True)
+class PackGroupedConv(Pattern[ConvOp]):
+    """conv(x, w, b) {narrow groups} --> add(packed_grouped_conv(x, w with all columns last), b)"""
+
+    vector_bytes: int
+    root = ConvOp
+
+    def rewrite(self, op: ConvOp) -> Replacement:
+        refusal = _why_not(op)
+        if refusal is not None or _is_depthwise(op) or not _is_narrow(op, self.vector_bytes):
+            return refusal
+        rank = len(ir.RankedTensorType(op.weight.type).shape)
+        weight = TransposeOp(op.weight, permutation=(*range(2, rank), 1, 0)).result
+        attributes = {"group": op.group, "strides": op.strides, "dilations": op.dilations}
+        return _add_bias(PackedGroupedConvOp(op.input, weight, **attributes).result, op.bias)
+
+
 def pack(weight: ir.Value, count: int, columns: int, depth: int, panel: int) -> ir.Value:
     """A weight [count * columns, *reduction], with `depth` elements of reduction, packed flat by stepwell ops."""
     whole = ReshapeOp(weight, shape=(count, columns, depth)).result
@@ -160,6 +179,13 @@ def _why_not(op: ConvOp) -> Refusal | None:
 def _is_depthwise(op: ConvOp) -> bool:
     outputs, channels = ir.RankedTensorType(op.weight.type).shape[:2]
     return channels == 1 and outputs == op.group
+
+
+def _is_narrow(op: ConvOp, vector_bytes: int) -> bool:
+    """Whether a vector of columns holds whole groups, and a vector of channels what they read."""
+    outputs, channels = ir.RankedTensorType(op.weight.type).shape[:2]
+    columns, lanes = outputs // op.group, vector_bytes // dtype_of(op.weight).itemsize
+    return op.group > 1 and columns < lanes and lanes % columns == 0 and channels <= columns
 
 
 def _add_bias(value: ir.Value, bias: ir.Value | None) -> ir.Value:

@@ -26,6 +26,7 @@ _BY_OP = {
     "stepwell.packed_conv": "convolution",
     "stepwell.packed_conv_transpose": "convolution",
     "stepwell.packed_depthwise_conv": "depthwise",
+    "stepwell.packed_grouped_conv": "depthwise",
     "stepwell.local_response_norm": "reduction",
 }
 # No kernel of their own: values that exist already, or another view of one.

@@ -20,6 +20,7 @@ from .tiles import Extents, Schedule, block_rows, groups_of, make_schedule, most
 
 # Taps along the innermost dimension are unrolled up to this many: then neighbouring places share what they read.
 _UNROLLED_TAPS = 9
+_UNROLLED_STEPS = 40
 _MOST_ROWS = 16
 
 
@@ -28,9 +29,16 @@ def depthwise(kernel: ir.Operation, target: Target) -> Schedule:
     groups = groups_of(kernel)
     tiles = [_tile(group.extents, target) for group in groups]
     blocks = [_block(group.extents, tile) for group, tile in zip(groups, tiles, strict=True)]
-    taps = max(group.extents.reduction[-1] for group in groups)
-    unroll = taps if taps <= _UNROLLED_TAPS else 1
+    unroll = max(_unrolled(group.extents) for group in groups)
     return make_schedule("depthwise", kernel, groups, tiles, blocks, is_panel_outermost=False, unroll=unroll)
+
+
+def _unrolled(extents: Extents) -> int:
+    """How many steps are unrolled: the last dimension, and with groups the channels of one, to spread what was read."""
+    reduction = extents.reduction
+    if extents.is_spread and math.prod(reduction[-2:]) <= _UNROLLED_STEPS:
+        return math.prod(reduction[-2:])
+    return reduction[-1] if reduction[-1] <= _UNROLLED_TAPS else 1
 
 
 def _block(extents: Extents, tile: Sequence[int]) -> list[int]:
@@ -44,11 +52,13 @@ def _tile(extents: Extents, target: Target) -> list[int]:
     sizes = [extents.outer[dim] for dim in inner]
     taps, vectors = extents.reduction[-1], registers_per_row(extents, target)
     limit = max(1, min(most_rows(extents, target), _MOST_ROWS // vectors))
+    if extents.is_spread:  # beside the sums, registers hold what was read and what is spread of it
+        limit = max(1, min(limit, (target.vector_registers // vectors - 2 * taps) // (1 + 2 * extents.stride)))
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
         count = math.prod(-(-size // step) for size, step in zip(sizes, shape, strict=True))
         places = math.prod(shape)
-        loads = places // shape[-1] * (shape[-1] + taps - 1) + taps
+        loads = places // shape[-1] * ((shape[-1] - 1) * extents.stride + taps) + taps
         step = max(places * taps, loads) * vectors / 2 + 2
         return count * (step * math.prod(extents.reduction[:-1]) + places * vectors + 6), -shape[-1]
 

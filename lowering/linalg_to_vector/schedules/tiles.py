@@ -12,7 +12,7 @@ from mlir import ir
 from ....dialects.types import numpy_dtype
 from ....passes.rewriting import walk
 from ...target import Target
-from ..tile_reads import Indexing, chunks_of
+from ..tile_reads import Indexing, chunks_of, linear_form
 from .base import Schedule, given_parameters
 
 # What a parallel block reads should stay in half of a second-level cache.
@@ -36,6 +36,8 @@ class Extents:
         lane: the columns of one panel.
         reduction: extents of the reduced dimensions.
         element_bytes: the size of one element.
+        stride: how far apart neighbouring places along the last row dimension read.
+        is_spread: whether neighbouring columns share what they read, as those of one feature group do.
     """
 
     outer: tuple[int, ...]
@@ -44,6 +46,8 @@ class Extents:
     lane: int
     reduction: tuple[int, ...]
     element_bytes: int
+    stride: int = 1
+    is_spread: bool = False
 
     @property
     def flops(self) -> int:
@@ -74,10 +78,23 @@ def groups_of(kernel: ir.Operation) -> list[Group]:
         rows = tuple(dim for dim in range(len(outer)) if dim not in fixed)
         reduction = tuple(sizes[parallel:])
         extents = Extents(
-            outer, rows, sizes[parallel - 2], sizes[parallel - 1], reduction, numpy_dtype(element).itemsize
+            outer,
+            rows,
+            sizes[parallel - 2],
+            sizes[parallel - 1],
+            reduction,
+            numpy_dtype(element).itemsize,
+            stride=max((_factor(expr, rows[-1]) for expr in loops.exprs[0]), default=1) if rows else 1,
+            is_spread=any("floordiv" in str(expr) for expr in loops.exprs[0]),
         )
         groups.append(Group(number, extents))
     return groups
+
+
+def _factor(expr: ir.AffineExpr, dim: int) -> int:
+    """By how much an expression grows with a dimension."""
+    zeros: dict[int, int | ir.Value] = dict.fromkeys(range(64), 0)
+    return linear_form(expr, zeros | {dim: 1})[0] - linear_form(expr, zeros)[0]
 
 
 def registers_per_row(extents: Extents, target: Target) -> int:

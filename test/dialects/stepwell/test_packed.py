@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from stepwell.dialects.core import OpError
 from stepwell.dialects.stepwell.contraction import ConvOp
 from stepwell.dialects.stepwell.packed import (
     ColumnGroup,
     PackedConvOp,
     PackedDepthwiseConvOp,
+    PackedGroupedConvOp,
     PackedMatmulOp,
     choose_panel,
     column_groups,
     pack,
     unpack,
 )
+from stepwell.dialects.types import TensorSpec
 
 
 def test_column_groups_leave_a_tail() -> None:
@@ -57,3 +60,17 @@ def test_depthwise_reference() -> None:
     filters = w.transpose(2, 0, 1)[:, None]
     expected = ConvOp.reference(x, filters, None, pads=(0, 0, 0, 0), group=6, layout="channels_last", **places)
     np.testing.assert_allclose(result, expected, rtol=1e-4)
+
+
+def test_grouped_reference() -> None:
+    x, w = np.random.rand(1, 9, 8, 6).astype(np.float32), np.random.rand(12, 2, 3, 2).astype(np.float32)
+    places = {"strides": (2, 1), "dilations": (1, 2), "group": 3}
+    result = PackedGroupedConvOp.reference(x, w.transpose(2, 3, 1, 0), **places)
+    expected = ConvOp.reference(x, w, None, pads=(0, 0, 0, 0), layout="channels_last", **places)
+    np.testing.assert_allclose(result, expected, rtol=1e-4)
+
+
+def test_grouped_weight_must_fit() -> None:
+    x, w = TensorSpec((1, 9, 9, 8), np.dtype("f4")), TensorSpec((3, 3, 3, 8), np.dtype("f4"))
+    with pytest.raises(OpError, match=r"the weight must be \[\*kernel, 8 / 4, columns\]"):
+        PackedGroupedConvOp.infer(x, w, group=4, strides=(1, 1), dilations=(1, 1))

@@ -49,3 +49,18 @@ func.func private @depthwise(%x: tensor<1x10x10x16xf32>, %w: tensor<3x3x16xf32>)
     : (tensor<1x10x10x16xf32>, tensor<3x3x16xf32>) -> tensor<1x8x8x16xf32>
   return %0 : tensor<1x8x8x16xf32>
 }
+
+// -----
+
+// Lanes of one group read the same channel: a row of channels is read once, and spread for each channel of a group.
+// CHECK-LABEL: func.func private @grouped
+// CHECK: %[[ROW:.+]] = vector.transfer_read
+// CHECK: vector.shuffle %[[ROW]], %[[ROW]] [0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8]
+// CHECK: vector.shuffle %[[ROW]], %[[ROW]] [1, 1, 1, 1, 1, 1, 1, 1, 9, 9, 9, 9, 9, 9, 9, 9]
+func.func private @grouped(%x: tensor<1x10x10x16xf32>, %w: tensor<3x3x8x16xf32>) -> tensor<1x8x8x16xf32>
+    attributes {stepwell.kernel = {class = "depthwise"}, stepwell.schedule = {name = "depthwise",
+      tiles = [array<i64: 1, 2>], blocks = [array<i64: 8, 8, 1>], unroll = 24 : i64, vector_bytes = 64 : i64}} {
+  %0 = "stepwell.packed_grouped_conv"(%x, %w) {group = 2 : i64, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x10x10x16xf32>, tensor<3x3x8x16xf32>) -> tensor<1x8x8x16xf32>
+  return %0 : tensor<1x8x8x16xf32>
+}

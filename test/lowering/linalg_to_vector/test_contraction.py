@@ -77,6 +77,12 @@ def test_matmul_of_activations(rng: np.random.Generator, shapes: tuple, is_trans
         ((1, 24, 21, 21), (24, 1, 5, 5), {"group": 24, "strides": (2, 2), "pads": (2, 2, 2, 2)}),
         ((2, 88, 9, 9), (88, 1, 3, 3), {"group": 88, "pads": (1, 1, 1, 1)}),
         ((1, 8, 17, 18), (16, 1, 3, 3), {"group": 8}),
+        ((1, 40, 17, 18), (40, 4, 3, 3), {"group": 10, "pads": (1, 1, 1, 1)}),
+        ((2, 40, 17, 9), (40, 8, 5, 5), {"group": 5, "strides": (2, 2)}),
+        ((1, 12, 9, 9), (48, 2, 3, 2), {"group": 6, "dilations": (1, 2)}),
+        ((1, 72, 50), (72, 4, 3), {"group": 18, "pads": (1, 1)}),
+        ((1, 32, 7, 7), (32, 4, 1, 1), {"group": 8}),
+        ((1, 8, 5, 6, 7), (16, 2, 3, 3, 3), {"group": 4, "pads": (1, 1, 1, 1, 1, 1)}),
     ],
 )
 def test_conv(rng: np.random.Generator, shape: tuple, filters: tuple, attributes: dict) -> None:
@@ -88,6 +94,14 @@ def test_conv(rng: np.random.Generator, shape: tuple, filters: tuple, attributes
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)
     result = run([node], {"x": x}, {"w": w, "b": b}, len(shape))
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_groups_of_a_conv_do_not_mix(rng: np.random.Generator) -> None:
+    x, w = rng.standard_normal((1, 32, 8, 8), np.float32), rng.standard_normal((32, 4, 3, 3), np.float32)
+    x[0, 9] = np.inf
+    y = run([helper.make_node("Conv", ["x", "w"], ["y"], group=8)], {"x": x}, {"w": w}, 4)
+    finite = np.isfinite(y).all(axis=(0, 2, 3))
+    np.testing.assert_array_equal(finite, [not 8 <= channel < 12 for channel in range(32)])
 
 
 def test_matmul_of_integers(rng: np.random.Generator) -> None:

@@ -62,6 +62,31 @@ func.func @conv_depthwise(%x: tensor<1x10x10x8xf32>) -> tensor<1x8x8x8xf32> {
 
 // -----
 
+// A register of columns holds four groups.
+// CHECK-LABEL: func.func @conv_of_narrow_groups
+func.func @conv_of_narrow_groups(%x: tensor<1x10x10x16xf32>) -> tensor<1x8x8x16xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 16, 4, 3, 3>, dtype = f32} : () -> tensor<16x4x3x3xf32>
+  // CHECK: %[[W:.+]] = "stepwell.transpose"{{.*}} -> tensor<3x3x4x16xf32>
+  // CHECK: "stepwell.packed_grouped_conv"(%{{.+}}, %[[W]]) {{.*}}group = 4
+  %0 = "stepwell.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 4 : i64, layout = "channels_last"} : (tensor<1x10x10x16xf32>, tensor<16x4x3x3xf32>) -> tensor<1x8x8x16xf32>
+  return %0 : tensor<1x8x8x16xf32>
+}
+
+// -----
+
+// A register of columns holds half a group.
+// CHECK-LABEL: func.func @negative_conv_of_wide_groups
+func.func @negative_conv_of_wide_groups(%x: tensor<1x10x10x64xf32>) -> tensor<1x8x8x64xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 64, 32, 3, 3>, dtype = f32} : () -> tensor<64x32x3x3xf32>
+  // CHECK: "stepwell.packed_conv"
+  %0 = "stepwell.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 2 : i64, layout = "channels_last"} : (tensor<1x10x10x64xf32>, tensor<64x32x3x3xf32>) -> tensor<1x8x8x64xf32>
+  return %0 : tensor<1x8x8x64xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func.func @negative_matmul_of_activations
 func.func @negative_matmul_of_activations(%x: tensor<2x8x4xf32>, %y: tensor<2x4x8xf32>) -> tensor<2x8x8xf32> {
   // CHECK: "stepwell.matmul"
