@@ -7,7 +7,7 @@ from mlir.dialects import affine
 from mlir.passmanager import PassManager
 
 from ...passes.rewriting import walk
-from .tile_reads import linear_form
+from .linear_forms import linear_form
 
 
 def clamp_tiles(kernel: ir.Operation) -> None:

@@ -21,21 +21,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
-from mlir.dialects import linalg, scf, vector
+from mlir.dialects import linalg, vector
 
 from ...passes.base import PassError
+from .linear_forms import Place, constant_index
+from .reduction_nest import ReductionNest
 from .scalar_bodies import evaluate_body
-from .tile_reads import Chunk, Indexing, Reader, chunks_of, constant_index
+from .tile_reads import Chunk, Indexing, Reader, chunks_of
 
 # A tile of more vectors than this was never tiled: unrolling it would only make a huge function.
 _MAX_ROWS = 512
-
-# Reductions of up to this many steps are unrolled unless the op says otherwise.
-_UNROLL = 4
 
 Rows = dict[tuple[int, ...], list[ir.Value]]
 
@@ -88,65 +87,18 @@ class RegisterTiler:
         }
         reader = Reader(loops, known)
         if not reductions:
-            step = self._step(op, reader, rows, chunks, {}, None)
-            return _Tile(step, chunks)
+            return _Tile(_step(op, reader, rows, chunks, {}, None), chunks)
         accumulators = [reader.read(len(op.operands) - 1, row, chunk, {}) for row in rows for chunk in chunks]
-        final = self._reduce(op, reader, rows, chunks, reductions, {}, accumulators)
+
+        def step(reader: Reader, where: Mapping[int, Place], sums: list[ir.Value]) -> list[ir.Value]:
+            values = _step(op, reader, rows, chunks, where, sums)
+            return [value for row in rows for value in values[row]]
+
+        sizes = [loops.sizes[dim] for dim in reductions]
+        registers = len(rows) * sum(-(-chunk.lanes // self.lanes) for chunk in chunks)
+        final = ReductionNest(op, step, reductions, sizes, registers).run(reader, accumulators)
         width = len(chunks)
         return _Tile({row: final[width * number : width * (number + 1)] for number, row in enumerate(rows)}, chunks)
-
-    def _reduce(
-        self,
-        op: linalg.GenericOp,
-        reader: Reader,
-        rows: Sequence[tuple[int, ...]],
-        chunks: Sequence[Chunk],
-        dims: Sequence[int],
-        where: dict[int, int | ir.Value],
-        accumulators: list[ir.Value],
-    ) -> list[ir.Value]:
-        """The accumulators after all steps of the reduction dimensions `dims`, with those outside at `where`."""
-        sizes = [reader.loops.sizes[dim] for dim in dims]
-        if math.prod(sizes) <= _unroll_limit(op):
-            for place in itertools.product(*map(range, sizes)):
-                step = self._step(op, reader, rows, chunks, where | dict(zip(dims, place, strict=True)), accumulators)
-                accumulators = [value for row in rows for value in step[row]]
-            return accumulators
-        if sizes[0] == 1:
-            return self._reduce(op, reader, rows, chunks, dims[1:], where | {dims[0]: 0}, accumulators)
-        loop = scf.ForOp(constant_index(0), constant_index(sizes[0]), constant_index(1), accumulators)
-        with ir.InsertionPoint(loop.body):
-            inside = where | {dims[0]: loop.induction_variable}
-            carried = list(loop.inner_iter_args)
-            scf.YieldOp(self._reduce(op, reader.inner(), rows, chunks, dims[1:], inside, carried))
-        return list(loop.results)
-
-    def _step(
-        self,
-        op: linalg.GenericOp,
-        reader: Reader,
-        rows: Sequence[tuple[int, ...]],
-        chunks: Sequence[Chunk],
-        where: dict[int, int | ir.Value],
-        accumulators: list[ir.Value] | None,
-    ) -> Rows:
-        """One execution of the op's body for every element of the tile."""
-        block, results, carried = op.regions[0].blocks[0], {}, iter(accumulators or ())
-        for row in rows:
-            results[row] = []
-            for chunk in chunks:
-                scalars = [
-                    reader.read(position, row, chunk, where) if any(True for _ in argument.uses) else None
-                    for position, argument in enumerate(list(block.arguments)[:-1])
-                ]
-                last = block.arguments[len(block.arguments) - 1]
-                if accumulators is not None:
-                    scalars.append(next(carried))
-                else:
-                    is_read = any(True for _ in last.uses)
-                    scalars.append(reader.read(len(scalars), row, chunk, where) if is_read else None)
-                results[row].append(evaluate_body(block, scalars, chunk.lanes))
-        return results
 
     def _chunks(self, value: ir.Value) -> list[Chunk]:
         return chunks_of(_shape(value)[-1], self.lanes)
@@ -172,10 +124,31 @@ class RegisterTiler:
             use.owner.operation.operands[use.operand_number] = target
 
 
-def _unroll_limit(op: linalg.GenericOp) -> int:
-    if "stepwell.unroll" not in op.attributes:
-        return _UNROLL
-    return ir.IntegerAttr(op.attributes["stepwell.unroll"]).value
+def _step(
+    op: linalg.GenericOp,
+    reader: Reader,
+    rows: Sequence[tuple[int, ...]],
+    chunks: Sequence[Chunk],
+    where: Mapping[int, Place],
+    accumulators: list[ir.Value] | None,
+) -> Rows:
+    """One execution of the op's body for every element of the tile."""
+    block, results, carried = op.regions[0].blocks[0], {}, iter(accumulators or ())
+    for row in rows:
+        results[row] = []
+        for chunk in chunks:
+            scalars = [
+                reader.read(position, row, chunk, where) if any(True for _ in argument.uses) else None
+                for position, argument in enumerate(list(block.arguments)[:-1])
+            ]
+            last = block.arguments[len(block.arguments) - 1]
+            if accumulators is not None:
+                scalars.append(next(carried))
+            else:
+                is_read = any(True for _ in last.uses)
+                scalars.append(reader.read(len(scalars), row, chunk, where) if is_read else None)
+            results[row].append(evaluate_body(block, scalars, chunk.lanes))
+    return results
 
 
 def _shape(value: ir.Value) -> tuple[int, ...]:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import affine, arith, tensor, vector
+from mlir.dialects import arith, tensor, vector
 
 from ...passes.base import PassError
+from .linear_forms import Linear, Place, apply_linear, linear_form
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,6 @@ def chunks_of(width: int, lanes: int) -> list[Chunk]:
     return chunks
 
 
-def constant_index(value: int) -> ir.Value:
-    """A constant of type index."""
-    return arith.ConstantOp(ir.IndexType.get(), value).result
-
-
 class Indexing:
     """The iteration space of a linalg.generic and how its operands are indexed.
 
@@ -89,7 +85,6 @@ class Indexing:
         return positions == list(range(self.parallel))
 
 
-Linear = tuple[int, tuple[tuple[ir.Value, int], ...]]
 Steps = tuple[int, ...]
 
 
@@ -110,12 +105,12 @@ class Reader:
         reader._steps = self._steps
         return reader
 
-    def read(self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, int | ir.Value]) -> ir.Value:
+    def read(self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, Place]) -> ir.Value:
         """The vector of an operand at a row and chunk of the tile, with the reduction dimensions at `where`."""
         if operand in self._registers:
             return self._register(operand, row, chunk)
         lane = self.loops.parallel - 1
-        places: dict[int, int | ir.Value] = {**dict(enumerate(row)), lane: chunk.start, **where}
+        places: dict[int, Place] = {**dict(enumerate(row)), lane: chunk.start, **where}
         exprs = self.loops.exprs[operand]
         linear = tuple(linear_form(expr, places) for expr in exprs)
         if (operand, chunk) not in self._steps:
@@ -187,52 +182,16 @@ class Reader:
 
     def _index(self, linear: Linear) -> ir.Value:
         if linear not in self._indices:
-            base, terms = linear
-            self._indices[linear] = _apply(base, terms) if terms else constant_index(base)
+            self._indices[linear] = apply_linear(linear)
         return self._indices[linear]
-
-
-def _apply(base: int, terms: Sequence[tuple[ir.Value, int]]) -> ir.Value:
-    if base == 0 and len(terms) == 1 and terms[0][1] == 1:
-        return terms[0][0]
-    expr = ir.AffineExpr.get_constant(base)
-    for position, (_, factor) in enumerate(terms):
-        expr = ir.AffineExpr.get_add(expr, ir.AffineExpr.get_dim(position) * factor)
-    return affine.apply(ir.AffineMap.get(len(terms), 0, [expr]), [value for value, _ in terms])
 
 
 def _zero(element: ir.Type) -> ir.Attribute:
     return ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)
 
 
-def linear_form(expr: ir.AffineExpr, places: Mapping[int, int | ir.Value]) -> Linear:
-    """An affine expression as a constant and a sum of factors times values, its dimensions being at `places`.
-
-    Raises:
-        PassError: the expression is not linear.
-    """
-    match expr.maybe_downcast():
-        case ir.AffineConstantExpr(value=value):
-            return value, ()
-        case ir.AffineDimExpr(position=position):
-            place = places[position]
-            return (place, ()) if isinstance(place, int) else (0, ((place, 1),))
-        case ir.AffineAddExpr(lhs=lhs, rhs=rhs):
-            (left, left_terms), (right, right_terms) = linear_form(lhs, places), linear_form(rhs, places)
-            return left + right, left_terms + right_terms
-        case ir.AffineMulExpr(lhs=lhs, rhs=rhs):
-            factor = ir.AffineConstantExpr(rhs).value
-            base, terms = linear_form(lhs, places)
-            return base * factor, tuple((value, count * factor) for value, count in terms)
-        case ir.AffineFloorDivExpr(lhs=lhs, rhs=rhs):
-            base, terms = linear_form(lhs, places)
-            if not terms:
-                return base // ir.AffineConstantExpr(rhs).value, ()
-    raise PassError(f"a register tile cannot be indexed by {expr}")
-
-
 def _steps(expr: ir.AffineExpr, lane: int, chunk: Chunk) -> Steps:
     """How far an expression moves from the first lane of a chunk to each lane that is used."""
-    zeros: dict[int, int | ir.Value] = dict.fromkeys(range(64), 0)
+    zeros: dict[int, Place] = dict.fromkeys(range(64), 0)
     places = [linear_form(expr, zeros | {lane: chunk.start + step})[0] for step in range(chunk.used)]
     return tuple(place - places[0] for place in places)

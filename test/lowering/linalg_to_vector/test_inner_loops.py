@@ -53,8 +53,8 @@ def test_contraction_multiplies_from_registers(text: str, name: str, least: int)
     for loop in loops:
         products = count(loop, "vfmadd")
         assert products >= least
-        # Beside the products: one broadcast per row, the row of the weight, and the loop itself.
-        assert len(loop) <= products + products // 2 + 8
+        # Beside the products: one broadcast per row, the row of the weight, and what is left of two steps' loop.
+        assert len(loop) <= products + products * 7 // 10 + 8
         assert count(loop, r"\(%rsp") == 0
 
 

@@ -1,0 +1,117 @@
+"""The loops of a register tile over what it sums up: all sums are carried in registers from one step to the next.
+
+%s:2 = scf.for %i = 0 to (depth / 4) iter_args(%0 = .., %1 = ..) {
+  // four steps: a row of the weight, multiplied with one element of each row of the tile
+  ...
+}
+// and the steps that are left over
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import linalg, scf
+
+from .linear_forms import Linear, Place, constant_index, linear_place
+from .tile_reads import Reader
+from .weight_stream import WeightStream, weight_stream
+
+Step = Callable[[Reader, Mapping[int, Place], list[ir.Value]], list[ir.Value]]
+"""The sums after one step: what reads the operands, the places of the reduced dimensions, the sums before."""
+
+# Reductions of up to this many steps are unrolled unless the op says otherwise.
+_UNROLL = 4
+
+# The steps of one iteration of the innermost loop: fewer where a step alone is long.
+_STEPS, _LONG_STEP = (4, 2), 16
+
+
+@dataclass(frozen=True)
+class ReductionNest:
+    """The reduction of one linalg op on a tile.
+
+    Attributes:
+        op: the op.
+        step: how one step is made.
+        dims: the reduced dimensions, outermost first.
+        sizes: their extents.
+        width: the vector registers that hold the sums.
+    """
+
+    op: linalg.GenericOp
+    step: Step
+    dims: Sequence[int]
+    sizes: Sequence[int]
+    width: int
+
+    def run(self, reader: Reader, sums: list[ir.Value]) -> list[ir.Value]:
+        """The sums after all steps."""
+        stream = None
+        if "stepwell.contraction" in self.op.attributes and math.prod(self.sizes) > self._unroll_limit:
+            iterations = math.prod(self.sizes[:-1]) * (self.sizes[-1] // self._steps)
+            stream = weight_stream(self.op.operands[1], self.op.operation.block, iterations) if iterations else None
+        return self._loops(reader, 0, {}, sums, stream)
+
+    @property
+    def _unroll_limit(self) -> int:
+        if "stepwell.unroll" not in self.op.attributes:
+            return _UNROLL
+        return ir.IntegerAttr(self.op.attributes["stepwell.unroll"]).value
+
+    @property
+    def _steps(self) -> int:
+        """The steps of one iteration of the innermost loop."""
+        return _STEPS[self.width > _LONG_STEP]
+
+    def _loops(
+        self, reader: Reader, depth: int, where: dict[int, Place], sums: list[ir.Value], stream: WeightStream | None
+    ) -> list[ir.Value]:
+        """All steps of the dimensions from `depth` on, with those outside at `where`."""
+        dims, sizes = self.dims[depth:], self.sizes[depth:]
+        if math.prod(sizes) <= self._unroll_limit:
+            for place in itertools.product(*map(range, sizes)):
+                sums = self.step(reader, where | dict(zip(dims, place, strict=True)), sums)
+            return sums
+        if sizes[0] == 1:
+            return self._loops(reader, depth + 1, where | {dims[0]: 0}, sums, stream)
+        if len(dims) == 1:
+            return self._innermost(reader, where, sums, stream)
+        loop = scf.ForOp(constant_index(0), constant_index(sizes[0]), constant_index(1), sums)
+        with ir.InsertionPoint(loop.body):
+            inside = where | {dims[0]: loop.induction_variable}
+            scf.YieldOp(self._loops(reader.inner(), depth + 1, inside, list(loop.inner_iter_args), stream))
+        return list(loop.results)
+
+    def _innermost(
+        self, reader: Reader, where: dict[int, Place], sums: list[ir.Value], stream: WeightStream | None
+    ) -> list[ir.Value]:
+        dim, size = self.dims[-1], self.sizes[-1]
+        whole, rest = divmod(size, self._steps)
+        loop = scf.ForOp(constant_index(0), constant_index(whole), constant_index(1), sums)
+        with ir.InsertionPoint(loop.body):
+            carried, inner = list(loop.inner_iter_args), reader.inner()
+            for number in range(self._steps):
+                place = (number, ((loop.induction_variable, self._steps),))
+                carried = self.step(inner, where | {dim: place}, carried)
+            if stream is not None:
+                stream.fetch(self._iteration(where, whole, loop.induction_variable))
+            scf.YieldOp(carried)
+        sums = list(loop.results)
+        for number in range(size - rest, size):
+            sums = self.step(reader, where | {dim: number}, sums)
+        return sums
+
+    def _iteration(self, where: Mapping[int, Place], whole: int, innermost: ir.Value) -> Linear:
+        """The number of the current iteration among those of all loops."""
+        base, terms, factor = 0, ((innermost, 1),), whole
+        for dim, size in zip(reversed(self.dims[:-1]), reversed(self.sizes[:-1]), strict=True):
+            start, values = linear_place(where[dim])
+            base += start * factor
+            terms = (*terms, *((value, count * factor) for value, count in values))
+            factor *= size
+        return base, terms

@@ -1,0 +1,153 @@
+"""Weights on their way to the cache while the tiles before them are computed.
+
+A packed weight is one stream of panels. All tiles of rows work on one panel before the next one is read, so each tile
+fetches its share of what comes after the panel, a few cache lines at a time:
+
+    scf.for %tile .. { scf.for %k .. { read %panel[%k] } }
+    // -->
+    scf.for %tile .. { scf.for %k .. { read %panel[%k]; memref.prefetch %weight[end of panel + share of %tile + %k] } }
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import affine, bufferization, memref, tensor
+
+from ...dialects.types import numpy_dtype
+from .linear_forms import Linear, apply_linear, linear_place
+
+_LINE_BYTES = 64
+
+# A weight smaller than this comes to the cache at once, and stays there.
+_LEAST_BYTES = 64 * 1024
+
+# How far ahead a panel is fetched that only one tile works on.
+_MOST_AHEAD_BYTES = 16 * 1024
+
+# To the second-level cache: the first level holds what the tile works on.
+_LOCALITY = 2
+
+
+@dataclass(frozen=True)
+class WeightStream:
+    """What a tile fetches of the weights that come after its panel.
+
+    Attributes:
+        memory: all weights, flat.
+        start: the first element that this tile fetches.
+        line: the elements of a cache line.
+        stride: how many elements each iteration of the tile's reduction loop fetches; it may be less than a line.
+    """
+
+    memory: ir.Value
+    start: ir.Value
+    line: int
+    stride: int
+
+    def fetch(self, iteration: Linear) -> None:
+        """Fetches the elements of one iteration."""
+        base, terms = iteration
+        ahead = tuple((value, factor * self.stride) for value, factor in terms)
+        for first in range(0, self.stride, self.line):
+            index = apply_linear((base * self.stride + first, ((self.start, 1), *ahead)))
+            memref.prefetch(self.memory, [index], False, _LOCALITY, True)
+
+
+def weight_stream(weight: ir.Value, block: ir.Block, iterations: int) -> WeightStream | None:
+    """How the tile at the insertion point fetches the weights after its own; None where that brings nothing.
+
+    Args:
+        weight: the tile's operand, a part of a packed weight.
+        block: the body of the innermost loop over tiles.
+        iterations: how often the tile's reduction loop runs in all.
+    """
+    source, offsets = _whole(weight)
+    shape, part = _shape(source), _shape(weight)
+    element = ir.RankedTensorType(source.type).element_type
+    size = numpy_dtype(element).itemsize
+    total, panel = math.prod(shape), math.prod(part)
+    if total * size < _LEAST_BYTES or panel == total or not _is_contiguous(part, shape):
+        return None
+    loops = _tile_loops(block, {value for _, terms in offsets for value, _ in terms})
+    tiles = math.prod(count for _, _, count in loops)
+    stride = -(-panel // (tiles * iterations))
+    base, terms = _flat(shape, offsets)
+    base += panel if tiles > 1 else min(panel, _MOST_AHEAD_BYTES // size)
+    share = stride * iterations
+    for index, step, count in reversed(loops):
+        terms = (*terms, (index, share // step))
+        share *= count
+    start = apply_linear((base, terms))
+    bounds = [ir.AffineExpr.get_dim(0), ir.AffineExpr.get_constant(total - panel)]
+    inside = affine.AffineMinOp(ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, bounds)), [start]).result
+    flat = tensor.collapse_shape(ir.RankedTensorType.get([total], element), source, [list(range(len(shape)))])
+    memory = bufferization.to_buffer(ir.MemRefType.get([total], element), flat, read_only=True)
+    return WeightStream(memory, inside, _LINE_BYTES // size, stride)
+
+
+def _whole(part: ir.Value) -> tuple[ir.Value, list[Linear]]:
+    """The tensor of which `part` is a slice of a slice .., and where in it the part begins."""
+    offsets: list[Linear] = [(0, ())] * len(_shape(part))
+    while not isinstance(part.owner, ir.Block) and part.owner.name == "tensor.extract_slice":
+        op = part.owner
+        strides = ir.DenseI64ArrayAttr(op.attributes["static_strides"])
+        if len(strides) != len(offsets) or set(strides) != {1}:
+            break
+        dynamic = iter(list(op.operands)[1:])
+        for axis, static in enumerate(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])):
+            base, terms = linear_place(static if static >= 0 else next(dynamic))
+            offsets[axis] = (offsets[axis][0] + base, (*offsets[axis][1], *terms))
+        part = op.operands[0]
+    return part, offsets
+
+
+def _is_contiguous(part: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether a part of these sizes is one run of the whole's memory: leading ones, then whole dimensions."""
+    pairs = itertools.dropwhile(lambda pair: pair[0] == 1, zip(part, whole, strict=True))
+    next(pairs, None)
+    return all(inner == outer for inner, outer in pairs)
+
+
+def _flat(shape: Sequence[int], offsets: Sequence[Linear]) -> Linear:
+    base, stride = 0, 1
+    terms: tuple[tuple[ir.Value, int], ...] = ()
+    for size, (start, values) in zip(reversed(shape), reversed(offsets), strict=True):
+        base += start * stride
+        terms = (*terms, *((value, factor * stride) for value, factor in values))
+        stride *= size
+    return base, terms
+
+
+def _tile_loops(block: ir.Block, panel: set[ir.Value]) -> list[tuple[ir.Value, int, int]]:
+    """The loops around `block`, outermost first, whose tiles all work on one panel: index, step and iterations."""
+    loops = []
+    moves_panel = _arguments_behind(panel)
+    loop = block.owner.operation
+    while loop.name == "scf.for" and block.arguments[0] not in moves_panel:
+        bounds = [value.owner.attributes["value"] for value in list(loop.operands)[:3]]
+        lower, upper, step = (ir.IntegerAttr(bound).value for bound in bounds)
+        loops.insert(0, (block.arguments[0], step, -(-(upper - lower) // step)))
+        block = loop.block
+        loop = block.owner.operation
+    return loops
+
+
+def _arguments_behind(values: Iterable[ir.Value]) -> set[ir.Value]:
+    """The block arguments that index arithmetic made `values` of."""
+    found, pending = set(), list(values)
+    while pending:
+        value = pending.pop()
+        if isinstance(value.owner, ir.Block):
+            found.add(value)
+        else:
+            pending.extend(value.owner.operands)
+    return found
+
+
+def _shape(value: ir.Value) -> tuple[int, ...]:
+    return tuple(ir.RankedTensorType(value.type).shape)
