@@ -1,17 +1,17 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' --split-input-file | FileCheck %s
 
 // Two tiles of eight rows per panel of 256 x 32 elements: in 256 / 4 iterations, each fetches half of the next panel.
-// CHECK-DAG: #[[START:.+]] = affine_map<(d0, d1) -> (24576, d0 * 8192 + d1 * 512 + 8192)>
-// CHECK-DAG: #[[LINE:.+]] = affine_map<(d0, d1) -> (d0 + d1 * 64 + 16)>
+// CHECK-DAG: #[[$START:.+]] = affine_map<(d0, d1) -> (24576, d0 * 8192 + d1 * 512 + 8192)>
+// CHECK-DAG: #[[$LINE:.+]] = affine_map<(d0, d1) -> (d0 + d1 * 64 + 16)>
 // CHECK-LABEL: func.func private @panels
 // CHECK-SAME: %{{.+}}: tensor<16x256xf32>, %[[WEIGHT:.+]]: tensor<32768xf32>, %
 // CHECK: %[[FLAT:.+]] = bufferization.to_buffer %[[WEIGHT]] read_only
 // CHECK: scf.for %[[PANEL:.+]] = %{{.+}} to %c4 step
 // CHECK: scf.for %[[ROW:.+]] = %{{.+}} to %c16 step %c8
-// CHECK: %[[FIRST:.+]] = affine.min #[[START]](%[[PANEL]], %[[ROW]])
+// CHECK: %[[FIRST:.+]] = affine.min #[[$START]](%[[PANEL]], %[[ROW]])
 // CHECK: scf.for %[[STEP:.+]] = %{{.+}} to %c64 step
 // CHECK-COUNT-32: vector.fma
-// CHECK: %[[AT:.+]] = affine.apply #[[LINE]](%[[FIRST]], %[[STEP]])
+// CHECK: %[[AT:.+]] = affine.apply #[[$LINE]](%[[FIRST]], %[[STEP]])
 // CHECK: memref.prefetch %[[FLAT]][%[[AT]]], read, locality<2>, data
 // CHECK-COUNT-2: memref.prefetch
 // CHECK-NOT: memref.prefetch
