@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from .generic import Generic
+from .generic import Generic, padded
 from .indices import coefficient
 
 # More elements side by side than this bring no more speed.
@@ -162,8 +162,22 @@ def lane_dim(group: Group) -> int | None:
                 continue
             for dim, size in enumerate(sizes):
                 step = coefficient(exprs[-1], dim)
+                if dim in group.reductions and _reduces_padding(generic.operands[position], exprs, dim):
+                    continue
                 if size is not None and size > 1 and step > 0:
                     scores[dim] = scores.get(dim, 0) + min(size, _ENOUGH_LANES) / step
     if not scores:
         return None
     return max(scores, key=lambda dim: (scores[dim], dim))
+
+
+def _reduces_padding(operand: ir.Value, exprs: Sequence[ir.AffineExpr], dim: int) -> bool:
+    """Whether a loop along `dim` meets padding of an operand: which lanes do would differ from window to window."""
+    padding = padded(operand) if isinstance(operand.type, ir.ShapedType) else None
+    if padding is None:
+        return False
+    shapes = (ir.RankedTensorType(value.type).shape for value in (operand, padding.inner))
+    return any(
+        coefficient(expr, dim) != 0 and (shift != 0 or size > inside)
+        for expr, shift, size, inside in zip(exprs, padding.shift, *shapes, strict=True)
+    )
