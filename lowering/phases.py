@@ -68,11 +68,13 @@ def _tiled(target: str) -> Pipeline:
 
 
 def _vector(target: str) -> Pipeline:
+    machine = Target.parse(target)
+    has_scalef = machine.architecture == "x86_64" and machine.vector_bytes == 64
     return Pipeline(
         (
             "stepwell-vectorize",
             # The math ops are vectors by now, so that a polynomial is vector code.
-            "stepwell-approximate-math",
+            f"stepwell-approximate-math{{has-scalef={str(has_scalef).lower()}}}",
         )
     )
 

@@ -27,6 +27,9 @@ from .tensors import (
     structured,
 )
 
+# Powers of narrow elements need room of their own, which for longer rows is worse than computing them again.
+_LONGEST_WIDE_ROW = 4096
+
 
 def _greatest(value: ir.Value, axis: int) -> ir.Value:
     """The maximum along `axis`, to be taken off before exp. A NaN may get lost here; it comes back in the exponent."""
@@ -55,6 +58,12 @@ def softmax(op: ops.SoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     total = summed(powers, (axis,))
     inverse = elementwise_over([total], lambda item: arith.divf(number(1, wide), item), total)
     element = element_of(value)
+    if wide != element and shape_of(value)[axis] > _LONGEST_WIDE_ROW:
+
+        def again(item: ir.Value, top: ir.Value, factor: ir.Value) -> ir.Value:
+            return narrow(arith.mulf(scalars.exp_of_normal(_shifted(item, top)), factor), element)
+
+        return [along(value, [greatest, inverse], (axis,), again, outs[0])]
     return [along(powers, [inverse], (axis,), lambda item, factor: narrow(arith.mulf(item, factor), element), outs[0])]
 
 

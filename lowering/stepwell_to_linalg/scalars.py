@@ -12,6 +12,7 @@ from mlir.dialects import arith, math
 from ...dialects.types import element_type, is_float
 
 CONTRACT = "#arith.fastmath<contract>"
+AFN = "#arith.fastmath<afn>"
 _NO_SIGNED_ZEROS = "#arith.fastmath<nsz>"
 
 
@@ -110,7 +111,7 @@ def safe_divisor(lhs: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
 
 def exp_of_normal(value: ir.Value) -> ir.Value:
     """The exponential for uses that add a number to it: a denormal result may be 0."""
-    return math.exp(value, fastmath=flags("#arith.fastmath<afn>"))
+    return math.exp(value, fastmath=flags(AFN))
 
 
 def sigmoid(value: ir.Value) -> ir.Value:

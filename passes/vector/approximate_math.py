@@ -11,12 +11,12 @@ from mlir.dialects import arith, math
 
 from ..base import Pass, register
 from ..rewriting import walk
-from .approximations import exponential, logarithm, trigonometry
+from .approximations import error_function, exponential, logarithm, trigonometry
 from .approximations.arithmetic import Arithmetic
 
 _FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "math.cos": trigonometry.cos,
-    "math.erf": exponential.erf,
+    "math.erf": error_function.erf,
     "math.exp": exponential.exp,
     "math.expm1": exponential.expm1,
     "math.log": logarithm.log,
@@ -25,6 +25,8 @@ _FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "math.sin": trigonometry.sin,
     "math.tanh": exponential.tanh,
 }
+# With `fastmath<afn>`.
+_SHORTER = {"math.exp": exponential.exp_of_normal, "math.erf": error_function.erf_as_ratio}
 # The power is a product of two roundings that the exponent multiplies: f32 is not precise enough inside.
 _IN_DOUBLE = {"math.powf"}
 
@@ -35,8 +37,9 @@ class ApproximateMathPass(Pass):
     """Replace exp, expm1, log, log1p, tanh, erf, sin, cos and powf by polynomials, on scalars and vectors alike.
 
     Results are within 4 units in the last place; infinities, NaN and denormal numbers are treated as IEEE 754 says. f16
-    and bf16 are computed in f32. A power with a constant exponent of small value becomes products. An exponential
-    with `fastmath<afn>` may be 0 instead of a denormal number.
+    and bf16 are computed in f32. A power with a constant exponent of small value becomes products. With
+    `fastmath<afn>` an exponential may be 0 instead of a denormal number, and infinite in the last binade; erf is within
+    6 units.
 
     ```mlir
     %1 = math.exp %0 : vector<32xf32>
@@ -45,9 +48,13 @@ class ApproximateMathPass(Pass):
     ...
     %1 = arith.mulf %p, %scale : vector<32xf32>
     ```
+
+    Attributes:
+        has_scalef: whether the target has AVX-512, and in it an instruction for products with powers of two.
     """
 
     name = "stepwell-approximate-math"
+    has_scalef: bool = False
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites every such op inside `op`."""
@@ -55,27 +62,22 @@ class ApproximateMathPass(Pass):
             if inner.name not in _FUNCTIONS:
                 continue
             with inner.location, ir.InsertionPoint(inner):
-                value = _approximate(inner)
+                value = self._approximate(inner)
             inner.results[0].replace_all_uses_with(value)
             inner.erase()
 
-
-def _approximate(op: ir.Operation) -> ir.Value:
-    operands = list(op.operands)
-    if op.name == "math.powf" and (exponent := _constant(operands[1])) in _SIMPLE_POWERS:
-        return _SIMPLE_POWERS[exponent](operands[0])
-    kind = operands[0].type
-    wide = _like(kind, ir.F64Type.get() if op.name in _IN_DOUBLE or _width(kind) == 64 else ir.F32Type.get())
-    if wide != kind:
-        operands = [arith.extf(wide, value) for value in operands]
-    function = exponential.exp_of_normal if _may_flush(op) else _FUNCTIONS[op.name]
-    value = function(Arithmetic(wide), *operands)
-    return value if wide == kind else arith.truncf(kind, value)
-
-
-def _may_flush(op: ir.Operation) -> bool:
-    """Whether an exponential may be 0 instead of a denormal number."""
-    return op.name == "math.exp" and "afn" in str(op.attributes["fastmath"])
+    def _approximate(self, op: ir.Operation) -> ir.Value:
+        operands = list(op.operands)
+        if op.name == "math.powf" and (exponent := _constant(operands[1])) in _SIMPLE_POWERS:
+            return _SIMPLE_POWERS[exponent](operands[0])
+        kind = operands[0].type
+        wide = _like(kind, ir.F64Type.get() if op.name in _IN_DOUBLE or _width(kind) == 64 else ir.F32Type.get())
+        if wide != kind:
+            operands = [arith.extf(wide, value) for value in operands]
+        may_approximate = "afn" in str(op.attributes["fastmath"])
+        function = _SHORTER.get(op.name, _FUNCTIONS[op.name]) if may_approximate else _FUNCTIONS[op.name]
+        value = function(Arithmetic(wide, self.has_scalef), *operands)
+        return value if wide == kind else arith.truncf(kind, value)
 
 
 def _like(kind: ir.Type, element: ir.Type) -> ir.Type:

@@ -96,6 +96,19 @@ def test_element_types(kind: type) -> None:
     check(lambda a, b: ew.LessOp(a, b), x, y)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.float64])
+@pytest.mark.parametrize("shape", [(3, 50257), (2, 5000, 33), (37, 6), (9, 300)])
+def test_softmax_of_every_row(kind: type, shape: tuple[int, ...]) -> None:
+    tolerance = 2e-3 if kind == np.float16 else 2e-6
+    check(lambda x: nm.SoftmaxOp(x, axis=1), floats(*shape).astype(kind), tolerance=tolerance)
+
+
+def test_softmax_gives_masked_elements_nothing() -> None:
+    x = floats(5, 70)
+    x[:, ::3] = -np.inf
+    check(lambda x: nm.SoftmaxOp(x, axis=1), x)
+
+
 def test_nan_stays() -> None:
     x = np.array([[1, np.nan, -2, 3, 0]], np.float32)
     check(lambda a: ew.ReluOp(a), x)

@@ -6,6 +6,7 @@ from mlir import ir
 
 from ....passes.rewriting import walk
 from .groups import Group, form_groups
+from .in_place import make_in_place
 from .nest import Nest
 from .transpose import TransposeNest, transposed_inputs
 from .widths import Widths
@@ -15,7 +16,9 @@ def vectorize_loops(kernel: ir.Operation, widths: Widths) -> None:
     """Replaces the linalg.generic ops inside `kernel` by loops over vectors."""
     blocks = {op.block: None for op in walk(kernel) if op.name == "linalg.generic"}
     for block in blocks:
-        for group in form_groups(block):
+        groups = form_groups(block)
+        make_in_place(groups)
+        for group in groups:
             _replace(group, widths)
     _erase_dead(kernel)
 

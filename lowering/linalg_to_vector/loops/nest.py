@@ -74,7 +74,7 @@ class Nest:
         """One evaluation of every member; without reductions."""
         values: dict[ir.Value, ir.Value] = {}
         for member in self._group.members:
-            self._run(member, point, values, {})
+            self._run(member, point, values, self._destinations(member, point, carried))
         return self._store(point, values, carried, reduced=False)
 
     def _reduce(self, point: Point, carried: Values, width: int) -> Values:
@@ -106,7 +106,7 @@ class Nest:
         taken = {member.op: items for member, items in self._split(accumulators)}
         for member in self._group.members:
             if not member.reductions:
-                self._run(member, point, values, {})
+                self._run(member, point, values, self._destinations(member, point, tensors))
                 continue
             before = [low_lanes(item, point.width) for item in taken[member.op]]
             arguments = list(member.block.arguments)[member.num_inputs :]
@@ -140,6 +140,15 @@ class Nest:
         made = Body(generic.block, point).run(arguments)
         values.update(zip(generic.results, made, strict=True))
         return made
+
+    def _destinations(self, member: Generic, point: Point, carried: Values) -> dict[ir.Value, ir.Value]:
+        """What the body reads of the tensors that are being made: the elements as they are now."""
+        arguments = {}
+        for (generic, number), target in zip(self._stored, carried, strict=True):
+            argument = member.block.arguments[member.num_inputs + number] if generic is member else None
+            if argument is not None and any(True for _ in argument.uses):
+                arguments[argument] = read(target, member.output_maps[number], point)
+        return arguments
 
     def _read(self, generic: Generic, position: int, point: Point, values: dict[ir.Value, ir.Value]) -> ir.Value:
         operand, exprs = generic.operands[position], generic.maps[position]

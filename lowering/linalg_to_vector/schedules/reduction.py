@@ -8,6 +8,7 @@ result = linalg.generic {(row, column)}
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from mlir import ir
@@ -18,6 +19,8 @@ from .base import Schedule
 from .pooling import pooling
 from .steps import CLEANUP, Step, fuse, loop_parameters, match, parallel_tile, script, steps_of
 
+# Short rows are worked on several at a time, as one hides how long sums over another's lanes take.
+_ROWS, _ROWS_BYTES = 8, 8192
 # Lanes of a column tile where the reduction does not run along the innermost dimension.
 _COLUMNS = 64
 
@@ -35,7 +38,7 @@ def reduction(kernel: ir.Operation, target: Target) -> Schedule:
     parallel = [dim for dim in range(len(root.sizes)) if dim not in root.reductions and dim not in reduced]
     time = sum(step.nanoseconds() for step in steps)
     blocks = parallel_tile(root.sizes, parallel, time, _COLUMNS)
-    parameters = loop_parameters(kernel, target, blocks=blocks, rows=_rows(steps, root, reduced))
+    parameters = loop_parameters(kernel, target, blocks=blocks, rows=_rows(root, reduced, blocks))
     lines = [match("%root", root.number)]
     handle = "%root"
     if parameters["blocks"]:
@@ -46,10 +49,23 @@ def reduction(kernel: ir.Operation, target: Target) -> Schedule:
     return script("reduction", parameters, [*lines, *CLEANUP] if len(lines) > 1 else [])
 
 
-def _rows(steps: Sequence[Step], root: Step, reduced: set[int]) -> list[int]:
-    """The tile of one row: [] where nothing is gained by it, as no op works on what was reduced."""
+def _rows(root: Step, reduced: set[int], block: Sequence[int]) -> list[int]:
+    """The tile of one row, or a few: [] where nothing is gained by it, as no op works on what was reduced."""
     if not reduced or root.reductions:
         return []
     last = len(root.sizes) - 1
     tile = [0 if dim in reduced else min(_COLUMNS, size) if dim == last else 1 for dim, size in enumerate(root.sizes)]
+    if last in reduced:
+        _take_rows_together(root, reduced, tile, block)
     return tile if any(0 < part < size for part, size in zip(tile, root.sizes, strict=True)) else []
+
+
+def _take_rows_together(root: Step, reduced: set[int], tile: list[int], block: Sequence[int]) -> None:
+    """Enlarges the tile along the innermost dimension that is not reduced."""
+    dim = max((dim for dim in range(len(tile)) if dim not in reduced), default=None)
+    if dim is None:
+        return
+    row = math.prod(root.sizes[other] for other in reduced) * 4
+    extent = block[dim] if block and block[dim] else root.sizes[dim]
+    most = max(1, min(_ROWS, _ROWS_BYTES // row))
+    tile[dim] = max(count for count in range(1, most + 1) if extent % count == 0)

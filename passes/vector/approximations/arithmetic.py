@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import arith, math
+from mlir.dialects import arith, llvm, math, vector
 
 
 class Arithmetic:
@@ -16,15 +16,19 @@ class Arithmetic:
         is_double: whether the elements are f64.
         mantissa_bits: the explicit bits of the significand.
         bias: the exponent's bias.
+        can_scale: whether there is an instruction for `scaled`.
     """
 
-    def __init__(self, kind: ir.Type) -> None:
+    def __init__(self, kind: ir.Type, has_scalef: bool = False) -> None:
         self._kind = kind
         element = kind.element_type if isinstance(kind, ir.VectorType) else kind
         self.is_double = isinstance(element, ir.F64Type)
         self.mantissa_bits, self.bias = (52, 1023) if self.is_double else (23, 127)
         self._element = element
         self._integer = ir.IntegerType.get_signless(64 if self.is_double else 32)
+        self._register = 8 if self.is_double else 16
+        is_whole = isinstance(kind, ir.VectorType) and kind.shape[0] % self._register == 0
+        self.can_scale = has_scalef and is_whole
 
     def like(self, element: ir.Type) -> ir.Type:
         """The type of values with other elements."""
@@ -73,6 +77,11 @@ class Arithmetic:
         """Whether `lhs == rhs`; not if one is NaN."""
         return arith.cmpf(arith.CmpFPredicate.OEQ, lhs, rhs)
 
+    def at_most(self, x: ir.Value, high: float) -> ir.Value:
+        """`x`, or the bound where that is less; NaN stays NaN."""
+        bound = self.number(high)
+        return arith.select(self.less(bound, x), bound, x)
+
     def clamp(self, x: ir.Value, low: float, high: float) -> ir.Value:
         """`x` within bounds; NaN stays NaN."""
         bound = self.number(low)
@@ -80,17 +89,43 @@ class Arithmetic:
         bound = self.number(high)
         return arith.select(self.less(bound, x), bound, x)
 
-    def nearest(self, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The nearest integer of a small `x`, as a float and as an integer; of NaN, NaN and some integer.
+    def nearest(self, x: ir.Value, scale: float, bias: int = 0) -> tuple[ir.Value, ir.Value]:
+        """The integer nearest to a small `x * scale` as a float, and `bias` more than it in the low bits of an integer.
 
-        Adding 1.5 * 2**(mantissa bits) leaves the integer in the low bits of the sum.
+        Adding 1.5 * 2**(mantissa bits) leaves the integer in the low bits of the sum. Of NaN, NaN and some integer.
         """
-        magic = 1.5 * 2.0**self.mantissa_bits
-        shifted = arith.addf(x, self.number(magic))
-        whole = arith.subf(shifted, self.number(magic))
-        return whole, arith.subi(self.bits(shifted), self.integer(self.bits_of(magic)))
+        magic = self.number(1.5 * 2.0**self.mantissa_bits + bias)
+        shifted = self.fma(x, self.number(scale), magic)
+        return arith.subf(shifted, magic), self.bits(shifted)
 
-    def power_of_two(self, exponent: ir.Value) -> ir.Value:
-        """`2 ** exponent` for an integer within the range of normal numbers."""
-        biased = arith.addi(exponent, self.integer(self.bias))
-        return self.floats(arith.shli(biased, self.integer(self.mantissa_bits)))
+    def power_of_two(self, biased: ir.Value) -> ir.Value:
+        """`2 ** n`, where the low bits of `biased` are n + `bias` and that is the exponent of a normal number."""
+        return self.floats(self.shifted(biased))
+
+    def shifted(self, integer: ir.Value) -> ir.Value:
+        """The low bits of an integer where a float has its exponent."""
+        return arith.shli(integer, self.integer(self.mantissa_bits))
+
+    def scaled(self, value: ir.Value, exponent: ir.Value) -> ir.Value:
+        """`value * 2 ** exponent` for a whole number of any size, rounded once; needs `can_scale`."""
+        (lanes,) = ir.VectorType(self._kind).shape
+        pieces = [self._scaled_register(value, exponent, first) for first in range(0, lanes, self._register)]
+        if len(pieces) == 1:
+            return pieces[0]
+        whole = value
+        for number, piece in enumerate(pieces):
+            whole = vector.InsertStridedSliceOp(piece, whole, [number * self._register], [1]).result
+        return whole
+
+    def _scaled_register(self, value: ir.Value, exponent: ir.Value, first: int) -> ir.Value:
+        kind = ir.VectorType.get([self._register], self._element)
+        if kind != self._kind:
+            value, exponent = (
+                vector.ExtractStridedSliceOp(kind, item, [first], [self._register], [1]).result
+                for item in (value, exponent)
+            )
+        name = f"llvm.x86.avx512.mask.scalef.{'pd' if self.is_double else 'ps'}.512"
+        everywhere = arith.constant(ir.IntegerType.get_signless(self._register), -1)
+        as_set = llvm.mlir_constant(ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4))
+        operands = [value, exponent, value, everywhere, as_set]
+        return llvm.call_intrinsic(kind, ir.StringAttr.get(name), operands, [], [])

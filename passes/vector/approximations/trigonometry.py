@@ -50,7 +50,7 @@ def _reduced(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """r and the integer n of `x = n * pi / 2 + r`; computed in f64, for an f32 has too few bits for a large n."""
     wide = Arithmetic(on.like(ir.F64Type.get()))
     value = x if on.is_double else arith.extf(on.like(ir.F64Type.get()), x)
-    whole, count = wide.nearest(arith.mulf(value, wide.number(2 / python_math.pi)))
+    whole, count = wide.nearest(value, 2 / python_math.pi)
     for part in _HALF_PI if on.is_double else _HALF_PI[:2]:
         value = wide.fma(whole, wide.number(-part), value)
     if on.is_double:

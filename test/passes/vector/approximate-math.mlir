@@ -1,13 +1,35 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-approximate-math,canonicalize)' | FileCheck %s
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-approximate-math{has-scalef=true},canonicalize)' | FileCheck %s --check-prefix=SCALEF
 
 // CHECK-LABEL: func.func @vectors
 // CHECK-NOT: math.exp
 // CHECK: math.fma %{{.*}} : vector<16xf32>
 // CHECK: arith.shli %{{.*}} : vector<16xi32>
 // CHECK-NOT: math.exp
+// SCALEF-LABEL: func.func @vectors
+// SCALEF: llvm.call_intrinsic "llvm.x86.avx512.mask.scalef.ps.512"
 func.func @vectors(%x: vector<16xf32>) -> vector<16xf32> {
   %0 = math.exp %x : vector<16xf32>
   return %0 : vector<16xf32>
+}
+
+// Two registers are scaled one by one.
+
+// SCALEF-LABEL: func.func @pairs
+// SCALEF-COUNT-2: llvm.call_intrinsic "llvm.x86.avx512.mask.scalef.pd.512"{{.*}} vector<8xf64>
+func.func @pairs(%x: vector<16xf64>) -> vector<16xf64> {
+  %0 = math.exp %x : vector<16xf64>
+  return %0 : vector<16xf64>
+}
+
+// Part of a register is not.
+
+// SCALEF-LABEL: func.func @negative_scalef
+// SCALEF-NOT: llvm.call_intrinsic
+// SCALEF: return
+func.func @negative_scalef(%x: vector<8xf32>) -> vector<8xf32> {
+  %0 = math.exp %x : vector<8xf32>
+  return %0 : vector<8xf32>
 }
 
 // CHECK-LABEL: func.func @scalars

@@ -1,0 +1,82 @@
+"""Temporaries that are made where the result will be: softmax keeps its powers in the row that it scales in the end.
+
+%p = generic outs(%temporary)                     %p = generic outs(%out)
+%s = generic {reduces} ins(%p)              -->   %s = generic {reduces} ins(%p)
+%r = generic ins(%p, %s) outs(%out)               %r = generic ins(%s) outs(%p)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mlir import ir
+
+from .generic import Generic, as_generic, sliced
+from .groups import Group
+
+
+def make_in_place(groups: Sequence[Group]) -> None:
+    """Lets an op overwrite an input that nobody reads after it, where that is of the same type and place."""
+    for group in groups:
+        if group.reductions:
+            continue
+        for last in group.members:
+            if len(last.results) == 1 and not _is_read(last, last.num_inputs):
+                _reuse_input(group, last)
+
+
+def _reuse_input(group: Group, last: Generic) -> None:
+    inside = {member.op for member in group.members}
+    for position, maker in _makers(last):
+        value = last.operands[position]
+        if maker.op in inside or last.maps[position] != last.output_maps[0] or value.type != last.results[0].type:
+            continue
+        number = list(maker.op.results).index(value)
+        if _is_free(value, last) and _is_temporary(maker, number) and _move_before(last.outputs[0], maker.op):
+            maker.op.operands[maker.num_inputs + number] = last.outputs[0]
+            last.op.operands[last.num_inputs] = value
+            last.block.arguments[position].replace_all_uses_with(last.block.arguments[last.num_inputs])
+            return
+
+
+def _makers(generic: Generic) -> Iterator[tuple[int, Generic]]:
+    """The inputs that come from other ops of the same block."""
+    for position, value in enumerate(generic.operands[: generic.num_inputs]):
+        maker = as_generic(value)
+        if maker is not None and maker.op.block == generic.op.block and not maker.reductions:
+            yield position, maker
+
+
+def _is_read(generic: Generic, position: int) -> bool:
+    return any(True for _ in generic.block.arguments[position].uses)
+
+
+def _is_free(value: ir.Value, last: Generic) -> bool:
+    """Whether `last` is the last op to read `value`, and reads it once."""
+    readers = [use.owner.operation for use in value.uses]
+    if readers.count(last.op) > 1 or any(reader.block != last.op.block for reader in readers):
+        return False
+    return not any(reader != last.op and last.op.is_before_in_block(reader) for reader in readers)
+
+
+def _is_temporary(maker: Generic, number: int) -> bool:
+    """Whether a result is made in a tensor that is there for it alone."""
+    target = maker.outputs[number]
+    source = sliced(target).owner
+    is_empty = not isinstance(source, ir.Block) and source.name == "tensor.empty"
+    return is_empty and not _is_read(maker, maker.num_inputs + number)
+
+
+def _move_before(target: ir.Value, op: ir.Operation) -> bool:
+    """Makes sure that a destination is there before `op`; returns whether it is."""
+    owner = target.owner
+    if isinstance(owner, ir.Block) or owner.operation.block != op.block or owner.operation.is_before_in_block(op):
+        return True
+    slicing = owner.operation
+    if slicing.name != "tensor.extract_slice":
+        return False
+    makers = [value.owner.operation for value in slicing.operands if not isinstance(value.owner, ir.Block)]
+    if not all(maker.block != op.block or maker.is_before_in_block(op) for maker in makers):
+        return False
+    slicing.move_before(op)
+    return True
