@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,7 @@ import pytest
 import stepwell
 from onnx import numpy_helper
 from safetensors.numpy import load_file
-
-sys.path.insert(0, str(Path(__file__).parent))
-from minilm import make_bert
+from stepwell.bench.bert import make_bert
 
 MODELS = Path(os.environ.get("STEPWELL_TEST_MODELS", "no such folder"))
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

@@ -1,4 +1,4 @@
-"""stepwell-compile, stepwell-run and stepwell-bench on a small model: what they make, print and refuse."""
+"""stepwell-compile and stepwell-run on a small model: what they make, print and refuse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.lowering import phases
 from stepwell.runtime import artefact
-from stepwell.tools import bench, cache, compile, run
+from stepwell.tools import cache, compile, run
 
 WEIGHT = np.random.default_rng(0).random((8, 4), np.float32)
 
@@ -90,17 +90,6 @@ def test_inputs_are_made_up(compiled, capsys, contents):
     assert "3x4" in capsys.readouterr().out
 
 
-def test_bench_compares_systems_turn_by_turn(model, capsys, monkeypatch):
-    pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(bench, "_TURN_SECONDS", 0.001)
-    assert bench.main([model, "--shape=x=2x8", "--rounds=2", "--json=out.json"]) == 0
-    here, there = json.loads(Path("out.json").read_text())
-    assert (here["system"], there["system"], here["ratio"]) == ("stepwell", "onnxruntime", 1.0)
-    assert there["ratio"] == pytest.approx(here["median_seconds"] / there["median_seconds"])
-    assert there["difference"] < 1e-5
-    assert "onnxruntime" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [
@@ -124,8 +113,6 @@ def test_bench_compares_systems_turn_by_turn(model, capsys, monkeypatch):
         (run, ["tiny.onnx", "--input=x"], "--input x: write it as"),
         (run, ["broken.stw"], "broken.stw: the file is cut short or damaged"),
         (run, ["broken.onnx"], "broken.onnx: not an ONNX model"),
-        (bench, ["tiny.onnx", "--peers=abacus"], "there is no such system; there are onnxruntime, openvino"),
-        (bench, ["tiny.onnx", "--threads=0"], "'0' is not a positive number"),
     ],
 )
 def test_errors_are_one_line(model, capsys, tool, arguments, message):

@@ -1,8 +1,6 @@
 """Whole models: those that come with onnx, and a BERT encoder; others where a folder of them is given."""
 
-import importlib.util
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +9,7 @@ import onnxruntime
 import pytest
 from mlir import ir
 from onnx import numpy_helper
+from stepwell.bench import bert
 from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.verifier import verify
 from stepwell.frontend.errors import NeedsShapes
@@ -18,18 +17,6 @@ from stepwell.frontend.onnx.importer import import_model
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 MODELS = Path(os.environ.get("STEPWELL_TEST_MODELS", "no such folder"))
-
-
-def load_module(path):
-    """A test helper that lies elsewhere in the tree."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-minilm = load_module(Path(__file__).parents[2] / "models" / "minilm.py")
 
 
 def compared(path_or_bytes, feeds, shapes, rtol=2e-4):
@@ -60,8 +47,8 @@ def test_light_models(name):
 
 @pytest.mark.parametrize("specialized", [True, False])
 def test_bert(specialized, rng):
-    config = minilm.BertConfig(vocabulary=100, positions=32, layers=2, hidden=48, heads=4, intermediate=96)
-    model = minilm.make_bert(config).SerializeToString()
+    config = bert.BertConfig(vocabulary=100, positions=32, layers=2, hidden=48, heads=4, intermediate=96)
+    model = bert.make_bert(config).SerializeToString()
     feeds = {
         "input_ids": rng.integers(0, 100, (2, 7)),
         "attention_mask": (np.arange(7) < [[7], [4]]).astype(np.int64),
@@ -75,8 +62,8 @@ def test_bert(specialized, rng):
 
 
 def test_locations_name_the_nodes():
-    config = minilm.BertConfig(vocabulary=20, positions=8, layers=1, hidden=16, heads=2, intermediate=16)
-    imported = import_model(minilm.make_bert(config).SerializeToString(), ir.Context())
+    config = bert.BertConfig(vocabulary=20, positions=8, layers=1, hidden=16, heads=2, intermediate=16)
+    imported = import_model(bert.make_bert(config).SerializeToString(), ir.Context())
     text = imported.module.operation.get_asm(enable_debug_info=True)
     assert 'loc("/encoder/layer.0/attention/self/Softmax")' in text
     assert "loc(unknown)" not in text.split("func.func @main")[1].split("return")[0].split("\n", 1)[1]

@@ -1,0 +1,224 @@
+"""`stepwell-bench` and `python -m stepwell.bench`: the harness on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ..tools import arguments
+from ..tools.console import Steps, print_table, progress
+from ..tools.flags import UsageError
+from . import compare, kernels, measure, models, report, turns
+from .machine import PINNING, cores, describe
+from .peaks import Peaks
+from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, SYSTEMS
+from .record import Results, Row
+
+Limits = Mapping[int, Peaks]
+
+NAME = "stepwell-bench"
+_FOR_SESSIONS = ("light-squeezenet", "light-resnet50", "minilm-1x128", "silero-vad")
+_DESCRIPTION = f"""Measures models and kernels here and in other systems, side by side on this machine.
+
+How: {PINNING}. Turns go round by round; what counts is the median of all calls. How many times faster Stepwell is,
+is the time of the other system divided by that of Stepwell: above 1, Stepwell is faster."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the tool and returns its exit code."""
+    options = _parser().parse_args(argv)
+    return arguments.run_tool(NAME, lambda: options.run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.parser(NAME, _DESCRIPTION)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    made = _command(commands, "models", _models, "whole models")
+    made.add_argument(
+        "models", nargs="*", metavar="MODEL", help="a name of the list, or an ONNX file (default: the list)"
+    )
+    made.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a file's dynamic input"
+    )
+    _measuring(made, MODEL_PEERS, rounds=5, seconds=0.2)
+    made = _command(commands, "kernels", _kernels, "single kernels over a list of real shapes")
+    made.add_argument("kernels", nargs="*", metavar="KERNEL", help="how names start, such as 'conv 3x3' (default: all)")
+    _measuring(made, KERNEL_PEERS, rounds=3, seconds=0.1)
+    made = _command(commands, "sessions", _sessions, "what two sessions of a model at once do, against one")
+    made.add_argument("models", nargs="*", metavar="MODEL", help="a name of the list, or an ONNX file (default: some)")
+    made.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a file's dynamic input"
+    )
+    _measuring(made, ("onnxruntime", "openvino"), rounds=5, seconds=0.5)
+    made = _command(commands, "growth", _growth, "how compile time grows with the layers of a transformer")
+    made.add_argument("--layers", default="12,24,48,96", help="numbers of layers (default: %(default)s)")
+    _systems_and_files(made, ("onnxruntime", "openvino"))
+    made = _command(commands, "profile", _profile, "how long each kernel of a running model takes")
+    made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
+    made.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a file's dynamic input"
+    )
+    made.add_argument("--threads", type=arguments.positive, default=1, help="of a call (default: %(default)s)")
+    made.add_argument("--calls", type=arguments.positive, default=20, help="to take medians of (default: %(default)s)")
+    made.add_argument("--top", type=arguments.positive, default=40, help="kernels to list (default: %(default)s)")
+    made = _command(commands, "show", _show, "a file of results as tables")
+    made.add_argument("file", type=Path)
+    made = _command(commands, "compare", _compare, "two files of results; exit code 1 where something became slower")
+    made.add_argument("old", type=Path)
+    made.add_argument("new", type=Path)
+    made.add_argument("--tolerance", type=float, default=0.05, help="what counts as noise (default: %(default)s)")
+    made = _command(commands, "plot", _plot, "a file of results as a picture")
+    made.add_argument("file", type=Path)
+    made.add_argument("-o", "--output", type=Path, help="a .png, .svg or .pdf (default: a .png beside the file)")
+    return parser
+
+
+def _command(commands, name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
+    made = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    made.set_defaults(run=run)
+    return made
+
+
+def _measuring(made: argparse.ArgumentParser, peers: Sequence[str], rounds: int, seconds: float) -> None:
+    made.add_argument("--threads", default="1,2", help="numbers of threads of a call (default: %(default)s)")
+    made.add_argument(
+        "--rounds", type=arguments.positive, default=rounds, help="turns per system (default: %(default)s)"
+    )
+    made.add_argument("--seconds", type=float, default=seconds, help="of a turn (default: %(default)s)")
+    _systems_and_files(made, peers)
+
+
+def _systems_and_files(made: argparse.ArgumentParser, peers: Sequence[str]) -> None:
+    made.add_argument("--peers", default=",".join(peers), help=f"of {', '.join(SYSTEMS)} (default: %(default)s)")
+    made.add_argument("--limit", type=float, default=120, help="seconds that a start may take (default: %(default)s)")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/<command>.json")
+    made.add_argument("--add", action="store_true", help="to what the file has of the same machine and versions")
+
+
+def _models(options: argparse.Namespace) -> int:
+    chosen = models.chosen(options.models, arguments.parse_shape_sets(options.shape))
+
+    def rows(plan: measure.Plan, limits: Limits, steps: Steps) -> Iterator[Row]:
+        for model in chosen:
+            yield from measure.measure_model(model, plan, limits, steps)
+
+    return _measure(options, "models", rows)
+
+
+def _kernels(options: argparse.Namespace) -> int:
+    chosen = kernels.chosen(options.kernels)
+    if not chosen:
+        raise UsageError(
+            f"no kernel's name starts with '{options.kernels[0]}'; these are: {', '.join(kernels.table())}"
+        )
+    return _measure(
+        options, "kernels", lambda plan, limits, steps: measure.measure_kernels(chosen, plan, limits, steps)
+    )
+
+
+def _sessions(options: argparse.Namespace) -> int:
+    chosen = models.chosen(options.models or _FOR_SESSIONS, arguments.parse_shape_sets(options.shape))
+
+    def rows(plan: measure.Plan, limits: Limits, steps: Steps) -> Iterator[Row]:
+        for model in chosen:
+            yield from measure.measure_sessions(model, plan, steps)
+
+    return _measure(options, "sessions", rows)
+
+
+def _growth(options: argparse.Namespace) -> int:
+    layers = _numbers(options.layers, "--layers")
+    options.threads, options.rounds, options.seconds = str(len(cores())), 1, 0.0
+    return _measure(options, "growth", lambda plan, limits, steps: measure.measure_growth(layers, plan, steps))
+
+
+def _profile(options: argparse.Namespace) -> int:
+    (model,) = models.chosen([options.model], arguments.parse_shape_sets(options.shape)[:1])
+    _check_cores([options.threads])
+    with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
+        path = model.file(Path(folder))
+        limit = worker.ask("run", "stepwell.bench.peaks", "measure", cores()[: options.threads])
+        made = (path, model.inputs(path), options.threads, options.calls)
+        profile = worker.ask("run", "stepwell.bench.profile", "profile", *made)
+    _print(report.profile_tables(profile, limit, options.top))
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    results = Results.read(options.file)
+    print(f"{results.machine}\n{results.date}: {', '.join(map(' '.join, results.machine.versions.items()))}")
+    _print(report.tables(results))
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    comparison = compare.compare(Results.read(options.old), Results.read(options.new))
+    _print([report.change_table(comparison, options.tolerance)])
+    slower = [change for change in comparison.changes if change.is_regression(options.tolerance)]
+    print(f"\n{len(slower)} of {len(comparison.changes)} became slower by more than {100 * options.tolerance:.0f} %")
+    if comparison.gone:
+        print(f"without a figure now: {', '.join(comparison.gone)}")
+    return 1 if slower or comparison.gone else 0
+
+
+def _plot(options: argparse.Namespace) -> int:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UsageError("plot needs matplotlib: pip install matplotlib")
+    from . import plot
+
+    output = options.output or options.file.with_suffix(".png")
+    plot.draw(Results.read(options.file), output)
+    print(output)
+    return 0
+
+
+def _measure(options: argparse.Namespace, what: str, rows: Callable[..., Iterable[Row]]) -> int:
+    systems, missing = _systems(options.peers)
+    threads = _numbers(options.threads, "--threads")
+    _check_cores(threads)
+    machine = describe()
+    file = options.keep / machine.slug / f"{what}.json" if options.keep is not None else options.json
+    older = Results.read(file) if options.add and file is not None and file.is_file() else None
+    with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, progress("machine") as steps:
+        plan = measure.Plan(systems, threads, options.rounds, options.seconds, options.limit, Path(folder))
+        limits = measure.find_peaks(threads) if what in ("models", "kernels") else {}
+        results = Results(what, machine, limits, list(rows(plan, limits, steps)), missing)
+    print(f"{machine}\n{PINNING}")
+    _print(report.tables(results))
+    if file is not None:
+        (results.merged_into(older) if older is not None else results).write(file)
+    return 0
+
+
+def _print(tables: Iterable[report.Table]) -> None:
+    for table in tables:
+        print(f"\n{table.title}")
+        print_table(table.headers, table.rows, numbers=[name for name in table.headers if name not in table.words])
+
+
+def _systems(text: str) -> tuple[list[str], dict[str, str]]:
+    """The installed systems, Stepwell first, and what to do about those that are missing."""
+    names = [name for name in text.split(",") if name]
+    unknown = [name for name in names if name not in SYSTEMS]
+    if unknown:
+        raise UsageError(f"--peers {unknown[0]}: there is no such system; there are {', '.join(SYSTEMS)}")
+    missing = {
+        name: f"not installed: pip install {' '.join(SYSTEMS[name].missing)}" for name in names if SYSTEMS[name].missing
+    }
+    return [HERE, *(name for name in names if name not in missing and name != HERE)], missing
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    try:
+        return [arguments.positive(part) for part in text.split(",")]
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def _check_cores(threads: Sequence[int]) -> None:
+    if max(threads) > len(cores()):
+        raise UsageError(f"--threads {max(threads)}: this process may use {len(cores())} cores")

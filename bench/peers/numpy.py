@@ -1,0 +1,17 @@
+"""numpy with its OpenBLAS, for the kernels that it has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import kernels
+from . import Job, Session, Unsupported
+
+
+def open_session(job: Job) -> Session:
+    """The kernel's numpy function on the job's inputs and the kernel's weights."""
+    case = kernels.find(job.name)
+    if case is None or case.numpy is None:
+        raise Unsupported("numpy has no such function")
+    function, arrays = case.numpy, [*job.inputs.values(), *case.weights()]
+    return Session(lambda: function(*arrays), lambda: [np.asarray(function(*arrays))])

@@ -1,0 +1,51 @@
+"""Stepwell itself, with a cache of its own, so that the first start is a cold one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...runtime.program import Program
+from . import Job, Session
+
+
+def open_session(job: Job) -> Session:
+    """Compiles the model, or takes it from the cache in the job's folder."""
+    os.environ["STEPWELL_CACHE_DIR"] = str(job.folder)
+    os.environ["STEPWELL_CACHE"] = "1"
+    from ... import Options, compile
+
+    bounds: dict[str, float] = {}
+
+    def reached(phase: str, module: Any, parameters: Mapping[str, np.ndarray]) -> None:
+        if phase == "memref":
+            bounds["arena_lower_bound"] = int(module.operation.attributes["stepwell.arena_lower_bound"])
+
+    executable = compile(job.path, threads=job.threads, options=Options(reached=reached))
+    program = executable.prepare({name: array.shape for name, array in job.inputs.items()})
+    inputs = dict(job.inputs)
+
+    def outputs() -> list[np.ndarray]:
+        results = executable(**inputs)
+        return list(results) if isinstance(results, tuple) else [results]
+
+    def facts() -> Mapping[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            artefact = Path(folder, "model.stw")
+            executable.save(artefact)
+            return {**work(program), **bounds, "artefact_bytes": artefact.stat().st_size}
+
+    return Session(lambda: executable(**inputs), outputs, facts)
+
+
+def work(program: Program) -> dict[str, Any]:
+    """What one call of a program has to do, kernel by kernel (calls, operations and bytes of each), and its memory."""
+    return {
+        "kernels": [(kernel.calls, kernel.flops, kernel.bytes) for kernel in program.kernels],
+        "arena_bytes": program.arena_bytes,
+    }

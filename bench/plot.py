@@ -1,0 +1,179 @@
+"""A file of results as one picture: how many times faster Stepwell is, and where kernels lie under the roofline."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl  # pyright: ignore[reportMissingImports]
+from matplotlib import colormaps  # pyright: ignore[reportMissingImports]
+from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
+from matplotlib.ticker import FuncFormatter  # pyright: ignore[reportMissingImports]
+
+from .peaks import Peaks
+from .record import Case, Results
+
+_COLORS = {
+    "onnxruntime": "#4c78a8",
+    "openvino": "#f58518",
+    "torch": "#e45756",
+    "torch.compile": "#b279a2",
+    "iree": "#72b7b2",
+    "numpy": "#9d755d",
+}
+_HERE = "#54a24b"
+_INCH_PER_GROUP, _INCH_PER_KERNEL = 0.75, 0.17
+
+
+def draw(results: Results, path: Path) -> None:
+    """Writes the picture, in the format that the file's name says (png, svg, pdf).
+
+    Raises:
+        ValueError: there is nothing to draw.
+    """
+    drawings = {"models": _models, "kernels": _kernels, "growth": _growth, "sessions": _sessions}
+    with mpl.rc_context({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}):
+        figure = drawings[results.what](results)
+        versions = ", ".join(f"{name} {version}" for name, version in results.machine.versions.items())
+        figure.suptitle(f"{results.machine}\n{versions}, {results.date}", fontsize=7)
+        figure.savefig(path, dpi=130)
+
+
+def _models(results: Results) -> Figure:
+    """A panel per number of threads, a group of bars per model."""
+    threads = _threads(results)
+    peers = [name for name in _COLORS if any(name in case.peers for case in results.cases())]
+    widest = max(len(_cases(results, count)) for count in threads)
+    figure = Figure(figsize=(3 + _INCH_PER_GROUP * widest, 3.6 * len(threads)), layout="constrained")
+    for axes, count in zip(_panels(figure, len(threads), 1), threads, strict=True):
+        cases, width = _cases(results, count), 0.8 / len(peers)
+        for at, name in enumerate(peers):
+            ratios = [(x, ratio) for x, case in enumerate(cases) if (ratio := case.speedup(case.peers.get(name)))]
+            places = [x + (at - (len(peers) - 1) / 2) * width for x, _ in ratios]
+            axes.bar(places, [ratio - 1 for _, ratio in ratios], width, 1, color=_COLORS[name], label=name)
+        _ratio_axis(axes.yaxis, axes)
+        axes.axhline(1, color="black", linewidth=0.8)
+        means = results.speedups()[str(count)]
+        axes.set_title(f"{_count(count)}: geometric mean over the fastest peer {means.get('fastest', math.nan):.2f}")
+        axes.set_ylabel("times faster than the peer")
+        axes.set_xticks(range(len(cases)), [case.here.case for case in cases], rotation=30, ha="right")
+        axes.legend(ncols=len(peers), frameon=False)
+    return figure
+
+
+def _kernels(results: Results) -> Figure:
+    """Per number of threads: the roofline, and a bar per kernel."""
+    threads = _threads(results)
+    most = max(len(_cases(results, count)) for count in threads)
+    size = (14, max(5.0, _INCH_PER_KERNEL * most) * len(threads))
+    figure = Figure(figsize=size, layout="constrained")
+    panels = _panels(figure, len(threads), 2)
+    for at, count in enumerate(threads):
+        _roofline(panels[2 * at], _cases(results, count), results.peaks[count])
+        _bars(panels[2 * at + 1], _cases(results, count), count)
+    return figure
+
+
+def _roofline(axes: Any, cases: list[Case], peaks: Peaks) -> None:
+    families = list(dict.fromkeys(case.here.family for case in cases))
+    colors = {name: colormaps["tab20"](at % 20) for at, name in enumerate(families)}
+    for case in cases:
+        row, peer = case.here, case.fastest
+        if not row.flops or not row.bytes or row.median_seconds is None:
+            continue
+        place = row.flops / row.bytes
+        if peer is not None and peer.median_seconds is not None:
+            rates = [row.flops / seconds / 1e9 for seconds in (peer.median_seconds, row.median_seconds)]
+            axes.plot([place, place], rates, color="lightgrey", linewidth=1, zorder=1)
+            axes.plot(place, rates[0], "_", color="grey", zorder=2)
+        axes.plot(place, row.flops / row.median_seconds / 1e9, "o", color=colors[row.family], markersize=4, zorder=3)
+    for family, color in colors.items():
+        axes.plot([], [], "o", color=color, markersize=4, label=family)
+    axes.plot([], [], "_", color="grey", label="the fastest peer")
+    ends = (0.03, 600.0)
+    for size, style in ((1 << 20, ":"), (max(size for size, _ in peaks.copy), "-")):
+        rate = peaks.copy_rate(size)
+        ridge = peaks.flops / rate
+        heights = [rate * ends[0] / 1e9, peaks.flops / 1e9, peaks.flops / 1e9]
+        label = f"copying {size / (1 << 20):.0f} MiB: {rate / 1e9:.0f} GB/s"
+        axes.plot([ends[0], ridge, ends[1]], heights, style, color="black", linewidth=1, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="floating-point operations per byte", ylabel="GFLOP/s")
+    axes.set_title(f"{_count(peaks.threads)}: roofline, multiply-add peak {peaks.flops / 1e9:.0f} GFLOP/s")
+    axes.legend(fontsize=6, frameon=False, loc="lower right")
+
+
+def _bars(axes: Any, cases: list[Case], threads: int) -> None:
+    for y, case in enumerate(reversed(cases)):
+        ratio = case.speedup(case.fastest)
+        if ratio is not None and case.fastest is not None:
+            axes.barh(y, ratio - 1, 0.8, 1, color=_COLORS.get(case.fastest.system, "grey"))
+    for name in dict.fromkeys(case.fastest.system for case in cases if case.fastest is not None):
+        axes.barh(0, 0, 0, 1, color=_COLORS.get(name, "grey"), label=name)
+    _ratio_axis(axes.xaxis, axes)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(cases)), [case.here.case for case in reversed(cases)], fontsize=6)
+    axes.set_ylim(-0.6, len(cases) - 0.4)
+    axes.set_title(f"{_count(threads)}: times faster than the fastest peer, which the colour tells")
+    axes.legend(frameon=False, loc="lower right")
+
+
+def _growth(results: Results) -> Figure:
+    """Seconds by layers, a line per system."""
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    (axes,) = _panels(figure, 1, 1)
+    for name in dict.fromkeys(row.system for row in results.rows):
+        rows = [row for row in results.rows if row.system == name and row.cold_seconds is not None]
+        layers = [int(row.case.rpartition("-")[2]) for row in rows]
+        axes.plot(layers, [row.cold_seconds for row in rows], "o-", color=_COLORS.get(name, _HERE), label=name)
+    axes.set(xlabel="layers", ylabel="seconds to the first outputs, nothing cached", xlim=(0, None), ylim=(0, None))
+    axes.legend(frameon=False)
+    return figure
+
+
+def _sessions(results: Results) -> Figure:
+    """What a second session adds: a panel per number of threads, a group of bars per model."""
+    threads = _threads(results)
+    figure = Figure(figsize=(7, 3.2 * len(threads)), layout="constrained")
+    for axes, count in zip(_panels(figure, len(threads), 1), threads, strict=True):
+        rows = [row for row in results.rows if row.threads == count and row.one_session and row.two_sessions]
+        systems, models = (
+            list(dict.fromkeys(names)) for names in zip(*((row.system, row.case) for row in rows), strict=True)
+        )
+        width = 0.8 / len(systems)
+        for at, name in enumerate(systems):
+            own = [row for row in rows if row.system == name]
+            places = [models.index(row.case) + (at - (len(systems) - 1) / 2) * width for row in own]
+            heights = [(row.two_sessions or 0) / (row.one_session or 1) for row in own]
+            axes.bar(places, heights, width, color=_COLORS.get(name, _HERE), label=name)
+        axes.axhline(1, color="black", linewidth=0.8)
+        axes.set_title(f"two sessions of {_count(count)} each")
+        axes.set_ylabel("calls per second, of one session's")
+        axes.set_xticks(range(len(models)), models, rotation=20, ha="right")
+        axes.legend(frameon=False)
+    return figure
+
+
+def _panels(figure: Figure, rows: int, columns: int) -> list[Any]:
+    return [figure.add_subplot(rows, columns, at + 1) for at in range(rows * columns)]
+
+
+def _ratio_axis(axis: Any, axes: Any) -> None:
+    """A logarithmic axis of ratios, with plain numbers."""
+    (axes.set_yscale if axis is axes.yaxis else axes.set_xscale)("log", base=2)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _threads(results: Results) -> list[int]:
+    found = sorted({row.threads for row in results.rows})
+    if not found:
+        raise ValueError("the file has no rows")
+    return found
+
+
+def _cases(results: Results, threads: int) -> list[Case]:
+    return [case for case in results.cases() if case.here.threads == threads and case.here.median_seconds is not None]
+
+
+def _count(threads: int) -> str:
+    return f"{threads} thread" if threads == 1 else f"{threads} threads"

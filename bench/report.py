@@ -1,0 +1,259 @@
+"""What was measured, as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..tools.console import duration
+from .compare import Comparison
+from .peaks import Peaks
+from .record import Case, Results, Row
+
+if TYPE_CHECKING:
+    from .profile import KernelTime, Profile
+
+_NONE = "-"
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        title: a line above it.
+        headers: of the columns.
+        rows: as long as the headers.
+        words: the headers of columns that hold no numbers.
+    """
+
+    title: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[str]
+
+
+def tables(results: Results) -> list[Table]:
+    """All that a file of results says."""
+    cases = results.cases()
+    made = {
+        "models": lambda: [_peaks(results.peaks), _times(results, cases), _starts(cases), _means(results)],
+        "kernels": lambda: [_peaks(results.peaks), _times(results, cases), _means(results)],
+        "growth": lambda: [_growth(results.rows)],
+        "sessions": lambda: [_sessions(results.rows)],
+    }[results.what]()
+    return [table for table in [*made, _failures(results)] if table.rows]
+
+
+def profile_tables(profile: Profile, limit: Peaks, top: int) -> list[Table]:
+    """A profile by class of kernel, and by kernel."""
+    classes: dict[str, list[KernelTime]] = {}
+    for item in profile.kernels:
+        classes.setdefault(item.kernel.kind, []).append(item)
+    groups = sorted(classes.items(), key=lambda entry: -sum(item.seconds for item in entry[1]))
+    rows = [(kind, *_spent(items, profile, limit)) for kind, items in groups]
+    accounted = sum(item.seconds for item in profile.kernels)
+    rest = max(0.0, profile.seconds - accounted)
+    rows.append(("between kernels", duration(rest), _percent(rest / profile.seconds), *[_NONE] * 4))
+    rows.append(("all", *_spent(profile.kernels, profile, limit)))
+    numbers = ("time", "share", "calls", "GF/s", "GB/s", "of peak")
+    kernels = [
+        (
+            item.kernel.kind,
+            *_spent([item], profile, limit),
+            item.kernel.name[7:15],
+            " ".join(dict.fromkeys(item.kernel.ops)),
+        )
+        for item in profile.kernels[:top]
+    ]
+    return [
+        Table(f"One call takes {duration(profile.seconds)}", ("class", *numbers), rows, ("class",)),
+        Table("Kernels", ("class", *numbers, "kernel", "model's ops"), kernels, ("class", "kernel", "model's ops")),
+    ]
+
+
+def change_table(comparison: Comparison, tolerance: float) -> Table:
+    """What changed between two files."""
+    rows = [
+        (
+            change.case,
+            str(change.threads),
+            f"{change.old:.4g}",
+            f"{change.new:.4g}",
+            f"{change.factor:.2f}",
+            "SLOWER" if change.is_regression(tolerance) else "",
+        )
+        for change in comparison.changes
+    ]
+    headers = ("case", "threads", "old", "new", "new / old", "")
+    return Table(f"In {comparison.unit}, the worst first", headers, rows, ("case", ""))
+
+
+def _spent(items: Sequence[KernelTime], profile: Profile, limit: Peaks) -> tuple[str, ...]:
+    seconds = sum(item.seconds for item in items)
+    flops, size = (
+        sum(item.calls * number for item, number in zip(items, numbers, strict=True))
+        for numbers in ([item.kernel.flops for item in items], [item.kernel.bytes for item in items])
+    )
+    bound = sum(item.calls * limit.seconds(item.kernel.flops, item.kernel.bytes) for item in items)
+    rates = [f"{amount / seconds / 1e9:.3g}" if amount and seconds else _NONE for amount in (flops, size)]
+    share = _percent(bound / seconds) if seconds else _NONE
+    calls = str(sum(item.calls for item in items))
+    return duration(seconds), _percent(seconds / profile.seconds), calls, *rates, share
+
+
+def _growth(rows: Sequence[Row]) -> Table:
+    headers = ("model", "layers", "system", "cold start", "processor", "per layer", "processor per further layer")
+    made, before = [], {}
+    for row in rows:
+        if row.cold_seconds is None or row.cold_cpu_seconds is None:
+            continue
+        layers = int(row.case.rpartition("-")[2])
+        last = before.get(row.system)
+        further = (row.cold_cpu_seconds - last[1]) / (layers - last[0]) if last and layers > last[0] else None
+        before[row.system] = layers, row.cold_cpu_seconds
+        times = (row.cold_seconds, row.cold_cpu_seconds, row.cold_seconds / layers)
+        step = _NONE if further is None else f"{1e3 * further:.1f} ms"
+        made.append((row.case, str(layers), row.system, *map(_seconds, times), step))
+    title = "Cold starts by layers: growth is linear where a further layer costs the same"
+    return Table(title, headers, made, ("model", "system"))
+
+
+def _sessions(rows: Sequence[Row]) -> Table:
+    headers = ("model", "threads of each", "system", "one session", "two at once", "two / one")
+    made = [
+        (
+            row.case,
+            str(row.threads),
+            row.system,
+            f"{row.one_session:.4g} calls/s",
+            f"{row.two_sessions:.4g} calls/s",
+            _times_faster(row.two_sessions / row.one_session),
+        )
+        for row in rows
+        if row.one_session and row.two_sessions
+    ]
+    return Table("Calls per second of one session, and of two at once together", headers, made, ("model", "system"))
+
+
+def _peaks(peaks: dict[int, Peaks]) -> Table:
+    sizes = [size for size, _ in next(iter(peaks.values())).copy] if peaks else []
+    headers = ("cores", "FMA", "", *map(_bytes, sizes))
+    rows = [
+        (str(threads), _rate(limit.flops, "F"), name, *(_rate(rate, "B") for _, rate in curve))
+        for threads, limit in peaks.items()
+        for name, curve in (("copy", limit.copy), ("read", limit.read))
+    ]
+    return Table("What the machine can do, measured; memory by how many bytes are gone over", headers, rows, ("",))
+
+
+def _times(results: Results, cases: Sequence[Case]) -> Table:
+    peers = list(dict.fromkeys(name for case in cases for name in case.peers))
+    headers = [results.what[:-1], "threads", "stepwell", "GF/s", "GB/s", "of peak", "of a copy"]
+    headers += [*peers, "fastest peer", "faster by"]
+    rows = [
+        (
+            case.here.case,
+            str(case.here.threads),
+            _seconds(case.here.median_seconds),
+            _per_second(case.here.flops, case.here),
+            _per_second(case.here.bytes, case.here),
+            _percent(case.share_of_peak),
+            _share(case.here.copy_seconds, case.here.median_seconds),
+            *(_against(case, case.peers.get(name)) for name in peers),
+            case.fastest.system if case.fastest else _NONE,
+            _times_faster(case.speedup(case.fastest)),
+        )
+        for case in cases
+    ]
+    title = "Medians; in brackets, and last, how many times faster Stepwell is (below 1: slower)"
+    return Table(title, headers, rows, (results.what[:-1], "fastest peer"))
+
+
+def _starts(cases: Sequence[Case]) -> Table:
+    headers = ("model", "threads", "system", "cold start", "processor", "cached start", "memory", "artefact")
+    headers += ("difference", "arena", "lower bound")
+    rows = [
+        (
+            row.case,
+            str(row.threads),
+            row.system,
+            _seconds(row.cold_seconds),
+            _seconds(row.cold_cpu_seconds),
+            _seconds(row.start_seconds),
+            _bytes(row.memory_bytes),
+            _bytes(row.artefact_bytes),
+            _NONE if row.difference is None else f"{row.difference:.1e}",
+            _bytes(row.arena_bytes),
+            _bytes(row.arena_lower_bound),
+        )
+        for case in cases
+        for row in (case.here, *case.peers.values())
+        if not row.reason
+    ]
+    return Table("Starts, memory, and what comes out", headers, rows, ("model", "system"))
+
+
+def _means(results: Results) -> Table:
+    speedups = results.speedups()
+    names = list(dict.fromkeys(name for group in speedups.values() for name in group))
+    rows = [
+        (threads, *(_times_faster(group.get(name)) for name in names)) for threads, group in speedups.items() if group
+    ]
+    return Table("How many times faster Stepwell is, geometric mean", ("threads", *names), rows, ())
+
+
+def _failures(results: Results) -> Table:
+    reasons: dict[tuple[str, str], list[str]] = {(name, why): ["anything"] for name, why in results.missing.items()}
+    for row in results.rows:
+        if row.reason:
+            reasons.setdefault((row.system, row.reason), []).append(row.case)
+    rows = [(system, why, _some(list(dict.fromkeys(cases)))) for (system, why), cases in reasons.items()]
+    headers = ("system", "why", "what")
+    return Table("What could not be measured", headers, rows, headers)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def _against(case: Case, peer: Row | None) -> str:
+    if peer is None or peer.median_seconds is None:
+        return _NONE
+    return f"{duration(peer.median_seconds)} ({_times_faster(case.speedup(peer))})"
+
+
+def _seconds(seconds: float | None) -> str:
+    return _NONE if seconds is None else duration(seconds)
+
+
+def _per_second(amount: float | None, row: Row) -> str:
+    return _NONE if not amount or row.median_seconds is None else f"{amount / row.median_seconds / 1e9:.3g}"
+
+
+def _share(part: float | None, whole: float | None) -> str:
+    return _NONE if part is None or whole is None else _percent(part / whole)
+
+
+def _percent(share: float | None) -> str:
+    return _NONE if share is None else f"{100 * share:.0f} %"
+
+
+def _times_faster(ratio: float | None) -> str:
+    return _NONE if ratio is None else f"{ratio:.2f}"
+
+
+def _rate(number: float, unit: str) -> str:
+    return f"{number / 1e9:.3g} G{unit}/s"
+
+
+def _bytes(number: float | None) -> str:
+    if number is None:
+        return _NONE
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if number >= 1 << shift:
+            return f"{number / (1 << shift):.3g} {unit}"
+    return f"{number:.0f} B"

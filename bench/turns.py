@@ -1,0 +1,132 @@
+"""Systems in processes of their own, which take turns on the same cores.
+
+A process that does not have its turn is stopped (SIGSTOP), so that no pool of threads that spins for work takes time
+from the one that has. Each process is pinned, with all its threads, to as many cores as a call may use threads.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from .machine import cores
+
+SECONDS_TO_START = 300.0
+_CALLS_AT_MOST = 2000
+# Not by -m: what the worker sends must be of the module's classes, not of those of __main__.
+_MAIN = "import sys; from stepwell.bench.worker import main; main(sys.argv[1:])"
+
+
+class Failure(Exception):
+    """A system did not do what it was asked for; the message is the reason in one line."""
+
+
+class Worker(AbstractContextManager["Worker"]):
+    """A process for one system; between requests it is stopped.
+
+    Attributes:
+        is_idle: whether it has answered all that it was asked for.
+    """
+
+    is_idle = True
+
+    def __init__(self, cpus: Sequence[int], threads: int) -> None:
+        """Starts the process.
+
+        Args:
+            cpus: what it may run on.
+            threads: how many threads libraries may use that take the number from the environment.
+        """
+        here, there = socket.socketpair()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  as long as the process
+        command = [sys.executable, "-c", _MAIN, str(there.fileno())]
+        command += [",".join(map(str, cpus)), str(threads)]
+        self._process = subprocess.Popen(
+            command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
+        )
+        there.close()
+        self._connection = Connection(here.detach())
+
+    def ask(self, request: str, *arguments: Any, timeout: float = SECONDS_TO_START) -> Any:
+        """Wakes the process, has it answer, and stops it again.
+
+        Raises:
+            Failure: the system cannot, the process ended, or there is no answer in time.
+        """
+        self.is_idle = False
+        self._process.send_signal(signal.SIGCONT)
+        try:
+            self._connection.send((request, arguments))
+            if not self._connection.poll(timeout):
+                raise Failure(f"no answer within {timeout:.0f} s")
+            status, result = self._connection.recv()
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            raise Failure(self._why_it_ended()) from None
+        self._process.send_signal(signal.SIGSTOP)
+        self.is_idle = True
+        if status == "failed":
+            raise Failure(result)
+        return result
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _why_it_ended(self) -> str:
+        code = self._process.wait()
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines() if line.strip()]
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"the process {how}{': ' + lines[-1][:200] if lines else ''}"
+
+
+def pinned(threads: int) -> Worker:
+    """A worker on as many cores as a call may use threads."""
+    return Worker(cores()[:threads], threads)
+
+
+def free(threads: int) -> Worker:
+    """A worker on every core that this process may use."""
+    return Worker(sorted(os.sched_getaffinity(0)), threads)
+
+
+def take_turns(workers: Mapping[str, Worker], seconds: float, times: dict[str, list[float]]) -> dict[str, str]:
+    """One round: every worker calls its session for about so many seconds, one after the other.
+
+    Args:
+        workers: by system.
+        seconds: of one turn.
+        times: of the calls, which are added, by system.
+
+    Returns:
+        Why a system did not finish its turn.
+    """
+    reasons = {}
+    for name, worker in workers.items():
+        try:
+            times[name] += worker.ask("turn", seconds, _CALLS_AT_MOST)
+        except Failure as failure:
+            reasons[name] = str(failure)
+    return reasons
+
+
+def folder_for(root: Path, *names: str) -> Path:
+    """A folder below `root`, made where there is none."""
+    path = root.joinpath(*(name.replace("/", "_") for name in names))
+    path.mkdir(parents=True, exist_ok=True)
+    return path

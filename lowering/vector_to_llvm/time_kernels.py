@@ -1,0 +1,119 @@
+"""`stepwell-time-kernels`: how long every kernel takes inside the running model."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...passes.base import Pass, PassError, register
+from ...passes.rewriting import walk
+
+TIMES = "stepwell_times"
+"""The symbol of the table: for each kernel its nanoseconds so far, and how often it was called."""
+KERNELS = "stepwell.timed_kernels"
+"""The attribute that names the kernels in the table's order."""
+
+
+@register
+@dataclass(frozen=True)
+class TimeKernelsPass(Pass):
+    """Take the time before and after each call of a kernel in `@main`, and add it up in the table @stepwell_times.
+
+        llvm.call @kernel(%x, %y)
+        -->
+        %start = llvm.call @stepwell.now()
+        llvm.call @kernel(%x, %y)
+        llvm.call @stepwell.record(%kernel_index, %start)
+
+    Where several threads run `@main`, the first one counts. The module's `stepwell.timed_kernels` lists the kernels.
+
+    Preconditions: LLVM dialect; `@main` calls kernels by their names.
+    """
+
+    name = "stepwell-time-kernels"
+
+    def run(self, op: ir.Operation) -> None:
+        """Puts calls of the clock around calls of kernels."""
+        symbols = ir.SymbolTable(op)
+        if "main" not in symbols:
+            raise PassError("there is no function @main")
+        calls = [call for call in walk(symbols["main"].operation) if call.name == "llvm.call"]
+        names = list(dict.fromkeys(map(_callee, calls)))
+        body = op.regions[0].blocks[0]
+        helpers = ir.Module.parse(_helpers(len(names)))
+        for helper in helpers.body.operations:
+            helper.operation.clone(ip=ir.InsertionPoint(body))
+        for call in calls:
+            _surround(call, names.index(_callee(call)))
+        op.attributes[KERNELS] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
+
+
+def _callee(call: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+
+
+def _surround(call: ir.Operation, index: int) -> None:
+    text = _DECLARATIONS + (
+        "llvm.func @around() {\n"
+        f"%index = llvm.mlir.constant({index} : i64) : i64\n"
+        "%start = llvm.call @stepwell.now() : () -> i64\n"
+        "llvm.call @stepwell.record(%index, %start) : (i64, i64) -> ()\n"
+        "llvm.return\n}"
+    )
+    module = ir.Module.parse(text)
+    around = module.body.operations[2].operation.regions[0].blocks[0]
+    slot, now, record = (around.operations[at].operation for at in range(3))
+    before = ir.InsertionPoint(call)
+    taken = [part.clone(ip=before).operation.results[0] for part in (slot, now)]
+    added = record.clone(ip=before).operation
+    for at, value in enumerate(taken):
+        added.operands[at] = value
+    added.move_after(call)
+
+
+_DECLARATIONS = "llvm.func @stepwell.now() -> i64\nllvm.func @stepwell.record(i64, i64)\n"
+
+
+def _helpers(count: int) -> str:
+    return f"""
+llvm.mlir.global external @{TIMES}(dense<0> : tensor<{2 * count}xi64>) : !llvm.array<{2 * count} x i64>
+llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
+llvm.func @omp_get_thread_num() -> i32
+llvm.func internal @stepwell.now() -> i64 {{
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %clock = llvm.mlir.constant({time.CLOCK_MONOTONIC} : i32) : i32
+  %billion = llvm.mlir.constant(1000000000 : i64) : i64
+  %place = llvm.alloca %one x !llvm.struct<(i64, i64)> : (i64) -> !llvm.ptr
+  %status = llvm.call @clock_gettime(%clock, %place) : (i32, !llvm.ptr) -> i32
+  %seconds = llvm.load %place : !llvm.ptr -> i64
+  %behind = llvm.getelementptr %place[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %rest = llvm.load %behind : !llvm.ptr -> i64
+  %whole = llvm.mul %seconds, %billion : i64
+  %now = llvm.add %whole, %rest : i64
+  llvm.return %now : i64
+}}
+llvm.func internal @stepwell.record(%index: i64, %start: i64) {{
+  %end = llvm.call @stepwell.now() : () -> i64
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %thread = llvm.call @omp_get_thread_num() : () -> i32
+  %is_first = llvm.icmp "eq" %thread, %zero : i32
+  llvm.cond_br %is_first, ^counted, ^done
+^counted:
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %table = llvm.mlir.addressof @{TIMES} : !llvm.ptr
+  %entry = llvm.getelementptr %table[0, %index] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<{count} x array<2 x i64>>
+  %taken = llvm.sub %end, %start : i64
+  %before = llvm.load %entry : !llvm.ptr -> i64
+  %sum = llvm.add %before, %taken : i64
+  llvm.store %sum, %entry : i64, !llvm.ptr
+  %counter = llvm.getelementptr %entry[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %calls = llvm.load %counter : !llvm.ptr -> i64
+  %more = llvm.add %calls, %one : i64
+  llvm.store %more, %counter : i64, !llvm.ptr
+  llvm.br ^done
+^done:
+  llvm.return
+}}
+"""

@@ -1,0 +1,128 @@
+"""The commands of the harness from end to end, on a tiny model and with short turns."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stepwell.bench import command
+from stepwell.bench.peers import SYSTEMS, System
+from stepwell.bench.record import Results
+
+SHORT = ["--threads=1", "--rounds=2", "--seconds=0.001"]
+
+
+def test_models(tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SYSTEMS, "abacus", System("abacus", "numpy", ("no-such-package",)))
+    arguments = ["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=onnxruntime,torch,abacus", "--json=out.json"]
+    assert command.main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "not installed: pip install no-such-package" in out
+    assert "stopped (SIGSTOP)" in out
+    results = Results.read(Path("out.json"))
+    rows = {row.system: row for row in results.rows}
+    here, there = rows["stepwell"], rows["onnxruntime"]
+    assert here.calls > 0 and here.median_seconds is not None and here.cold_seconds is not None
+    assert here.start_seconds is not None and here.start_seconds < here.cold_seconds, (
+        "the second start is from the cache"
+    )
+    assert here.flops == 2 * 2 * 8 * 4 + 2 * 4
+    assert here.artefact_bytes and there.artefact_bytes == tiny.stat().st_size
+    assert here.memory_bytes and there.memory_bytes
+    assert here.arena_bytes == here.arena_lower_bound == 0
+    assert there.difference is not None and there.difference < 1e-6
+    assert list(results.missing)[-1] == "abacus"
+    assert results.peaks[1].flops > 1e9
+    assert results.machine.cores >= 1
+    assert "torch" in results.missing or rows["torch"].reason == "there is no torch model of it"
+
+
+def test_a_second_run_is_added(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for shape in ("2x8", "3x8"):
+        arguments = ["sessions", str(tiny), f"--shape=x={shape}", *SHORT, "--peers=", "--keep=kept", "--add"]
+        assert command.main(arguments) == 0
+    assert "two at once" in capsys.readouterr().out
+    (path,) = Path("kept").glob("*/sessions.json")
+    rows = Results.read(path).rows
+    assert [list(row.shapes["x"]) for row in rows] == [[2, 8], [3, 8]]
+    assert all(row.one_session and row.two_sessions for row in rows)
+
+
+def test_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "kernels.json"
+    assert command.main(["kernels", "mul 1x128", "gelu 1x128", *SHORT, "--peers=numpy", f"--json={out}"]) == 0
+    assert "numpy has no such function" in capsys.readouterr().out
+    rows = {(row.case, row.system): row for row in Results.read(out).rows}
+    assert rows["gelu 1x128x1536", "numpy"].reason
+    here, there = (rows["mul 1x128x384", name] for name in ("stepwell", "numpy"))
+    assert here.bytes == there.bytes == 3 * 4 * 128 * 384
+    assert there.difference == 0
+    assert here.bound_seconds and here.copy_seconds and here.median_seconds
+
+
+def test_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "growth.json"
+    assert command.main(["growth", "--layers=1,2", "--peers=", f"--json={out}"]) == 0
+    assert "per further layer" in capsys.readouterr().out
+    rows = Results.read(out).rows
+    assert [row.case for row in rows] == ["transformer-1", "transformer-2"]
+    assert all(row.cold_seconds and row.cold_cpu_seconds for row in rows)
+
+
+def test_profile(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["profile", str(tiny), "--shape=x=2x8", "--calls=3"]) == 0
+    out = capsys.readouterr().out
+    assert "contraction" in out
+    assert "mm relu" in out
+    assert "nan" not in out
+
+
+def test_show_compare_and_plot(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    assert command.main(["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=onnxruntime", "--json=old.json"]) == 0
+    record = json.loads(Path("old.json").read_text())
+    for row in record["rows"]:
+        row["median_seconds"] *= 2
+    Path("new.json").write_text(json.dumps(record))
+    capsys.readouterr()
+    assert command.main(["show", "old.json"]) == 0
+    assert "onnxruntime" in capsys.readouterr().out
+    assert command.main(["compare", "old.json", "old.json"]) == 0
+    assert command.main(["compare", "old.json", "new.json"]) == 1
+    assert "1 of 1 became slower by more than 5 %" in capsys.readouterr().out
+    assert command.main(["plot", "old.json"]) == 0
+    assert capsys.readouterr().out == "old.png\n"
+    assert Path("old.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["models", "tiny.onnx", "--peers=sliderule"], "--peers sliderule: there is no such system"),
+        (["models", "tiny.onnx", "--threads=0"], "'0' is not a positive number"),
+        (["models", "tiny.onnx", "--threads=9999"], "this process may use"),
+        (["models", "tiny.onnx"], "add --shape x=1x8"),
+        (["models", "tiny.onnx", "--shape=z=1"], "the model has no such input"),
+        (["models", "missing.onnx"], "missing.onnx: no such file, nor one of ppocr-det"),
+        (["kernels", "sorting"], "no kernel's name starts with 'sorting'"),
+        (["show", "missing.json"], "missing.json: No such file or directory"),
+        (["show", "broken.json"], "broken.json: not a file of results"),
+    ],
+)
+def test_errors_are_one_line(
+    tiny: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    Path("broken.json").write_text("{}")
+    assert command.main(arguments) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("stepwell-bench: error: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_it_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "stepwell.bench", "--help"], capture_output=True, text=True)
+    assert done.stdout.startswith("usage: stepwell-bench"), done.stderr
