@@ -27,8 +27,9 @@ Step = Callable[[Reader, Mapping[int, Place], list[ir.Value]], list[ir.Value]]
 # Reductions of up to this many steps are unrolled unless the op says otherwise.
 _UNROLL = 4
 
-# The steps of one iteration of the innermost loop: fewer where a step alone is long.
-_STEPS, _LONG_STEP = (4, 2), 16
+# The steps of one iteration of the innermost loop, by how many registers of sums there may be at most. Where sums take
+# nearly all registers, LLVM sees only one step: it would read ahead, and rather spill a sum than not.
+_STEPS = {16: 4, 26: 2}
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class ReductionNest:
     @property
     def _steps(self) -> int:
         """The steps of one iteration of the innermost loop."""
-        return _STEPS[self.width > _LONG_STEP]
+        return next((steps for most, steps in _STEPS.items() if self.width <= most), 1)
 
     def _loops(
         self, reader: Reader, depth: int, where: dict[int, Place], sums: list[ir.Value], stream: WeightStream | None

@@ -16,13 +16,22 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...target import Target
-from .tiles import Extents, Schedule, block_rows, divisor, groups_of, make_schedule, most_rows, registers_per_row
+from .tiles import Extents, Schedule, divisor, groups_of, make_schedule, most_rows, registers_per_row
 
 # Work that is worth a parallel block of its own: 4 Mflop are about 20 us on one core.
 _BLOCK_FLOPS = 4_000_000
 
+# As many blocks as this, if they have work enough, keep the threads of most machines equally busy.
+_BLOCKS = 8
+
+# What a block reads of its rows stays in the second-level cache over all panels.
+_BLOCK_BYTES = 1024 * 1024
+
 # Above this a panel of the weight comes from the second-level cache at every tile.
 _PANEL_BYTES = 32 * 1024
+
+# What a block waits for its weights, however early they are asked for, in bytes per cycle.
+_STREAM_BYTES = 32
 
 
 def contraction(kernel: ir.Operation, target: Target) -> Schedule:
@@ -32,41 +41,70 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     and for the block one more for the panels.
     """
     groups = groups_of(kernel)
-    tiles = [_tile(group.extents, target) for group in groups]
-    blocks = [_block(group.extents, tile) for group, tile in zip(groups, tiles, strict=True)]
+    plans = [_plan(group.extents, target) for group in groups]
+    tiles, blocks = [tile for tile, _ in plans], [block for _, block in plans]
     return make_schedule("contraction", kernel, groups, tiles, blocks, is_panel_outermost=True)
 
 
-def _tile(extents: Extents, target: Target) -> list[int]:
-    """The tile over the last two row dimensions that takes the least time; overhanging ones cost in full."""
+def _plan(extents: Extents, target: Target) -> tuple[list[int], list[int]]:
+    """The register tile and the parallel block that take the least time together."""
+    plans = [_plan_of(extents, target, count) for count in _block_counts(extents)]
+    _, tile, block = min(plans, key=lambda plan: plan[0])
+    flops = extents.flops // extents.panels
+    for size, part in zip(extents.outer, block, strict=True):
+        flops = flops * part // size
+    return tile, [*block, divisor(extents.panels, _BLOCK_FLOPS // max(1, flops))]
+
+
+def _block_counts(extents: Extents) -> range:
+    """Into how many blocks of rows it makes sense to cut: few enough rows for the cache, blocks enough for threads."""
+    inner = [extents.outer[dim] for dim in extents.rows[-2:]]
+    if not inner:
+        return range(1, 2)
+    others = extents.panels * math.prod(extents.outer) // math.prod(inner)
+    row_bytes = extents.element_bytes * extents.reduction[-1]
+    wanted = min(_BLOCKS, extents.flops // _BLOCK_FLOPS)
+    least = max(1, -(-row_bytes * math.prod(inner) // _BLOCK_BYTES), -(-wanted // others))
+    return range(min(least, max(inner)), min(2 * least, max(inner)) + 1)
+
+
+def _plan_of(extents: Extents, target: Target, count: int) -> tuple[float, list[int], list[int]]:
+    """The cycles with so many blocks of rows, the tile and the block."""
+    block, inner = [1] * len(extents.outer), extents.rows[-2:]
+    cut = next((dim for dim in inner if extents.outer[dim] > 1), None)
+    for dim in inner:
+        block[dim] = -(-extents.outer[dim] // (count if dim == cut else 1))
+    cycles, tile = _tile(extents, target, [block[dim] for dim in inner])
+    blocks = 1 if cut is None else -(-extents.outer[cut] // block[cut])
+    stream = extents.element_bytes * extents.panels * extents.lane * math.prod(extents.reduction) / _STREAM_BYTES
+    return blocks * (extents.panels * cycles + stream), tile, block
+
+
+def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float, list[int]]:
+    """The cycles of a panel in a block, and the tile that takes the least; overhanging ones cost in full.
+
+    Args:
+        extents: the iteration space.
+        target: the machine.
+        sizes: the block's extents along the last two row dimensions.
+    """
     vectors, limit = registers_per_row(extents, target), most_rows(extents, target)
-    tile = [1] * len(extents.outer)
-    inner = extents.rows[-2:]
-    sizes = [extents.outer[dim] for dim in inner]
-    panel_bytes = extents.element_bytes * math.prod(extents.reduction) * extents.lane
+    depth = math.prod(extents.reduction)
+    panel_bytes = extents.element_bytes * depth * extents.lane
     streamed = vectors if panel_bytes > _PANEL_BYTES else 0
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
         count = math.prod(-(-size // step) for size, step in zip(sizes, shape, strict=True))
-        return count * _step_cycles(math.prod(shape), vectors, streamed), -math.prod(shape[-1:])
+        return count * depth * _step_cycles(math.prod(shape), vectors, streamed), -math.prod(shape[-1:])
 
     steps = [range(1, min(size, limit) + 1) for size in sizes]
     best = min((shape for shape in itertools.product(*steps) if math.prod(shape) <= limit), key=cycles)
-    for dim, step in zip(inner, best, strict=True):
+    tile = [1] * len(extents.outer)
+    for dim, step in zip(extents.rows[-2:], best, strict=True):
         tile[dim] = step
-    return tile
+    return cycles(best)[0], tile
 
 
 def _step_cycles(rows: int, vectors: int, streamed: int) -> float:
     """Cycles of one reduction step: two multiply-adds and two loads per cycle, four cycles from one sum to the next."""
     return max(rows * vectors / 2, (rows + vectors + streamed) / 2, 4) + 0.4 + 0.3 * streamed
-
-
-def _block(extents: Extents, tile: Sequence[int]) -> list[int]:
-    """Blocks of enough work each, and of so few rows that what they read stays in the cache over all panels."""
-    row_bytes = extents.element_bytes * extents.reduction[-1]
-    block = block_rows(extents, tile, row_bytes)
-    flops = extents.flops // extents.panels
-    for size, part in zip(extents.outer, block, strict=True):
-        flops = flops * part // size
-    return [*block, divisor(extents.panels, _BLOCK_FLOPS // max(1, flops))]

@@ -106,9 +106,7 @@ def registers_per_row(extents: Extents, target: Target) -> int:
 def most_rows(extents: Extents, target: Target) -> int:
     """How many rows fit the registers beside one row of the weight and what is being broadcast."""
     vectors, registers = registers_per_row(extents, target), target.vector_registers
-    # LLVM reads ahead where it sees several steps, and rather spills a sum than not.
-    spare = max(1, registers // 10)
-    return max(1, min(_MOST_ROWS, registers // 2, (registers - vectors - spare) // vectors))
+    return max(1, min(_MOST_ROWS, registers // 2, (registers - vectors - 1) // vectors))
 
 
 def divisor(number: int, limit: int) -> int:
