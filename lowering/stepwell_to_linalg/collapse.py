@@ -8,6 +8,7 @@ linalg.generic {maps = [(p, c) -> (p, c), (p, c) -> (c)]} ins(%x as tensor<64x24
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from mlir import ir
@@ -176,4 +177,4 @@ def _plain(expr: ir.AffineExpr) -> int | None:
 
 
 def _uses(expr: ir.AffineExpr, loop: int) -> bool:
-    return f"d{loop}" in str(expr).replace("(", " ").replace(")", " ").split()
+    return re.search(rf"\bd{loop}\b", str(expr)) is not None

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import func, linalg, tensor
+from mlir.dialects import arith, func, linalg, tensor
 
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
@@ -34,6 +34,7 @@ from ...dialects.stepwell.packed import (
     PackedGroupedConvOp,
     PackedMatmulOp,
 )
+from ...dialects.types import dense
 from ...passes.base import PassError
 from . import convolution, products
 from .elementwise import scalar_body
@@ -70,6 +71,9 @@ def lower_kernel(kernel: func.FuncOp) -> None:
         raise PassError(message, anchors[0].operation.location)
     epilogue = [view for view in views if view is not anchors[0] and not isinstance(view, ConstantOp)]
     result = returned.operands[0]
+    for view in views:
+        if isinstance(view, ConstantOp):
+            _keep_as_tensor(view, epilogue)
     destination = block.add_argument(result.type, kernel.location)
     with ir.InsertionPoint(returned), anchors[0].operation.location:
         updated = _lower(anchors[0], epilogue, result, destination)
@@ -78,6 +82,17 @@ def lower_kernel(kernel: func.FuncOp) -> None:
         view.operation.erase()
     arguments = [argument.type for argument in block.arguments]
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, [updated.type]))
+
+
+def _keep_as_tensor(constant_op: ConstantOp, epilogue: Sequence[Op]) -> None:
+    """Makes a constant of the product, or one of many elements, a tensor in memory; other splats become scalars."""
+    op = constant_op.operation
+    owners = {use.owner.operation for use in op.results[0].uses}
+    if _splat(op.results[0]) is not None and owners <= {view.operation for view in epilogue}:
+        return
+    with op.location, ir.InsertionPoint(op):
+        kept = arith.constant(op.results[0].type, dense(constant_op.value))
+    op.results[0].replace_all_uses_with(kept)
 
 
 def _view(op: ir.OpView) -> Op:

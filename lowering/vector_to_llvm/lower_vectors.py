@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir import ir
+from mlir.dialects import arith, memref, vector
 from mlir.dialects.transform import interpreter
 
 from ...passes.base import Pass, register
@@ -38,6 +39,8 @@ module attributes {transform.with_named_sequence} {
   }
 }
 """
+Transfer = vector.TransferReadOp | vector.TransferWriteOp
+_TRANSFERS = frozenset({"vector.transfer_read", "vector.transfer_write"})
 _FLOAT_OPS = frozenset({"arith.addf", "arith.mulf", "arith.subf"})
 
 
@@ -48,6 +51,9 @@ class LowerVectorsPass(Pass):
 
         vector.contract ... vector<6x1xf32>, vector<1x16xf32> into vector<6x16xf32>
         --> vector.fma %row, %column, %accumulator : vector<16xf32>, six times
+
+    Transfers to and from memory whose elements lie apart become scalar accesses here: upstream would make loops of
+    them, out of which sink_mem_ops then takes loads that depend on the loop.
 
     Products and sums may become one instruction without the rounding between them (`fastmath<contract>`).
 
@@ -62,5 +68,49 @@ class LowerVectorsPass(Pass):
         for inner in walk(op):
             if inner.name in _FLOAT_OPS and str(inner.attributes["fastmath"]) == "#arith.fastmath<none>":
                 inner.attributes["fastmath"] = contract
+            elif inner.name in _TRANSFERS and _is_strided(inner):
+                _unroll(inner)
         script = ir.Module.parse(_SCRIPT)
         interpreter.apply_named_sequence(op, script.body.operations[0], script.operation)
+
+
+def _is_strided(transfer: ir.Operation) -> bool:
+    """Whether a transfer of one dimension, all in bounds, has a memory whose neighbouring elements lie apart."""
+    view = _view(transfer)
+    memory = view.base.type
+    if not isinstance(memory, ir.MemRefType) or ir.VectorType(_vector(view).type).rank != 1:
+        return False
+    strides, _ = memory.get_strides_and_offset()
+    is_last = str(view.permutation_map.value.results[0]) == f"d{len(strides) - 1}"
+    is_known = view.mask is None or view.mask.owner.name == "vector.constant_mask"
+    is_inside = all(bool(ir.BoolAttr(item).value) for item in view.in_bounds)
+    return is_last and is_known and is_inside and strides[-1] != 1
+
+
+def _view(transfer: ir.Operation) -> Transfer:
+    view = transfer.opview
+    assert isinstance(view, vector.TransferReadOp | vector.TransferWriteOp)
+    return view
+
+
+def _vector(view: Transfer) -> ir.Value:
+    return view.results[0] if isinstance(view, vector.TransferReadOp) else view.valueToStore
+
+
+def _unroll(transfer: ir.Operation) -> None:
+    """Makes a scalar access for every lane of a transfer."""
+    view = _view(transfer)
+    kind = ir.VectorType(_vector(view).type)
+    lanes = kind.shape[0]
+    used = lanes if view.mask is None else ir.DenseI64ArrayAttr(view.mask.owner.attributes["mask_dim_sizes"])[0]
+    with transfer.location, ir.InsertionPoint(transfer):
+        *outer, first = view.indices
+        places = [arith.addi(first, arith.constant(ir.IndexType.get(), lane)) for lane in range(used)]
+        if isinstance(view, vector.TransferReadOp):
+            read = [memref.load(view.base, [*outer, place]) for place in places]
+            made = vector.from_elements(kind, [*read, *[view.padding] * (lanes - used)])
+            view.results[0].replace_all_uses_with(made)
+        else:
+            for lane, place in enumerate(places):
+                memref.store(vector.extract(view.valueToStore, [], [lane]), view.base, [*outer, place])
+    transfer.erase()

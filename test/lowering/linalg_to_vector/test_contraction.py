@@ -115,6 +115,26 @@ def test_matmul_of_integers(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(run(nodes, {"x": x}, {"w": w}, 2), x @ w)
 
 
+@pytest.mark.parametrize("constant", [np.zeros((4, 5), np.float32), np.arange(20, dtype=np.float32).reshape(4, 5)])
+def test_matmul_with_a_literal(rng: np.random.Generator, constant: np.ndarray) -> None:
+    x, b = rng.standard_normal((5, 6), np.float32), rng.standard_normal((4, 6), np.float32)
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(constant)),
+        helper.make_node("MatMul", ["c", "x"], ["0"]),
+        helper.make_node("Add", ["0", "b"], ["y"]),
+    ]
+    np.testing.assert_allclose(run(nodes, {"x": x, "b": b}, {}, 2), constant @ x + b, rtol=1e-5, atol=1e-5)
+
+
+def test_conv_transpose_of_two_activations(rng: np.random.Generator) -> None:
+    x, w = rng.standard_normal((1, 2, 3, 3), np.float32), rng.standard_normal((2, 3, 3, 3), np.float32)
+    expected = np.zeros((1, 3, 5, 5), np.float32)
+    for row, column in np.ndindex(3, 3):
+        expected[0, :, row : row + 3, column : column + 3] += np.einsum("c,cohw->ohw", x[0, :, row, column], w)
+    result = run([helper.make_node("ConvTranspose", ["x", "w"], ["y"])], {"x": x, "w": w}, {}, 4)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_conv_of_two_activations(rng: np.random.Generator) -> None:
     x, w = rng.standard_normal((1, 8, 17, 18), np.float32), rng.standard_normal((5, 8, 3, 3), np.float32)
     expected = ConvOp.reference(
