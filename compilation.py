@@ -181,8 +181,8 @@ def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
 
 def make_declaration(function: ir.Operation, workspace_bytes: int) -> None:
     """Drops the body of a kernel, whose code is elsewhere and needs so much workspace."""
-    kept = ("sym_name", "function_type", "sym_visibility", "stepwell.kernel")
-    attributes = {name: function.attributes[name] for name in kept}
+    kept = ("sym_name", "function_type", "sym_visibility", "stepwell.kernel", "arg_attrs")
+    attributes = {name: function.attributes[name] for name in kept if name in function.attributes}
     if workspace_bytes:
         attributes[WORKSPACE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), workspace_bytes)
     with function.location, ir.InsertionPoint(function):

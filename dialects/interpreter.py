@@ -208,6 +208,27 @@ def _run_empty(interpreter: _Interpreter, operation: ir.Operation) -> Sequence[n
     return [np.zeros([dim if isinstance(dim, int) else next(sizes) for dim in spec.shape], spec.dtype)]
 
 
+def _run_extract_slice(interpreter: _Interpreter, operation: ir.Operation) -> Sequence[np.ndarray]:
+    array, *_ = interpreter.operands(operation)
+    return [array[_box(operation)].reshape(numbers(spec_of_type(operation.results[0].type).shape))]
+
+
+def _run_insert_slice(interpreter: _Interpreter, operation: ir.Operation) -> Sequence[np.ndarray]:
+    part, whole, *_ = interpreter.operands(operation)
+    changed, box = whole.copy(), _box(operation)
+    changed[box] = part.reshape(changed[box].shape)
+    return [changed]
+
+
+def _box(operation: ir.Operation) -> tuple[slice, ...]:
+    """The elements that a slicing op with constant bounds is about."""
+    names = ("static_offsets", "static_sizes", "static_strides")
+    bounds = [list(ir.DenseI64ArrayAttr(operation.attributes[name])) for name in names]
+    if ir.ShapedType.get_dynamic_size() in (number for row in bounds for number in row):
+        raise EvaluationError(f"'{operation.name}' with computed bounds cannot be evaluated", operation.location)
+    return tuple(slice(start, start + size * step, step) for start, size, step in zip(*bounds, strict=True))
+
+
 def _run_from_elements(interpreter: _Interpreter, operation: ir.Operation) -> Sequence[np.ndarray]:
     spec = spec_of_type(operation.results[0].type)
     return [np.array(interpreter.operands(operation), spec.dtype).reshape(numbers(spec.shape))]
@@ -249,5 +270,7 @@ _RUNNERS: dict[str, Callable[[_Interpreter, ir.Operation], Sequence[Any]]] = {
     "tensor.dim": _scalar(lambda array, axis: array.shape[axis]),
     "tensor.empty": _run_empty,
     "tensor.extract": _run_extract,
+    "tensor.extract_slice": _run_extract_slice,
     "tensor.from_elements": _run_from_elements,
+    "tensor.insert_slice": _run_insert_slice,
 }

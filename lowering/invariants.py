@@ -8,6 +8,7 @@ from mlir import ir
 
 from ..dialects.stepwell import STEPWELL
 from ..passes.base import PassError
+from ..passes.kernel.views import EXTRACT, INSERT, box_of
 from ..passes.rewriting import walk
 
 
@@ -29,12 +30,14 @@ def check_graph(module: ir.Module) -> None:
 
 
 def check_kernels(module: ir.Module) -> None:
-    """Work happens in kernels only, and every kernel says what it is."""
+    """Work happens in kernels only, and every kernel says what it is; a part of a larger tensor is made there."""
     for op in walk(_main(module)):
         if op.name in STEPWELL.ops and op.name not in _NO_WORK:
             raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
         if op.name.startswith("linalg."):
             raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
+        if op.name == INSERT and not _is_made_in_place(op):
+            raise PassError(f"'{op.name}' op of what was not made in its place", op.location)
     for kernel in kernels(module):
         for op in walk(kernel):
             if op.name in STEPWELL.ops:
@@ -89,6 +92,18 @@ def is_declaration(function: ir.Operation) -> bool:
 
 
 _NO_WORK = {"stepwell.parameter", "stepwell.constant", "stepwell.reshape"}
+
+
+def _is_made_in_place(insertion: ir.Operation) -> bool:
+    """Whether what is inserted was written by a kernel whose destination is the very part of the tensor."""
+    part, whole = insertion.operands[0], insertion.operands[1]
+    if isinstance(part.owner, ir.Block) or part.owner.name != "func.call":
+        return False
+    call = part.owner.operation
+    target = call.operands[len(call.operands) - len(call.results) + list(call.results).index(part)]
+    if isinstance(target.owner, ir.Block) or target.owner.name != EXTRACT or target.owner.operands[0] != whole:
+        return False
+    return box_of(target.owner) == box_of(insertion)
 
 
 def _main(module: ir.Module) -> ir.Operation:

@@ -54,6 +54,8 @@ def _kernels(target: str) -> Pipeline:
             "stepwell-erase-init",
             # The runtime's view of inputs and outputs, before bools become bytes and results destinations.
             "stepwell-record-interface",
+            # Concatenation, padding and slices that are views move nothing, and need no kernels.
+            "stepwell-form-views",
             # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.
             "stepwell-form-kernels",
             "stepwell-merge-kernels",

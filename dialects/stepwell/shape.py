@@ -10,7 +10,7 @@ from .. import dims
 from ..core import Op, OpError, attribute, operand, result
 from ..dims import Dim
 from ..types import TensorSpec
-from .shapes import require_dtype, require_rank, same_dtype
+from .shapes import require_dtype, require_length, require_rank, same_dtype
 
 INDEX = np.dtype(np.int64)
 
@@ -88,6 +88,48 @@ class FillOp(Op):
     def reference(shape: np.ndarray, *, value: np.ndarray) -> np.ndarray:
         """Computes it with numpy."""
         return np.full(tuple(shape), value.reshape(()), value.dtype)
+
+
+class BorderOp(Op):
+    """A tensor whose outermost `low` and `high` elements along each dimension are `value`, and the others not defined.
+
+    What is inside is written afterwards, where it is made: the two together are a padded tensor.
+
+    ```mlir
+    %0 = "stepwell.border"() {shape = array<i64: 6, 8>, low = array<i64: 1, 1>, high = array<i64: 1, 0>,
+        value = dense<0.0> : tensor<f32>} : () -> tensor<6x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.border"
+    shape = attribute(tuple)
+    low = attribute(tuple)
+    high = attribute(tuple)
+    value = attribute(np.ndarray, doc="one element, whose type is the result's")
+    result = result()
+
+    @staticmethod
+    def infer(*, shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], value: np.ndarray) -> TensorSpec:
+        """The extents `shape`, which hold the border."""
+        require_length(len(shape), low=low, high=high)
+        if value.size != 1:
+            raise OpError(f"attribute 'value' must have one element, but has {value.size}")
+        if min((*low, *high), default=0) < 0:
+            raise OpError("a border must not be negative")
+        for axis, (before, extent, after) in enumerate(zip(low, shape, high, strict=True)):
+            if before + after > extent:
+                raise OpError(f"has a border of {before + after} elements along axis {axis}, whose extent is {extent}")
+        return TensorSpec(shape, value.dtype)
+
+    @staticmethod
+    def reference(
+        *, shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], value: np.ndarray
+    ) -> np.ndarray:
+        """Computes it with numpy; floats inside are not numbers, so that nobody takes them for defined."""
+        array = np.full(shape, value.reshape(()), value.dtype)
+        inside = tuple(slice(before, extent - after) for before, extent, after in zip(low, shape, high, strict=True))
+        array[inside] = np.nan if value.dtype.kind == "f" else 0
+        return array
 
 
 class RangeOp(Op):

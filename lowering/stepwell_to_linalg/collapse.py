@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mlir import ir
 from mlir.dialects import linalg, tensor
+
+from .strides import breaks, strides_of, strides_of_made
 
 # Who may make or read a tensor whose dimensions are collapsed; a collapsed slice would be a copy.
 _RESHAPES = {"tensor.collapse_shape", "tensor.expand_shape"}
@@ -56,19 +58,19 @@ class _Loops:
 def collapse(kernel: ir.Operation) -> None:
     """Collapses the dimensions of every linalg.generic in the body of `kernel`."""
     loops = [_Loops(op.operation) for op in kernel.regions[0].blocks[0].operations if op.name == "linalg.generic"]
-    joined = _solve(loops)
+    joined = _solve(loops, strides_of_made(kernel))
     collapsed: dict[ir.Value, ir.Value] = {}
     for generic in loops:
         _rewrite(generic, joined, collapsed)
 
 
-def _solve(generics: Sequence[_Loops]) -> dict[ir.Value, list[bool]]:
+def _solve(generics: Sequence[_Loops], made: Mapping[ir.Value, Sequence[int]]) -> dict[ir.Value, list[bool]]:
     """For each tensor, which neighbouring dimensions can become one; narrows down `joined` of the ops on the way."""
     joined: dict[ir.Value, list[bool]] = {}
     for generic in generics:
         for value in [*generic.op.operands, *generic.op.results]:
-            if isinstance(value.type, ir.RankedTensorType):
-                joined.setdefault(value, [_is_transparent(value)] * (value.type.rank - 1))
+            if isinstance(value.type, ir.RankedTensorType) and value not in joined:
+                joined[value] = _joined(value, made)
     changed = True
     while changed:
         changed = False
@@ -103,6 +105,13 @@ def _result_maps(generic: _Loops) -> list[list[int | None]]:
 
 def _flags_of(generic: _Loops, joined: dict[ir.Value, list[bool]]) -> list[list[bool]]:
     return [joined[value] for value in [*generic.op.operands, *generic.op.results] if value in joined]
+
+
+def _joined(value: ir.Value, made: Mapping[ir.Value, Sequence[int]]) -> list[bool]:
+    """For each dimension but the last, whether it may become one with the next."""
+    shape, is_transparent = list(ir.RankedTensorType(value.type).shape), _is_transparent(value)
+    apart = breaks(shape, made.get(value) or strides_of(value))
+    return [is_transparent and axis not in apart for axis in range(len(shape) - 1)]
 
 
 def _is_transparent(value: ir.Value) -> bool:

@@ -40,7 +40,8 @@ from . import convolution, products
 from .elementwise import scalar_body
 from .generics import constant, generic, zero_of
 from .products import Product
-from .spaces import shape_of
+from .spaces import Shape, shape_of
+from .strides import breaks_of
 
 _PRODUCTS: dict[type[Op], Callable[..., Product]] = {
     MatmulOp: products.matmul,
@@ -109,11 +110,22 @@ def _lower(anchor: Op, epilogue: Sequence[Op], result: ir.Value, destination: ir
         if shape_of(op.operation.results[0]) != shape_of(result):
             message = f"'{op.OPERATION_NAME}' op changes the shape of the contraction before it"
             raise PassError(message, op.operation.location)
-    product = _PRODUCTS[type(anchor)](anchor, [shape_of(value) for value in extra])
+    apart = [
+        shape for value in (anchor.operation.operands[0], destination, *extra) for shape in _kept_apart(value, result)
+    ]
+    product = _PRODUCTS[type(anchor)](anchor, [*map(shape_of, extra), *apart])
     chain = _Epilogue(anchor, epilogue, extra, result)
     for number, group in enumerate(product.groups):
         destination = _lower_group(product, chain, group, number, destination)
     return destination
+
+
+def _kept_apart(value: ir.Value, result: ir.Value) -> list[Shape]:
+    """Shapes, broadcast to that of `result`, that differ where dimensions of `value` cannot be merged."""
+    shape = shape_of(result)
+    shift = len(shape) - len(shape_of(value))
+    ends = [axis + shift + 1 for axis in breaks_of(value)]
+    return [(*(1,) * end, *shape[end:]) for end in ends]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import dense
 from ...passes.base import Pass, PassError, register
+from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
 from ..target import Target
 from . import contraction, elementwise, movement, normalization, pooling, reduction
@@ -20,6 +21,7 @@ from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
 from .rules import lower
 from .scalars import signless
+from .strides import add_destination_strides
 
 RULES = (elementwise, movement, normalization, pooling, reduction)
 _LOWERED_WHOLE = {"contraction": contraction, "convolution": contraction, "depthwise": contraction}
@@ -65,6 +67,7 @@ class ConvertToLinalgPass(Pass):
 
 
 def _lower_kernel(kernel: ir.Operation) -> None:
+    add_destination_strides(kernel)
     kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
     if kind in _LOWERED_WHOLE:
         _LOWERED_WHOLE[kind].lower_kernel(kernel.opview)
@@ -99,8 +102,6 @@ def _to_linalg(kernel: ir.Operation) -> None:
         block.erase_argument(0)
     types = [argument.type for argument in block.arguments]
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, [destination.type]))
-    if "arg_attrs" in kernel.attributes:
-        del kernel.attributes["arg_attrs"]
 
 
 def _lower_op(op: ir.Operation, lowered: dict[ir.Value, ir.Value], destination: ir.Value | None) -> list[ir.Value]:
@@ -152,7 +153,7 @@ def _rewrite_caller(function: ir.Operation) -> None:
 def _add_destination(call: ir.Operation) -> None:
     kinds = [ir.RankedTensorType(signless(result.type)) for result in call.results]
     with call.location, ir.InsertionPoint(call):
-        outs = [tensor.EmptyOp(list(kind.shape), kind.element_type).result for kind in kinds]
+        outs = [_destination(result, kind) for result, kind in zip(call.results, kinds, strict=True)]
         callee = ir.FlatSymbolRefAttr(call.attributes["callee"])
         new = func.CallOp(list(kinds), callee, [*call.operands, *outs])
     for name in call.attributes:
@@ -161,6 +162,14 @@ def _add_destination(call: ir.Operation) -> None:
     for old, result in zip(call.results, new.results, strict=True):
         old.replace_all_uses_with(result)
     call.erase()
+
+
+def _destination(result: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
+    """A place for a call's result: the part of a larger tensor into which it is inserted, if it is."""
+    insertion = insertion_of(result)
+    if insertion is None:
+        return tensor.EmptyOp(list(kind.shape), kind.element_type).result
+    return tensor.ExtractSliceOp(kind, insertion.operands[1], [], [], [], *box_of(insertion)).result
 
 
 def _extract_bool(op: ir.Operation) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from mlir import ir
@@ -10,6 +10,7 @@ from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.resampling import Sampling
+from ...dialects.stepwell.shape import BorderOp
 from . import scalars
 from .rules import lowers
 from .scalars import narrow, number, widen
@@ -103,6 +104,34 @@ def pad(op: ops.PadOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.
             offsets[axis], sizes[axis] = start, size
             result = _pad_part(op, value, result, offsets, sizes)
     return [result]
+
+
+@lowers(BorderOp)
+def border(op: BorderOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """Of each dimension, the parts before and after are filled."""
+    (result,) = outs
+    scalar = number(op.value.item(), element_of(result))
+    for offsets, sizes in _edges(op.shape, op.low, op.high):
+        ones = [1] * len(sizes)
+        kind = ir.RankedTensorType.get(sizes, element_of(result))
+        window = tensor.ExtractSliceOp(kind, result, [], [], [], offsets, sizes, ones).result
+        part = linalg.fill(scalar, outs=[window])
+        result = tensor.InsertSliceOp(part, result, [], [], [], offsets, sizes, ones).result
+    return [result]
+
+
+def _edges(shape: Sequence[int], low: Sequence[int], high: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """The boxes (offsets, sizes) that make up a border, each but for what the ones before it cover."""
+    inside = [extent - before - after for before, extent, after in zip(low, shape, high, strict=True)]
+    for axis in range(len(shape)):
+        for start, size in ((0, low[axis]), (low[axis] + inside[axis], high[axis])):
+            if size == 0:
+                continue
+            # Dimensions before this one are done within their inside, those after it in full.
+            offsets = [low[other] if other < axis else 0 for other in range(len(shape))]
+            sizes = [inside[other] if other < axis else shape[other] for other in range(len(shape))]
+            offsets[axis], sizes[axis] = start, size
+            yield offsets, sizes
 
 
 def _pad_part(op: ops.PadOp, value: ir.Value, into: ir.Value, offsets: list[int], sizes: list[int]) -> ir.Value:

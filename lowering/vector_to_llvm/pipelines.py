@@ -38,6 +38,7 @@ def llvm_pipeline(target: str) -> Pipeline:
     return Pipeline(
         (
             "stepwell-choose-parallel-loops",
+            "stepwell-lower-copies",
             "stepwell-lower-vectors",
             *_narrow_floats(Target.parse(target)),
             # Threads.

@@ -31,6 +31,8 @@ _BY_OP = {
 }
 # No kernel of their own: values that exist already, or another view of one.
 _FREE = {"stepwell.constant", "stepwell.parameter", "stepwell.reshape"}
+# Movement that finds elements by index along each dimension, not by their number.
+_MOVES_ROWS = {"border", "broadcast_to", "concat", "pad", "resize", "reverse", "slice", "transpose"}
 
 
 def kernel_class(op: ir.Operation | ir.OpView) -> str | None:
@@ -39,6 +41,14 @@ def kernel_class(op: ir.Operation | ir.OpView) -> str | None:
     if name in _FREE or name not in STEPWELL.ops:
         return None
     return _BY_OP.get(name) or _BY_FAMILY.get(_family(STEPWELL.ops[name]))
+
+
+def works_on_views(op: ir.Operation | ir.OpView) -> bool:
+    """Whether the kernel of an op can read parts of larger tensors, and write into one, as fast as whole tensors."""
+    kind, name = kernel_class(op), op.operation.name.removeprefix("stepwell.")
+    if kind in ("contraction", "convolution", "depthwise"):
+        return name.startswith("packed_")
+    return name in _MOVES_ROWS if kind == "movement" else kind is not None or name == "tensor.extract_slice"
 
 
 def _family(op: type[Op]) -> str:

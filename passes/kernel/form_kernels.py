@@ -11,6 +11,7 @@ from ...dialects.stepwell import STEPWELL
 from ..base import Pass, PassError, register
 from .classify import bytes_of, flops, kernel_class
 from .fusion import Grouping, inputs_of
+from .views import annotate
 
 
 @register
@@ -60,6 +61,7 @@ class _Outliner:
         inputs = [value for value in inputs_of(group) if not _is_inline_constant(value)]
         result = group[-1].results[0]
         kernel = self._make_function(group, inputs, result)
+        annotate(kernel.operation, inputs, [result])
         names = ir.ArrayAttr.get([ir.StringAttr.get(name) for op in group for name in model_ops(op.location)])
         with ir.InsertionPoint(group[-1]), ir.Location.fused([op.location for op in group]):
             call = func.CallOp([result.type], kernel.sym_name.value, inputs)

@@ -1,74 +1,23 @@
 """Which buffer every tensor of `@main` lives in, and when: the analysis under `stepwell-plan-memory`.
 
-A call of a kernel writes one buffer of its own per result. Reshapes and casts are other views of their operand's
-buffer. What a branch yields is written straight into the buffer of the `scf.if` result, and what `@main` returns
-straight into the output, wherever the buffer is not promised to something else already; otherwise there is a copy. A
-loop carries its tensors in buffers that are copied into at the end of every round.
+A call of a kernel writes one buffer of its own per result, or the part of a larger one into which its result is
+inserted. Slices, reshapes and casts are other views of their operand's buffer. What a branch yields is written straight
+into the buffer of the `scf.if` result, and what `@main` returns straight into the output, wherever the buffer is not
+promised to something else already; otherwise there is a copy. A loop carries its tensors in buffers that are copied
+into at the end of every round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from mlir import ir
 
 from ..base import PassError
-from .layout import byte_size
-
-ALIASES = frozenset(
-    {
-        "builtin.unrealized_conversion_cast",
-        "stepwell.reshape",
-        "tensor.bitcast",
-        "tensor.cast",
-        "tensor.collapse_shape",
-        "tensor.expand_shape",
-        "tensor.reshape",
-    }
-)
-CONSTANTS = frozenset({"arith.constant", "stepwell.constant"})
-
-
-@dataclass(eq=False)
-class Buffer:
-    """Memory for one or more tensors.
-
-    Attributes:
-        size: bytes.
-        home: where it is: "arena", "argument" (of `@main`: an input, a parameter or an output) or "constant".
-        block: the block that it is local to, while nothing outside of it has a claim on it.
-        label: what makes its contents, for reports.
-        index: the position of the argument, counted in its group.
-        group: "inputs", "outputs" or "parameters", for an argument.
-        constant: the op that holds the contents of a constant.
-        first: the first step that writes it.
-        last: the last step that uses it.
-    """
-
-    size: int
-    home: str = "arena"
-    block: ir.Block | None = None
-    label: str = ""
-    index: int = 0
-    group: str = ""
-    constant: ir.Operation | None = None
-    first: int = -1
-    last: int = -1
-    merged_into: Buffer | None = field(default=None, repr=False)
-
-    def root(self) -> Buffer:
-        """The buffer that this one became part of."""
-        return self if self.merged_into is None else self.merged_into.root()
-
-
-@dataclass(frozen=True)
-class Copy:
-    """Contents that have to be moved from one buffer to another."""
-
-    source: Buffer
-    destination: Buffer
-    kind: ir.Type
+from ..kernel.views import EXTRACT, INSERT, box_of
+from .layout import byte_size, is_tensor, shape_of
+from .places import ALIASES, CONSTANTS, Buffer, Copy, Place, View, Writes
 
 
 class BufferAnalysis:
@@ -92,16 +41,26 @@ class BufferAnalysis:
         self.steps: dict[ir.Operation, int] = {}
         self.before: dict[ir.Operation, list[Copy]] = {}
         self._buffers: list[Buffer] = []
-        self._of: dict[ir.Value, Buffer] = {}
+        self._of: dict[ir.Value, Place] = {}
+        self._writes = Writes()
         self._now = 0
         body = function.regions[0].blocks[0]
         for index, argument in enumerate(body.arguments):
-            self._of[argument] = self._argument(argument.type, "inputs", index)
+            self._put(argument, self._argument(argument.type, "inputs", index))
         self._visit_block(body)
 
     def buffer(self, value: ir.Value) -> Buffer:
         """The buffer of a tensor."""
-        return self._of[value].root()
+        return self._of[value].buffer.root()
+
+    def place(self, value: ir.Value) -> Place:
+        """Where a tensor is."""
+        return self._of[value]
+
+    def cut_arguments(self) -> set[tuple[str, int]]:
+        """The arguments of @main, by group and index, of which parts are used."""
+        parts = [place.buffer.root() for place in self._of.values() if place.view.is_part]
+        return {(buffer.group, buffer.index) for buffer in parts if buffer.home == "argument"}
 
     def arena_buffers(self) -> list[Buffer]:
         """What has to be placed in the arena."""
@@ -114,15 +73,20 @@ class BufferAnalysis:
     def _visit(self, op: ir.Operation, block: ir.Block) -> None:
         tensors = [value for value in [*op.operands, *op.results] if is_tensor(value)]
         if op.name in ALIASES and tensors:
-            self._of[op.results[0]] = self._of[op.operands[0]]
+            self._of[op.results[0]] = self._alias(op)
+        elif op.name == EXTRACT:
+            place = self._of[op.operands[0]]
+            self._of[op.results[0]] = replace(place, view=place.view.part(box_of(op), shape_of(op.results[0])))
+        elif op.name == INSERT:
+            self._of[op.results[0]] = self._insert(op)
         elif op.name == "tensor.empty":
-            self._of[op.results[0]] = self._new(op.results[0].type, block, "empty")
+            self._put(op.results[0], self._new(op.results[0].type, block, "empty"))
         elif op.name == "func.call":
             self._visit_call(op, block)
         elif op.name == "stepwell.parameter":
-            self._of[op.results[0]] = self._parameter(op)
+            self._put(op.results[0], self._parameter(op))
         elif op.name in CONSTANTS and tensors:
-            self._of[op.results[0]] = Buffer(byte_size(op.results[0].type), "constant", constant=op)
+            self._put(op.results[0], Buffer(byte_size(op.results[0].type), "constant", constant=op))
         elif op.name == "tensor.extract":
             self._step(op, [self.buffer(op.operands[0])])
         elif op.name == "scf.if":
@@ -134,16 +98,48 @@ class BufferAnalysis:
         elif tensors and op.name != "scf.yield":
             raise PassError(f"'{op.name}' op works on tensors in @main outside of every kernel", op.location)
 
+    def _alias(self, op: ir.Operation) -> Place:
+        place = self._of[op.operands[0]]
+        if not place.view.is_contiguous:
+            raise PassError(f"'{op.name}' op of a view whose elements do not lie side by side", op.location)
+        return replace(place, view=place.view.reshaped(shape_of(op.results[0])))
+
+    def _insert(self, op: ir.Operation) -> Place:
+        """What is inserted has to be made in its place: that is all that happens then."""
+        part, whole = (self._of[value] for value in list(op.operands)[:2])
+        view = whole.view.part(box_of(op), shape_of(op.operands[0]))
+        if part.buffer is not whole.buffer or part.view != view:
+            raise PassError("'tensor.insert_slice' op of a tensor that was made elsewhere", op.location)
+        return replace(whole, since=self._now)
+
     def _visit_call(self, op: ir.Operation, block: ir.Block) -> None:
         inputs = len(op.operands) - len(op.results)
-        reads = [self.buffer(value) for value in list(op.operands)[:inputs]]
+        reads = list(op.operands)[:inputs]
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
         self.callees[callee] = None
+        for value in reads:
+            self._require_current(op, value)
         for result, destination in zip(op.results, list(op.operands)[inputs:], strict=True):
-            self._of[result] = self._new(result.type, block, callee)
-            if not _is_empty(destination):
+            if _made_by(destination, EXTRACT):
+                self._of[result] = self._part_of_ours(op, destination, block)
+                continue
+            self._put(result, self._new(result.type, block, callee))
+            if not _made_by(destination, "tensor.empty"):
                 self._copy(op, destination, self._of[result])
-        self._step(op, [*reads, *(self.buffer(result) for result in op.results)])
+        self._step(op, [self.buffer(value) for value in [*reads, *op.results]])
+        for result in op.results:
+            self._of[result] = replace(self._of[result], since=self._now)
+            self._writes.record(self._of[result])
+
+    def _part_of_ours(self, op: ir.Operation, destination: ir.Value, block: ir.Block) -> Place:
+        place = self._of[destination]
+        if place.buffer.home != "arena" or place.buffer.block != block:
+            raise PassError("a call writes to a part of a tensor that is not made in the same block", op.location)
+        return place
+
+    def _require_current(self, op: ir.Operation, value: ir.Value) -> None:
+        if self._writes.hide(self._of[value]):
+            raise PassError(f"'{op.name}' op reads a tensor that something was written over", op.location)
 
     def _visit_if(self, op: ir.Operation, block: ir.Block) -> None:
         tensors = {index: result for index, result in enumerate(op.results) if is_tensor(result)}
@@ -155,16 +151,17 @@ class BufferAnalysis:
                 for index, buffer in merged.items():
                     self._deliver(terminator, terminator.operands[index], buffer.root(), inner)
         for index, buffer in merged.items():
-            self._of[op.results[index]] = buffer
+            self._put(op.results[index], buffer)
 
     def _visit_for(self, op: ir.Operation, block: ir.Block) -> None:
         body = op.regions[0].blocks[0]
         arguments, initial = list(body.arguments)[1:], list(op.operands)[3:]
         carried = {index: self._new(item.type, block, "for") for index, item in enumerate(arguments) if is_tensor(item)}
         for index, buffer in carried.items():
-            self._of[arguments[index]] = self._of[op.results[index]] = buffer
-            if not _is_empty(initial[index]):
-                self._copy(op, initial[index], buffer)
+            self._put(arguments[index], buffer)
+            self._put(op.results[index], buffer)
+            if not _made_by(initial[index], "tensor.empty"):
+                self._copy(op, initial[index], self._of[arguments[index]])
         start = self._step(op, list(carried.values()))
         self._visit_block(body)
         self._carry_over(list(body.operations)[-1].operation, carried, body)
@@ -182,12 +179,13 @@ class BufferAnalysis:
         for index, buffer in moving.items():
             value = terminator.operands[index]
             if self.buffer(value) in carried.values():
-                aside = self._new(value.type, body, "for")
-                self._copy(terminator, value, aside)
-                late.append(Copy(aside, buffer, value.type))
+                aside, whole = self._new(value.type, body, "for"), View.of(shape_of(value))
+                self._copy(terminator, value, Place(aside, whole))
+                late.append(Copy(Place(aside, whole), Place(buffer, whole), value.type))
         for index, buffer in moving.items():
-            if self.buffer(terminator.operands[index]) not in carried.values():
-                self._copy(terminator, terminator.operands[index], buffer)
+            value = terminator.operands[index]
+            if self.buffer(value) not in carried.values():
+                self._copy(terminator, value, Place(buffer, View.of(shape_of(value))))
         for copy in late:
             self._record(terminator, copy)
         self._step(terminator, list(carried.values()))
@@ -200,20 +198,23 @@ class BufferAnalysis:
     def _deliver(self, terminator: ir.Operation, value: ir.Value, destination: Buffer, block: ir.Block) -> None:
         """Gets `value` into `destination`: by making it there in the first place where that is possible."""
         source = self.buffer(value)
-        if source.home != "arena" or source.block != block:
-            self._copy(terminator, value, destination)
+        if source.home != "arena" or source.block != block or not self._of[value].view.is_whole:
+            self._copy(terminator, value, Place(destination, View.of(shape_of(value))))
             return
         source.merged_into = destination
         if destination.first < 0:
             destination.first = source.first
         self._touch(destination)
 
-    def _copy(self, op: ir.Operation, value: ir.Value, destination: Buffer) -> None:
-        self._record(op, Copy(self.buffer(value), destination, value.type))
+    def _copy(self, op: ir.Operation, value: ir.Value, destination: Place) -> None:
+        if not self._of[value].view.is_contiguous:
+            raise PassError(f"'{op.name}' op copies a view whose elements do not lie side by side", op.location)
+        self._require_current(op, value)
+        self._record(op, Copy(self._of[value], destination, value.type))
 
     def _record(self, op: ir.Operation, copy: Copy) -> None:
         self.before.setdefault(op, []).append(copy)
-        self._step(op, [copy.source, copy.destination])
+        self._step(op, [copy.source.buffer.root(), copy.destination.buffer.root()])
 
     def _step(self, op: ir.Operation, buffers: Sequence[Buffer]) -> int:
         self._now += 1
@@ -226,6 +227,9 @@ class BufferAnalysis:
         if buffer.first < 0:
             buffer.first = self._now
         buffer.last = self._now
+
+    def _put(self, value: ir.Value, buffer: Buffer) -> None:
+        self._of[value] = Place(buffer, View.of(shape_of(value)))
 
     def _new(self, kind: ir.Type, block: ir.Block, label: str) -> Buffer:
         buffer = Buffer(byte_size(kind), block=block, label=label)
@@ -241,10 +245,5 @@ class BufferAnalysis:
         return self._argument(op.results[0].type, "parameters", list(self.parameters).index(name))
 
 
-def is_tensor(value: ir.Value) -> bool:
-    """Whether a value is a tensor."""
-    return isinstance(value.type, ir.RankedTensorType)
-
-
-def _is_empty(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == "tensor.empty"
+def _made_by(value: ir.Value, name: str) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == name

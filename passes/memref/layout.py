@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from mlir import ir
 
 from ..base import PassError
+
+
+def is_tensor(value: ir.Value) -> bool:
+    """Whether a value is a tensor."""
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def shape_of(value: ir.Value) -> list[int]:
+    """The extents of a tensor."""
+    return list(ir.RankedTensorType(value.type).shape)
 
 
 def memref_type(tensor: ir.Type) -> ir.MemRefType:
@@ -24,6 +35,16 @@ def memref_type(tensor: ir.Type) -> ir.MemRefType:
     return ir.MemRefType.get([0] if 0 in kind.shape else kind.shape, element)
 
 
+def strided_type(tensor: ir.Type, strides: Sequence[int] | None) -> ir.MemRefType:
+    """The memory of a tensor whose elements lie so far apart along each dimension (None: side by side)."""
+    kind = memref_type(tensor)
+    return (
+        kind
+        if strides is None
+        else ir.MemRefType.get(kind.shape, kind.element_type, ir.StridedLayoutAttr.get(0, strides))
+    )
+
+
 def byte_size(tensor_or_memref: ir.Type) -> int:
     """How many bytes a tensor or memref takes in memory.
 
@@ -33,6 +54,11 @@ def byte_size(tensor_or_memref: ir.Type) -> int:
     kind = ir.ShapedType(tensor_or_memref)
     if not kind.has_static_shape:
         raise PassError(f"the shape of {tensor_or_memref} is not static")
-    element = kind.element_type
+    return math.prod(kind.shape) * element_bytes(kind)
+
+
+def element_bytes(tensor_or_memref: ir.Type) -> int:
+    """How many bytes an element takes in memory."""
+    element = ir.ShapedType(tensor_or_memref).element_type
     width = 64 if isinstance(element, ir.IndexType) else element.width  # pyright: ignore[reportAttributeAccessIssue]
-    return math.prod(kind.shape) * -(-width // 8)
+    return -(-width // 8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -14,12 +13,15 @@ from mlir.dialects import arith, func, memref, scf
 from ...dialects.types import array_of, dense
 from ..base import Pass, PassError, register
 from ..functions import dictionaries
+from ..kernel.views import EXTRACT, INSERT, normal_strides, row_major
 from . import arena
-from .buffers import ALIASES, CONSTANTS, Buffer, BufferAnalysis, Copy, is_tensor
-from .layout import memref_type
+from .buffers import BufferAnalysis
+from .layout import byte_size, element_bytes, is_tensor, memref_type, strided_type
+from .places import ALIASES, CONSTANTS, Buffer, Copy, Place
 from .signature import convert_signature
 
 ENTRY = "main"
+_NO_CODE = ALIASES | CONSTANTS | {"tensor.empty", "stepwell.parameter", EXTRACT, INSERT}
 
 
 @register
@@ -43,8 +45,11 @@ class PlanMemoryPass(Pass):
           call @k(%x, %w, %0) : ...
           call @k(%0, %w, %out) : ...
 
-    Preconditions: phase `kernels` or later; shapes are static; `@main` holds calls of kernels, reshapes, parameters,
-    constants, scalars, scf.if and scf.for.
+    Slices are views; what is inserted into a larger tensor is made there. A kernel whose argument has
+    `stepwell.strides` gets a strided memref, whose first element is the view's.
+
+    Preconditions: phase `kernels` or later; shapes are static; `@main` holds calls of kernels, reshapes, slices,
+    insertions of what was made in its place, parameters, constants, scalars, scf.if and scf.for.
     """
 
     name = "stepwell-plan-memory"
@@ -73,6 +78,7 @@ class _MainRewriter:
         self._scalars: dict[ir.Value, ir.Value] = {}
         self._arguments: dict[str, list[ir.Value]] = {}
         self._globals = 0
+        self._cut = analysis.cut_arguments()
 
     def run(self) -> None:
         """Does the rewriting."""
@@ -83,6 +89,9 @@ class _MainRewriter:
             "parameters": [memref_type(kind) for kind in self._analysis.parameters.values()],
             "arena": [ir.MemRefType.get([self._arena_bytes], ir.IntegerType.get_signless(8))],
         }
+        # A memref of bytes is what views at any offset can be taken of.
+        for group, index in self._cut:
+            groups[group][index] = ir.MemRefType.get([byte_size(groups[group][index])], groups["arena"][0].element_type)
         kinds = [kind for group in groups.values() for kind in group]
         with self._main.location, ir.InsertionPoint(self._main):
             new = func.FuncOp(ENTRY, (kinds, []), visibility=self._visibility(old))
@@ -128,12 +137,11 @@ class _MainRewriter:
             for index, operand in enumerate(op.operands):
                 copied.operation.operands[index] = self._scalars[operand]
             self._scalars.update(zip(op.results, copied.operation.results, strict=True))
-        elif op.name not in ALIASES | CONSTANTS | {"tensor.empty", "stepwell.parameter"}:
+        elif op.name not in _NO_CODE:
             raise PassError(f"'{op.name}' op makes a tensor in @main outside of every kernel", op.location)
 
     def _rewrite_copy(self, copy: Copy) -> None:
-        kind = memref_type(copy.kind)
-        memref.CopyOp(self._view(copy.source.root(), kind), self._view(copy.destination.root(), kind))
+        memref.CopyOp(self._locate(copy.source, copy.kind), self._locate(copy.destination, copy.kind))
 
     def _rewrite_if(self, op: ir.Operation) -> None:
         results = [item for item in op.results if not is_tensor(item)]
@@ -166,14 +174,31 @@ class _MainRewriter:
         return arith.CmpIOp(arith.CmpIPredicate.ne, value, zero).result
 
     def _memory(self, value: ir.Value) -> ir.Value:
-        return self._view(self._analysis.buffer(value), memref_type(value.type))
+        return self._locate(self._analysis.place(value), value.type)
 
-    def _view(self, buffer: Buffer, kind: ir.MemRefType) -> ir.Value:
-        if buffer.home == "arena":
-            offset = arith.ConstantOp(ir.IndexType.get(), self._offsets[buffer]).result
-            return memref.ViewOp(kind, self._arguments["arena"][0], offset, []).result
+    def _locate(self, place: Place, tensor: ir.Type) -> ir.Value:
+        """The memory of a tensor that is at `place`; it begins with its first element."""
+        buffer, view, kind = place.buffer.root(), place.view, memref_type(tensor)
+        if buffer.home != "arena" and not view.is_part:
+            return self._whole(buffer, kind)
+        if buffer.constant:
+            raise PassError("a part of a constant is used in @main outside of every kernel", buffer.constant.location)
+        base = self._arguments["arena"][0] if buffer.home == "arena" else self._arguments[buffer.group][buffer.index]
+        start = self._offsets.get(buffer, 0)
+        offset = arith.ConstantOp(ir.IndexType.get(), start + view.offset * element_bytes(kind)).result
+        if view.is_contiguous:
+            return memref.ViewOp(kind, base, offset, []).result
+        flat = memref.ViewOp(ir.MemRefType.get([view.span], kind.element_type), base, offset, []).result
+        strides = normal_strides(view.sizes, view.strides)
+        return _reinterpreted(flat, strided_type(tensor, strides), strides)
+
+    def _whole(self, buffer: Buffer, kind: ir.MemRefType) -> ir.Value:
         base = self._constant(buffer) if buffer.constant else self._arguments[buffer.group][buffer.index]
-        return base if base.type == kind else _reshaped(base, kind)
+        if base.type == kind:
+            return base
+        if (buffer.group, buffer.index) in self._cut:
+            return memref.ViewOp(kind, base, arith.ConstantOp(ir.IndexType.get(), 0).result, []).result
+        return _reinterpreted(base, kind, row_major(kind.shape))
 
     def _constant(self, buffer: Buffer) -> ir.Value:
         assert buffer.constant is not None
@@ -219,8 +244,6 @@ def _i64(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
-def _reshaped(base: ir.Value, kind: ir.MemRefType) -> ir.Value:
-    """`base`, which is contiguous, seen as `kind`, which is so too."""
-    shape = list(kind.shape)
-    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    return memref.ReinterpretCastOp(kind, base, [], [], [], [0], shape, strides).result
+def _reinterpreted(base: ir.Value, kind: ir.MemRefType, strides: Sequence[int]) -> ir.Value:
+    """`base`, which is contiguous, seen as `kind`, which begins with the same element."""
+    return memref.ReinterpretCastOp(kind, base, [], [], [], [0], list(kind.shape), list(strides)).result

@@ -7,11 +7,14 @@ from typing import cast
 from mlir import ir
 from mlir.dialects import bufferization, func
 
-from .layout import memref_type
+from ..kernel.views import argument_strides
+from .layout import strided_type
 
 
 def convert_signature(function: ir.Operation) -> None:
     """Makes every tensor argument of a kernel a memref; results go to the last arguments, the destinations.
+
+    An argument that has `stepwell.strides` is a memref of that layout.
 
     func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> { ... return %r }
     --> func.func private @k(%x: memref<4xf32>, %out: memref<4xf32>) {
@@ -20,7 +23,10 @@ def convert_signature(function: ir.Operation) -> None:
     """
     kernel = cast(func.FuncOp, function.opview)
     inputs = len(kernel.type.inputs) - len(kernel.type.results)
-    kinds = [memref_type(item) if isinstance(item, ir.RankedTensorType) else item for item in kernel.type.inputs]
+    kinds = [
+        strided_type(item, strides) if isinstance(item, ir.RankedTensorType) else item
+        for item, strides in zip(kernel.type.inputs, argument_strides(function), strict=True)
+    ]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
     noalias, readonly = {"llvm.noalias": ir.UnitAttr.get()}, {"llvm.readonly": ir.UnitAttr.get()}
     marks = [noalias | (readonly if index < inputs else {}) for index in range(len(kinds))]

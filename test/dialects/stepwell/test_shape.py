@@ -7,7 +7,7 @@ from stepwell.dialects import dims
 from stepwell.dialects.core import OpError
 from stepwell.dialects.stepwell import STEPWELL
 from stepwell.dialects.stepwell.constant import ConstantOp, ParameterOp
-from stepwell.dialects.stepwell.shape import FillOp, RangeOp, ShapeOfOp, SizeOfOp
+from stepwell.dialects.stepwell.shape import BorderOp, FillOp, RangeOp, ShapeOfOp, SizeOfOp
 from stepwell.dialects.types import TensorSpec
 
 F32, I64 = np.dtype(np.float32), np.dtype(np.int64)
@@ -24,6 +24,13 @@ def test_extents_are_known_only_where_all_are_numbers():
     assert known is not None
     assert known.tolist() == [2, 3]
     assert ShapeOfOp.infer(TensorSpec((2, dims.symbol("n")), F32)).value is None
+
+
+def test_border(compute):
+    (result,) = compute(BorderOp, shape=(3, 4), low=(1, 0), high=(0, 1), value=np.array(2, np.float32))
+    np.testing.assert_array_equal(result[0], 2)
+    np.testing.assert_array_equal(result[:, 3], 2)
+    assert np.isnan(result[1:, :3]).all()
 
 
 def test_fill(compute):

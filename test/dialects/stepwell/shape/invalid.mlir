@@ -13,5 +13,9 @@ func.func @shape(%x: tensor<4x8xf32>, %n: tensor<2xi64>, %k: tensor<i64>, %s: te
   %4 = "stepwell.range"(%k, %s, %k) : (tensor<i64>, tensor<f32>, tensor<i64>) -> tensor<?xi64>
   // expected-error @+1 {{'stepwell.range' op operand 'start' must have rank 0, but is 2xi64}}
   %5 = "stepwell.range"(%n, %n, %n) : (tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) -> tensor<?xi64>
+  // expected-error @+1 {{'stepwell.border' op has a border of 5 elements along axis 0, whose extent is 4}}
+  %6 = "stepwell.border"() {shape = array<i64: 4>, low = array<i64: 2>, high = array<i64: 3>, value = dense<0.0> : tensor<f32>} : () -> tensor<4xf32>
+  // expected-error @+1 {{'stepwell.border' op a border must not be negative}}
+  %7 = "stepwell.border"() {shape = array<i64: 4>, low = array<i64: -1>, high = array<i64: 3>, value = dense<0.0> : tensor<f32>} : () -> tensor<4xf32>
   return
 }

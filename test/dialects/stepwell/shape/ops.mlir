@@ -14,5 +14,8 @@ func.func @shape(
   // CHECK: "stepwell.range"(%{{[^ ,)]+}}, %{{[^ ,)]+}}, %{{[^ ,)]+}})
   // CHECK-SAME: : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
   %3 = "stepwell.range"(%a2, %a3, %a4) : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  // CHECK: "stepwell.border"() {high = array<i64: 1, 0>, low = array<i64: 1, 1>, shape = array<i64: 6, 8>
+  // CHECK-SAME: value = dense<0.000000e+00> : tensor<f32>} : () -> tensor<6x8xf32>
+  %4 = "stepwell.border"() {shape = array<i64: 6, 8>, low = array<i64: 1, 1>, high = array<i64: 1, 0>, value = dense<0.0> : tensor<f32>} : () -> tensor<6x8xf32>
   return
 }

@@ -1,0 +1,96 @@
+"""Where the elements of tensors in a kernel lie: those of an argument may be a part of a larger tensor's."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from mlir import ir
+
+from ...passes.kernel.views import argument_strides, row_major, strides_attributes
+
+
+def add_destination_strides(kernel: ir.Operation) -> None:
+    """Makes what is known of the kernel's result known of the destination, which becomes its last argument."""
+    strides = [*argument_strides(kernel), *argument_strides(kernel, "res_attrs")]
+    for name in ("arg_attrs", "res_attrs"):
+        if name in kernel.attributes:
+            del kernel.attributes[name]
+    if any(strides):
+        kernel.attributes["arg_attrs"] = strides_attributes(strides)
+
+
+def strides_of(value: ir.Value) -> list[int]:
+    """The distance, in elements, from one index of each dimension to the next."""
+    shape = _shape(value)
+    if isinstance(value.owner, ir.Block):
+        return _argument(ir.BlockArgument(value)) or row_major(shape)
+    op = value.owner.operation
+    if op.name == "tensor.extract_slice" and len(shape) == len(_shape(op.operands[0])):
+        steps = ir.DenseI64ArrayAttr(op.attributes["static_strides"])
+        return [stride * step for stride, step in zip(strides_of(op.operands[0]), steps, strict=True)]
+    if op.name == "tensor.collapse_shape":
+        return _collapsed(strides_of(op.operands[0]), _shape(op.operands[0]), _reassociation(op))
+    if op.name == "tensor.expand_shape":
+        return _expanded(strides_of(op.operands[0]), shape, _reassociation(op))
+    return row_major(shape)
+
+
+def strides_of_made(kernel: ir.Operation) -> dict[ir.Value, list[int]]:
+    """The strides of the tensors that are made in a kernel's destination, from what it returns up."""
+    block = kernel.regions[0].blocks[0]
+    value = block.operations[len(block.operations) - 1].operands[0]
+    strides = strides_of(block.arguments[len(block.arguments) - 1])
+    found = {value: strides}
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner.operation
+        if op.name == "tensor.expand_shape":
+            strides = _collapsed(strides, _shape(value), _reassociation(op))
+        elif op.name == "tensor.collapse_shape":
+            strides = _expanded(strides, _shape(op.operands[0]), _reassociation(op))
+        else:
+            break
+        value = op.operands[0]
+        found[value] = strides
+    return found
+
+
+def breaks(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """The dimensions that cannot be merged with the next one, as what they hold does not lie side by side."""
+    # Dimensions of size 1 are never in the way.
+    real = [axis for axis, extent in enumerate(shape) if extent != 1]
+    return [first for first, second in itertools.pairwise(real) if strides[first] != strides[second] * shape[second]]
+
+
+def breaks_of(value: ir.Value) -> list[int]:
+    """`breaks` of a tensor."""
+    return breaks(_shape(value), strides_of(value))
+
+
+def _argument(value: ir.BlockArgument) -> list[int] | None:
+    kernel = value.owner.owner.operation
+    return argument_strides(kernel)[value.arg_number] if "arg_attrs" in kernel.attributes else None
+
+
+def _collapsed(strides: Sequence[int], shape: Sequence[int], runs: Sequence[Sequence[int]]) -> list[int]:
+    """The strides of runs of dimensions that become one each: those of the last one that has more than one index."""
+    real = [[axis for axis in run if shape[axis] != 1] or run for run in runs]
+    return [strides[run[-1]] for run in real]
+
+
+def _expanded(strides: Sequence[int], shape: Sequence[int], runs: Sequence[Sequence[int]]) -> list[int]:
+    """The strides of the dimensions of `shape` that runs of it had as one."""
+    if not runs:
+        return row_major(shape)
+    pairs = zip(strides, runs, strict=True)
+    return [stride * math.prod(shape[axis + 1 : run[-1] + 1]) for stride, run in pairs for axis in run]
+
+
+def _reassociation(op: ir.Operation) -> list[list[int]]:
+    runs = ir.ArrayAttr(op.attributes["reassociation"])
+    return [[ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(run)] for run in runs]
+
+
+def _shape(value: ir.Value) -> list[int]:
+    return list(ir.RankedTensorType(value.type).shape)

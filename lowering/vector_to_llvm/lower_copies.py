@@ -1,0 +1,41 @@
+"""`stepwell-lower-copies`: copies between views as code of the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import linalg
+
+from ...passes.base import Pass, register
+from ...passes.rewriting import walk
+
+
+@register
+@dataclass(frozen=True)
+class LowerCopiesPass(Pass):
+    """Turn copies of memory that does not lie side by side into loops; upstream would call a function of its runtime.
+
+        memref.copy %a, %b : memref<4x8xf32, strided<[16, 1]>> to memref<4x8xf32>
+        --> linalg.copy ins(%a) outs(%b)
+
+    Preconditions: bufferised.
+    """
+
+    name = "stepwell-lower-copies"
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites every such copy."""
+        for copy in list(walk(op)):
+            if copy.name != "memref.copy" or all(_is_contiguous(value) for value in copy.operands):
+                continue
+            source, target = copy.operands
+            with copy.location, ir.InsertionPoint(copy):
+                linalg.copy(source, outs=[target])
+            copy.erase()
+
+
+def _is_contiguous(value: ir.Value) -> bool:
+    return ir.MemRefType(value.type).layout == ir.AffineMapAttr.get(
+        ir.AffineMap.get_identity(ir.MemRefType(value.type).rank)
+    )

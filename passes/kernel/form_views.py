@@ -1,0 +1,247 @@
+"""`stepwell-form-views`: movement that need not move anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import tensor
+
+from ...dialects.dims import numbers
+from ...dialects.stepwell.movement import ConcatOp, PadOp, SliceOp
+from ...dialects.stepwell.shape import BorderOp
+from ...dialects.types import numpy_dtype
+from ..base import Pass, register
+from ..functions import main_function
+from ..rewriting import walk
+from .classify import works_on_views
+from .views import strides_of
+
+
+@register
+@dataclass(frozen=True)
+class FormViewsPass(Pass):
+    """Let values be made where concatenation and padding would copy them to, and slices be read where they are.
+
+    The operands of a `concat`, and what a `pad` pads, become parts of one tensor each: kernels write into them. What
+    cannot be made there is copied there by a `slice` of all of it.
+
+    ```mlir
+    %a = "stepwell.relu"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %b = "stepwell.tanh"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %0 = "stepwell.concat"(%a, %b) {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
+    %1 = "stepwell.pad"(%0) {low = array<i64: 1, 0>, high = array<i64: 1, 0>, ...}
+    // -->
+    %whole = "stepwell.border"() {shape = array<i64: 6, 16>, low = array<i64: 1, 0>, high = array<i64: 1, 0>, ...}
+    %a = "stepwell.relu"(%x)
+    %0 = tensor.insert_slice %a into %whole[1, 0] [4, 8] [1, 1]
+    %b = "stepwell.tanh"(%x)
+    %1 = tensor.insert_slice %b into %0[1, 8] [4, 8] [1, 1]
+    ```
+
+    Preconditions: phase `graph`, static shapes. After it passes on stepwell ops must not run, for they do not know the
+    tensor ops.
+    """
+
+    name = "stepwell-form-views"
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites every block of @main."""
+        main = main_function(op)
+        for function in (main, *walk(main)):
+            for region in function.regions:
+                for block in region:
+                    _share_padding(block)
+                    _Placer(block).run()
+                    _view_slices(block)
+
+
+# In the order in which they come where several come at once.
+_MADE, _COPIED, _VIEWED = range(3)
+
+
+@dataclass
+class _Part:
+    """A value that lies in a larger one.
+
+    Attributes:
+        value: the value.
+        offsets: where it begins.
+        role: whether it is made there or copied there, or is a concatenation of what lies there anyway.
+        at: the number of the op that makes or needs it.
+    """
+
+    value: ir.Value
+    offsets: list[int]
+    role: int
+    at: int
+
+
+class _Placer:
+    """Finds places for the values of one block."""
+
+    def __init__(self, block: ir.Block) -> None:
+        self._ops = [op.operation for op in block.operations]
+        self._position = {result: index for index, op in enumerate(self._ops) for result in op.results}
+        self._taken: set[ir.Value] = set()
+        self._dead: list[ir.Operation] = []
+
+    def run(self) -> None:
+        """Rewrites concatenations and padding, the last ones first, as they hold those before them."""
+        wholes = [op for op in self._ops if op.name == ConcatOp.OPERATION_NAME or _is_constant_pad(op)]
+        for op in reversed(wholes):
+            if op.results[0] in self._taken:
+                continue
+            before = set(self._taken)
+            parts = self._parts(op, _inside(op))
+            if any(part.role == _MADE for part in parts):
+                self._rewrite(op, parts)
+            else:
+                self._taken = before
+        # Only now, as values are known by their addresses.
+        for op in sorted(self._dead, key=lambda op: -self._position[op.results[0]]):
+            op.erase()
+
+    def _parts(self, op: ir.Operation, offsets: Sequence[int]) -> list[_Part]:
+        """What the result of `op` consists of, whose first operand begins at `offsets`."""
+        at, offsets, parts = self._position[op.results[0]], list(offsets), []
+        for value in op.operands:
+            if not self._may_be_made_in_place(value):
+                parts.append(_Part(value, list(offsets), _COPIED, at))
+            elif value.owner.name == ConcatOp.OPERATION_NAME:
+                self._taken.add(value)
+                parts += self._parts(value.owner.operation, offsets)
+                parts.append(_Part(value, list(offsets), _VIEWED, self._position[value]))
+            else:
+                self._taken.add(value)
+                parts.append(_Part(value, list(offsets), _MADE, self._position[value]))
+            if op.name == ConcatOp.OPERATION_NAME:
+                axis = ConcatOp(op).axis % len(offsets)
+                offsets[axis] += _shape(value)[axis]
+        return parts
+
+    def _may_be_made_in_place(self, value: ir.Value) -> bool:
+        if value in self._taken or value not in self._position or not works_on_views(value.owner):
+            return False
+        return all(works_on_views(use.owner) for use in value.uses)
+
+    def _rewrite(self, op: ir.Operation, parts: Sequence[_Part]) -> None:
+        """Puts the parts into one tensor in the order in which they are made."""
+        parts = sorted(parts, key=lambda part: (part.at, part.role))
+        with op.location, ir.InsertionPoint(self._ops[parts[0].at]):
+            current = _whole_tensor(op)
+        moved: dict[ir.Value, ir.Value] = {}
+        for part in parts:
+            owner = self._ops[part.at]
+            point = ir.InsertionPoint.after(owner) if part.role == _MADE else ir.InsertionPoint(owner)
+            with op.location, point:
+                if part.role == _VIEWED:
+                    # Who reads an inner concatenation reads it from where it lies.
+                    moved[part.value] = _extract(current, part.offsets, part.value)
+                    part.value.replace_all_uses_with(moved[part.value])
+                    continue
+                value = part.value if part.role == _MADE else _copy(moved.get(part.value, part.value))
+                current = _insert(value, current, part.offsets)
+        op.results[0].replace_all_uses_with(current)
+        self._dead += [op, *(part.value.owner.operation for part in parts if part.role == _VIEWED)]
+
+
+def _share_padding(block: ir.Block) -> None:
+    """Pads what is padded in several ways once, with the widest border; the others are parts of that.
+
+    pad(x, 1), pad(x, 2) --> slice(pad(x, 2), 1), pad(x, 2)
+    """
+    groups: dict[tuple[ir.Value, float], list[PadOp]] = {}
+    for op in block.operations:
+        if _is_constant_pad(op.operation):
+            pad = PadOp(op.operation)
+            groups.setdefault((pad.input, pad.value), []).append(pad)
+    for pads in groups.values():
+        if len(pads) < 2:
+            continue
+        low, high = (
+            [max(amounts) for amounts in zip(*rows, strict=True)]
+            for rows in ([pad.low for pad in pads], [pad.high for pad in pads])
+        )
+        with pads[0].operation.location, ir.InsertionPoint(pads[0]):
+            widest = PadOp(pads[0].input, low=tuple(low), high=tuple(high), value=pads[0].value).result
+        for pad in pads:
+            with pad.operation.location, ir.InsertionPoint(pad):
+                result = _slice_within(widest, [by - own for by, own in zip(low, pad.low, strict=True)], pad.result)
+            pad.result.replace_all_uses_with(result)
+            pad.operation.erase()
+
+
+def _slice_within(whole: ir.Value, starts: Sequence[int], like: ir.Value) -> ir.Value:
+    """The part of `whole` from `starts` on that has the shape of `like`."""
+    shape = _shape(like)
+    if _shape(whole) == shape:
+        return whole
+    stops = tuple(start + extent for start, extent in zip(starts, shape, strict=True))
+    return SliceOp(whole, starts=tuple(starts), stops=stops, steps=(1,) * len(shape)).result
+
+
+def _view_slices(block: ir.Block) -> None:
+    """Replaces slices by views, where whoever reads them can."""
+    for op in [item.operation for item in block.operations if item.operation.name == SliceOp.OPERATION_NAME]:
+        view = SliceOp(op)
+        if _is_weight(view.input) or not all(works_on_views(use.owner) for use in view.result.uses):
+            continue
+        with op.location, ir.InsertionPoint(op):
+            part = _extract(view.input, view.starts, view.result, view.steps)
+        if not _has_rows(part):
+            part.owner.erase()
+            continue
+        view.result.replace_all_uses_with(part)
+        op.erase()
+
+
+def _has_rows(value: ir.Value) -> bool:
+    """Whether the elements along the last dimension lie side by side."""
+    strides = strides_of(value)
+    return strides is None or not strides or strides[-1] == 1
+
+
+def _is_weight(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name in ("stepwell.parameter", "stepwell.constant")
+
+
+def _is_constant_pad(op: ir.Operation) -> bool:
+    return op.name == PadOp.OPERATION_NAME and PadOp(op).mode == "constant"
+
+
+def _shape(value: ir.Value) -> list[int]:
+    return list(numbers(ir.RankedTensorType(value.type).shape))
+
+
+def _inside(op: ir.Operation) -> Sequence[int]:
+    """Where what a concatenation or padding is made of begins in its result."""
+    return PadOp(op).low if op.name == PadOp.OPERATION_NAME else [0] * len(_shape(op.results[0]))
+
+
+def _extract(whole: ir.Value, offsets: Sequence[int], like: ir.Value, steps: Sequence[int] = ()) -> ir.Value:
+    shape = _shape(like)
+    steps = list(steps) or [1] * len(shape)
+    return tensor.ExtractSliceOp(like.type, whole, [], [], [], list(offsets), shape, steps).result
+
+
+def _insert(part: ir.Value, whole: ir.Value, offsets: Sequence[int]) -> ir.Value:
+    shape = _shape(part)
+    return tensor.InsertSliceOp(part, whole, [], [], [], list(offsets), shape, [1] * len(shape)).result
+
+
+def _copy(value: ir.Value) -> ir.Value:
+    shape = tuple(_shape(value))
+    return SliceOp(value, starts=(0,) * len(shape), stops=shape, steps=(1,) * len(shape)).result
+
+
+def _whole_tensor(op: ir.Operation) -> ir.Value:
+    """A tensor for the result of `op`, with nothing in it but the padding."""
+    kind = ir.RankedTensorType(op.results[0].type)
+    if op.name == ConcatOp.OPERATION_NAME:
+        return tensor.EmptyOp(list(kind.shape), kind.element_type).result
+    pad = PadOp(op)
+    value = np.array(pad.value, numpy_dtype(kind.element_type))
+    return BorderOp(shape=tuple(kind.shape), low=pad.low, high=pad.high, value=value).result

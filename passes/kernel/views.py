@@ -1,0 +1,114 @@
+"""Views: tensors of `@main` that lie in a part of another one, or read a part of it, and where their elements are.
+
+A `tensor.extract_slice` is a view of its operand. What a `tensor.insert_slice` puts into a larger tensor is made there
+in the first place: its maker writes into the part. Kernels that work on views say so in the attributes of their
+arguments and results, as the elements from one index of a dimension to the next:
+
+    func.func private @k(%x: tensor<8x8x16xf32> {stepwell.strides = array<i64: 240, 24, 1>}) -> ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from ..functions import dictionaries
+
+STRIDES = "stepwell.strides"
+INSERT, EXTRACT = "tensor.insert_slice", "tensor.extract_slice"
+
+Box = tuple[list[int], list[int], list[int]]
+
+
+def row_major(shape: Sequence[int]) -> list[int]:
+    """The strides of a tensor that is contiguous."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return strides[::-1]
+
+
+def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements lie as in a contiguous tensor; the strides of dimensions of size 1 do not matter."""
+    pairs = zip(shape, strides, row_major(shape), strict=True)
+    return 0 in shape or all(extent == 1 or stride == wanted for extent, stride, wanted in pairs)
+
+
+def box_of(op: ir.Operation | ir.OpView) -> Box:
+    """The offsets, sizes and steps of a slicing op whose bounds are constant."""
+    names = ("static_offsets", "static_sizes", "static_strides")
+    offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in names)
+    return offsets, sizes, steps
+
+
+def kept_dims(sizes: Sequence[int], shape: Sequence[int]) -> list[int]:
+    """The dimensions of a box that a tensor of `shape` has; the others are of size 1 and dropped."""
+    kept: list[int] = []
+    for axis, size in enumerate(sizes):
+        if len(kept) < len(shape) and size == shape[len(kept)]:
+            kept.append(axis)
+    return kept
+
+
+def insertion_of(value: ir.Value) -> ir.Operation | None:
+    """The op that makes `value` a part of a larger tensor, if one does."""
+    for use in value.uses:
+        if use.owner.operation.name == INSERT and use.operand_number == 0:
+            return use.owner.operation
+    return None
+
+
+def strides_of(value: ir.Value) -> list[int] | None:
+    """The strides of a tensor of `@main` that is a view; None for one that is contiguous."""
+    shape = list(ir.RankedTensorType(value.type).shape)
+    strides = _strides(value)
+    return None if is_contiguous(shape, strides) else normal_strides(shape, strides)
+
+
+def normal_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """The same strides but for dimensions of size 1, which get those that a reshape would give them."""
+    normal = list(strides)
+    for axis in reversed(range(len(shape) - 1)):
+        if shape[axis] == 1:
+            normal[axis] = normal[axis + 1] * shape[axis + 1]
+    return normal
+
+
+def _strides(value: ir.Value) -> list[int]:
+    shape = list(ir.RankedTensorType(value.type).shape)
+    insertion = insertion_of(value)
+    if insertion is not None:
+        whole = list(ir.RankedTensorType(insertion.operands[1].type).shape)
+        return [row_major(whole)[axis] for axis in kept_dims(box_of(insertion)[1], shape)]
+    if isinstance(value.owner, ir.Block) or value.owner.name != EXTRACT:
+        return row_major(shape)
+    _, sizes, steps = box_of(value.owner)
+    outer = _strides(value.owner.operands[0])
+    return [outer[axis] * steps[axis] for axis in kept_dims(sizes, shape)]
+
+
+def annotate(kernel: ir.Operation, inputs: Sequence[ir.Value], results: Sequence[ir.Value]) -> None:
+    """Writes the strides of a call's operands and results into the attributes of the kernel that it calls."""
+    for name, values in (("arg_attrs", inputs), ("res_attrs", results)):
+        strides = [strides_of(value) for value in values]
+        if any(strides):
+            kernel.attributes[name] = ir.ArrayAttr.get([_attribute(item) for item in strides])
+
+
+def argument_strides(function: ir.Operation | ir.OpView, key: str = "arg_attrs") -> list[list[int] | None]:
+    """What `annotate` wrote, for each argument (or result); None for contiguous ones."""
+    return [
+        list(ir.DenseI64ArrayAttr(entry[STRIDES])) if STRIDES in entry else None
+        for entry in dictionaries(function, key)
+    ]
+
+
+def strides_attributes(strides: Sequence[Sequence[int] | None]) -> ir.ArrayAttr:
+    """The `arg_attrs` of a kernel whose arguments have these strides."""
+    return ir.ArrayAttr.get([_attribute(item) for item in strides])
+
+
+def _attribute(strides: Sequence[int] | None) -> ir.DictAttr:
+    return ir.DictAttr.get({STRIDES: ir.DenseI64ArrayAttr.get(strides)} if strides else {})
