@@ -56,6 +56,10 @@ def choose_panel(columns: int, lanes: int, rows: int) -> int:
     """
     if rows < 4:
         return min(columns, lanes * (8 // rows))
+    # One tile holds all rows if a row is one register, but not if it is two: then the weight is read only once. Targets
+    # with long vectors have as many registers as two of them have elements.
+    if lanes >= rows > lanes - 2:
+        return min(columns, lanes)
     widths = {2 * lanes, *(columns // count for count in range(1, columns + 1) if columns % count == 0)}
     return min((width for width in widths if width <= 4 * lanes), key=lambda width: _panel_cost(columns, width, lanes))
 

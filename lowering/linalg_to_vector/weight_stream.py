@@ -26,8 +26,8 @@ _LINE_BYTES = 64
 # A weight smaller than this comes to the cache at once, and stays there.
 _LEAST_BYTES = 64 * 1024
 
-# How far ahead a panel is fetched that only one tile works on.
-_MOST_AHEAD_BYTES = 16 * 1024
+# A panel that only one tile works on is used as fast as it comes, and fetched a page ahead.
+_AHEAD_BYTES = 4096
 
 # To the second-level cache: the first level holds what the tile works on.
 _LOCALITY = 2
@@ -77,7 +77,7 @@ def weight_stream(weight: ir.Value, block: ir.Block, iterations: int) -> WeightS
     tiles = math.prod(count for _, _, count in loops)
     stride = -(-panel // (tiles * iterations))
     base, terms = _flat(shape, offsets)
-    base += panel if tiles > 1 else min(panel, _MOST_AHEAD_BYTES // size)
+    base += panel if tiles > 1 else min(panel, _AHEAD_BYTES // size)
     share = stride * iterations
     for index, step, count in reversed(loops):
         terms = (*terms, (index, share // step))

@@ -26,7 +26,10 @@ def test_column_groups_leave_a_tail() -> None:
     assert column_groups(7, 32) == (ColumnGroup(0, 1, 7),)
 
 
-@pytest.mark.parametrize(("columns", "rows", "panel"), [(384, 128, 32), (24, 128, 24), (256, 1, 128), (48, 128, 48)])
+@pytest.mark.parametrize(
+    ("columns", "rows", "panel"),
+    [(384, 128, 32), (24, 128, 24), (256, 1, 128), (48, 128, 48), (64, 16, 16), (64, 14, 32)],
+)
 def test_choose_panel(columns: int, rows: int, panel: int) -> None:
     assert choose_panel(columns, 16, rows) == panel
 
