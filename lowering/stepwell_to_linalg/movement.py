@@ -47,18 +47,38 @@ def reshape(op: ops.ReshapeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
 
 @lowers(ops.ConcatOp)
 def concat(op: ops.ConcatOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Two copies, side by side."""
-    lhs, rhs = inputs
-    offsets = [0] * len(shape_of(lhs))
-    first = insert(lhs, outs[0], offsets)
-    offsets[op.axis % len(offsets)] = shape_of(lhs)[op.axis % len(offsets)]
-    return [insert(rhs, first, offsets)]
+    """Copies, side by side: two, or one for each part of operands that are put together along the same axis."""
+    rank = len(shape_of(outs[0]))
+    axis = op.axis % rank
+    result, offsets = outs[0], [0] * rank
+    for operand, value in zip(op.operation.operands, inputs, strict=True):
+        for part in _parts(operand, value, axis):
+            result = insert(part, result, offsets)
+            offsets[axis] += shape_of(part)[axis]
+    return [result]
+
+
+def _parts(operand: ir.Value, value: ir.Value, axis: int) -> list[ir.Value]:
+    """What `value` was put together from along `axis`, in order; `operand` is that value before it was lowered."""
+    if isinstance(operand.owner, ir.Block) or operand.owner.operation.name != ops.ConcatOp.OPERATION_NAME:
+        return [value]
+    inner = ops.ConcatOp(operand.owner.operation)
+    if inner.axis % len(shape_of(value)) != axis:
+        return [value]
+    parts = []
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tensor.insert_slice":
+        part, value = value.owner.operation.operands
+        parts.append(part)
+    return parts[::-1]
 
 
 @lowers(ops.SliceOp)
 def slice_(op: ops.SliceOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A copy of a part."""
+    """A copy of a part: of a view where its rows are in one piece."""
     shape = shape_of(outs[0])
+    if any(step != 1 for step in op.steps[-1:]):
+        places = zip(dims(len(shape)), op.steps, op.starts, strict=True)
+        return [copy(inputs[0], outs[0], [loop * step + start for loop, step, start in places])]
     kind = ir.RankedTensorType.get(shape, element_of(inputs[0]))
     part = tensor.ExtractSliceOp(kind, inputs[0], [], [], [], list(op.starts), shape, list(op.steps)).result
     return [copy(part, outs[0])]

@@ -149,10 +149,38 @@ def test_transposes(permutation: tuple[int, ...], kind: type) -> None:
     check(lambda a: mv.TransposeOp(a, permutation=permutation), (floats(2, 19, 5, 33) * 50).astype(kind))
 
 
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("length", [16, 17, 33, 100])
+@pytest.mark.parametrize("kind", [np.float32, np.int8, np.float64])
+def test_a_few_rows_are_merged_and_parted(count: int, length: int, kind: type) -> None:
+    x = (floats(3, count, length) * 50).astype(kind)
+    check(lambda a: mv.TransposeOp(a, permutation=(0, 2, 1)), x)
+    check(lambda a: mv.TransposeOp(a, permutation=(0, 2, 1)), np.ascontiguousarray(x.transpose(0, 2, 1)))
+
+
+def test_large_transposes_in_parallel_blocks() -> None:
+    check(lambda a: mv.TransposeOp(a, permutation=(0, 3, 1, 2)), floats(1, 200, 224, 3))
+    check(lambda a: mv.TransposeOp(a, permutation=(0, 2, 3, 1)), floats(1, 3, 200, 224))
+    check(lambda a: mv.TransposeOp(a, permutation=(1, 0)), floats(333, 517))
+
+
+def test_parts_of_a_chain_of_concatenations_are_copied_once() -> None:
+    parts = [floats(2, extent, 5) for extent in (3, 1, 4, 2)]
+
+    def chain(*values: ir.Value) -> mv.ConcatOp:
+        first = mv.ConcatOp(values[0], values[1], axis=1).result
+        second = mv.ConcatOp(values[2], values[3], axis=1).result
+        return mv.ConcatOp(mv.ConcatOp(first, second, axis=1).result, first, axis=1)
+
+    check(chain, *parts)
+    check(lambda a, b: mv.ConcatOp(mv.ConcatOp(a, a, axis=2).result, b, axis=1), floats(2, 3, 5), floats(2, 1, 10))
+
+
 def test_movement() -> None:
     x = floats(4, 9, 33)
     check(lambda a, b: mv.ConcatOp(a, b, axis=2), x, floats(4, 9, 7))
     check(lambda a: mv.SliceOp(a, starts=(0, 1, 3), stops=(4, 9, 30), steps=(1, 2, 3)), x)
+    check(lambda a: mv.SliceOp(a, starts=(1, 0, 32), stops=(4, 9, 200), steps=(2, 1, 7)), floats(4, 9, 200))
     check(lambda a: mv.ReverseOp(a, axes=(0, 2)), x)
     check(lambda a: mv.TileOp(a, repeats=(2, 1, 3)), x)
     check(lambda a: mv.BroadcastToOp(a, shape=(4, 9, 33)), floats(4, 1, 33))

@@ -7,6 +7,7 @@ from mlir import ir
 from ....passes.rewriting import walk
 from .groups import Group, form_groups
 from .in_place import make_in_place
+from .interleave import InterleaveNest, interleaved
 from .nest import Nest
 from .transpose import TransposeNest, transposed_inputs
 from .widths import Widths
@@ -27,12 +28,22 @@ def _replace(group: Group, widths: Widths) -> None:
     last = group.ops[-1].op
     stored = group.stored()
     with last.location, ir.InsertionPoint(last):
-        nest = TransposeNest(group, widths) if transposed_inputs(group) else Nest(group, widths)
+        nest = _nest(group, widths)
         values = nest.emit()
     for (generic, number), value in zip(stored, values, strict=True):
         generic.results[number].replace_all_uses_with(value)
     for generic in reversed(group.ops):
         generic.op.erase()
+
+
+def _nest(group: Group, widths: Widths) -> Nest | TransposeNest | InterleaveNest:
+    """The emitter for a group."""
+    (generic, *others) = group.ops
+    if others:
+        return Nest(group, widths)
+    if rows := interleaved(generic):
+        return InterleaveNest(generic, rows, widths)
+    return TransposeNest(generic, widths) if transposed_inputs(generic) else Nest(group, widths)
 
 
 def _erase_dead(kernel: ir.Operation) -> None:

@@ -9,7 +9,7 @@ from mlir.dialects import vector
 
 from .access import Point, read, write
 from .body import Body
-from .groups import Group
+from .generic import Generic
 from .indices import Index, add, at_most, loop
 from .widths import Widths, element_bytes
 
@@ -17,10 +17,9 @@ Values = list[ir.Value]
 _LARGEST_TILE = 16
 
 
-def transposed_inputs(group: Group) -> dict[int, int]:
+def transposed_inputs(generic: Generic) -> dict[int, int]:
     """Input number -> the loop along which its elements lie, for inputs that are read across; {} where none is."""
-    (generic, *others) = group.ops
-    if others or generic.reductions or len(generic.results) != 1 or not generic.output_maps[0]:
+    if generic.reductions or len(generic.results) != 1 or not generic.output_maps[0]:
         return {}
     sizes = generic.static_sizes()
     written = _plain(generic.output_maps[0][-1])
@@ -37,11 +36,11 @@ def transposed_inputs(group: Group) -> dict[int, int]:
 
 
 class TransposeNest:
-    """Emits one group at the insertion point."""
+    """Emits one op at the insertion point."""
 
-    def __init__(self, group: Group, widths: Widths) -> None:
-        (self._generic,) = group.ops
-        self._inputs = transposed_inputs(group)
+    def __init__(self, generic: Generic, widths: Widths) -> None:
+        self._generic = generic
+        self._inputs = transposed_inputs(generic)
         self._along = next(iter(self._inputs.values()))
         written = _plain(self._generic.output_maps[0][-1])
         assert written is not None

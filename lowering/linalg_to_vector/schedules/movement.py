@@ -5,16 +5,15 @@ from __future__ import annotations
 from mlir import ir
 
 from ...target import Target
+from ..loops.transpose import transposed_inputs
 from .base import Schedule
-from .steps import loop_parameters, match, parallel_tile, script, steps_of, tile_alone
+from .steps import Step, loop_parameters, match, parallel_tile, script, steps_of, tile_alone
 
 
 def movement(kernel: ir.Operation, target: Target) -> Schedule:
     """The schedule of a movement kernel: `blocks`, one parallel tile per copy."""
     steps = steps_of(kernel)
-    tiles = [
-        parallel_tile(step.sizes, range(len(step.sizes)), step.nanoseconds(), target.vector_bytes) for step in steps
-    ]
+    tiles = [_tile(step, target) for step in steps]
     parameters = loop_parameters(kernel, target, blocks=tiles)
     lines = []
     for step, tile in zip(steps, parameters["blocks"], strict=True):
@@ -24,3 +23,12 @@ def movement(kernel: ir.Operation, target: Target) -> Schedule:
                 tile_alone(f"%copy{step.number}", f"%block{step.number}", tile),
             ]
     return script("movement", parameters, lines)
+
+
+def _tile(step: Step, target: Target) -> list[int]:
+    """A parallel tile. What is turned in registers is cut last, the longer side first."""
+    dims = range(len(step.sizes))
+    turned = {} if step.generic is None else transposed_inputs(step.generic)
+    sides = sorted({*turned.values(), dims[-1]} if turned else (), key=lambda dim: -step.sizes[dim])
+    order = [*(dim for dim in dims if dim not in sides), *sides]
+    return parallel_tile(step.sizes, order, step.nanoseconds(), target.vector_bytes, sides)

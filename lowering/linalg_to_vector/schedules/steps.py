@@ -6,7 +6,7 @@ Every op gets a number in its attribute `stepwell.step`, by which the script fin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,7 +79,9 @@ def _bytes(value: ir.Value) -> int:
     return math.prod(kind.shape) * width // 8
 
 
-def parallel_tile(sizes: Sequence[int], parallel: Sequence[int], nanoseconds: float, multiple: int) -> list[int]:
+def parallel_tile(
+    sizes: Sequence[int], parallel: Sequence[int], nanoseconds: float, multiple: int, whole: Collection[int] = ()
+) -> list[int]:
     """Tile sizes (0: whole) that cut the outer parallel loops into blocks of enough work; [] where one block is enough.
 
     Args:
@@ -87,13 +89,14 @@ def parallel_tile(sizes: Sequence[int], parallel: Sequence[int], nanoseconds: fl
         parallel: which may be cut, outermost first.
         nanoseconds: the time of all of it.
         multiple: what a tile of the innermost loop should be a multiple of.
+        whole: other loops for which that holds.
     """
     wanted = min(_MOST_BLOCKS, int(nanoseconds // _BLOCK_NS))
     tile = [0] * len(sizes)
     for dim in parallel:
         if wanted < 2:
             break
-        step = multiple if dim == len(sizes) - 1 else 1
+        step = multiple if dim == len(sizes) - 1 or dim in whole else 1
         counts = [count for count in range(1, wanted + 1) if sizes[dim] % (count * step) == 0]
         count = max(counts, default=1)
         if count > 1:

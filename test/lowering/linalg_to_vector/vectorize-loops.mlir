@@ -60,3 +60,18 @@ func.func private @turned(%x: tensor<16x24xf32>, %out: tensor<24x16xf32>) -> ten
   } -> tensor<24x16xf32>
   return %0 : tensor<24x16xf32>
 }
+
+// Four rows become one: merged in pairs.
+
+// CHECK-LABEL: func.func private @merged(
+// CHECK: tensor.collapse_shape %{{.*}} {{\[\[}}0, 1]] : tensor<24x4xf32> into tensor<96xf32>
+// CHECK-COUNT-4: vector.transfer_read %{{.*}} : tensor<4x24xf32>, vector<8xf32>
+// CHECK-COUNT-3: vector.interleave
+// CHECK: vector.transfer_write %{{.*}} : vector<32xf32>, tensor<96xf32>
+func.func private @merged(%x: tensor<4x24xf32>, %out: tensor<24x4xf32>) -> tensor<24x4xf32> attributes {stepwell.kernel = {class = "movement"}, stepwell.schedule = {vector_bytes = 32 : i64}} {
+  %0 = linalg.generic {indexing_maps = [#turned, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x24xf32>) outs(%out : tensor<24x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<24x4xf32>
+  return %0 : tensor<24x4xf32>
+}

@@ -22,6 +22,39 @@ func.func private @concat(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>) -> tensor<4x
   return %0 : tensor<4x12xf32>
 }
 
+// What was put together before is not: its parts are copied.
+
+// CHECK-LABEL: func.func private @chain(
+// CHECK-NOT: tensor.empty
+// CHECK-COUNT-3: linalg.generic
+// CHECK-NOT: linalg.generic
+func.func private @chain(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>) -> tensor<4x20xf32> attributes {stepwell.kernel = {class = "movement"}} {
+  %0 = "stepwell.concat"(%x, %y) {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<4x12xf32>
+  %1 = "stepwell.concat"(%0, %x) {axis = 1 : i64} : (tensor<4x12xf32>, tensor<4x8xf32>) -> tensor<4x20xf32>
+  return %1 : tensor<4x20xf32>
+}
+
+// Along another axis it is one part.
+
+// CHECK-LABEL: func.func private @negative_chain(
+// CHECK: tensor.empty() : tensor<4x12xf32>
+// CHECK-COUNT-4: linalg.generic
+func.func private @negative_chain(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>) -> tensor<8x12xf32> attributes {stepwell.kernel = {class = "movement"}} {
+  %0 = "stepwell.concat"(%x, %y) {axis = 1 : i64} : (tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<4x12xf32>
+  %1 = "stepwell.concat"(%0, %0) {axis = 0 : i64} : (tensor<4x12xf32>, tensor<4x12xf32>) -> tensor<8x12xf32>
+  return %1 : tensor<8x12xf32>
+}
+
+// Steps along rows are in the map, as a view with gaps would be read one by one.
+
+// CHECK-LABEL: func.func private @gaps(
+// CHECK-NOT: tensor.extract_slice
+// CHECK: linalg.generic
+func.func private @gaps(%x: tensor<4x32xf32>) -> tensor<4x16xf32> attributes {stepwell.kernel = {class = "movement"}} {
+  %0 = "stepwell.slice"(%x) {starts = array<i64: 0, 1>, stops = array<i64: 4, 32>, steps = array<i64: 1, 2>} : (tensor<4x32xf32>) -> tensor<4x16xf32>
+  return %0 : tensor<4x16xf32>
+}
+
 // CHECK-LABEL: func.func private @gather(
 // CHECK: arith.select
 // CHECK: tensor.extract %{{.*}}[%{{.*}}, %{{.*}}] : tensor<100x48xf32>

@@ -1,0 +1,181 @@
+"""Loops of a transpose with a few long rows: vectors of all rows are merged, or parted, in registers.
+
+%out[.., column, row] = %x[.., row, column]         rows merged: channels last, channel shuffles
+%out[.., row, column] = %x[.., column, row]         rows parted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import tensor, vector
+
+from .access import Point, read_row
+from .generic import Generic
+from .indices import Index, at_most, loop, multiply, value_of
+from .widths import Widths, element_bytes
+
+Values = list[ir.Value]
+# More rows are turned faster in square tiles.
+_MOST_ROWS = 8
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A copy that merges or parts rows.
+
+    Attributes:
+        count: how many rows.
+        length: their length.
+        merges: whether the result has an element of each row, then the next of each; else the operand has.
+        outer: the extents of the dimensions around them, the same in operand and result.
+    """
+
+    count: int
+    length: int
+    merges: bool
+    outer: tuple[int, ...]
+
+
+def interleaved(generic: Generic) -> Rows | None:
+    """What rows an op merges or parts; None where that is not what it does, or no way to do it."""
+    if generic.reductions or generic.num_inputs != 1 or not _is_copy(generic):
+        return None
+    source, target = ([_plain(expr) for expr in exprs] for exprs in generic.maps)
+    sizes = generic.static_sizes()
+    rank = len(sizes)
+    if None in sizes or rank < 2 or target != list(range(rank)) or source != [*target[:-2], rank - 1, rank - 2]:
+        return None
+    *outer, first, last = [size for size in sizes if size is not None]
+    rows = Rows(min(first, last), max(first, last), last < first, tuple(outer))
+    is_few = 1 < rows.count <= _MOST_ROWS and rows.length >= max(4, 2 * rows.count)
+    return rows if is_few and _is_dense(generic.operands[rows.merges]) else None
+
+
+def _is_copy(generic: Generic) -> bool:
+    (*others, last) = generic.block.operations
+    return not others and last.operands[0] == generic.block.arguments[0]
+
+
+def _is_dense(value: ir.Value) -> bool:
+    """Whether the last two dimensions of `value` lie in one piece: no slice that cuts the last one."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "tensor.extract_slice":
+        return True
+    source, kind = ir.RankedTensorType(owner.operands[0].type), ir.RankedTensorType(value.type)
+    steps = list(ir.DenseI64ArrayAttr(owner.attributes["static_strides"]))
+    return source.rank == kind.rank and source.shape[-1] == kind.shape[-1] and set(steps) == {1}
+
+
+class InterleaveNest:
+    """Emits one op at the insertion point."""
+
+    def __init__(self, generic: Generic, rows: Rows, widths: Widths) -> None:
+        self._generic, self._rows = generic, rows
+        native = max(4, widths.vector_bytes // element_bytes(self._generic))
+        self._lanes = min(native, 1 << (rows.length.bit_length() - 1))
+
+    def emit(self) -> Values:
+        """The tensor that the op makes."""
+        (source, target), rows = self._generic.operands, self._rows
+        flat_source = source if rows.merges else _flattened(source)
+        flat_target = _flattened(target) if rows.merges else target
+        (made,) = self._loops([], flat_source, [flat_target])
+        if not rows.merges:
+            return [made]
+        rank = len(rows.outer)
+        groups = [*([dim] for dim in range(rank)), [rank, rank + 1]]
+        shape = ir.RankedTensorType(target.type).shape
+        return [tensor.ExpandShapeOp(target.type, made, groups, [], shape).result]
+
+    def _loops(self, outer: list[Index], source: ir.Value, carried: Values) -> Values:
+        rows = self._rows
+        if len(outer) < len(rows.outer):
+            size = rows.outer[len(outer)]
+            return loop(0, size, 1, carried, lambda index, values: self._loops([*outer, index], source, values))
+        last = rows.length - self._lanes
+        move = self._merge if rows.merges else self._part
+        # The last vectors are moved back to end where the rows end, and write some elements twice.
+        return loop(
+            0,
+            rows.length,
+            self._lanes,
+            carried,
+            lambda index, values: [move(outer, at_most(index, last), source, values[0])],
+        )
+
+    def _merge(self, outer: list[Index], start: Index, source: ir.Value, target: ir.Value) -> ir.Value:
+        rows = [_read(source, [*outer, row, start], self._lanes) for row in range(self._rows.count)]
+        return _write(merged(rows), target, [*outer, multiply(start, self._rows.count)])
+
+    def _part(self, outer: list[Index], start: Index, source: ir.Value, target: ir.Value) -> ir.Value:
+        count = self._rows.count
+        whole = _read(source, [*outer, multiply(start, count)], self._lanes * count)
+        for row, value in enumerate(parted(whole, count)):
+            target = _write(value, target, [*outer, row, start])
+        return target
+
+
+def merged(rows: Sequence[ir.Value]) -> ir.Value:
+    """The first lanes of all rows, then their second lanes, and so on: pairs of halves are merged until one is left."""
+    if len(rows) == 1:
+        return rows[0]
+    evens, odds = merged(rows[::2]), merged(rows[1::2])
+    lanes = [_lanes(part) for part in (evens, odds)]
+    length, few, many = lanes[1] // (len(rows) // 2), len(rows[1::2]), len(rows[::2])
+    places = []
+    for lane in range(length):
+        for row in range(len(rows)):
+            places.append(lane * many + row // 2 if row % 2 == 0 else lanes[0] + lane * few + row // 2)
+    if lanes[1] < lanes[0]:
+        # Both operands of a shuffle are of one size; what is added is never read.
+        odds = vector.shuffle(odds, odds, [*range(lanes[1]), *[0] * (lanes[0] - lanes[1])])
+    return vector.shuffle(evens, odds, places)
+
+
+def parted(whole: ir.Value, count: int) -> Values:
+    """The reverse of `merged`."""
+    if count % 2:
+        return [vector.shuffle(whole, whole, list(range(row, _lanes(whole), count))) for row in range(count)]
+    evens, odds = (vector.shuffle(whole, whole, list(range(first, _lanes(whole), 2))) for first in (0, 1))
+    if count == 2:
+        return [evens, odds]
+    pairs = zip(parted(evens, count // 2), parted(odds, count // 2), strict=True)
+    return [row for pair in pairs for row in pair]
+
+
+def _lanes(value: ir.Value) -> int:
+    return ir.VectorType(value.type).shape[0]
+
+
+def _read(source: ir.Value, indices: list[Index], lanes: int) -> ir.Value:
+    return read_row(source, indices, Point((), width=lanes, valid=lanes))
+
+
+def _write(value: ir.Value, target: ir.Value, indices: list[Index]) -> ir.Value:
+    last = ir.AffineMap.get(len(indices), 0, [ir.AffineDimExpr.get(len(indices) - 1)])
+    written = vector.TransferWriteOp(
+        target.type,
+        value,
+        target,
+        [value_of(index) for index in indices],
+        ir.AffineMapAttr.get(last),
+        ir.ArrayAttr.get([ir.BoolAttr.get(True)]),
+    )
+    return written.operation.results[0]
+
+
+def _flattened(value: ir.Value) -> ir.Value:
+    """`value` with its last two dimensions as one."""
+    kind = ir.RankedTensorType(value.type)
+    *outer, rows, columns = kind.shape
+    rank = len(outer)
+    flat = ir.RankedTensorType.get([*outer, rows * columns], kind.element_type)
+    return tensor.CollapseShapeOp(flat, value, [*([dim] for dim in range(rank)), [rank, rank + 1]]).result
+
+
+def _plain(expr: ir.AffineExpr) -> int | None:
+    simple = expr.maybe_downcast()
+    return simple.position if isinstance(simple, ir.AffineDimExpr) else None
