@@ -163,9 +163,12 @@ def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
     salt = f"{fingerprint()} {target.to_json()}"
     renamed: dict[str, str] = {}
     infos: dict[str, KernelInfo] = {}
-    for kernel in invariants.kernels(module):
+    for kernel in list(invariants.kernels(module)):
         name = f"kernel_{store.key_of(salt, kernel_text(kernel))[:20]}"
         renamed[invariants.symbol(kernel)] = name
+        if name in infos:  # different ops that do the same
+            kernel.erase()
+            continue
         kernel.attributes["sym_name"] = ir.StringAttr.get(name)
         facts = ir.DictAttr(kernel.attributes["stepwell.kernel"])
         numbers = {key: ir.IntegerAttr(facts[key]).value for key in ("flops", "bytes")}

@@ -267,8 +267,9 @@ class LocalResponseNormOp(Op):
 class AttentionOp(Op):
     """`softmax(query @ transpose(key) * scale + mask) @ value`, per batch and head.
 
-    A bool mask lets attend where it is true; one of floats is added. Key and value may have fewer heads than the query:
-    then so many consecutive query heads share one (grouped-query attention). (ONNX Attention; Vaswani et al. 2017.)
+    A bool mask keeps the scores where it is true and replaces others by `masked`; one of floats is added. Key and value
+    may have fewer heads than the query: then so many consecutive query heads share one (grouped-query attention).
+    (ONNX Attention; Vaswani et al. 2017.)
 
     ```mlir
     %3 = "stepwell.attention"(%0, %1, %2) {scale = 0.125 : f64}
@@ -282,11 +283,12 @@ class AttentionOp(Op):
     value = operand("[batch, key heads, key length, value depth]")
     mask = optional_operand("bool or float, broadcasts to [batch, heads, length, key length]")
     scale = attribute(float)
+    masked = attribute(float, default=-math.inf)
     result = result("[batch, heads, length, value depth]")
 
     @staticmethod
     def infer(
-        query: TensorSpec, key: TensorSpec, value: TensorSpec, mask: TensorSpec | None, *, scale: float
+        query: TensorSpec, key: TensorSpec, value: TensorSpec, mask: TensorSpec | None, *, scale: float, masked: float
     ) -> TensorSpec:
         """[batch, heads, length, value depth]."""
         require_float(query=query)
@@ -305,14 +307,14 @@ class AttentionOp(Op):
     @staticmethod
     @widened
     def reference(
-        query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, *, scale: float
+        query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, *, scale: float, masked: float
     ) -> np.ndarray:
         """Computes it with numpy."""
         shared = query.shape[1] // key.shape[1]
         keys, values = np.repeat(key, shared, 1), np.repeat(value, shared, 1)
         scores = query @ keys.swapaxes(-1, -2) * query.dtype.type(scale)
         if mask is not None:
-            scores = np.where(mask, scores, -math.inf) if mask.dtype == np.bool_ else scores + mask
+            scores = np.where(mask, scores, query.dtype.type(masked)) if mask.dtype == np.bool_ else scores + mask
         return (_softmax(scores, -1) @ values).astype(query.dtype)
 
 

@@ -11,6 +11,7 @@ from mlir.dialects.transform import interpreter
 from ...passes.base import Pass, PassError, register
 from ...passes.kernel.form_kernels import model_ops
 from ..target import Target
+from .schedules.attention import attention
 from .schedules.base import Schedule
 from .schedules.contraction import contraction
 from .schedules.depthwise import depthwise
@@ -21,6 +22,7 @@ from .schedules.reduction import reduction
 from .schedules.steps import loop_parameters
 
 SCHEDULES: dict[str, Callable[[ir.Operation, Target], Schedule]] = {
+    "attention": attention,
     "contraction": contraction,
     "convolution": contraction,
     "depthwise": depthwise,

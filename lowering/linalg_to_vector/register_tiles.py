@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
@@ -49,7 +49,7 @@ class _Tile:
 
 @dataclass
 class RegisterTiler:
-    """Vectorises the linalg ops of one block, in order.
+    """Vectorises linalg ops of one block, in order.
 
     Attributes:
         lanes: how many elements a vector register holds.
@@ -57,14 +57,16 @@ class RegisterTiler:
 
     lanes: int
     _tiles: dict[ir.Value, _Tile] = field(default_factory=dict)
+    _inside: set[ir.Value] = field(default_factory=set)
 
-    def run(self, block: ir.Block) -> None:
-        """Replaces the linalg.fill and linalg.generic ops directly in `block`.
+    def run(self, candidates: Iterable[ir.OpView]) -> None:
+        """Replaces the linalg.fill and linalg.generic ops among `candidates`, which are ops of one block in order.
 
         Raises:
             PassError: an op is too big to be a register tile, or has a form that no schedule makes.
         """
-        ops = [op for op in block.operations if isinstance(op, linalg.FillOp | linalg.GenericOp)]
+        ops = [op for op in candidates if isinstance(op, linalg.FillOp | linalg.GenericOp)]
+        self._inside = {op.results[0] for op in ops}
         for op in ops:
             with op.operation.location, ir.InsertionPoint(op):
                 self._tiles[op.results[0]] = self._fill(op) if isinstance(op, linalg.FillOp) else self._generic(op)
@@ -104,9 +106,9 @@ class RegisterTiler:
         return chunks_of(_shape(value)[-1], self.lanes)
 
     def _write_back(self, op: linalg.FillOp | linalg.GenericOp) -> None:
-        """Writes the tile to the op's destination if anything but another linalg op reads it."""
+        """Writes the tile to the op's destination if anything but another op at hand reads it."""
         result = op.results[0]
-        readers = [use for use in result.uses if not isinstance(use.owner, linalg.FillOp | linalg.GenericOp)]
+        readers = [use for use in result.uses if not self._inside.intersection(use.owner.results)]
         if not readers:
             return
         tile, target = self._tiles[result], op.operands[len(op.operands) - 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 from mlir.passmanager import PassManager
@@ -13,7 +14,9 @@ from .clamp_tiles import clamp_tiles
 from .loops.emit import vectorize_loops
 from .loops.widths import Widths
 from .register_tiles import RegisterTiler
+from .schedules.attention import REGISTER_TILES, role_of
 from .schedules.base import given_parameters
+from .sink_fills import sink_fills
 
 _REGISTER_TILED = frozenset({"contraction", "convolution", "depthwise"})
 
@@ -53,6 +56,8 @@ def _vectorize(kernel: ir.Operation) -> None:
     kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
     if kind in _REGISTER_TILED:
         _tile_registers(kernel, parameters["vector_bytes"])
+    elif kind == "attention":
+        _vectorize_attention(kernel, parameters)
     else:
         if any(op.name == "affine.min" for op in walk(kernel)):
             clamp_tiles(kernel)
@@ -61,10 +66,22 @@ def _vectorize(kernel: ir.Operation) -> None:
     PassManager.parse("func.func(canonicalize,cse,loop-invariant-code-motion)").run(kernel)
 
 
+def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any]) -> None:
+    """The contractions and what follows them as register tiles; all else as loops over vectors."""
+    clamp_tiles(kernel)
+    PassManager.parse("func.func(canonicalize,cse,canonicalize)").run(kernel)
+    sink_fills(kernel)
+    for roles in REGISTER_TILES:
+        ops = [op.opview for op in walk(kernel) if role_of(op) in roles]
+        RegisterTiler(parameters["vector_bytes"] // 4).run(ops)
+    PassManager.parse("func.func(linalg-generalize-named-ops)").run(kernel)
+    vectorize_loops(kernel, Widths(parameters["vector_bytes"], parameters.get("unroll", 4)))
+
+
 def _tile_registers(kernel: ir.Operation, vector_bytes: int) -> None:
     clamp_tiles(kernel)
     PassManager.parse("func.func(canonicalize,cse,canonicalize)").run(kernel)
     blocks = {op.block: None for op in walk(kernel) if op.name.startswith("linalg.") and op.name != "linalg.yield"}
     for block in blocks:
         if not block.owner.operation.name.startswith("linalg."):
-            RegisterTiler(vector_bytes // 4).run(block)
+            RegisterTiler(vector_bytes // 4).run(block.operations)

@@ -16,7 +16,7 @@ from ...passes.base import Pass, PassError, register
 from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
 from ..target import Target
-from . import contraction, elementwise, movement, normalization, pooling, reduction
+from . import attention, contraction, elementwise, movement, normalization, pooling, reduction
 from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
 from .rules import lower
@@ -24,7 +24,12 @@ from .scalars import signless
 from .strides import add_destination_strides
 
 RULES = (elementwise, movement, normalization, pooling, reduction)
-_LOWERED_WHOLE = {"contraction": contraction, "convolution": contraction, "depthwise": contraction}
+_LOWERED_WHOLE = {
+    "contraction": contraction,
+    "convolution": contraction,
+    "depthwise": contraction,
+    "attention": attention,
+}
 # Fused before unit dimensions go, as reshapes between ops stand in the way of fusion.
 _CLEANUP = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
 

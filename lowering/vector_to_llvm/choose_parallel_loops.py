@@ -13,18 +13,21 @@ from ...passes.rewriting import walk
 _SEQUENTIAL = "stepwell.sequential"
 # What one core does in a microsecond, roughly: enough to tell a kernel of one microsecond from one of a hundred.
 _FLOPS_PER_US, _BYTES_PER_US = 30_000, 10_000
-_SCRIPT = f"""
+_SCRIPT = """
 module attributes {{transform.with_named_sequence}} {{
   transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
-    %loops = transform.structured.match ops{{["scf.forall"]}} attributes {{{_SEQUENTIAL}}} in %root
-      : (!transform.any_op) -> !transform.any_op
-    transform.foreach %loops : !transform.any_op {{
-    ^bb0(%loop: !transform.any_op):
-      transform.loop.forall_to_for %loop : (!transform.any_op) -> !transform.any_op
-    }}
+{steps}
     transform.yield
   }}
 }}
+"""
+_STEP = """
+    %loops{rank} = transform.structured.match ops{{["scf.forall"]}} attributes {{{attribute} = {rank} : i64}} in %root
+      : (!transform.any_op) -> !transform.any_op
+    transform.foreach %loops{rank} : !transform.any_op {{
+    ^bb0(%loop: !transform.any_op):
+      %nest:{rank} = transform.loop.forall_to_for %loop : (!transform.any_op) -> ({kinds})
+    }}
 """
 
 
@@ -50,9 +53,8 @@ class ChooseParallelLoopsPass(Pass):
         sequential = [loop for loop in loops if not self._is_parallel(loop)]
         if not sequential:
             return
-        for loop in sequential:
-            loop.attributes[_SEQUENTIAL] = ir.UnitAttr.get()
-        script = ir.Module.parse(_SCRIPT)
+        ranks = {_mark(loop) for loop in sequential}
+        script = ir.Module.parse(_SCRIPT.format(steps="".join(map(_step, sorted(ranks)))))
         interpreter.apply_named_sequence(op, script.body.operations[0], script.operation)
 
     def _is_parallel(self, loop: ir.Operation) -> bool:
@@ -62,6 +64,18 @@ class ChooseParallelLoopsPass(Pass):
                 return False
             parent = parent.operation.parent
         return parent is None or microseconds(parent.operation) >= self.min_microseconds
+
+
+def _mark(loop: ir.Operation) -> int:
+    """Marks a loop by how many indices it has, which is how many loops it becomes; returns that number."""
+    rank = len(ir.DenseI64ArrayAttr(loop.attributes["staticStep"]))
+    loop.attributes[_SEQUENTIAL] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rank)
+    return rank
+
+
+def _step(rank: int) -> str:
+    kinds = ", ".join(["!transform.any_op"] * rank)
+    return _STEP.format(rank=rank, attribute=_SEQUENTIAL, kinds=kinds)
 
 
 def microseconds(kernel: ir.Operation) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...passes.pipeline import Nested, Pipeline
 from ..target import Target
 
-STACK_BYTES = 65536
+STACK_BYTES = 256 * 1024
 """The largest buffer that a kernel may keep on the stack; bigger ones become workspace in the arena."""
 
 

@@ -9,6 +9,7 @@ from mlir import ir
 from ..base import Pass, register
 from ..rewriting import apply_patterns
 from .patterns import normalization, products
+from .patterns.attention import FuseAttention
 
 
 @register
@@ -16,7 +17,8 @@ from .patterns import normalization, products
 class FuseCompositesPass(Pass):
     """Recognise activations and normalisations that a model spells out, and make each one op.
 
-    Silu, hard swish, gelu (with erf and with tanh), sigmoid, layer norm, root-mean-square norm, softmax, log softmax.
+    Silu, hard swish, gelu (with erf and with tanh), sigmoid, layer norm, root-mean-square norm, softmax, log softmax,
+    attention.
 
     ```mlir
     %0 = "stepwell.sigmoid"(%x) : (tensor<4xf32>) -> tensor<4xf32>
@@ -32,4 +34,4 @@ class FuseCompositesPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns until none fits."""
-        apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS))
+        apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS, FuseAttention()))

@@ -28,6 +28,7 @@ _BY_OP = {
     "stepwell.packed_depthwise_conv": "depthwise",
     "stepwell.packed_grouped_conv": "depthwise",
     "stepwell.local_response_norm": "reduction",
+    "stepwell.attention": "attention",
 }
 # No kernel of their own: values that exist already, or another view of one.
 _FREE = {"stepwell.constant", "stepwell.parameter", "stepwell.reshape"}
@@ -76,6 +77,9 @@ def flops(op: Op) -> int:
     if kind in ("contraction", "convolution", "depthwise"):
         lhs, weight = list(op.operation.operands)[:2]
         return 2 * _multiply_adds(op, lhs, weight, result)
+    if kind == "attention":
+        query, key, value = (ir.RankedTensorType(item.type).shape for item in list(op.operation.operands)[:3])
+        return 2 * math.prod(query[:3]) * key[2] * (query[3] + value[3])
     if kind in ("reduction", "pooling"):
         return elements(op.operation.operands[0])
     return elements(result) if kind == "elementwise" else 0

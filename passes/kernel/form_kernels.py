@@ -10,7 +10,7 @@ from mlir.dialects import func
 from ...dialects.stepwell import STEPWELL
 from ..base import Pass, PassError, register
 from .classify import bytes_of, flops, kernel_class
-from .fusion import Grouping, inputs_of
+from .fusion import ANCHOR_ORDER, Grouping, inputs_of
 from .views import annotate
 
 
@@ -102,8 +102,8 @@ def model_ops(location: ir.Location) -> list[str]:
 
 
 def _describe(group: list[ir.Operation], inputs: list[ir.Value], result: ir.Value) -> ir.DictAttr:
-    kinds = [kind for op in group if (kind := kernel_class(op)) is not None]
-    kind = next((kind for kind in kinds if kind != "elementwise"), "elementwise")
+    kinds = {kernel_class(op) for op in group}
+    kind = next(kind for kind in ANCHOR_ORDER if kind in kinds)
     i64 = ir.IntegerType.get_signless(64)
     work = sum(flops(view) for op in group if (view := STEPWELL.view(op)) is not None)
     return ir.DictAttr.get(

@@ -8,10 +8,22 @@ from collections.abc import Sequence
 from mlir import ir
 
 from .classify import kernel_class
+from .folded_movement import views_after, views_before
 
 # A longer epilogue gains nothing: its operands would no longer fit the vector registers.
 _MAX_GROUP = 16
-_ANCHOR_ORDER = ("contraction", "convolution", "depthwise", "pooling", "reduction", "elementwise", "movement")
+ANCHOR_ORDER = (
+    "attention",
+    "contraction",
+    "convolution",
+    "depthwise",
+    "pooling",
+    "reduction",
+    "elementwise",
+    "movement",
+)
+"""The classes of kernels; ops of those that come first choose first which others they take along."""
+
 _ABSORBS_CONSUMERS = {"contraction", "convolution", "depthwise", "reduction", "elementwise"}
 
 
@@ -28,7 +40,7 @@ class Grouping:
         self._class = {op: kernel_class(op) for op in self._ops}
         self._assigned: set[ir.Operation] = set()
         self.groups: list[list[ir.Operation]] = []
-        for wanted in _ANCHOR_ORDER:
+        for wanted in ANCHOR_ORDER:
             # Of a chain of concats the last one is the anchor.
             for op in reversed(self._ops) if wanted == "movement" else self._ops:
                 if self._class[op] == wanted and op not in self._assigned:
@@ -39,6 +51,8 @@ class Grouping:
         group = [anchor]
         if kind in _ABSORBS_CONSUMERS:
             group = self._with_consumers(anchor, floats_only=kind != "elementwise")
+        if kind == "attention":
+            group = self._with_views(anchor)
         if kind == "reduction":
             group = [*self._producers(anchor), *group]
         if anchor.name == "stepwell.concat":
@@ -95,6 +109,15 @@ class Grouping:
             found.append(op.operation)
             pending.extend(op.operands)
         return found
+
+    def _with_views(self, anchor: ir.Operation) -> list[ir.Operation]:
+        """Attention, and what only says where its query, key and value are and where its result goes."""
+
+        def is_free(op: ir.Operation) -> bool:
+            return op in self._position and op not in self._assigned
+
+        before = [op for value in list(anchor.operands)[:3] for op in views_before(value, is_free)]
+        return [*before, anchor, *views_after(anchor.results[0], is_free)]
 
     def _concat_chain(self, anchor: ir.Operation) -> list[ir.Operation]:
         """The concats that feed nothing but this one, along the same axis."""

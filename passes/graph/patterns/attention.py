@@ -1,25 +1,46 @@
-"""Attention as the contractions and the softmax that it is made of."""
+"""Attention: recognised where a model spells it out, and taken apart where no kernel computes it as a whole."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
+import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, MulOp, SelectOp
-from ....dialects.stepwell.movement import ReshapeOp
+from ....dialects.stepwell.elementwise import AddOp, DivOp, MulOp, NotOp, SelectOp
+from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ....dialects.stepwell.normalization import AttentionOp, SoftmaxOp
-from ...rewriting import Pattern, Refusal, Replacement
-from ..values import is_float, scalar_like, shape_of
+from ....dialects.stepwell.shapes import broadcasts_to
+from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
+from ..values import Shape, dtype_of, is_float, rank_of, scalar_like, shape_of, splat_of, static_shapes
+
+# Scores of longer rows would not stay in the cache.
+_MOST_KEYS = 4096
+# Queries are the lanes of vectors: with fewer of them most lanes would idle.
+_LEAST_QUERIES = 5
+
+
+def is_kernel(query: ir.Value, key: ir.Value) -> bool:
+    """Whether one kernel computes the attention of [batch, heads, length, depth] tensors as a whole."""
+    shapes = static_shapes(query, key)
+    if shapes is None or dtype_of(query) != np.float32 or 0 in (*shapes[0], *shapes[1]):
+        return False
+    return shapes[0][2] >= _LEAST_QUERIES and shapes[1][2] <= _MOST_KEYS
 
 
 class SplitAttention(Pattern[AttentionOp]):
-    """attention(q, k, v, mask) {scale} --> matmul(softmax(matmul(q * scale, transpose(k)) + mask), v)"""
+    """attention(q, k, v, mask) {scale} --> matmul(softmax(matmul(q * scale, transpose(k)) + mask), v)
+
+    Where there is no kernel for the attention as a whole.
+    """
 
     root = AttentionOp
 
     def rewrite(self, op: AttentionOp) -> Replacement:
+        if is_kernel(op.query, op.key):
+            return None
         query, key, value = shape_of(op.query), shape_of(op.key), shape_of(op.value)
         if query is None or key is None or value is None:
             return Refusal("the shapes are not static")
@@ -28,22 +49,180 @@ class SplitAttention(Pattern[AttentionOp]):
         scaled = MulOp(op.query, scalar_like(op.scale, op.query)).result
         # Query heads that share a key head are more rows of one matrix.
         rows = heads // key[1] * length
-        joined = _reshaped(scaled, query, (batch, key[1], rows, depth))
+        joined = _reshaped(scaled, (batch, key[1], rows, depth))
         scores = MatmulOp(joined, op.key, transpose_rhs=True).result
         full = (batch, heads, length, key[2])
-        scores = _masked(_reshaped(scores, (batch, key[1], rows, key[2]), full), op.mask)
-        weights = _reshaped(SoftmaxOp(scores, axis=-1).result, full, (batch, key[1], rows, key[2]))
+        scores = _masked(_reshaped(scores, full), op)
+        weights = _reshaped(SoftmaxOp(scores, axis=-1).result, (batch, key[1], rows, key[2]))
         result = MatmulOp(weights, op.value).result
-        return _reshaped(result, (batch, key[1], rows, value[3]), (batch, heads, length, value[3]))
+        return _reshaped(result, (batch, heads, length, value[3]))
 
 
-def _masked(scores: ir.Value, mask: ir.Value | None) -> ir.Value:
-    if mask is None:
+def _masked(scores: ir.Value, op: AttentionOp) -> ir.Value:
+    if op.mask is None:
         return scores
-    if is_float(mask):
-        return AddOp(scores, mask).result
-    return SelectOp(mask, scores, scalar_like(-math.inf, scores)).result
+    if is_float(op.mask):
+        return AddOp(scores, op.mask).result
+    return SelectOp(op.mask, scores, scalar_like(op.masked, scores)).result
 
 
-def _reshaped(value: ir.Value, old: tuple[int, ...], new: tuple[int, ...]) -> ir.Value:
-    return value if old == new else ReshapeOp(value, shape=new).result
+def _reshaped(value: ir.Value, shape: Shape) -> ir.Value:
+    return value if shape_of(value) == shape else ReshapeOp(value, shape=shape).result
+
+
+class FuseAttention(Pattern[MatmulOp]):
+    """matmul(softmax(matmul(q, transpose(k)) * scale + mask), v) --> attention(q, k, v, mask) {scale}
+
+    The scale may be a divisor, and may be applied to q or k instead. The mask may be added, or select between the
+    scores and a number. Batch and heads may be one dimension in the products.
+    """
+
+    root = MatmulOp
+
+    def rewrite(self, op: MatmulOp) -> Replacement:
+        softmax = defining_op(_without_reshape(op.lhs), SoftmaxOp)
+        if softmax is None or op.transpose_lhs:
+            return None
+        shape = shape_of(softmax.input)
+        if shape is None or not 2 <= len(shape) <= 4 or softmax.axis % len(shape) != len(shape) - 1:
+            return Refusal("the scores are no matrices of static shape, with the keys in the last dimension")
+        if not (has_one_use(op.lhs) and has_one_use(softmax.result)):
+            return Refusal("the weights are read by others too")
+        scores = _Scores()
+        product = scores.read(softmax.input)
+        if product is None:
+            return Refusal("the scores are no product with a scale and a mask")
+        return _assemble(op, product, scores, (*[1] * (4 - len(shape)), *shape))
+
+
+@dataclass
+class _Scores:
+    """What lies between a product and the softmax.
+
+    Attributes:
+        scale: the factor of the product.
+        mask: what is added to it, or the condition under which it is taken.
+        is_negated: whether it is taken where the mask is false.
+        masked: what is taken elsewhere.
+    """
+
+    scale: float = 1.0
+    mask: ir.Value | None = None
+    is_negated: bool = False
+    masked: float = -math.inf
+
+    def read(self, value: ir.Value) -> MatmulOp | None:
+        """The product from which `value` is computed, if that takes but a scale and a mask."""
+        while (product := defining_op(value, MatmulOp)) is None:
+            before = self._before(value) if has_one_use(value) else None
+            if before is None:
+                return None
+            value = before
+        return None if product.transpose_lhs or not has_one_use(value) else product
+
+    def _before(self, value: ir.Value) -> ir.Value | None:
+        """What `value` is computed from, one step closer to the product; takes a note of that step."""
+        source, factor = _factor(value)
+        if source != value:
+            self.scale *= factor
+            return source
+        source = _without_reshape(value)
+        if source != value:
+            return source
+        # A scale after the mask would be one of the mask too.
+        return self._masked(value) if self.scale == 1 and self.mask is None else None
+
+    def _masked(self, value: ir.Value) -> ir.Value | None:
+        total, choice = defining_op(value, AddOp), defining_op(value, SelectOp)
+        pairs = [] if total is None else [(total.lhs, total.rhs), (total.rhs, total.lhs)]
+        for scores, mask in pairs:
+            if scores.type == value.type and _is_product(scores):
+                self.mask = mask
+                return scores
+        pairs = [] if choice is None else [(choice.on_true, choice.on_false), (choice.on_false, choice.on_true)]
+        for is_negated, (scores, other) in enumerate(pairs):
+            number = splat_of(other)
+            if choice is not None and number is not None and scores.type == value.type and _is_product(scores):
+                self.mask, self.is_negated, self.masked = choice.condition, bool(is_negated), float(number)
+                return scores
+        return None
+
+
+def _is_product(value: ir.Value) -> bool:
+    """Whether a value is a product, times a number perhaps, reshaped perhaps."""
+    source = value
+    for _ in range(4):
+        source = _without_reshape(_factor(source)[0])
+    return defining_op(source, MatmulOp) is not None
+
+
+def _factor(value: ir.Value) -> tuple[ir.Value, float]:
+    """A value as a number times another; itself times 1 where it is no such product."""
+    product, quotient = defining_op(value, MulOp), defining_op(value, DivOp)
+    for op in (product, quotient):
+        number = None if op is None else splat_of(op.rhs)
+        if op is not None and number is not None and op.lhs.type == value.type:
+            return op.lhs, float(number) if product is not None else 1 / float(number)
+    return value, 1.0
+
+
+def _without_factor(value: ir.Value) -> tuple[ir.Value, float]:
+    """As `_factor`, also where the product was transposed or reshaped afterwards."""
+    source, factor = _factor(value)
+    if source != value:
+        return source, factor
+    transpose, reshape = defining_op(value, TransposeOp), defining_op(value, ReshapeOp)
+    moved = transpose or reshape
+    source, factor = (value, 1.0) if moved is None else _without_factor(moved.input)
+    if moved is None or factor == 1:
+        return value, 1.0
+    return type(moved)(source, **moved.attribute_values()).result, factor
+
+
+def _without_reshape(value: ir.Value) -> ir.Value:
+    reshape = defining_op(value, ReshapeOp)
+    return value if reshape is None else reshape.input
+
+
+def _assemble(op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape) -> Replacement:
+    """The attention op in place of `op`; `shape` is that of the scores, [batch, heads, length, key length]."""
+    batch, heads, length, keys = shape
+    mask, made = scores.mask, shape_of(op.result)
+    if made is None or (mask is not None and not _is_broadcast(mask, shape)):
+        return Refusal("the mask does not broadcast to [batch, heads, length, key length]")
+    if any(_matrices(part) != batch * heads for part in (product.lhs, product.rhs, op.rhs)):
+        return Refusal("query, key and value differ in their batches")
+    query, query_scale = _without_factor(product.lhs)
+    key, key_scale = _without_factor(product.rhs)
+    value = _turned(op.rhs) if op.transpose_rhs else op.rhs
+    query = _reshaped(query, (batch, heads, length, _depth(query)))
+    key = key if product.transpose_rhs else _turned(key)
+    key = _reshaped(key, (batch, heads, keys, _depth(key)))
+    value = _reshaped(value, (batch, heads, keys, _depth(value)))
+    if not is_kernel(query, key):
+        return Refusal("no kernel computes attention of this type and size as a whole")
+    if mask is not None:
+        mask = NotOp(mask).result if scores.is_negated else mask
+        mask = _reshaped(mask, (*[1] * (4 - rank_of(mask)), *(shape_of(mask) or ())))
+    scale = scores.scale * query_scale * key_scale
+    return _reshaped(AttentionOp(query, key, value, mask, scale=scale, masked=scores.masked).result, made)
+
+
+def _matrices(value: ir.Value) -> int:
+    """How many matrices the dimensions before the last two stand for."""
+    return math.prod((shape_of(value) or (-1, 0, 0))[:-2])
+
+
+def _depth(value: ir.Value) -> int:
+    return ir.RankedTensorType(value.type).shape[-1]
+
+
+def _turned(value: ir.Value) -> ir.Value:
+    """The transposes of matrices."""
+    rank = rank_of(value)
+    return TransposeOp(value, permutation=(*range(rank - 2), rank - 1, rank - 2)).result
+
+
+def _is_broadcast(mask: ir.Value, shape: Shape) -> bool:
+    extents = shape_of(mask)
+    return extents is not None and len(extents) <= 4 and broadcasts_to(extents, shape)

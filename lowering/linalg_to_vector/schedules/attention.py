@@ -1,0 +1,142 @@
+"""Schedules of attention: parallel blocks of queries of one head, in each two loops of register tiles.
+
+scores = linalg.generic {(b, h, k, q) reduces d}     scf.forall (b, h, block of q)
+softmax of it along k                          -->     scf.for (keys) scores on [keys, q]
+result = linalg.generic {(b, h, q, v) reduces k}       softmax on [k, q], which stays in the cache
+                                                       scf.for (q, v) result on [q, v]
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from mlir import ir
+
+from ....passes.rewriting import walk
+from ...target import Target
+from ..tile_reads import Indexing
+from .base import Schedule
+from .steps import CLEANUP, loop_parameters, script
+
+# The scores of a block of queries lie on the stack of a thread.
+_SCORE_BYTES = 64 * 1024
+_MOST_ROWS = 16
+
+REGISTER_TILES = (("scores start", "scores", "masked"), ("sum start", "sum", "result"))
+"""The roles of the ops of each register tile, in order."""
+
+# Every block has temporaries of its own size.
+_OWN_TEMPORARIES = (
+    "transform.apply_patterns to %kernel {",
+    "  transform.apply_patterns.tensor.fold_tensor_empty",
+    "} : !transform.any_op",
+)
+
+
+def attention(kernel: ir.Operation, target: Target) -> Schedule:
+    """The schedule of an attention kernel.
+
+    Its parameters are `queries`, how many are in a block; `keys`, the rows of a register tile of scores; and `rows` and
+    `columns` of a register tile of the result.
+    """
+    roles = {role: op for op in walk(kernel) if (role := role_of(op)) is not None}
+    loops = _text(roles["result"], "stepwell.loops")
+    sizes = _sizes(roles["scores"]) | _sizes(roles["sum"])
+    lanes = target.lanes(4)
+    queries = _queries(sizes["q"], sizes["k"], lanes)
+    rows, columns = _tile(min(queries, sizes["q"]), sizes["v"], lanes, target)
+    keys = _rows(sizes["k"], -(-min(queries, sizes["q"]) // lanes), target)
+    chosen = {"queries": queries, "keys": keys, "rows": rows, "columns": columns}
+    parameters = loop_parameters(kernel, target, **chosen)
+    block = [{"v": 0, "q": parameters["queries"]}.get(name, 1) for name in loops]
+    masked = roles.get("masked", roles["scores"])
+    lines = [
+        _match("%root", "result"),
+        f"%block, %blocks = transform.structured.fuse %root tile_sizes {block} {{use_forall}}"
+        " : (!transform.any_op) -> (!transform.any_op, !transform.any_op)",
+        *_OWN_TEMPORARIES,
+        *CLEANUP,
+        *_tiled(role_of(masked), _text(masked, "stepwell.loops"), {"k": parameters["keys"]}),
+        *_tiled("result", loops, {"q": parameters["rows"], "v": parameters["columns"]}),
+        *_OWN_TEMPORARIES,
+        *CLEANUP,
+    ]
+    return script("attention", parameters, lines)
+
+
+def role_of(op: ir.Operation) -> str | None:
+    """What an op of an attention kernel is for, as its lowering wrote down."""
+    return _text(op, "stepwell.role") if "stepwell.role" in op.attributes else None
+
+
+def _tiled(role: str | None, loops: str, tile: dict[str, int]) -> list[str]:
+    """The lines that tile an op, with those before it in its register tile, which end up in the same loops."""
+    sizes = [tile.get(name, 0) for name in loops]
+    count = sum(size > 0 for size in sizes)
+    kinds = ", ".join(["!transform.any_op"] * (count + 1))
+    # What the first op of a tile starts from is carried by the loop itself; the vectoriser moves it inside.
+    (roles,) = (roles for roles in REGISTER_TILES if role in roles)
+    before = roles[: roles.index(role)] if roles.index(role) > 1 else ()
+    lines = [
+        _match(f"%{role}", role),
+        f"%{role}_tile, %{role}_loops:{count} = transform.structured.tile_using_for %{role} tile_sizes {sizes}"
+        f" : (!transform.any_op) -> ({kinds})",
+    ]
+    container = f"%{role}_loops#{count - 1}"
+    for number, producer in enumerate(reversed(before)):
+        whole = f"%{role}_source{number}"
+        lines += [
+            _match(whole, producer),
+            f"{whole}_tile, {whole}_container = transform.structured.fuse_into_containing_op {whole} into {container}"
+            " : (!transform.any_op, !transform.any_op) -> (!transform.any_op, !transform.any_op)",
+        ]
+        container = f"{whole}_container"
+    return lines
+
+
+def _queries(length: int, keys: int, lanes: int) -> int:
+    """How many queries are in a block: as many as two registers hold, or one where the scores are too large."""
+    wide = 2 * lanes * keys * 4 <= _SCORE_BYTES
+    return min(length, 2 * lanes if wide else lanes)
+
+
+def _tile(rows: int, columns: int, lanes: int, target: Target) -> tuple[int, int]:
+    """The register tile of the result that takes the least time; overhanging ones cost in full."""
+
+    def cycles(shape: tuple[int, int]) -> float:
+        vectors = -(-shape[1] // lanes)
+        return -(-rows // shape[0]) * -(-columns // shape[1]) * _step_cycles(shape[0], vectors)
+
+    widths = {min(columns, count * lanes) for count in (1, 2, 3, 4)}
+    shapes = [
+        (height, width)
+        for height, width in itertools.product(range(1, min(rows, _MOST_ROWS) + 1), sorted(widths))
+        if (height + 1) * -(-width // lanes) < target.vector_registers
+    ]
+    return min(shapes, key=cycles)
+
+
+def _rows(rows: int, vectors: int, target: Target) -> int:
+    """The rows of a register tile of scores."""
+    limit = min(rows, 2 * _MOST_ROWS, (target.vector_registers - 1) // vectors - 1)
+    return min(range(1, limit + 1), key=lambda height: -(-rows // height) * _step_cycles(height, vectors))
+
+
+def _step_cycles(rows: int, vectors: int) -> float:
+    """Cycles of one step: two multiply-adds and two loads per cycle, four cycles from one sum to the next."""
+    return max(rows * vectors / 2, (rows + vectors) / 2, 4) + 0.4
+
+
+def _sizes(op: ir.Operation) -> dict[str, int]:
+    return dict(zip(_text(op, "stepwell.loops"), Indexing(op).sizes, strict=True))
+
+
+def _text(op: ir.Operation, name: str) -> str:
+    return ir.StringAttr(op.attributes[name]).value
+
+
+def _match(handle: str, role: str | None) -> str:
+    return (
+        f'{handle} = transform.structured.match attributes {{stepwell.role = "{role}"}} in %kernel'
+        " : (!transform.any_op) -> !transform.any_op"
+    )

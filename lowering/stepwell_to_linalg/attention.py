@@ -1,0 +1,197 @@
+"""Attention kernels, lowered whole: two contractions, and the softmax between them.
+
+Query, key and value are read where they are: kernels take along the transposes, slices and reshapes before and after
+attention, which become views. Scores are made with the queries innermost, `scores[key, query]`: a vector then holds
+one key's scores for many queries, so that the key is read as it lies (one element for all lanes), the greatest score
+and the sum are taken lane by lane, and the weights of one key lie side by side for the product with the value.
+
+    %0 = "stepwell.attention"(%q, %k, %v) {scale = 0.125}
+    // -->
+    %turned = linalg.generic {(b, h, d, q)} : %q[b, h, q, d] * 0.125
+    %scores = linalg.generic {(b, h, k, q) reduces d} : %k[b, h, k, d] * %turned[b, h, d, q]
+    %greatest = linalg.generic {(b, h, q) reduces k}
+    %weights = linalg.generic {(b, h, k, q)} : exp(%scores - %greatest)
+    %total = linalg.generic {(b, h, q) reduces k}
+    %sum = linalg.generic {(b, h, q, v) reduces k} : %weights[b, h, k, q] * %v[b, h, k, v]
+    %result = linalg.generic {(b, h, q, v)} : %sum / %total
+
+Loops are named by letters: `b`atch, `h`ead (of key and value), `g` (the query heads that share one of those), `q`uery,
+`k`ey, `d`epth, `v`alue depth. What an op does is in its attribute `stepwell.role`, by which schedules find it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, func, linalg
+
+from ...dialects.core import Op
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.normalization import AttentionOp
+from ...passes.base import PassError
+from . import scalars
+from .generics import multiply_add
+from .scalars import number
+from .tensors import Body, element_of, empty, shape_of, structured, with_shape
+from .views import View
+
+Named = tuple[ir.Value, str]
+
+
+def lower_kernel(kernel: func.FuncOp) -> None:
+    """Turns a kernel around one attention op into linalg ops that write into a destination argument.
+
+    Raises:
+        PassError: the kernel has another form.
+    """
+    block = kernel.regions[0].blocks[0]
+    *ops, returned = [op.operation for op in block.operations]
+    views = [STEPWELL.view(op) for op in ops]
+    anchors = [view for view in views if isinstance(view, AttentionOp)]
+    if len(anchors) != 1 or any(view is None for view in views):
+        raise PassError(f"an attention kernel must have one attention op, but has {len(anchors)}", kernel.location)
+    result = returned.operands[0]
+    destination = block.add_argument(result.type, kernel.location)
+    for argument in block.arguments:
+        argument.set_type(scalars.signless(argument.type))
+    with ir.InsertionPoint(returned), anchors[0].operation.location:
+        made = _Attention(anchors[0]).lower(_target(anchors[0], destination))
+        returned.operands[0] = with_shape(made, shape_of(destination))
+    for op in reversed(ops):
+        op.erase()
+    arguments = [argument.type for argument in block.arguments]
+    kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, [destination.type]))
+
+
+def _source(value: ir.Value) -> View:
+    """`value` as a view of an argument of the kernel."""
+    if isinstance(value.owner, ir.Block):
+        return View.whole(value)
+    op = _movement(value.owner.operation)
+    return _source(op.operation.operands[0]).of(op)
+
+
+def _target(anchor: AttentionOp, destination: ir.Value) -> View:
+    """What the attention op makes, as a view of the kernel's destination."""
+    chain: list[Op] = []
+    value = anchor.result
+    while (user := next(iter(value.uses)).owner.operation).name != "func.return":
+        chain.append(_movement(user))
+        value = user.results[0]
+    view = View.whole(destination)
+    for op in reversed(chain):
+        view = view.before(op)
+    return view
+
+
+def _movement(op: ir.Operation) -> Op:
+    view = STEPWELL.view(op)
+    if view is None or len(op.operands) != 1:
+        raise PassError(f"'{op.name}' op cannot be part of an attention kernel", op.location)
+    return view
+
+
+class _Attention:
+    """Emits the ops of one attention; the insertion point and location are set."""
+
+    def __init__(self, op: AttentionOp) -> None:
+        self._op = op
+        self._query, self._key, self._value = map(_source, (op.query, op.key, op.value))
+        self._heads = self._key.shape[1]
+        self._shared = self._query.shape[1] // self._heads
+        self._element = element_of(self._query.base)
+        self._outer = "bhg" if self._shared > 1 else "bh"
+        sizes = dict(zip("bhqd", self._query.shape, strict=True)) | dict(zip("bhkv", self._value.shape, strict=True))
+        self._sizes = sizes | {"g": self._shared}
+
+    def lower(self, target: View) -> ir.Value:
+        """Emits everything; returns the result, in the form of the base of `target`."""
+        factor = number(self._op.scale, self._element)
+        query, rows, scores = self._named(self._query, "bhqd"), f"{self._outer}q", f"{self._outer}kq"
+        turned = self._map("query", [query], f"{self._outer}dq", lambda item: arith.mulf(item, factor))
+        made = self._contract("scores", (self._named(self._key, "bhkd"), turned), self._new(scores), "d")
+        made = self._masked(made)
+        greatest = self._reduce("greatest", made, rows, -math.inf, _greater)
+        # In the place of the scores.
+        weights = self._generic("weights", [greatest], made, scores, _power), scores
+        total = self._reduce("total", weights, rows, 0.0, lambda item, sum_: arith.addf(sum_, item))
+        inverse = self._map("inverse", [total], rows, lambda item: arith.divf(number(1, self._element), item))
+        result = self._named(target, "bhqv")
+        product = self._contract("sum", (weights, self._named(self._value, "bhkv")), self._new(result[1]), "k")
+        return self._map("result", [product, inverse], result[1], arith.mulf, result[0])[0]
+
+    def _named(self, view: View, names: str) -> Named:
+        """The base of a view [b, heads, .., ..] with the loops that index it."""
+        if names[1] == "h" and self._shared > 1 and view.shape[1] == self._heads * self._shared:
+            view = view.split(1, (self._heads, self._shared))
+            names = f"bhg{names[2:]}"
+        # Dimensions of the base that are not seen have one element.
+        unseen = iter("xyzuw")
+        seen = {axis: name for axis, name in zip(view.axes, names, strict=True) if axis is not None}
+        return view.base, "".join(seen.get(axis) or next(unseen) for axis in range(len(shape_of(view.base))))
+
+    def _masked(self, scores: Named) -> Named:
+        if self._op.mask is None:
+            return scores
+        mask = self._mask(_source(self._op.mask))
+        if isinstance(element_of(mask[0]), ir.FloatType):
+            return self._map("masked", [scores, mask], scores[1], arith.addf)
+
+        def select(score: ir.Value, allowed: ir.Value) -> ir.Value:
+            bit = scalars.unpack(allowed, np.dtype(np.bool_))
+            return arith.select(bit, score, number(self._op.masked, score.type))
+
+        return self._map("masked", [scores, mask], scores[1], select)
+
+    def _mask(self, view: View) -> Named:
+        """The mask with the queries innermost."""
+        axes = (*[None] * (4 - len(view.axes)), *view.axes)
+        base, names = self._named(View(view.base, axes), "bhqk")
+        names = "".join(name if size > 1 else "." for name, size in zip(names, shape_of(base), strict=True))
+        if "q" not in names:
+            return base, names
+        order = "".join(name for name in f"{self._outer}kq" if name in names)
+        out, _ = self._new(order, element_of(base))
+        return self._map("mask", [(base, names)], order, lambda item: item, out)
+
+    def _new(self, names: str, element: ir.Type | None = None) -> Named:
+        return empty([self._sizes.get(name, 1) for name in names], element or self._element), names
+
+    def _map(self, role: str, inputs: Sequence[Named], names: str, body: Body, out: ir.Value | None = None) -> Named:
+        """`body` of the elements of the inputs, for all loops `names`."""
+        base = self._new(names)[0] if out is None else out
+        return self._generic(role, inputs, (base, names), names, lambda *items: body(*items[:-1])), names
+
+    def _reduce(self, role: str, value: Named, names: str, start: float, body: Body) -> Named:
+        """`value` reduced over the loops that are not in `names`, by `body(element, accumulator)`."""
+        out = linalg.fill(number(start, self._element), outs=[self._new(names)[0]])
+        return self._generic(role, [value], (out, names), value[1], body), names
+
+    def _contract(self, role: str, factors: Sequence[Named], out: Named, reduced: str) -> Named:
+        """The sum over the loop `reduced` of the products of two tensors."""
+        start = linalg.fill(number(0, self._element), outs=[out[0]])
+        start.owner.attributes["stepwell.role"] = ir.StringAttr.get(f"{role} start")
+        return self._generic(role, factors, (start, out[1]), out[1] + reduced, multiply_add), out[1]
+
+    def _generic(self, role: str, inputs: Sequence[Named], out: Named, loops: str, body: Body) -> ir.Value:
+        """A linalg.generic over `loops`; those that `out` lacks are reduced."""
+        positions = {name: ir.AffineExpr.get_dim(position) for position, name in enumerate(loops)}
+        first = ir.AffineExpr.get_constant(0)
+        maps = [[positions.get(name, first) for name in names] for _, names in (*inputs, out)]
+        iterators = "".join("p" if name in out[1] else "r" for name in loops)
+        (result,) = structured([value for value, _ in inputs], [out[0]], maps, iterators, body)
+        result.owner.attributes["stepwell.role"] = ir.StringAttr.get(role)
+        result.owner.attributes["stepwell.loops"] = ir.StringAttr.get(loops)
+        return result
+
+
+def _greater(score: ir.Value, best: ir.Value) -> ir.Value:
+    """The greater of two. A NaN may get lost here; it comes back in the exponent."""
+    return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, score, best), score, best)
+
+
+def _power(greatest: ir.Value, score: ir.Value) -> ir.Value:
+    return scalars.exp_of_normal(arith.subf(score, greatest))

@@ -1,0 +1,107 @@
+"""Movement ops that a kernel need not carry out: it reads or writes its neighbour's tensor in another order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+
+from ...dialects.core import Op
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TransposeOp
+from ..rewriting import has_one_use
+
+
+def views_before(value: ir.Value, is_free: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+    """The movement ops that make `value` a view of another tensor, the last one first, and feed nothing else.
+
+    Args:
+        value: what a kernel reads.
+        is_free: whether the kernel may take an op along.
+    """
+    chain: list[ir.Operation] = []
+    while not isinstance(value.owner, ir.Block) and has_one_use(value):
+        op = value.owner.operation
+        view = STEPWELL.view(op)
+        if view is None or not can_view(view) or not is_free(op):
+            break
+        chain.append(op)
+        value = op.operands[0]
+    return _without_last_reshapes(chain)
+
+
+def views_after(value: ir.Value, is_free: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+    """The movement ops on `value` after which a kernel can write it directly, rows of its last dimension as they are.
+
+    Args:
+        value: what a kernel makes.
+        is_free: whether the kernel may take an op along.
+    """
+    chain: list[ir.Operation] = []
+    found: list[ir.Operation] = []
+    while has_one_use(value):
+        op = next(iter(value.uses)).owner.operation
+        if not isinstance(STEPWELL.view(op), TransposeOp | ReshapeOp) or not is_free(op):
+            break
+        chain.append(op)
+        value = op.results[0]
+        if _keeps_rows(chain):
+            found = list(chain)
+    return _without_last_reshapes(found)
+
+
+def can_view(op: Op) -> bool:
+    """Whether what `op` makes is a view of its operand, whatever view that is itself."""
+    if isinstance(op, TransposeOp):
+        return True
+    if isinstance(op, SliceOp):
+        return all(step == 1 for step in op.steps)
+    return isinstance(op, ReshapeOp) and splits(_shape(op.input), _shape(op.result)) is not None
+
+
+def splits(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | None:
+    """For every dimension of `old` those of `new` that it falls into; None where dimensions are merged.
+
+    A dimension of size 1 falls into none, and new ones of size 1 belong to none.
+    """
+    groups: list[list[int]] = []
+    position = 0
+    for size in old:
+        group: list[int] = []
+        while position < len(new) and math.prod(new[item] for item in group) < size:
+            if new[position] != 1:
+                group.append(position)
+            position += 1
+        if math.prod(new[item] for item in group) != size:
+            return None
+        groups.append(group)
+    return groups if all(size == 1 for size in new[position:]) else None
+
+
+def _keeps_rows(chain: Sequence[ir.Operation]) -> bool:
+    """Whether the first op's operand is a view of the last op's result, with the same last dimension."""
+    shape = _shape(chain[-1].results[0])
+    axes = list(range(len(shape)))
+    rank = len(axes)
+    for item in reversed(chain):
+        op = STEPWELL.view(item)
+        shape = _shape(item.operands[0])
+        if isinstance(op, TransposeOp):
+            axes = [axes[op.permutation.index(axis)] for axis in range(len(shape))]
+        elif axes == list(range(rank)):
+            axes, rank = list(range(len(shape))), len(shape)
+        else:
+            return False
+    return axes[-1] == rank - 1
+
+
+def _without_last_reshapes(chain: list[ir.Operation]) -> list[ir.Operation]:
+    """A reshape of a whole tensor is a view without any kernel."""
+    while chain and chain[-1].name == ReshapeOp.OPERATION_NAME:
+        chain.pop()
+    return chain
+
+
+def _shape(value: ir.Value) -> tuple[int, ...]:
+    return tuple(ir.RankedTensorType(value.type).shape)
