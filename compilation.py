@@ -13,6 +13,7 @@ from .dialects.types import numpy_dtype
 from .lowering import invariants, phases
 from .lowering.llvm_to_object.codegen import emit_objects
 from .lowering.target import Target
+from .lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 from .passes.base import PassError
 from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.kernel.merge_kernels import kernel_text
@@ -21,13 +22,14 @@ from .passes.pipeline import Pipeline
 from .passes.rewriting import walk
 from .runtime import store
 from .runtime.cache import Cache
-from .runtime.program import CpuTarget, KernelInfo, Program, Shape, TensorInfo
+from .runtime.program import WORK, CpuTarget, KernelInfo, Program, Shape, TensorInfo
 from .source import ModelSource
 from .version import fingerprint
 
 Reached = Callable[[str, ir.Module, Mapping[str, np.ndarray]], None]
 
-_WORKSPACE_FIELD = 8
+# What callers of a kernel have to know beside its type; the cache keeps it, as a line before the object.
+_FACTS = (WORKSPACE, PHASES)
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,11 @@ class Compilation:
             objects = self._take_cached(module)
         at_memref = max(at_kernels, "memref", key=phases.NAMES.index)
         phases.run(module, self.target, at_kernels, at_memref, reached=tell)
-        workspaces = {invariants.symbol(kernel): workspace_bytes(kernel) for kernel in invariants.kernels(module)}
+        facts = {invariants.symbol(kernel): facts_of(kernel) for kernel in invariants.kernels(module)}
         phases.run(module, self.target, at_memref, "llvm", reached=tell)
         fresh = emit_objects(module, target, self.codegen_threads)
-        self._keep(workspaces, fresh)
+        self._keep(facts, fresh)
+        everything = {**objects, **fresh}
         interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
         return Program(
             inputs=_tensors(interface["inputs"]),
@@ -100,8 +103,9 @@ class Compilation:
             parameters=_used(module, parameters),
             arena_bytes=ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value,
             target=CpuTarget(target.triple, target.cpu, target.features),
-            objects={**objects, **fresh},
+            objects=everything,
             kernels=list(kernels.values()),
+            uses_threads=WORK in everything,
         )
 
     def _take_cached(self, module: ir.Module) -> dict[str, bytes]:
@@ -113,16 +117,16 @@ class Compilation:
             name = invariants.symbol(kernel)
             data = self.cache.get("kernels", name)
             if data is not None:
-                objects[name] = bytes(data[_WORKSPACE_FIELD:])
-                make_declaration(kernel, workspace_bytes=int.from_bytes(data[:_WORKSPACE_FIELD], "little"))
+                facts, _, objects[name] = bytes(data).partition(b"\n")
+                make_declaration(kernel, ir.DictAttr(ir.Attribute.parse(facts.decode())))
         return objects
 
-    def _keep(self, workspaces: Mapping[str, int], objects: Mapping[str, bytes]) -> None:
-        """Caches the objects of kernels, each behind the size of the workspace that it takes."""
+    def _keep(self, facts: Mapping[str, str], objects: Mapping[str, bytes]) -> None:
+        """Caches the objects of kernels, each behind what its callers have to know."""
         if self.cache is None:
             return
-        for name in workspaces.keys() & objects.keys():
-            self.cache.put("kernels", name, workspaces[name].to_bytes(_WORKSPACE_FIELD, "little") + objects[name])
+        for name in facts.keys() & objects.keys():
+            self.cache.put("kernels", name, facts[name].encode() + b"\n" + objects[name])
 
     def _tell(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
         if self.reached is not None:
@@ -182,20 +186,20 @@ def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
     return infos
 
 
-def make_declaration(function: ir.Operation, workspace_bytes: int) -> None:
-    """Drops the body of a kernel, whose code is elsewhere and needs so much workspace."""
+def make_declaration(function: ir.Operation, facts: ir.DictAttr) -> None:
+    """Drops the body of a kernel, whose code is elsewhere; `facts` are the attributes that its callers need."""
     kept = ("sym_name", "function_type", "sym_visibility", "stepwell.kernel", "arg_attrs")
     attributes = {name: function.attributes[name] for name in kept if name in function.attributes}
-    if workspace_bytes:
-        attributes[WORKSPACE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), workspace_bytes)
     with function.location, ir.InsertionPoint(function):
-        ir.Operation.create("func.func", attributes=attributes, regions=1)
+        ir.Operation.create(
+            "func.func", attributes={**attributes, **{item.name: item.attr for item in facts}}, regions=1
+        )
     function.erase()
 
 
-def workspace_bytes(kernel: ir.Operation) -> int:
-    """How much workspace a bufferised kernel takes."""
-    return ir.IntegerAttr(kernel.attributes[WORKSPACE]).value if WORKSPACE in kernel.attributes else 0
+def facts_of(kernel: ir.Operation) -> str:
+    """What the callers of a lowered kernel have to know, as the text of a dictionary."""
+    return str(ir.DictAttr.get({name: kernel.attributes[name] for name in _FACTS if name in kernel.attributes}))
 
 
 def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -72,7 +72,7 @@ def check_memref(module: ir.Module) -> None:
 def check_llvm(module: ir.Module) -> None:
     """Only the LLVM dialect is left."""
     for op in walk(module.operation):
-        if not op.name.startswith(("llvm.", "omp.")):
+        if not op.name.startswith("llvm."):
             raise PassError(f"'{op.name}' op was not lowered to the LLVM dialect", op.location)
 
 

@@ -103,7 +103,7 @@ class _Content:
     def add_program(self, program: Program, number: int) -> StoredProgram:
         library, objects = program.library, {}
         if library is None:
-            library = linker.link(program.objects, program.target, openmp=program.uses_openmp)
+            library = linker.link(program.objects, program.target)
         if library is not None:
             self.members[f"programs/{number}.so"] = [library]
         else:
@@ -118,7 +118,7 @@ class _Content:
             objects=objects,
             library=None if library is None else f"programs/{number}.so",
             kernels=tuple(program.kernels),
-            uses_openmp=program.uses_openmp,
+            uses_threads=program.uses_threads,
             guards=tuple(program.guards),
         )
 
@@ -266,7 +266,7 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
         objects={name: _member(members, member) for name, member in entry.objects.items()},
         library=None if entry.library is None else _member(members, entry.library),
         kernels=entry.kernels,
-        uses_openmp=entry.uses_openmp,
+        uses_threads=entry.uses_threads,
         guards=entry.guards,
     )
 

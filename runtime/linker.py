@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import host, orc
-from .program import ENTRY, CpuTarget
+from . import host
+from .program import ENTRY, WORK, CpuTarget
 
 # Symbols of its own come before what else the process has loaded. Without a build id equal objects give equal bytes.
 _FLAGS = (
@@ -22,10 +22,11 @@ _FLAGS = (
     "-Wl,-Bsymbolic",
     "-Wl,--gc-sections",
     f"-Wl,--undefined={ENTRY}",
+    f"-Wl,--undefined={WORK}",
 )
 
 
-def link(objects: Mapping[str, bytes], target: CpuTarget, *, openmp: bool) -> bytes | None:
+def link(objects: Mapping[str, bytes], target: CpuTarget) -> bytes | None:
     """A shared library of `objects`; None where this machine has no linker for the target: the objects do as well."""
     driver = shutil.which("cc")
     if driver is None or host.system() != "linux" or target.architecture != host.architecture():
@@ -34,9 +35,7 @@ def link(objects: Mapping[str, bytes], target: CpuTarget, *, openmp: bool) -> by
         for number, data in enumerate(objects.values()):
             Path(folder, f"{number}.o").write_bytes(data)
         names = [f"{number}.o" for number in range(len(objects))]
-        # Naming libomp makes the loader look there first for the threads, not in another runtime that is loaded too.
-        libraries = ["-Wl,--no-as-needed", str(orc.libomp_path()), "-Wl,--as-needed"] if openmp else []
-        command = [driver, *_FLAGS, "-o", "program.so", *names, *libraries, "-lm"]
+        command = [driver, *_FLAGS, "-o", "program.so", *names, "-lm"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             warnings.warn(

@@ -14,11 +14,11 @@ from typing import Any
 
 from . import orc
 from .errors import ArtefactError
-from .program import ENTRY, Program
+from .program import ENTRY, WORK, Program
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-# Its own libomp before another OpenMP runtime (torch's, MKL's) that the process may have made global.
-_MODE = os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0)
+_WORK_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+_MODE = os.RTLD_NOW | os.RTLD_LOCAL
 
 _COUNT = itertools.count()
 
@@ -33,7 +33,20 @@ class NativeCode:
     """
 
     entry: Callable[[Any], None]
-    owner: object
+    owner: ctypes.CDLL | orc.NativeCode
+
+    def work(self) -> Callable[[int, int], None]:
+        """The function in which helpers live: takes a team's address and the helper's number.
+
+        Raises:
+            ArtefactError: there is none.
+        """
+        try:
+            if isinstance(self.owner, ctypes.CDLL):
+                return _WORK_TYPE((WORK, self.owner))
+            return _WORK_TYPE(self.owner.address(WORK))
+        except (AttributeError, orc.NativeCodeError) as error:
+            raise ArtefactError(f"the code uses threads, but has no function for them: {error}") from error
 
 
 def load(program: Program) -> NativeCode:
@@ -42,8 +55,6 @@ def load(program: Program) -> NativeCode:
     Raises:
         ArtefactError: the code cannot be loaded here; the message says what is missing.
     """
-    if program.uses_openmp:
-        orc.libomp()
     if program.library is not None:
         return _load_library(program.library)
     return _load_objects(program)

@@ -11,7 +11,7 @@ from .errors import ArtefactError
 from .program import ENTRY, CpuTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class StoredProgram:
     objects: Mapping[str, str]
     library: str | None
     kernels: tuple[KernelInfo, ...]
-    uses_openmp: bool
+    uses_threads: bool
     guards: tuple[str, ...]
 
 
@@ -139,7 +139,7 @@ def _program(program: StoredProgram) -> dict[str, Any]:
         "outputs": _tensors(program.outputs),
         "parameters": [asdict(parameter) for parameter in program.parameters],
         "arena_bytes": program.arena_bytes,
-        "uses_openmp": program.uses_openmp,
+        "uses_threads": program.uses_threads,
         "guards": list(program.guards),
         "objects": dict(program.objects),
         "library": program.library,
@@ -163,7 +163,7 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         objects={str(name): str(member) for name, member in entry["objects"].items()},
         library=None if entry["library"] is None else str(entry["library"]),
         kernels=tuple(KernelInfo(**{**kernel, "ops": tuple(kernel["ops"])}) for kernel in entry["kernels"]),
-        uses_openmp=bool(entry["uses_openmp"]),
+        uses_threads=bool(entry["uses_threads"]),
         guards=tuple(map(str, entry["guards"])),
     )
 

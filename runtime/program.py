@@ -1,7 +1,9 @@
 """What the compiler hands to the runtime: a program is native code for one set of input shapes, and what it needs.
 
 The native entry is `void stepwell_main(void **table)`. The table holds the address of every input, output and
-parameter, in the order of the program's fields, and last that of the arena.
+parameter, in the order of the program's fields, then that of the arena, and last that of a team of threads (team.py),
+or null where the calling thread shall do everything. Programs that use teams have a second function for helpers to live
+in, `void stepwell_work(void *team, int64_t thread)`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import numpy as np
 
 Shape = tuple[int, ...]
 ENTRY = "stepwell_main"
+WORK = "stepwell_work"
 ALIGNMENT = 64
 """Bytes to which parameters and the arena are aligned; inputs and outputs are aligned to their elements only."""
 
@@ -106,7 +109,7 @@ class Program:
         objects: relocatable object files by name; empty where `library` is there instead.
         library: the same, linked to a shared library.
         kernels: what it calls.
-        uses_openmp: whether its code runs parallel loops through libomp.
+        uses_threads: whether its code shares out work to a team of threads.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -118,7 +121,7 @@ class Program:
     objects: Mapping[str, bytes] = field(default_factory=dict)
     library: bytes | None = None
     kernels: Sequence[KernelInfo] = ()
-    uses_openmp: bool = True
+    uses_threads: bool = True
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:

@@ -53,7 +53,7 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
         "arena_bytes": program.arena_bytes,
         "target": asdict(program.target),
         "kernels": [asdict(kernel) for kernel in program.kernels],
-        "uses_openmp": program.uses_openmp,
+        "uses_threads": program.uses_threads,
     }
     cache.put("programs", key, json.dumps(record).encode())
 
@@ -77,7 +77,7 @@ def get_program(cache: Cache, key: str) -> Program | None:
         target=CpuTarget(**(record["target"] | {"features": tuple(record["target"]["features"])})),
         objects={name: bytes(data) for name, data in objects.items() if data is not None},
         kernels=[KernelInfo(**(kernel | {"ops": tuple(kernel["ops"])})) for kernel in record["kernels"]],
-        uses_openmp=record["uses_openmp"],
+        uses_threads=record["uses_threads"],
     )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from . import loader, orc
+from . import loader
 from .errors import GuardError
 from .program import Program, aligned_empty
+from .team import POOL
 
 _ALIGNED_OUTPUT_BYTES = 1 << 16
 """From this size on an output is worth the 2 us that aligning it to a cache line costs."""
@@ -22,7 +23,6 @@ class LoadedProgram:
     def __init__(self, program: Program, code: loader.NativeCode, parameters: list[np.ndarray]) -> None:
         self.program, self.code, self.parameters = program, code, parameters
         self.entry = code.entry
-        self.set_threads = orc.set_num_threads if program.uses_openmp else None
         self.addresses = [address(array) for array in parameters]
         self._outputs = [(tuple(int(dim) for dim in info.shape), info.dtype, info.nbytes) for info in program.outputs]
         self._outputs += [((), np.dtype(np.bool_), 1)] * len(program.guards)
@@ -79,10 +79,17 @@ class Workspace:
             slots[slot] = address(array)
             slot += 1
         if table.arena != self._start:
-            slots[len(slots) - 1] = table.arena = self._start
-        if loaded.set_threads is not None:
-            loaded.set_threads(threads)  # libomp keeps the number per calling thread
-        loaded.entry(table.address)
+            slots[len(slots) - 2] = table.arena = self._start
+        if threads == 1 or not loaded.program.uses_threads:
+            loaded.entry(table.address)
+            return
+        team = POOL.lend(threads, loaded.code)
+        slots[len(slots) - 1] = team.address
+        try:
+            loaded.entry(table.address)
+        finally:
+            slots[len(slots) - 1] = None
+            POOL.take_back(threads, team)
 
     def _new_table(self, loaded: LoadedProgram) -> _Table:
         program = loaded.program
@@ -90,8 +97,8 @@ class Workspace:
             self._arena = aligned_empty(program.arena_bytes)
             self._start = address(self._arena)
         first = len(program.inputs) + len(program.outputs) + len(program.guards)
-        slots = (ctypes.c_void_p * (first + len(loaded.addresses) + 1))()
-        slots[first:-1] = loaded.addresses
+        slots = (ctypes.c_void_p * (first + len(loaded.addresses) + 2))()
+        slots[first:-2] = loaded.addresses
         return self._tables.setdefault(loaded, _Table(slots, ctypes.addressof(slots)))
 
 

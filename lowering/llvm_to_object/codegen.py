@@ -12,7 +12,6 @@ from mlir.dialects import llvm as llvm_dialect
 from ...passes.rewriting import walk
 from ..target import Target
 from . import llvm
-from .fork import call_bodies_directly
 
 # The schedules have shaped the loops, and their vectors are what they should be: LLVM's loop and SLP vectorisers and
 # its unrolling, which are most of the time of `default<O2>`, would find nothing to gain.
@@ -38,7 +37,7 @@ def emit_objects(
     What is private to the module goes along with whoever uses it.
 
     Args:
-        module: LLVM dialect (OpenMP ops allowed).
+        module: LLVM dialect.
         target: what to make code for.
         threads: how many functions to compile at once.
         only: the symbols to compile, where not all are wanted.
@@ -87,8 +86,7 @@ def llvm_ir(module: ir.Module, symbol: str) -> str:
                     continue
                 pending.extend(_references(table[name].clone()))
         # The stubs of the bindings lack this function.
-        text = llvm_dialect.translate_module_to_llvmir(part.operation)  # pyright: ignore[reportAttributeAccessIssue]
-    return call_bodies_directly(text)
+        return llvm_dialect.translate_module_to_llvmir(part.operation)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _generate(symbol: str, text: str, target: Target, emit: Callable[[llvm.Module], T]) -> T:

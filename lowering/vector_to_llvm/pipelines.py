@@ -29,21 +29,19 @@ def memref_pipeline(target: str) -> Pipeline:
                 ),
             ),
             "stepwell-plan-workspaces",
+            # Threads: what is worth sharing out becomes blocks that a caller may do any range of.
+            "stepwell-choose-parallel-loops,stepwell-share-out-loops",
         )
     )
 
 
 def llvm_pipeline(target: str) -> Pipeline:
-    """From buffers to the LLVM dialect, with parallel loops as OpenMP."""
+    """From buffers to the LLVM dialect, with a team of threads for the kernels that are shared out."""
     return Pipeline(
         (
-            "stepwell-choose-parallel-loops",
             "stepwell-lower-copies",
             "stepwell-lower-vectors",
             *_narrow_floats(Target.parse(target)),
-            # Threads.
-            Nested("func.func", ("scf-forall-to-parallel",)),
-            "convert-scf-to-openmp",
             # What the vector patterns left as transfers or linalg becomes loops.
             Nested("func.func", ("convert-linalg-to-loops", "convert-vector-to-scf{full-unroll=true}")),
             # Views become offsets. Folding them into loads (fold-memref-alias-ops) would divide the index of a
@@ -52,10 +50,10 @@ def llvm_pipeline(target: str) -> Pipeline:
             "convert-scf-to-cf",
             "convert-vector-to-llvm{reassociate-fp-reductions=true}",
             "finalize-memref-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,convert-index-to-llvm",
-            # Bare pointers keep noalias, which the descriptor convention drops. OpenMP comes after, for its conversion
-            # would convert functions too, with descriptors.
-            "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},convert-openmp-to-llvm",
+            # Bare pointers keep noalias, which the descriptor convention drops.
+            "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}",
             "convert-cf-to-llvm,convert-ub-to-llvm,reconcile-unrealized-casts,canonicalize,cse",
+            f"stepwell-share-out-calls{{target={target}}}",
             "stepwell-add-entry",
         )
     )

@@ -9,6 +9,8 @@ from mlir import ir
 
 from ...passes.base import Pass, PassError, register
 from ...passes.rewriting import walk
+from .share_out_loops import SHARED
+from .team import BEGIN, END
 
 TIMES = "stepwell_times"
 """The symbol of the table: for each kernel its nanoseconds so far, and how often it was called."""
@@ -27,9 +29,10 @@ class TimeKernelsPass(Pass):
         llvm.call @kernel(%x, %y)
         llvm.call @stepwell.record(%kernel_index, %start)
 
-    Where several threads run `@main`, the first one counts. The module's `stepwell.timed_kernels` lists the kernels.
+    Helpers of a team do not count: what counts is how long the calling thread waits for a kernel. The module's
+    `stepwell.timed_kernels` lists the kernels.
 
-    Preconditions: LLVM dialect; `@main` calls kernels by their names.
+    Preconditions: LLVM dialect; `@main` calls kernels by their names, or shares them out.
     """
 
     name = "stepwell-time-kernels"
@@ -40,6 +43,7 @@ class TimeKernelsPass(Pass):
         if "main" not in symbols:
             raise PassError("there is no function @main")
         calls = [call for call in walk(symbols["main"].operation) if call.name == "llvm.call"]
+        calls = [call for call in calls if _callee(call) not in (BEGIN, END)]
         names = list(dict.fromkeys(map(_callee, calls)))
         body = op.regions[0].blocks[0]
         helpers = ir.Module.parse(_helpers(len(names)))
@@ -51,7 +55,8 @@ class TimeKernelsPass(Pass):
 
 
 def _callee(call: ir.Operation) -> str:
-    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+    """The kernel that a call is about."""
+    return ir.FlatSymbolRefAttr(call.attributes[SHARED if SHARED in call.attributes else "callee"]).value
 
 
 def _surround(call: ir.Operation, index: int) -> None:
@@ -80,7 +85,6 @@ def _helpers(count: int) -> str:
     return f"""
 llvm.mlir.global external @{TIMES}(dense<0> : tensor<{2 * count}xi64>) : !llvm.array<{2 * count} x i64>
 llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
-llvm.func @omp_get_thread_num() -> i32
 llvm.func internal @stepwell.now() -> i64 {{
   %one = llvm.mlir.constant(1 : i64) : i64
   %clock = llvm.mlir.constant({time.CLOCK_MONOTONIC} : i32) : i32
@@ -96,11 +100,6 @@ llvm.func internal @stepwell.now() -> i64 {{
 }}
 llvm.func internal @stepwell.record(%index: i64, %start: i64) {{
   %end = llvm.call @stepwell.now() : () -> i64
-  %zero = llvm.mlir.constant(0 : i32) : i32
-  %thread = llvm.call @omp_get_thread_num() : () -> i32
-  %is_first = llvm.icmp "eq" %thread, %zero : i32
-  llvm.cond_br %is_first, ^counted, ^done
-^counted:
   %one = llvm.mlir.constant(1 : i64) : i64
   %table = llvm.mlir.addressof @{TIMES} : !llvm.ptr
   %entry = llvm.getelementptr %table[0, %index] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<{count} x array<2 x i64>>
@@ -112,8 +111,6 @@ llvm.func internal @stepwell.record(%index: i64, %start: i64) {{
   %calls = llvm.load %counter : !llvm.ptr -> i64
   %more = llvm.add %calls, %one : i64
   llvm.store %more, %counter : i64, !llvm.ptr
-  llvm.br ^done
-^done:
   llvm.return
 }}
 """

@@ -63,7 +63,7 @@ def check(body: Build, *arrays: Array, tolerance: float = 2e-6, target: str = "c
         code = orc.load_objects(emit_objects(module, Target.parse(target)))
     out, arena = np.zeros(want.shape, want.dtype), np.zeros(size + 64, np.uint8)
     inputs = [np.ascontiguousarray(array) for array in arrays]
-    places = [*(item.ctypes.data for item in (*inputs, out)), (arena.ctypes.data + 63) & ~63]
+    places = [*(item.ctypes.data for item in (*inputs, out)), (arena.ctypes.data + 63) & ~63, None]
     table = (ctypes.c_void_p * len(places))(*places)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("stepwell_main"))(table)
     np.testing.assert_allclose(out.astype(np.float64), want.astype(np.float64), rtol=tolerance, atol=tolerance)

@@ -142,6 +142,6 @@ def test_planned_memory_keeps_the_meaning(seed: int) -> None:
         run(state)
         results = [np.zeros(16, np.int32) for _ in outputs]
         arrays = [x, y, np.array(p), np.array(q), np.array(n), *results, arena]
-        entry((ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays]))
+        entry((ctypes.c_void_p * (len(arrays) + 1))(*[array.ctypes.data for array in arrays], None))
         for name, result in zip(outputs, results, strict=True):
             np.testing.assert_array_equal(result, state[name])

@@ -1,4 +1,4 @@
-"""A tiny program made without the compiler: `y = x * scale + bias`, through the arena and through OpenMP's library."""
+"""A tiny program made without the compiler: `y = x * scale + bias`, through the arena; it tells its team's size."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from stepwell.runtime.program import CpuTarget, KernelInfo, Program, TensorInfo
 F32 = np.dtype(np.float32)
 TRIPLE = f"{architecture()}-unknown-linux-gnu"
 _IR = """
-declare i32 @omp_get_max_threads()
 declare float @floorf(float)
+
+define void @stepwell_work(ptr %team, i64 %thread) {
+  ret void
+}
 
 define void @stepwell_main(ptr %table) {
 entry:
@@ -26,17 +29,25 @@ entry:
   %slot3 = getelementptr ptr, ptr %table, i64 3
   %slot4 = getelementptr ptr, ptr %table, i64 4
   %slot5 = getelementptr ptr, ptr %table, i64 5
+  %slot6 = getelementptr ptr, ptr %table, i64 6
   %x = load ptr, ptr %table
   %y = load ptr, ptr %slot1
   %threads = load ptr, ptr %slot2
   %scale = load ptr, ptr %slot3
   %bias = load ptr, ptr %slot4
   %arena = load ptr, ptr %slot5
-  %count = call i32 @omp_get_max_threads()
+  %team = load ptr, ptr %slot6
+  store i32 1, ptr %threads
+  %alone = icmp eq ptr %team, null
+  br i1 %alone, label %start, label %together
+together:
+  %count = load i32, ptr %team
   store i32 %count, ptr %threads
+  br label %start
+start:
   br label %loop
 loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %i = phi i64 [ 0, %start ], [ %next, %loop ]
   %px = getelementptr float, ptr %x, i64 %i
   %ps = getelementptr float, ptr %scale, i64 %i
   %pb = getelementptr float, ptr %bias, i64 %i

@@ -51,7 +51,7 @@ def compute(body: str, x: Array, has_scalef: bool = False) -> Array:
         llvm_pipeline("cpu").run(module)
         code = orc.load_objects(emit_objects(module, Target.host()))
     out, arena = np.zeros_like(padded), np.zeros(64, np.uint8)
-    table = (ctypes.c_void_p * 3)(padded.ctypes.data, out.ctypes.data, arena.ctypes.data)
+    table = (ctypes.c_void_p * 4)(padded.ctypes.data, out.ctypes.data, arena.ctypes.data, None)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("stepwell_main"))(table)
     return out[: len(x)]
 

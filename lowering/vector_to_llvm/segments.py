@@ -1,0 +1,207 @@
+"""What the body of a bufferised kernel is made of, and which parts of it may run at the same time.
+
+A segment is an op that does work: a parallel loop, or anything else that writes memory. Everything between segments is
+cheap and free of effects (views, constants, vectors that are the same for all), or reads what no kernel writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from mlir import ir
+
+from ...passes.base import PassError
+from ...passes.functions import body_of, dictionaries
+from ...passes.rewriting import walk
+
+_READS = frozenset(
+    {"memref.load", "vector.load", "vector.transfer_read", "vector.maskedload", "vector.gather", "vector.expandload"}
+)
+_WRITES = frozenset(
+    {"memref.store", "vector.store", "vector.transfer_write", "vector.maskedstore", "vector.scatter"}
+    | {"vector.compressstore"}
+)
+_VIEWS = frozenset(
+    {"memref.cast", "memref.collapse_shape", "memref.expand_shape", "memref.reinterpret_cast", "memref.subview"}
+)
+# Places of the workspace do not overlap, so that each is memory of its own; `memref.assume_alignment` is none.
+_SOURCES = frozenset({"memref.alloca", "memref.get_global", "memref.view"})
+_NO_EFFECT = frozenset({"memref.dim", "memref.prefetch", "memref.assume_alignment", "memref.extract_strided_metadata"})
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of some memory.
+
+    Attributes:
+        root: the argument or op that the memory comes from.
+        view: what the box is cut out of: the root seen in some shape; None where it is all of the root.
+        box: first index and extent along each dimension.
+    """
+
+    root: ir.Value
+    view: ir.Value | None = None
+    box: tuple[tuple[int, int], ...] = ()
+
+    def overlaps(self, other: Region) -> bool:
+        """Whether the two may have an element in common."""
+        if self.root != other.root:
+            return False
+        if self.view is None or other.view is None or self.view != other.view:
+            return True
+        return all(
+            first < start + extent and start < first + size
+            for (first, size), (start, extent) in zip(self.box, other.box, strict=True)
+        )
+
+
+@dataclass
+class Segment:
+    """Work that one call of the kernel may do without the rest.
+
+    Attributes:
+        op: the loop, or whatever it is.
+        blocks: into how many parts it can be divided.
+        reads: what it may read.
+        writes: what it may write.
+    """
+
+    op: ir.Operation
+    blocks: int
+    reads: list[Region]
+    writes: list[Region]
+
+    def must_follow(self, earlier: Segment) -> bool:
+        """Whether the order of the two matters."""
+        pairs = [(self.writes, earlier.writes), (self.writes, earlier.reads), (self.reads, earlier.writes)]
+        return any(mine.overlaps(other) for left, right in pairs for mine in left for other in right)
+
+
+def phases_of(kernel: ir.Operation) -> list[list[Segment]] | None:
+    """The segments of a kernel in groups: what is in one group is independent, and each group needs those before it.
+
+    Returns:
+        None where the body cannot be divided: a segment gives values to the rest, memory on the stack is used by more
+        than one, or something is read between them that the kernel may write.
+    """
+    segments: list[Segment] = []
+    constant = _read_only(kernel)
+    for op in [item.operation for item in body_of(kernel).operations]:
+        if op.name == "func.return":
+            break
+        reads, writes = _effects(op)
+        if not writes and op.name != "scf.forall":
+            if len(op.regions) or any(region.root not in constant for region in reads):
+                return None
+            continue
+        if len(op.results):
+            return None
+        segments.append(Segment(op, _blocks(op), reads, writes))
+    if _share_stack(segments):
+        return None
+    phases: list[list[Segment]] = []
+    for segment in segments:
+        if not phases or any(segment.must_follow(earlier) for earlier in phases[-1]):
+            phases.append([])
+        phases[-1].append(segment)
+    return phases
+
+
+def _read_only(kernel: ir.Operation) -> list[ir.Value]:
+    """What memory nobody writes while the kernel runs."""
+    arguments = body_of(kernel).arguments
+    marked = zip(arguments, dictionaries(kernel, "arg_attrs"), strict=True)
+    found: list[ir.Value] = [argument for argument, attributes in marked if "llvm.readonly" in attributes]
+    return found + [op.results[0] for op in walk(kernel) if op.name == "memref.get_global"]
+
+
+def _share_stack(segments: Sequence[Segment]) -> bool:
+    seen: list[ir.Value] = []
+    for segment in segments:
+        regions = [*segment.reads, *segment.writes]
+        roots = [item.root for item in regions if isinstance(item.root.owner, ir.Operation | ir.OpView)]
+        local = [
+            root for root in roots if root.owner.name == "memref.alloca" and not _is_inside(root.owner, segment.op)
+        ]
+        if any(root in seen for root in local):
+            return True
+        seen += local
+    return False
+
+
+def _is_inside(op: ir.Operation | ir.OpView, outer: ir.Operation) -> bool:
+    parent = op.operation.parent
+    while parent is not None and parent.operation != outer:
+        parent = parent.operation.parent
+    return parent is not None
+
+
+def _blocks(op: ir.Operation) -> int:
+    return math.prod(trip_counts(op)) if op.name == "scf.forall" else 1
+
+
+def trip_counts(loop: ir.Operation) -> list[int]:
+    """How many rounds an scf.forall makes along each dimension.
+
+    Raises:
+        PassError: a bound is not constant.
+    """
+    bounds = [list(ir.DenseI64ArrayAttr(loop.attributes[f"static{name}"])) for name in _BOUNDS]
+    if any(ir.ShapedType.is_dynamic_size(bound) for group in bounds for bound in group):
+        raise PassError("the bounds of a parallel loop are not constant", loop.location)
+    return [-(-(upper - lower) // step) for lower, upper, step in zip(*bounds, strict=True)]
+
+
+_BOUNDS = ("LowerBound", "UpperBound", "Step")
+
+
+def _effects(op: ir.Operation) -> tuple[list[Region], list[Region]]:
+    """What `op` and all in it may read and write."""
+    reads: list[Region] = []
+    writes: list[Region] = []
+    for inner in (op, *walk(op)):
+        if inner.name in _VIEWS | _SOURCES | _NO_EFFECT:
+            continue
+        memory = [region_of(value) for value in inner.operands if isinstance(value.type, ir.MemRefType)]
+        if inner.name not in _WRITES:
+            reads += memory
+        if inner.name not in _READS:
+            writes += memory
+    return reads, writes
+
+
+def region_of(value: ir.Value) -> Region:
+    """The part of memory that a memref may reach: the first constant box that is cut out on the way to it."""
+    box: ir.OpView | None = None
+    for op in _views(value):
+        if op.name == "memref.subview":
+            box = op
+    if box is None:
+        return Region(_root(value))
+    offsets, sizes, strides = (
+        list(ir.DenseI64ArrayAttr(box.operation.attributes[f"static_{name}"]))
+        for name in ("offsets", "sizes", "strides")
+    )
+    if any(ir.ShapedType.is_dynamic_size(number) for number in (*offsets, *sizes, *strides)):
+        return Region(_root(value))
+    spans = tuple(
+        (offset, (size - 1) * stride + 1) for offset, size, stride in zip(offsets, sizes, strides, strict=True)
+    )
+    return Region(_root(value), box.operation.operands[0], spans)
+
+
+def _views(value: ir.Value) -> Iterator[ir.OpView]:
+    """The views that a memref is made by, from the last to the first."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name in _VIEWS:
+        owner = cast(ir.OpView, value.owner)
+        yield owner
+        value = owner.operands[0]
+
+
+def _root(value: ir.Value) -> ir.Value:
+    for op in _views(value):
+        value = op.operands[0]
+    return value

@@ -1,0 +1,144 @@
+"""`stepwell-share-out-calls`: `@main` asks a team of threads to do the blocks of kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...passes.base import Pass, PassError, register
+from ...passes.functions import body_of
+from ...passes.rewriting import walk
+from ..target import Target
+from .share_out_loops import SHARED
+from .team import BEGIN, END, SHARE, module_text
+
+
+@register
+@dataclass(frozen=True)
+class ShareOutCallsPass(Pass):
+    """Give `@main` a team of threads as its last argument, and have calls of several blocks done by it.
+
+        llvm.func @main(%x: !llvm.ptr) { llvm.call @k(%x, %first, %last) {stepwell.shared} }
+        -->
+        llvm.func internal @k.part(%args: !llvm.ptr, %first: i64, %last: i64) {
+          %x = llvm.load %args ...
+          llvm.call @k(%x, %first, %last)
+        }
+        llvm.func @main(%x: !llvm.ptr, %team: !llvm.ptr) {
+          llvm.call @stepwell_begin(%team)
+          %args = llvm.alloca ...
+          llvm.store %x, %args
+          llvm.call @stepwell_share(%team, @k.part, %args, %first, %last) {stepwell.shared = @k}
+          llvm.call @stepwell_end(%team)
+        }
+
+    Where there is anything to share, the module gets the functions of teams too (see team.py). Without a team, which is
+    the null pointer, the calling thread does all blocks in one go.
+
+    Preconditions: LLVM dialect, bare pointers.
+    """
+
+    name = "stepwell-share-out-calls"
+    target: str = "cpu"
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites the calls in `@main`."""
+        symbols = ir.SymbolTable(op)
+        if "main" not in symbols:
+            raise PassError("there is no function @main")
+        main = symbols["main"].operation
+        with main.location:
+            team = _add_team(main)
+            calls = [call for call in walk(main) if call.name == "llvm.call" and SHARED in call.attributes]
+            if not calls:
+                return
+            functions = ir.Module.parse(module_text(Target.parse(self.target)))
+            for function in functions.body.operations:
+                function.operation.clone(ip=ir.InsertionPoint(main))
+            with ir.InsertionPoint.at_block_begin(body_of(main)):
+                most = max(len(call.operands) for call in calls) - 2
+                args = _alloca(most)
+                _call(BEGIN, [team])
+            for end in [op for op in walk(main) if op.name == "llvm.return"]:
+                with ir.InsertionPoint(end):
+                    _call(END, [team])
+            parts: dict[str, str] = {}
+            for call in calls:
+                callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+                if callee not in parts:
+                    parts[callee] = _make_part(main, callee, [operand.type for operand in call.operands])
+                _share(call, team, parts[callee], args)
+
+
+def _add_team(main: ir.Operation) -> ir.Value:
+    """Adds the last argument of main."""
+    body, pointer = body_of(main), ir.Type.parse("!llvm.ptr")
+    types = ", ".join(str(item.type) for item in body.arguments)
+    separator = ", " if types else ""
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<void ({types}{separator}ptr)>"))
+    if "arg_attrs" in main.attributes:
+        rows = [*ir.ArrayAttr(main.attributes["arg_attrs"]), ir.DictAttr.get({})]
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get(rows)
+    return body.add_argument(pointer, main.location)
+
+
+def _alloca(slots: int) -> ir.Value:
+    """Memory for the arguments of one call; calls come one after the other."""
+    i64, pointer = ir.IntegerType.get_signless(64), ir.Type.parse("!llvm.ptr")
+    count = ir.Operation.create(
+        "llvm.mlir.constant", results=[i64], attributes={"value": ir.IntegerAttr.get(i64, max(1, slots))}
+    ).result
+    attributes = {"elem_type": ir.TypeAttr.get(i64)}
+    return ir.Operation.create("llvm.alloca", results=[pointer], operands=[count], attributes=attributes).result
+
+
+def _make_part(main: ir.Operation, callee: str, kinds: list[ir.Type]) -> str:
+    """A function that takes the arguments of a kernel from memory."""
+    loads = [
+        f"%p{slot} = llvm.getelementptr inbounds %args[{slot}] : (!llvm.ptr) -> !llvm.ptr, i64\n"
+        f"%v{slot} = llvm.load %p{slot} : !llvm.ptr -> {kind}"
+        for slot, kind in enumerate(kinds[:-2])
+    ]
+    values = ", ".join([*(f"%v{slot}" for slot in range(len(kinds) - 2)), "%first", "%last"])
+    types, body = ", ".join(map(str, kinds)), "\n".join(loads)
+    text = (
+        f"llvm.func @{callee}({types})\n"
+        f"llvm.func internal @{callee}.part(%args: !llvm.ptr, %first: i64, %last: i64) {{\n{body}\n"
+        f"llvm.call @{callee}({values}) : ({types}) -> ()\nllvm.return\n}}"
+    )
+    made = ir.Module.parse(text)
+    made.body.operations[1].operation.clone(ip=ir.InsertionPoint(main))
+    return f"{callee}.part"
+
+
+def _share(call: ir.Operation, team: ir.Value, part: str, args: ir.Value) -> None:
+    """llvm.call @k(%x, %first, %last) --> llvm.call @stepwell_share(%team, @k.part, %args, %first, %last)."""
+    operands, i64 = list(call.operands), ir.IntegerType.get_signless(64)
+    pointer = args.type
+    with call.location, ir.InsertionPoint(call):
+        for slot, operand in enumerate(operands[:-2]):
+            ir.Operation.create("llvm.store", operands=[operand, _slot(args, slot, i64)])
+        symbol = {"global_name": ir.FlatSymbolRefAttr.get(part)}
+        address = ir.Operation.create("llvm.mlir.addressof", results=[pointer], attributes=symbol).result
+        made = _call(SHARE, [team, address, args, *operands[-2:]])
+        made.attributes[SHARED] = call.attributes["callee"]
+        for name in ("stepwell.step", "stepwell.ops"):
+            if name in call.attributes:
+                made.attributes[name] = call.attributes[name]
+    call.erase()
+
+
+def _call(callee: str, operands: list[ir.Value]) -> ir.Operation:
+    """A call of a function without results, at the insertion point."""
+    attributes = {
+        "callee": ir.FlatSymbolRefAttr.get(callee),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+    }
+    return ir.Operation.create("llvm.call", operands=operands, attributes=attributes)
+
+
+def _slot(args: ir.Value, slot: int, i64: ir.Type) -> ir.Value:
+    attributes = {"rawConstantIndices": ir.DenseI32ArrayAttr.get([slot]), "elem_type": ir.TypeAttr.get(i64)}
+    return ir.Operation.create("llvm.getelementptr", results=[args.type], operands=[args], attributes=attributes).result

@@ -1,0 +1,194 @@
+"""`stepwell-share-out-loops`: kernels become functions of a range of blocks, so that threads can share one out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, func, scf
+
+from ...passes.base import Pass, PassError, register
+from ...passes.functions import dictionaries
+from ...passes.rewriting import walk
+from .segments import Segment, phases_of, trip_counts
+
+ATTRIBUTE = "stepwell.phases"
+SHARED = "stepwell.shared"
+MOST_BLOCKS = (1 << 20) - 1
+"""What fits in the word by which threads claim blocks."""
+
+
+@register
+@dataclass(frozen=True)
+class ShareOutLoopsPass(Pass):
+    """Number the blocks of work in kernels, and let the caller say which of them to do.
+
+    Every round of a parallel loop is a block, and so is anything else that writes memory. Parts that depend on each
+    other are phases; `stepwell.phases` says where each ends, and blocks of one phase may run in any order and at once.
+    Calls of several blocks are marked `stepwell.shared`.
+
+        func.func private @k(%x: memref<..>, %out: memref<..>) { scf.forall (%i, %j) in (4, 8) {...} }
+        call @k(%x, %out)
+        -->
+        func.func private @k(%x: memref<..>, %out: memref<..>, %first: index, %last: index)
+          attributes {stepwell.phases = array<i64: 32>} {
+          scf.for %block = %first to %last step %c1 { %i = arith.divui %block, %c8 ... } }
+        call @k(%x, %out, %c0, %c32) {stepwell.shared}
+
+    Kernels without parallel loops, and those that cannot be divided, stay as they are, their loops sequential. A
+    declaration that has `stepwell.phases` (its code was compiled before) gets the arguments too.
+
+    Preconditions: bufferised, workspaces planned.
+    """
+
+    name = "stepwell-share-out-loops"
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites the kernels and the calls in `@main`."""
+        phases = {}
+        for function in list(op.regions[0].blocks[0]):
+            if isinstance(function, func.FuncOp) and _name(function) != "main":
+                ends = _declared(function) if function.is_external else _divide(function)
+                phases |= {_name(function): ends} if ends else {}
+        for function in list(op.regions[0].blocks[0]):
+            if isinstance(function, func.FuncOp) and _name(function) == "main":
+                _call_by_phase(function, phases)
+
+
+def _declared(kernel: func.FuncOp) -> list[int]:
+    if ATTRIBUTE not in kernel.operation.attributes:
+        return []
+    ends = list(ir.DenseI64ArrayAttr(kernel.operation.attributes[ATTRIBUTE]))
+    _add_arguments(kernel)
+    return ends
+
+
+def _divide(kernel: func.FuncOp) -> list[int]:
+    """Makes a kernel a function of a range of blocks; returns where its phases end, [] if it stays as it is."""
+    found = [op for op in walk(kernel) if op.name == "scf.forall"]
+    loops = [op for op in found if op.parent is not None and op.parent.operation == kernel.operation]
+    for loop in found:
+        if loop not in loops:
+            _make_sequential(loop)
+    if not loops:
+        return []
+    phases = phases_of(kernel.operation)
+    if phases is None or max(sum(item.blocks for item in phase) for phase in phases) < 2:
+        for loop in loops:
+            _make_sequential(loop)
+        return []
+    first, last = _add_arguments(kernel)
+    assert first is not None and last is not None
+    start, ends = 0, []
+    whole = len(phases) == 1 and len(phases[0]) == 1
+    for phase in phases:
+        for segment in phase:
+            with segment.op.location, ir.InsertionPoint(segment.op):
+                if whole:
+                    _loop_over_blocks(segment, first, last, 0)
+                else:
+                    _guard(segment, first, last, start)
+            start += segment.blocks
+        ends.append(start)
+    if start > MOST_BLOCKS:
+        raise PassError(f"kernel @{_name(kernel)} has {start} blocks, more than {MOST_BLOCKS}", kernel.location)
+    kernel.operation.attributes[ATTRIBUTE] = ir.DenseI64ArrayAttr.get(ends)
+    return ends
+
+
+def _guard(segment: Segment, first: ir.Value, last: ir.Value, start: int) -> None:
+    """Does those blocks of a segment that are in the range; its own start at `start`."""
+    begin, end = _index(start), _index(start + segment.blocks)
+    if segment.op.name == "scf.forall":
+        _loop_over_blocks(segment, arith.MaxUIOp(first, begin).result, arith.MinUIOp(last, end).result, start)
+        return
+    reached = arith.CmpIOp(arith.CmpIPredicate.ule, first, begin).result
+    contained = arith.AndIOp(reached, arith.CmpIOp(arith.CmpIPredicate.ult, begin, last).result).result
+    branch = scf.IfOp(contained)
+    with ir.InsertionPoint(branch.then_block):
+        end_of_branch = scf.YieldOp([])
+    segment.op.move_before(end_of_branch.operation)
+
+
+def _loop_over_blocks(segment: Segment, first: ir.Value, last: ir.Value, start: int) -> None:
+    """scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = %first to %last {%i = (%block - start) / 8 ...}"""
+    counts = trip_counts(segment.op)
+    loop = scf.ForOp(first, last, _index(1))
+    with ir.InsertionPoint(loop.body):
+        block = loop.induction_variable
+        if start:
+            block = arith.SubIOp(block, _index(start)).result
+        _move_body(segment.op, _coordinates(block, counts))
+        scf.YieldOp([])
+    segment.op.erase()
+
+
+def _make_sequential(loop: ir.Operation) -> None:
+    """scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = 0 to 32 {...}"""
+    with loop.location, ir.InsertionPoint(loop):
+        counts = trip_counts(loop)
+        _loop_over_blocks(Segment(loop, 1, [], []), _index(0), _index(math.prod(counts)), 0)
+
+
+def _coordinates(block: ir.Value, counts: Sequence[int]) -> list[ir.Value]:
+    """The position along each dimension of the block with a number, the last dimension fastest."""
+    found = []
+    for dim, count in reversed(list(enumerate(counts))):
+        if dim == 0:
+            found.append(block)
+            break
+        size = _index(count)
+        found.append(arith.RemUIOp(block, size).result)
+        block = arith.DivUIOp(block, size).result
+    return found[::-1]
+
+
+def _move_body(loop: ir.Operation, coordinates: Sequence[ir.Value]) -> None:
+    """Moves the body of an scf.forall to the insertion point."""
+    body = loop.regions[0].blocks[0]
+    lower, step = (list(ir.DenseI64ArrayAttr(loop.attributes[f"static{name}"])) for name in ("LowerBound", "Step"))
+    for argument, position, offset, scale in zip(body.arguments, coordinates, lower, step, strict=True):
+        value = arith.MulIOp(position, _index(scale)).result if scale != 1 else position
+        argument.replace_all_uses_with(arith.AddIOp(value, _index(offset)).result if offset else value)
+    anchor = arith.ConstantOp(ir.IndexType.get(), 0).operation
+    for op in list(body.operations)[:-1]:
+        op.operation.move_before(anchor)
+    anchor.erase()
+
+
+def _call_by_phase(main: func.FuncOp, phases: dict[str, list[int]]) -> None:
+    for call in [op for op in walk(main) if op.name == "func.call"]:
+        callee = ir.FlatSymbolRefAttr(call.attributes["callee"])
+        start = 0
+        for end in phases.get(callee.value, ()):
+            with call.location, ir.InsertionPoint(call):
+                made = func.CallOp([], callee, [*call.operands, _index(start), _index(end)]).operation
+            for name in ("stepwell.step", "stepwell.ops"):
+                if name in call.attributes:
+                    made.attributes[name] = call.attributes[name]
+            if end - start > 1:
+                made.attributes[SHARED] = ir.UnitAttr.get()
+            start = end
+        if callee.value in phases:
+            call.erase()
+
+
+def _add_arguments(kernel: func.FuncOp) -> list[ir.Value | None]:
+    index = ir.IndexType.get()
+    attributes = kernel.operation.attributes
+    arguments = [*dictionaries(kernel, "arg_attrs"), ir.DictAttr.get({}), ir.DictAttr.get({})]
+    attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([*kernel.type.inputs, index, index], []))
+    attributes["arg_attrs"] = ir.ArrayAttr.get(arguments)
+    if kernel.is_external:
+        return [None, None]
+    return [kernel.entry_block.add_argument(index, kernel.location) for _ in range(2)]
+
+
+def _name(function: func.FuncOp) -> str:
+    return ir.StringAttr(function.operation.attributes["sym_name"]).value
+
+
+def _index(value: int) -> ir.Value:
+    return arith.ConstantOp(ir.IndexType.get(), value).result
