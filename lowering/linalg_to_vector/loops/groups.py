@@ -150,6 +150,13 @@ def _reads_any(op: ir.Operation, values: Sequence[ir.Value]) -> bool:
 def lane_dim(group: Group) -> int | None:
     """The loop to vectorise: that of the results' last dimension; in reductions that along which most elements lie."""
     sizes = group.members[0].static_sizes()
+    # What is written on the way must lie along the lanes.
+    written = [
+        generic.output_maps[number]
+        for generic, number in group.stored()
+        if generic in group.members and not generic.reductions
+    ]
+    scattered = {dim for exprs in written for dim in range(len(sizes)) if any(coefficient(e, dim) for e in exprs[:-1])}
     scores: dict[int, float] = {}
     for generic in group.members:
         for position, exprs in enumerate(generic.maps):
@@ -164,7 +171,7 @@ def lane_dim(group: Group) -> int | None:
                 step = coefficient(exprs[-1], dim)
                 if dim in group.reductions and _reduces_padding(generic.operands[position], exprs, dim):
                     continue
-                if size is not None and size > 1 and step > 0:
+                if size is not None and size > 1 and step > 0 and dim not in scattered:
                     scores[dim] = scores.get(dim, 0) + min(size, _ENOUGH_LANES) / step
     if not scores:
         return None
