@@ -19,6 +19,7 @@ from mlir.dialects import linalg, scf
 
 from .linear_forms import Linear, Place, constant_index, linear_place
 from .tile_reads import Reader
+from .tile_stream import TileStream, tile_streams
 from .weight_stream import WeightStream, weight_stream
 
 Step = Callable[[Reader, Mapping[int, Place], list[ir.Value]], list[ir.Value]]
@@ -52,11 +53,12 @@ class ReductionNest:
 
     def run(self, reader: Reader, sums: list[ir.Value]) -> list[ir.Value]:
         """The sums after all steps."""
-        stream = None
-        if "stepwell.contraction" in self.op.attributes and math.prod(self.sizes) > self._unroll_limit:
-            iterations = math.prod(self.sizes[:-1]) * (self.sizes[-1] // self._steps)
-            stream = weight_stream(self.op.operands[1], self.op.operation.block, iterations) if iterations else None
-        return self._loops(reader, 0, {}, sums, stream)
+        streams = []
+        steps, iterations = math.prod(self.sizes), math.prod(self.sizes[:-1]) * (self.sizes[-1] // self._steps)
+        if "stepwell.contraction" in self.op.attributes and steps > self._unroll_limit and iterations:
+            weights = weight_stream(self.op.operands[1], self.op.operation.block, iterations)
+            streams = [*([weights] if weights else []), *tile_streams(self.op, steps, iterations)]
+        return self._loops(reader, 0, {}, sums, streams)
 
     @property
     def _unroll_limit(self) -> int:
@@ -70,7 +72,12 @@ class ReductionNest:
         return next((steps for most, steps in _STEPS.items() if self.width <= most), 1)
 
     def _loops(
-        self, reader: Reader, depth: int, where: dict[int, Place], sums: list[ir.Value], stream: WeightStream | None
+        self,
+        reader: Reader,
+        depth: int,
+        where: dict[int, Place],
+        sums: list[ir.Value],
+        streams: Sequence[WeightStream | TileStream],
     ) -> list[ir.Value]:
         """All steps of the dimensions from `depth` on, with those outside at `where`."""
         dims, sizes = self.dims[depth:], self.sizes[depth:]
@@ -79,17 +86,21 @@ class ReductionNest:
                 sums = self.step(reader, where | dict(zip(dims, place, strict=True)), sums)
             return sums
         if sizes[0] == 1:
-            return self._loops(reader, depth + 1, where | {dims[0]: 0}, sums, stream)
+            return self._loops(reader, depth + 1, where | {dims[0]: 0}, sums, streams)
         if len(dims) == 1:
-            return self._innermost(reader, where, sums, stream)
+            return self._innermost(reader, where, sums, streams)
         loop = scf.ForOp(constant_index(0), constant_index(sizes[0]), constant_index(1), sums)
         with ir.InsertionPoint(loop.body):
             inside = where | {dims[0]: loop.induction_variable}
-            scf.YieldOp(self._loops(reader.inner(), depth + 1, inside, list(loop.inner_iter_args), stream))
+            scf.YieldOp(self._loops(reader.inner(), depth + 1, inside, list(loop.inner_iter_args), streams))
         return list(loop.results)
 
     def _innermost(
-        self, reader: Reader, where: dict[int, Place], sums: list[ir.Value], stream: WeightStream | None
+        self,
+        reader: Reader,
+        where: dict[int, Place],
+        sums: list[ir.Value],
+        streams: Sequence[WeightStream | TileStream],
     ) -> list[ir.Value]:
         dim, size = self.dims[-1], self.sizes[-1]
         whole, rest = divmod(size, self._steps)
@@ -99,7 +110,7 @@ class ReductionNest:
             for number in range(self._steps):
                 place = (number, ((loop.induction_variable, self._steps),))
                 carried = self.step(inner, where | {dim: place}, carried)
-            if stream is not None:
+            for stream in streams:
                 stream.fetch(self._iteration(where, whole, loop.induction_variable))
             scf.YieldOp(carried)
         sums = list(loop.results)

@@ -19,7 +19,8 @@ from mlir import ir
 from mlir.dialects import affine, bufferization, memref, tensor
 
 from ...dialects.types import numpy_dtype
-from .linear_forms import Linear, apply_linear, linear_place
+from .linear_forms import Linear, apply_linear
+from .slices import shape_of, whole
 
 _LINE_BYTES = 64
 
@@ -66,8 +67,8 @@ def weight_stream(weight: ir.Value, block: ir.Block, iterations: int) -> WeightS
         block: the body of the innermost loop over tiles.
         iterations: how often the tile's reduction loop runs in all.
     """
-    source, offsets = _whole(weight)
-    shape, part = _shape(source), _shape(weight)
+    source, offsets = whole(weight)
+    shape, part = shape_of(source), shape_of(weight)
     element = ir.RankedTensorType(source.type).element_type
     size = numpy_dtype(element).itemsize
     total, panel = math.prod(shape), math.prod(part)
@@ -88,22 +89,6 @@ def weight_stream(weight: ir.Value, block: ir.Block, iterations: int) -> WeightS
     flat = tensor.collapse_shape(ir.RankedTensorType.get([total], element), source, [list(range(len(shape)))])
     memory = bufferization.to_buffer(ir.MemRefType.get([total], element), flat, read_only=True)
     return WeightStream(memory, inside, _LINE_BYTES // size, stride)
-
-
-def _whole(part: ir.Value) -> tuple[ir.Value, list[Linear]]:
-    """The tensor of which `part` is a slice of a slice .., and where in it the part begins."""
-    offsets: list[Linear] = [(0, ())] * len(_shape(part))
-    while not isinstance(part.owner, ir.Block) and part.owner.name == "tensor.extract_slice":
-        op = part.owner
-        strides = ir.DenseI64ArrayAttr(op.attributes["static_strides"])
-        if len(strides) != len(offsets) or set(strides) != {1}:
-            break
-        dynamic = iter(list(op.operands)[1:])
-        for axis, static in enumerate(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])):
-            base, terms = linear_place(static if static >= 0 else next(dynamic))
-            offsets[axis] = (offsets[axis][0] + base, (*offsets[axis][1], *terms))
-        part = op.operands[0]
-    return part, offsets
 
 
 def _is_contiguous(part: Sequence[int], whole: Sequence[int]) -> bool:
@@ -147,7 +132,3 @@ def _arguments_behind(values: Iterable[ir.Value]) -> set[ir.Value]:
         else:
             pending.extend(value.owner.operands)
     return found
-
-
-def _shape(value: ir.Value) -> tuple[int, ...]:
-    return tuple(ir.RankedTensorType(value.type).shape)

@@ -1,0 +1,28 @@
+"""Slices of slices, as places in the tensor that they are cut from."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from .linear_forms import Linear, linear_place
+
+
+def shape_of(value: ir.Value) -> tuple[int, ...]:
+    """The static shape of a tensor."""
+    return tuple(ir.RankedTensorType(value.type).shape)
+
+
+def whole(part: ir.Value) -> tuple[ir.Value, list[Linear]]:
+    """The tensor of which `part` is a slice of a slice .., and where in it the part begins."""
+    offsets: list[Linear] = [(0, ())] * len(shape_of(part))
+    while not isinstance(part.owner, ir.Block) and part.owner.name == "tensor.extract_slice":
+        op = part.owner
+        strides = ir.DenseI64ArrayAttr(op.attributes["static_strides"])
+        if len(strides) != len(offsets) or set(strides) != {1}:
+            break
+        dynamic = iter(list(op.operands)[1:])
+        for axis, static in enumerate(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])):
+            base, terms = linear_place(static if static >= 0 else next(dynamic))
+            offsets[axis] = (offsets[axis][0] + base, (*offsets[axis][1], *terms))
+        part = op.operands[0]
+    return part, offsets
