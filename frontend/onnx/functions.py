@@ -33,8 +33,8 @@ class Function:
 
     def inline(
         self, importer: Importer, call: onnx.NodeProto, name: str, scope: Scope, inputs: list[ir.Value | None]
-    ) -> list[ir.Value]:
-        """Imports the function's nodes in the place of a node that uses it; returns its outputs.
+    ) -> list[ir.Value | None]:
+        """Imports the function's nodes in the place of a node that uses it; returns the outputs that the node names.
 
         Raises:
             NodeError: the function uses itself, or takes fewer inputs.
@@ -52,7 +52,8 @@ class Function:
         attributes |= {attribute.name: attribute for attribute in call.attribute}
         importer.nodes([_bound(node, attributes, absent) for node in self.proto.node], inner)
         scope.guards.extend(inner.guards)
-        return [inner.lookup(output) for output in self.proto.output]
+        wanted = zip(self.proto.output, call.output, strict=False)
+        return [inner.lookup(output) if name else None for output, name in wanted]
 
 
 class FunctionTable:

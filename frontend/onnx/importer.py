@@ -18,12 +18,13 @@ from mlir.dialects import func
 from ...dialects.core import OpError, spec_of
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
-from ..errors import ModelError, NeedsShapes, NodeError
+from ..errors import ModelError, NeedsShapes, NodeError, UnsupportedError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
+from .definitions import definition_of
 from .functions import FunctionTable
 from .model import Model, ModelInfo, describe_model, normal_domain, opsets, read_model
 from .node import Node
-from .registry import handler_for
+from .registry import Handler, handler_for
 from .scope import Scope, Unavailable
 from .signature import bound_inputs, named, result_dims, tensor_of
 from .survey import check_supported, names_read
@@ -168,23 +169,40 @@ class Importer:
             inputs.pop()
         results = self._results(proto, name, scope, inputs)
         for index, output in enumerate(proto.output):
+            result = results[index] if index < len(results) else None
             missing = Unavailable(f"reads output {index} of '{name}' ({proto.op_type}), which is not supported")
             if output:
-                scope.define(output, results[index] if index < len(results) else missing)
+                scope.define(output, missing if result is None else result)
 
     def _results(
         self, proto: onnx.NodeProto, name: str, scope: Scope, inputs: list[ir.Value | None]
-    ) -> Sequence[ir.Value]:
+    ) -> Sequence[ir.Value | None]:
+        """The node's outputs: by the model's function, by our importer, or by ONNX's definition of the operator."""
         function = self._functions.get(proto)
         if function is not None:
             return function.inline(self, proto, name, scope, inputs)
         domain = normal_domain(proto.domain)
         opset = scope.versions[domain]
         handler = handler_for(domain, proto.op_type, opset)
-        assert handler is not None, "the survey of operators comes first"
-        node = Node(proto, name, opset, self, scope)
+        try:
+            if handler is None:
+                raise UnsupportedError(f"is not supported (opset {opset})")
+            results = self._handled(handler, Node(proto, name, opset, self, scope), inputs)
+            if not any(proto.output[len(results) :]):
+                return results
+        except UnsupportedError as error:
+            results = error
+        definition = None if domain else definition_of(proto, opset, inputs)
+        if definition is not None:
+            return definition.inline(self, proto, name, scope, inputs)
+        if isinstance(results, UnsupportedError):
+            raise results
+        return results
+
+    def _handled(self, handler: Handler, node: Node, inputs: list[ir.Value | None]) -> Sequence[ir.Value]:
         node.check_inputs(handler, inputs)
         results = handler(node, *inputs)
+        node.check_all_read()
         return results if isinstance(results, tuple) else (results,)
 
     def weight(self, name: str, array: np.ndarray) -> ir.Value:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
+from onnx import version_converter
 
 from ..errors import ModelError
 from .text import check_text
@@ -17,7 +18,7 @@ from .text import check_text
 OLDEST_OPSET = 7
 """Older opsets have another broadcasting and are converted by ONNX's own version converter."""
 
-NEWEST_OPSET = 25
+NEWEST_OPSET = 28
 """The newest opset whose ops have been compared with their definitions."""
 
 _DTYPES: dict[int, np.dtype] = {
@@ -115,13 +116,21 @@ def _checked(model: Model) -> Model:
     opset = opsets(model.proto.opset_import, model.name).get("")
     if opset is None:
         raise ModelError("does not say which version of the ONNX operators it uses (opset_import)", model=model.name)
-    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
-        raise ModelError(
-            f"uses opset {opset}, but opsets {OLDEST_OPSET} to {NEWEST_OPSET} are understood; "
-            "convert it with onnx.version_converter.convert_version",
-            model=model.name,
-        )
-    return model
+    if opset > NEWEST_OPSET:
+        message = f"uses opset {opset}, but the newest that is understood is {NEWEST_OPSET}; export it for that one"
+        raise ModelError(message, model=model.name)
+    return model if opset >= OLDEST_OPSET else _converted(model, opset)
+
+
+def _converted(model: Model, opset: int) -> Model:
+    """A model of an opset before those that are understood, in the oldest of these."""
+    try:
+        proto = version_converter.convert_version(model.proto, OLDEST_OPSET)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+        reason = str(error).strip().rpartition("failed: ")[2] or type(error).__name__
+        message = f"uses opset {opset}, and ONNX cannot convert it to opset {OLDEST_OPSET}: {reason}"
+        raise ModelError(message, model=model.name) from None
+    return replace(model, proto=proto)
 
 
 def opsets(imports: Iterable[onnx.OperatorSetIdProto], model: str) -> dict[str, int]:

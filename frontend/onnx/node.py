@@ -14,7 +14,7 @@ from mlir import ir
 
 from ...dialects.core import spec_of
 from ...dialects.dims import Dim
-from ..errors import NeedsShapes, NodeError
+from ..errors import NeedsShapes, NodeError, UnsupportedError
 from .model import element_dtype, normal_domain
 from .registry import Handler, schema_of
 from .weights import tensor_array
@@ -48,6 +48,7 @@ class Node:
         self.importer, self.scope = importer, scope
         self.outputs = tuple(proto.output)
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+        self._read: set[str] = set()
         self._is_standard = normal_domain(proto.domain) == ""
         self._declared = _declared_attributes(proto.op_type, opset) if self._is_standard else {}
         if self._is_standard:
@@ -65,6 +66,22 @@ class Node:
         for name, (_, _, is_required) in self._declared.items():
             if is_required and name not in self._attributes:
                 raise NodeError(f"attribute '{name}' is missing")
+
+    def ignore(self, *names: str) -> None:
+        """Says that attributes mean nothing to the handler: they are about training, or repeat what shapes say."""
+        self._read.update(names)
+
+    def check_all_read(self) -> None:
+        """Checks that the handler has looked at every attribute that is not what it is by default.
+
+        Raises:
+            UnsupportedError: it has not, so that its meaning would be lost.
+        """
+        for name, attribute in self._attributes.items():
+            if name in self._read or not self._is_standard:
+                continue
+            if self._python(attribute) != self._declared[name][1]:
+                raise UnsupportedError(f"attribute '{name}' is not supported")
 
     def check_inputs(self, handler: Handler, inputs: Sequence[ir.Value | None]) -> None:
         """Checks number and element types of the inputs against the operator's declaration.
@@ -87,6 +104,7 @@ class Node:
 
         Integers, floats and strings are Python's, lists are tuples, tensors arrays, subgraphs protobufs.
         """
+        self._read.add(name)
         if name in self._attributes:
             return self._python(self._attributes[name])
         declared = self._declared.get(name)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import onnx
 
 from ..errors import UnsupportedError
+from .definitions import is_defined
 from .functions import FunctionTable
 from .model import normal_domain
 from .registry import handler_for
@@ -64,9 +65,14 @@ def _unsupported(
             continue
         domain = normal_domain(node.domain)
         opset = versions.get(domain)
-        if opset is None or handler_for(domain, node.op_type, opset) is None:
+        if opset is None or not _is_supported(domain, node.op_type, opset):
             version = f" of opset {opset}" if opset is not None else ", whose domain the model does not import"
             operator = f"{domain}.{node.op_type}" if domain else node.op_type
             yield operator + version, node.name or f"{node.op_type}_{index}"
         for graph in inner_graphs(node):
             yield from _unsupported(graph.node, versions, functions, seen)
+
+
+def _is_supported(domain: str, op_type: str, opset: int) -> bool:
+    """Whether an operator has an importer, or a definition (whose own operators are known when it is inlined)."""
+    return handler_for(domain, op_type, opset) is not None or (domain == "" and is_defined(op_type, opset))

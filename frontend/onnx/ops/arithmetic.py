@@ -69,11 +69,22 @@ def power(node: Node, base: ir.Value, exponent: ir.Value) -> ir.Value:
 
 @imports("Mod")
 def modulo(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """Mod; with `fmod` the result of integers has the sign of the dividend: |a| mod |b|, signed."""
-    if is_float(dtype(lhs)) or not node.attribute("fmod"):
-        return emit(ew.ModOp, lhs, rhs)
-    magnitude = emit(ew.ModOp, emit(ew.AbsOp, lhs), emit(ew.AbsOp, rhs))
-    return emit(ew.MulOp, emit(ew.SignOp, lhs), magnitude)
+    """Mod; the result has the sign of the dividend with `fmod`, that of the divisor without.
+
+    `stepwell.mod` is the former of floats and the latter of integers; the others follow from it.
+    """
+    remainder, truncates = emit(ew.ModOp, lhs, rhs), bool(node.attribute("fmod"))
+    if is_float(dtype(lhs)) == truncates:
+        return remainder
+    if truncates:
+        magnitude = emit(ew.ModOp, emit(ew.AbsOp, lhs), emit(ew.AbsOp, rhs))
+        return emit(ew.MulOp, emit(ew.SignOp, lhs), magnitude)
+    zero = scalar(0, rhs)
+    is_negative = emit(ew.LessOp, rhs, zero)
+    signs_differ = emit(ew.XorOp, emit(ew.LessOp, remainder, zero), is_negative)
+    moved = emit(ew.SelectOp, signs_differ, emit(ew.AddOp, remainder, rhs), remainder)
+    signed_zero = emit(ew.SelectOp, is_negative, scalar(-0.0, rhs), zero)
+    return emit(ew.SelectOp, emit(ew.EqualOp, remainder, zero), signed_zero, moved)
 
 
 @imports("Tan")

@@ -44,6 +44,7 @@ def dropout(
     node: Node, input: ir.Value, ratio: ir.Value | None = None, training: ir.Value | None = None
 ) -> tuple[ir.Value, ...]:
     """Dropout, which does nothing outside training; its mask (opset 12) is all true."""
+    node.ignore("ratio", "seed", "is_test")
     flag = node.known(training)
     if training is not None and (flag is None or flag.any()):
         raise UnsupportedError("is in training mode; export the model for inference")

@@ -107,11 +107,14 @@ def space_to_depth(node: Node, input: ir.Value) -> ir.Value:
     """SpaceToDepth: blocks of pixels become channels.
 
     [n, c, h * b, w * b] --> [n, c, h, b, w, b] --> [n, b, b, c, h, w] --> [n, b * b * c, h, w]
+
+    With the mode CRD (opset 28) the channels come before the places in a block: [n, c, b, b, h, w].
     """
+    order = (0, 3, 5, 1, 2, 4) if node.attribute("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     block = node.attribute("blocksize")
     channels, height, width = (_extent(input, axis) for axis in (1, 2, 3))
     split = [0, channels, _divided(height, block), block, _divided(width, block), block]
-    parts = transposed(_with_batch(input, split), (0, 3, 5, 1, 2, 4))
+    parts = transposed(_with_batch(input, split), order)
     return _with_batch(parts, [0, channels * block * block, height // block, width // block])
 
 

@@ -59,6 +59,7 @@ def batch_norm(node: Node, *inputs: ir.Value) -> tuple[ir.Value]:
 
     From opset 15 on the statistics may have another element type than the input.
     """
+    node.ignore("momentum")
     if node.attribute("training_mode", 0):
         raise UnsupportedError("is in training mode; export the model for inference")
     if not node.attribute("spatial", 1):

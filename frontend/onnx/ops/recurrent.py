@@ -26,6 +26,7 @@ def lstm(
     peepholes: ir.Value | None = None,
 ) -> tuple[ir.Value, ...]:
     """LSTM over full sequences; with layout 1 (opset 14) the batch comes first."""
+    node.ignore("hidden_size")  # the recurrence says it
     _check_plain(node, input, lengths, peepholes)
     batch_first = bool(node.attribute("layout", 0))
     if batch_first:

@@ -1,0 +1,65 @@
+"""Operators that ONNX itself defines as functions of others: what has no importer of its own is inlined from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+from mlir import ir
+from onnx import helper
+
+from ...dialects.core import spec_of
+from .functions import Function
+from .model import opsets
+from .registry import schema_of
+
+
+def is_defined(op_type: str, opset: int) -> bool:
+    """Whether ONNX defines an operator, as of an opset, by others."""
+    schema = _schema(op_type, opset)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _schema(op_type: str, opset: int) -> Any:
+    """ONNX's declaration; its type stubs leave out what it has of functions."""
+    return schema_of(op_type, opset)
+
+
+def definition_of(call: onnx.NodeProto, opset: int, inputs: Sequence[ir.Value | None]) -> Function | None:
+    """The definition of a node's operator; None where ONNX has none for it.
+
+    Args:
+        call: the node; some definitions depend on its attributes.
+        opset: the opset that it is of.
+        inputs: its inputs; some definitions depend on their types.
+    """
+    schema = _schema(call.op_type, opset)
+    if schema is None:
+        return None
+    plain, dependent = schema.function_opset_versions, schema.context_dependent_function_opset_versions
+    if schema.has_function:
+        data = schema.get_function_with_opset_version(_newest(plain, opset))
+    elif schema.has_context_dependent_function:
+        types = [b"" if value is None else _type_of(value) for value in inputs]
+        version = _newest(dependent, opset)
+        data = schema.get_context_dependent_function_with_opset_version(version, call.SerializeToString(), types)
+    else:
+        return None
+    proto = onnx.FunctionProto.FromString(data)
+    given = {attribute.name for attribute in [*call.attribute, *proto.attribute_proto]}
+    for name, attribute in schema.attributes.items():
+        if name not in given and attribute.default_value.name:
+            proto.attribute_proto.append(attribute.default_value)
+    return Function(("", call.op_type, f"of opset {opset}"), proto, opsets(proto.opset_import, call.op_type))
+
+
+def _newest(versions: Sequence[int], opset: int) -> int:
+    """The newest of a definition's versions that an opset has; without one listed, that of the operator itself."""
+    return max((version for version in versions if version <= opset), default=opset)
+
+
+def _type_of(value: ir.Value) -> bytes:
+    spec = spec_of(value)
+    dims = [dim if isinstance(dim, int) else None for dim in spec.shape]
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(spec.dtype), dims).SerializeToString()
