@@ -21,6 +21,31 @@ def compiled(op_type, lhs, rhs):
 
 @pytest.mark.parametrize("op_type", ["Div", "Mod"])
 @pytest.mark.parametrize("dtype", INTEGERS)
+def test_integer_division_by_0_gives_0(op_type, dtype):
+    lhs = np.arange(1, 41).astype(dtype)
+    rhs = np.where(lhs % 3, lhs % 5, 0).astype(dtype)
+    with np.errstate(divide="ignore"):
+        expected = lhs // rhs if op_type == "Div" else lhs % rhs
+    np.testing.assert_array_equal(compiled(op_type, lhs, rhs)(lhs, rhs), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64])
+def test_integer_products_wrap_around(dtype):
+    x = np.random.default_rng(0).integers(0, 120, (7, 40)).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    graph = helper.make_graph(
+        [helper.make_node("ReduceProd", ["x"], ["y"], axes=[1], keepdims=0)],
+        "g",
+        [helper.make_tensor_value_info("x", kind, x.shape)],
+        [helper.make_tensor_value_info("y", kind, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    run = stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))
+    np.testing.assert_array_equal(run(x), np.prod(x, axis=1, dtype=dtype))
+
+
+@pytest.mark.parametrize("op_type", ["Div", "Mod"])
+@pytest.mark.parametrize("dtype", INTEGERS)
 def test_integer_division_with_idle_lanes(op_type, dtype):
     lhs = np.arange(5 * 37).reshape(5, 37).astype(dtype) % 100
     rhs = (np.arange(37) % 9 + 1).astype(dtype)

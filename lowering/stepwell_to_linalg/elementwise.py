@@ -72,7 +72,10 @@ def _pow(op: Op, dtype: np.dtype, base: ir.Value, exponent: ir.Value) -> ir.Valu
 def _div(op: Op, dtype: np.dtype, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     if is_float(dtype):
         return arith.divf(lhs, rhs)
-    return (arith.divui if dtype.kind == "u" else arith.divsi)(lhs, scalars.safe_divisor(lhs, rhs, dtype))
+    quotient = (arith.divui if dtype.kind == "u" else arith.divsi)(lhs, scalars.safe_divisor(lhs, rhs, dtype))
+    # As numpy has it.
+    zero = number(0, rhs.type)
+    return arith.select(arith.cmpi(arith.CmpIPredicate.eq, rhs, zero), zero, quotient)
 
 
 def _mod(op: Op, dtype: np.dtype, lhs: ir.Value, rhs: ir.Value) -> ir.Value:

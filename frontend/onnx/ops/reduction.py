@@ -9,7 +9,7 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.movement import ExpandDimsOp, ReverseOp, SqueezeOp
+from ....dialects.stepwell.movement import GatherOp, ReverseOp, SqueezeOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ..build import dims_of, dtype, emit, integers, known_dim, normal_axis, rank, reshaped, scalar
 from ..node import Node
@@ -108,15 +108,22 @@ def _descending(input: ir.Value) -> ir.Value:
 
 @imports("CumSum")
 def cumulative_sum(node: Node, input: ir.Value, axis: ir.Value) -> ir.Value:
-    """CumSum: along the axis, each element is the sum of those that come before it, as a triangle of ones selects them.
+    """CumSum: every element gets that before it, then each gets the one two places before it, then four, and so on.
 
-    x [..., n, ...] --> sum over j of select(j <= i, x [..., 1, n, ...], 0)
+    x --> x += moved by 1; x += moved by 2; x += moved by 4; ... where what is moved in is 0
     """
     along = normal_axis(node.integers(axis, "axis")[0], rank(input))
     count = known_dim(input, along, "the extent of the axis")
-    behind = np.arange(count)[:, None] - np.arange(count)
-    behind = -behind if node.attribute("reverse") else behind
-    chosen = behind > 0 if node.attribute("exclusive") else behind >= 0
-    mask = node.importer.weight(f"{node.name}.triangle", chosen.reshape(count, count, *[1] * (rank(input) - 1 - along)))
-    spread = emit(ExpandDimsOp, input, axes=(along,))
-    return emit(ReduceSumOp, emit(ew.SelectOp, mask, spread, scalar(0, input)), axes=(along + 1,), keepdims=False)
+    places = np.arange(count)
+
+    def moved(value: ir.Value, by: int) -> ir.Value:
+        sources = places + by if node.attribute("reverse") else places - by
+        name, inside = f"{node.name}.{by}", (sources >= 0) & (sources < count)
+        mask = node.importer.weight(f"{name}.inside", inside.reshape(count, *[1] * (rank(input) - 1 - along)))
+        sources = node.importer.weight(f"{name}.sources", np.clip(sources, 0, count - 1))
+        return emit(ew.SelectOp, mask, emit(GatherOp, value, sources, axis=along), scalar(0, input))
+
+    total, by = moved(input, 1) if node.attribute("exclusive") else input, 1
+    while by < count:
+        total, by = emit(ew.AddOp, total, moved(total, by)), 2 * by
+    return total
