@@ -15,7 +15,7 @@ from .lowering.llvm_to_object.codegen import emit_objects
 from .lowering.target import Target
 from .lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 from .passes.base import PassError
-from .passes.graph.denormal_weights import flush_denormal_weights
+from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.kernel.merge_kernels import kernel_text
 from .passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
@@ -74,7 +74,7 @@ class Compilation:
         names = _names(main.attributes["arg_attrs"])
         Pipeline((SpecializeShapesPass.of([shapes[name] for name in names]),)).run(module)
         phases.run(module, self.target, "import", "graph")
-        parameters = flush_denormal_weights(module, run_init(module, parameters))
+        parameters = scale_denormal_weights(module, run_init(module, parameters))
         self._tell("graph", module, parameters)
         return parameters
 

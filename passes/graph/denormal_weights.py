@@ -1,7 +1,7 @@
-"""Denormal weights of contractions count as 0.
+"""Denormal weights of contractions are scaled to normal ones, and the products back.
 
 Training drives the weights of channels that do nothing to numbers like 1e-40. A multiply-add with one of them takes a
-hundred times as long as any other, and adds less than 2**-126 times an activation (2**-1022 times, in f64).
+hundred times as long as any other.
 """
 
 from __future__ import annotations
@@ -12,54 +12,79 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.stepwell import STEPWELL
-from ...dialects.stepwell.constant import ParameterOp
-from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp
+from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...dialects.stepwell.elementwise import MulOp
+from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
 from ..rewriting import walk
 
-_CONTRACTIONS = (PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp)
+_CONTRACTIONS = (PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp)
 # Looked through at a time, so that what is made on the way stays in the cache.
 _CHUNK = 1 << 16
 
 
-def flush_denormal_weights(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The parameters, without denormal numbers where they are nothing but packed weights.
+def scale_denormal_weights(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Scales packed weights that hold denormal numbers by a power of two, which changes no digit of any product.
+
+        packed_matmul(x, w) --> mul(packed_matmul(x, w * 2**24), 2**-24)
 
     Args:
-        module: a module in the phase `graph`.
+        module: a module in the phase `graph`; multiplications are added to it.
         parameters: its parameters by name; they stay as they are.
+
+    Returns:
+        The parameters with those that were scaled in their places.
     """
-    flushed = dict(parameters)
-    for name in _weights(module):
-        flushed[name] = without_denormals(parameters[name])
-    return flushed
+    scaled = dict(parameters)
+    for name, readers in _weights(module).items():
+        exponent = exponent_for(parameters[name])
+        if not exponent:
+            continue
+        scaled[name] = np.ldexp(parameters[name], exponent)
+        for reader in readers:
+            _scale_back(reader, np.ldexp(parameters[name].dtype.type(1), -exponent))
+    return scaled
 
 
-def without_denormals(array: np.ndarray) -> np.ndarray:
-    """`array`, or a copy of it with 0 in the place of denormal numbers; of f32 or f64, others have none that matter."""
+def exponent_for(array: np.ndarray) -> int:
+    """By which power of two denormal numbers of an array become normal; 0 where there are none, or others are large.
+
+    Of f32 and f64; narrower floats are computed in a wider type, which has them as normal numbers.
+    """
     if array.dtype not in (np.float32, np.float64):
-        return array
-    flat, result = array.reshape(-1), array
-    tiny = np.finfo(array.dtype).tiny
+        return 0
+    limits = np.finfo(array.dtype)
+    exponent = limits.nmant + 1
+    flat, is_found = array.reshape(-1), False
     for start in range(0, flat.size, _CHUNK):
         size = np.abs(flat[start : start + _CHUNK])
-        is_denormal = (size < tiny) & (size != 0)
-        if is_denormal.any():
-            result = array.copy() if result is array else result
-            result.reshape(-1)[start : start + _CHUNK][is_denormal] = 0
-    return result
+        # As much room again is left to the sums.
+        if not (size < np.ldexp(limits.max, -3 * exponent)).all():
+            return 0
+        is_found = is_found or bool(((size < limits.tiny) & (size != 0)).any())
+    return exponent if is_found else 0
 
 
-def _weights(module: ir.Module) -> set[str]:
-    """The names of parameters that nothing else reads than contractions do, as their weights."""
-    found, others = set(), set()
+def _scale_back(contraction: ir.Operation, factor: np.generic) -> None:
+    """Multiplies what a contraction computes by `factor`."""
+    result = contraction.results[0]
+    with contraction.location, ir.InsertionPoint.after(contraction):
+        product = MulOp(result, ConstantOp(value=np.asarray(factor)).result).operation
+    result.replace_all_uses_except(product.results[0], product)
+
+
+def _weights(module: ir.Module) -> dict[str, list[ir.Operation]]:
+    """The parameters that nothing else reads than contractions do, as their weights, with these."""
+    found: dict[str, list[ir.Operation]] = {}
+    others = set()
     for op in walk(module.operation):
         view = STEPWELL.view(op)
         if not isinstance(view, ParameterOp):
             continue
-        readers = [use.owner.operation for use in op.results[0].uses]
-        is_weight = all(
-            isinstance(contraction := STEPWELL.view(reader), _CONTRACTIONS) and contraction.weight == op.results[0]
-            for reader in readers
-        )
-        (found if is_weight else others).add(view.name)
-    return found - others
+        for use in op.results[0].uses:
+            reader = use.owner.operation
+            contraction = STEPWELL.view(reader)
+            if isinstance(contraction, _CONTRACTIONS) and use.operand_number == 1:
+                found.setdefault(view.name, []).append(reader)
+            else:
+                others.add(view.name)
+    return {name: readers for name, readers in found.items() if name not in others}

@@ -1,12 +1,13 @@
-"""Denormal weights count as 0, and nothing else does."""
+"""Denormal weights are computed with as normal ones, and nothing changes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from mlir import ir
+from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.stepwell import STEPWELL
-from stepwell.passes.graph.denormal_weights import flush_denormal_weights, without_denormals
+from stepwell.passes.graph.denormal_weights import exponent_for, scale_denormal_weights
 
 PROGRAM = """
 func.func @main(%x: tensor<2x4xf32>, %y: tensor<16xf32>) -> (tensor<2x4xf32>, tensor<16xf32>) {
@@ -23,24 +24,41 @@ func.func @main(%x: tensor<2x4xf32>, %y: tensor<16xf32>) -> (tensor<2x4xf32>, te
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_only_denormal_numbers_become_0(dtype: type) -> None:
-    tiny = np.finfo(dtype).tiny
-    x = np.tile(np.array([0, -0.0, tiny, -tiny, tiny / 2, -tiny / 8, 1, np.inf, np.nan], dtype), 20000)
-    got = without_denormals(x.reshape(200, -1)).reshape(-1)
-    np.testing.assert_array_equal(got, np.where((np.abs(x) < tiny) & (x != 0), 0, x))
-    assert x[4] == tiny / 2
+def test_what_is_scaled_has_no_denormal_number(dtype: type) -> None:
+    limits = np.finfo(dtype)
+    x = np.tile(np.array([0, -0.0, 1, limits.tiny, limits.smallest_subnormal, -limits.tiny / 8], dtype), 20000)
+    scaled = np.ldexp(x, exponent_for(x.reshape(200, -1)))
+    assert ((np.abs(scaled) >= limits.tiny) | (x == 0)).all()
+    np.testing.assert_array_equal(np.ldexp(scaled, -exponent_for(x)), x)
 
 
-def test_what_has_none_is_not_copied() -> None:
-    for x in (np.ones(5, np.float32), np.array([6e-8], np.float16), np.arange(3)):
-        assert without_denormals(x) is x
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ones(5, np.float32),
+        np.array([1e-40, 1e30], np.float32),
+        np.array([1e-40, np.inf], np.float32),
+        np.array([1e-40, np.nan], np.float32),
+        np.array([6e-8], np.float16),
+        np.arange(3),
+    ],
+)
+def test_what_has_none_or_is_too_large_stays(array: np.ndarray) -> None:
+    assert exponent_for(array) == 0
 
 
-def test_a_parameter_that_is_more_than_a_weight_stays() -> None:
-    values = {name: np.full(16, 1e-40, np.float32) for name in ("weight", "shared")}
+def test_only_what_is_nothing_but_a_weight_is_scaled() -> None:
+    values = {name: np.arange(16, dtype=np.float32) * np.float32(1e-40) for name in ("weight", "shared")}
     context = ir.Context()
     STEPWELL.load(context)
+    x, y = np.full((2, 4), 2e38, np.float32), np.zeros(16, np.float32)
     with context, ir.Location.unknown():
-        got = flush_denormal_weights(ir.Module.parse(PROGRAM), values)
-    assert not got["weight"].any()
-    assert got["shared"] is values["shared"]
+        module = ir.Module.parse(PROGRAM)
+        expected = evaluate(module, "main", [x, y], values)
+        scaled = scale_denormal_weights(module, values)
+        result = evaluate(module, "main", [x, y], scaled)
+    assert scaled["weight"].max() > np.finfo(np.float32).tiny
+    assert scaled["shared"] is values["shared"]
+    assert "stepwell.mul" in str(module)
+    for got, wanted in zip(result, expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
