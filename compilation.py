@@ -11,14 +11,15 @@ from mlir import ir
 from .dialects import interpreter
 from .dialects.types import numpy_dtype
 from .lowering import invariants, phases
+from .lowering.context import compiler_context
+from .lowering.kernel_objects.library import KernelCode
+from .lowering.kernel_objects.pool import KernelPool, kernel_pool
 from .lowering.llvm_to_object.codegen import emit_objects
 from .lowering.target import Target
-from .lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 from .passes.base import PassError
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.kernel.merge_kernels import kernel_text
-from .passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
 from .passes.pipeline import Pipeline
 from .passes.rewriting import walk
 from .runtime import store
@@ -29,8 +30,8 @@ from .version import fingerprint
 
 Reached = Callable[[str, ir.Module, Mapping[str, np.ndarray]], None]
 
-# What callers of a kernel have to know beside its type; the cache keeps it, as a line before the object.
-_FACTS = (WORKSPACE, PHASES)
+_LARGE = 64
+"""Modules of so many ops take longer to compile than another process takes to start."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,15 @@ class Compilation:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM refused a function.
         """
-        with ir.Context() as context, ir.Location.unknown():
+        with compiler_context() as context, ir.Location.unknown():
             imported = source.import_into(context, shapes)
             module, parameters = imported.module, imported.parameters
             start = phase_of(module)
             self._tell("import", module, parameters)
-            if start == "import":
-                parameters = self.graph(module, parameters, shapes)
-            return self._finish(module, parameters, max(start, "graph", key=phases.NAMES.index))
+            with kernel_pool(self.target, self.codegen_threads if _is_large(module) else 1) as pool:
+                if start == "import":
+                    parameters = self.graph(module, parameters, shapes)
+                return self._finish(module, parameters, max(start, "graph", key=phases.NAMES.index), pool)
 
     def graph(
         self, module: ir.Module, parameters: Mapping[str, np.ndarray], shapes: Mapping[str, Shape]
@@ -78,23 +80,27 @@ class Compilation:
         self._tell("graph", module, parameters)
         return parameters
 
-    def _finish(self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str) -> Program:
+    def _finish(
+        self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str, pool: KernelPool | None = None
+    ) -> Program:
+        pool = pool or KernelPool(self.target, self.codegen_threads)
+
         def tell(phase: str, module: ir.Module) -> None:
             self._tell(phase, module, parameters)
 
         target = Target.parse(self.target)
-        at_kernels = max(start, "kernels", key=phases.NAMES.index)
-        phases.run(module, self.target, start, at_kernels, reached=tell)
         kernels, objects = {}, {}
-        if at_kernels == "kernels":
+        if start == "graph" and self.reached is None:
+            phases.form_kernels_pipeline().run(module, verify=False)
             kernels = name_by_content(module, target)
-            objects = self._take_cached(module)
-        at_memref = max(at_kernels, "memref", key=phases.NAMES.index)
-        phases.run(module, self.target, at_kernels, at_memref, reached=tell)
-        facts = {invariants.symbol(kernel): facts_of(kernel) for kernel in invariants.kernels(module)}
-        phases.run(module, self.target, at_memref, "llvm", reached=tell)
+            objects = self._take_kernels(module, pool)
+            phases.lower_kernels_pipeline(self.target).run(module, verify=False)
+            start = "kernels"
+        elif phases.NAMES.index(start) <= phases.NAMES.index("kernels"):
+            phases.run(module, self.target, start, "kernels", reached=tell)
+            kernels, start = name_by_content(module, target), "kernels"
+        phases.run(module, self.target, start, "llvm", reached=tell)
         fresh = emit_objects(module, target, self.codegen_threads)
-        self._keep(facts, fresh)
         everything = {**objects, **fresh}
         interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
         return Program(
@@ -109,29 +115,35 @@ class Compilation:
             uses_threads=WORK in everything,
         )
 
-    def _take_cached(self, module: ir.Module) -> dict[str, bytes]:
-        """The objects of kernels that were compiled before, whose bodies go; none where phases are looked at."""
-        if self.cache is None or self.reached is not None:
-            return {}
-        objects = {}
-        for kernel in list(invariants.kernels(module)):
-            name = invariants.symbol(kernel)
-            data = self.cache.get("kernels", name)
-            if data is not None:
-                facts, _, objects[name] = bytes(data).partition(b"\n")
-                make_declaration(kernel, ir.DictAttr(ir.Attribute.parse(facts.decode())))
-        return objects
+    def _take_kernels(self, module: ir.Module, pool: KernelPool) -> dict[str, bytes]:
+        """The objects of all kernels, those compiled before from the cache; declarations are left of them."""
+        kernels = {invariants.symbol(kernel): kernel for kernel in invariants.kernels(module)}
+        codes = {name: code for name in kernels if (code := self._cached(name)) is not None}
+        fresh = pool.compile([kernel for name, kernel in kernels.items() if name not in codes])
+        if self.cache is not None:
+            for name, code in fresh.items():
+                self.cache.put("kernels", name, [code.facts.encode() + b"\n", code.data])
+        codes |= fresh
+        for name, kernel in kernels.items():
+            make_declaration(kernel, ir.DictAttr(ir.Attribute.parse(codes[name].facts)))
+        return {name: code.data for name, code in codes.items()}
 
-    def _keep(self, facts: Mapping[str, str], objects: Mapping[str, bytes]) -> None:
-        """Caches the objects of kernels, each behind what its callers have to know."""
-        if self.cache is None:
-            return
-        for name in facts.keys() & objects.keys():
-            self.cache.put("kernels", name, facts[name].encode() + b"\n" + objects[name])
+    def _cached(self, name: str) -> KernelCode | None:
+        data = self.cache.get("kernels", name) if self.cache is not None else None
+        if data is None:
+            return None
+        facts, _, code = bytes(data).partition(b"\n")
+        return KernelCode(facts.decode(), code)
 
     def _tell(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
         if self.reached is not None:
             self.reached(phase, module, parameters)
+
+
+def _is_large(module: ir.Module) -> bool:
+    """Whether it takes longer to compile than another process takes to start."""
+    main = ir.SymbolTable(module.operation)["main"]
+    return sum(1 for _ in walk(main)) >= _LARGE
 
 
 def run_init(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -176,8 +188,8 @@ def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
             continue
         kernel.attributes["sym_name"] = ir.StringAttr.get(name)
         facts = ir.DictAttr(kernel.attributes["stepwell.kernel"])
-        numbers = {key: ir.IntegerAttr(facts[key]).value for key in ("flops", "bytes")}
-        infos[name] = KernelInfo(name, ir.StringAttr(facts["class"]).value, calls=0, **numbers)
+        flops, size = (ir.IntegerAttr(facts[key]).value for key in ("flops", "bytes"))
+        infos[name] = KernelInfo(name, ir.StringAttr(facts["class"]).value, flops=flops, bytes=size, calls=0)
     for call in walk(module.operation):
         if call.name == "func.call":
             name = renamed[ir.FlatSymbolRefAttr(call.attributes["callee"]).value]
@@ -189,18 +201,13 @@ def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
 
 def make_declaration(function: ir.Operation, facts: ir.DictAttr) -> None:
     """Drops the body of a kernel, whose code is elsewhere; `facts` are the attributes that its callers need."""
-    kept = ("sym_name", "function_type", "sym_visibility", "stepwell.kernel", "arg_attrs")
+    kept = ("sym_name", "function_type", "sym_visibility", "stepwell.kernel", "arg_attrs", "res_attrs")
     attributes = {name: function.attributes[name] for name in kept if name in function.attributes}
     with function.location, ir.InsertionPoint(function):
         ir.Operation.create(
             "func.func", attributes={**attributes, **{item.name: item.attr for item in facts}}, regions=1
         )
     function.erase()
-
-
-def facts_of(kernel: ir.Operation) -> str:
-    """What the callers of a lowered kernel have to know, as the text of a dictionary."""
-    return str(ir.DictAttr.get({name: kernel.attributes[name] for name in _FACTS if name in kernel.attributes}))
 
 
 def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -8,8 +8,11 @@ from mlir import ir
 
 from ..dialects.stepwell import STEPWELL
 from ..passes.base import PassError
+from ..passes.functions import LIBRARY
 from ..passes.kernel.views import EXTRACT, INSERT, box_of
-from ..passes.rewriting import walk
+from ..passes.rewriting import find_op, walk
+
+_NO_WORK = {"stepwell.parameter", "stepwell.constant", "stepwell.reshape"}
 
 
 def check_import(module: ir.Module) -> None:
@@ -31,7 +34,7 @@ def check_graph(module: ir.Module) -> None:
 
 def check_kernels(module: ir.Module) -> None:
     """Work happens in kernels only, and every kernel says what it is; a part of a larger tensor is made there."""
-    for op in walk(_main(module)):
+    for op in [] if is_library(module) else walk(_main(module)):
         if op.name in STEPWELL.ops and op.name not in _NO_WORK:
             raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
         if op.name.startswith("linalg."):
@@ -54,26 +57,28 @@ def check_tiled(module: ir.Module) -> None:
 def check_vector(module: ir.Module) -> None:
     """No linalg op is left."""
     for kernel in kernels(module):
-        for op in walk(kernel):
-            if op.name.startswith("linalg."):
-                raise PassError(f"'{op.name}' op was not vectorised", op.location)
+        if left := find_op(kernel, lambda op: op.name.startswith("linalg.")):
+            raise PassError(f"'{left.name}' op was not vectorised", left.location)
 
 
 def check_memref(module: ir.Module) -> None:
     """No tensor is left, and nothing allocates."""
-    for function in [_main(module), *kernels(module)]:
-        for op in walk(function):
-            if op.name in ("memref.alloc", "memref.dealloc"):
-                raise PassError(f"'{op.name}' op allocates while the model runs", op.location)
-            if any(isinstance(value.type, ir.RankedTensorType) for value in op.results):
-                raise PassError(f"'{op.name}' op still makes a tensor", op.location)
+    for function in [*kernels(module)] if is_library(module) else [_main(module), *kernels(module)]:
+        if left := find_op(function, lambda op: op.name in ("memref.alloc", "memref.dealloc")):
+            raise PassError(f"'{left.name}' op allocates while the model runs", left.location)
+        if left := find_op(function, _makes_tensor):
+            raise PassError(f"'{left.name}' op still makes a tensor", left.location)
 
 
 def check_llvm(module: ir.Module) -> None:
     """Only the LLVM dialect is left."""
-    for op in walk(module.operation):
-        if not op.name.startswith("llvm."):
-            raise PassError(f"'{op.name}' op was not lowered to the LLVM dialect", op.location)
+    if left := find_op(module.operation, lambda op: not op.name.startswith("llvm.")):
+        raise PassError(f"'{left.name}' op was not lowered to the LLVM dialect", left.location)
+
+
+def is_library(module: ir.Module) -> bool:
+    """Whether a module says that it holds kernels only, and no @main that calls them."""
+    return LIBRARY in module.operation.attributes
 
 
 def kernels(module: ir.Module) -> Iterator[ir.Operation]:
@@ -89,9 +94,6 @@ def symbol(function: ir.Operation | ir.OpView) -> str:
 def is_declaration(function: ir.Operation) -> bool:
     """Whether a function has no body."""
     return len(function.regions[0].blocks) == 0
-
-
-_NO_WORK = {"stepwell.parameter", "stepwell.constant", "stepwell.reshape"}
 
 
 def _is_made_in_place(insertion: ir.Operation) -> bool:
@@ -111,3 +113,7 @@ def _main(module: ir.Module) -> ir.Operation:
     if "main" not in symbols:
         raise PassError("there is no function @main", module.operation.location)
     return symbols["main"].operation
+
+
+def _makes_tensor(op: ir.Operation) -> bool:
+    return any(isinstance(value.type, ir.RankedTensorType) for value in op.results)

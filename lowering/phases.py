@@ -47,7 +47,8 @@ def _graph(target: str) -> Pipeline:
     return graph_pipeline(Target.parse(target).vector_bytes)
 
 
-def _kernels(target: str) -> Pipeline:
+def form_kernels_pipeline() -> Pipeline:
+    """The first half of the way to the phase `kernels`: kernels of stepwell ops still, each once."""
     return Pipeline(
         (
             # What @init computes are parameters from here on.
@@ -59,10 +60,17 @@ def _kernels(target: str) -> Pipeline:
             # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.
             "stepwell-form-kernels",
             "stepwell-merge-kernels",
-            # From here on there is code for one target.
-            f"stepwell-convert-to-linalg{{target={target}}}",
         )
     )
+
+
+def lower_kernels_pipeline(target: str) -> Pipeline:
+    """The second half of the way to the phase `kernels`: from here on there is code for one target."""
+    return Pipeline((f"stepwell-convert-to-linalg{{target={target}}}",))
+
+
+def _kernels(target: str) -> Pipeline:
+    return form_kernels_pipeline() + lower_kernels_pipeline(target)
 
 
 def _tiled(target: str) -> Pipeline:

@@ -8,6 +8,9 @@ from mlir import ir
 
 from .base import PassError
 
+LIBRARY = "stepwell.library"
+"""Marks a module of kernels only, which are compiled apart from the @main that calls them."""
+
 
 def functions_with_bodies(module: ir.Operation) -> Iterator[ir.Operation]:
     """The functions of a module that are not mere declarations; the op itself, where it is one."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import queue
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from typing import TypeVar
 
 from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 
-from ...passes.rewriting import walk
 from ..target import Target
 from . import llvm
+from .split import split
 
 # The schedules have shaped the loops, and their vectors are what they should be: LLVM's loop and SLP vectorisers and
 # its unrolling, which are most of the time of `default<O2>`, would find nothing to gain.
@@ -45,12 +47,22 @@ def emit_objects(
     Raises:
         CodegenError: LLVM refused a function.
     """
-    symbols = [name for name in exported(module) if only is None or name in only]
     # Translation holds Python's lock, code generation does not.
-    texts = [llvm_ir(module, name) for name in symbols]
-    with ThreadPoolExecutor(threads) as pool:
-        objects = pool.map(lambda name, text: _generate(name, text, target, llvm.Module.object), symbols, texts)
-        return dict(zip(symbols, objects, strict=True))
+    texts = {name: text for name, text in llvm_ir(module).items() if only is None or name in only}
+    with ExitStack() as stack:
+        machines = queue.SimpleQueue[llvm.TargetMachine]()
+        for _ in range(threads):
+            machines.put(stack.enter_context(_machine(target)))
+
+        def generate(name: str) -> bytes:
+            machine = machines.get()
+            try:
+                return _generate(name, texts[name], machine, llvm.Module.object)
+            finally:
+                machines.put(machine)
+
+        run = stack.enter_context(ThreadPoolExecutor(threads)).map if threads > 1 else map
+        return dict(zip(texts, run(generate, texts), strict=True))
 
 
 def assembly(module: ir.Module, symbol: str, target: Target) -> str:
@@ -61,7 +73,8 @@ def assembly(module: ir.Module, symbol: str, target: Target) -> str:
     """
     if symbol not in exported(module):
         raise CodegenError(f"there is no function '{symbol}'; there are: {', '.join(exported(module))}")
-    return _generate(symbol, llvm_ir(module, symbol), target, llvm.Module.assembly)
+    with _machine(target) as machine:
+        return _generate(symbol, llvm_ir(module)[symbol], machine, llvm.Module.assembly)
 
 
 def exported(module: ir.Module) -> list[str]:
@@ -69,32 +82,20 @@ def exported(module: ir.Module) -> list[str]:
     return [_symbol(op) for op in module.body.operations if _is_exported(op.operation)]
 
 
-def llvm_ir(module: ir.Module, symbol: str) -> str:
-    """One function as LLVM IR text, together with the private symbols that it uses."""
-    table = {_symbol(op): op.operation for op in module.body.operations if "sym_name" in op.operation.attributes}
-    with module.context, ir.Location.unknown():
-        part = ir.Module.create()
-        pending, done = [symbol], set()
-        with ir.InsertionPoint(part.body):
-            while pending:
-                name = pending.pop()
-                if name in done or name not in table:
-                    continue
-                done.add(name)
-                if name != symbol and _is_exported(table[name]):
-                    _declare(table[name])
-                    continue
-                pending.extend(_references(table[name].clone()))
-        # The stubs of the bindings lack this function.
-        return llvm_dialect.translate_module_to_llvmir(part.operation)  # pyright: ignore[reportAttributeAccessIssue]
+def llvm_ir(module: ir.Module) -> dict[str, str]:
+    """The functions that become objects as LLVM IR text, each with the private symbols that it uses."""
+    # The stubs of the bindings lack this function.
+    text = llvm_dialect.translate_module_to_llvmir(module.operation)  # pyright: ignore[reportAttributeAccessIssue]
+    return split(text)
 
 
-def _generate(symbol: str, text: str, target: Target, emit: Callable[[llvm.Module], T]) -> T:
+def _machine(target: Target) -> AbstractContextManager[llvm.TargetMachine]:
+    return llvm.machine(target.triple, target.cpu, ",".join(target.features))
+
+
+def _generate(symbol: str, text: str, machine: llvm.TargetMachine, emit: Callable[[llvm.Module], T]) -> T:
     try:
-        with (
-            llvm.machine(target.triple, target.cpu, ",".join(target.features)) as machine,
-            llvm.parsed(text, machine) as module,
-        ):
+        with llvm.parsed(text, machine) as module:
             module.optimize(OPTIMIZE)
             return emit(module)
     except llvm.LLVMError as error:
@@ -110,16 +111,3 @@ def _is_exported(op: ir.Operation | ir.OpView) -> bool:
     if function.name != "llvm.func" or not len(function.regions[0].blocks):
         return False
     return str(function.attributes["linkage"]) not in _INTERNAL
-
-
-def _declare(function: ir.Operation) -> None:
-    attributes = dict(function.attributes.items())
-    ir.Operation.create("llvm.func", attributes=attributes, regions=1)
-
-
-def _references(op: ir.Operation) -> Iterator[str]:
-    """The symbols that stand in the attributes of `op` and of everything in it."""
-    for inner in (op, *walk(op)):
-        for attribute in inner.attributes.values():
-            candidates = attribute if isinstance(attribute, ir.ArrayAttr) else (attribute,)
-            yield from (each.value for each in candidates if isinstance(each, ir.FlatSymbolRefAttr))

@@ -65,7 +65,9 @@ class ConvertToLinalgPass(Pass):
             inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"
         ]
         for function in functions:
-            if "stepwell.kernel" in function.attributes:
+            if "stepwell.kernel" in function.attributes and not len(function.regions[0].blocks):
+                _lower_declaration(function)
+            elif "stepwell.kernel" in function.attributes:
                 _lower_kernel(function)
             else:
                 _rewrite_caller(function)
@@ -83,6 +85,15 @@ def _lower_kernel(kernel: ir.Operation) -> None:
     PassManager.parse("func.func(canonicalize,cse)").run(kernel)
     bind_destination(kernel)
     copy_inserted(kernel)
+
+
+def _lower_declaration(kernel: ir.Operation) -> None:
+    """Signless arguments and a destination for a kernel whose code is elsewhere."""
+    add_destination_strides(kernel)
+    kind = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    results = [signless(item) for item in kind.results]
+    types = [*(signless(item) for item in kind.inputs), *results]
+    kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
 
 
 def _to_linalg(kernel: ir.Operation) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...passes.base import Pass, PassError, register
+from ...passes.functions import LIBRARY
 
 
 @register
@@ -29,6 +30,8 @@ class AddEntryPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Adds the function behind everything."""
+        if LIBRARY in op.attributes:
+            return
         symbols = ir.SymbolTable(op)
         if "main" not in symbols:
             raise PassError("there is no function @main")

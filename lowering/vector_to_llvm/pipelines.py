@@ -15,10 +15,10 @@ def memref_pipeline(target: str) -> Pipeline:
         (
             # Main needs a plan more than an analysis: every tensor in it is a whole buffer that one kernel writes.
             "stepwell-plan-memory",
-            Nested("func.func", ("eliminate-empty-tensors",)),
+            "stepwell-eliminate-empty-tensors",
             "one-shot-bufferize{buffer-alignment=64}",
             # Bufferisation leaves copies of a buffer to itself; they go once cse has made the two sides one value.
-            "canonicalize,cse,canonicalize",
+            "cse,canonicalize",
             # Temporaries leave sequential loops (never parallel ones); small ones go to the stack, others to the arena.
             Nested(
                 "func.func",
@@ -46,7 +46,7 @@ def llvm_pipeline(target: str) -> Pipeline:
             Nested("func.func", ("convert-linalg-to-loops", "convert-vector-to-scf{full-unroll=true}")),
             # Views become offsets. Folding them into loads (fold-memref-alias-ops) would divide the index of a
             # collapsed dimension by the extents that it is made of, in every iteration.
-            "expand-strided-metadata,lower-affine,canonicalize,cse",
+            "expand-strided-metadata,lower-affine,cse",
             "convert-scf-to-cf",
             "convert-vector-to-llvm{reassociate-fp-reductions=true}",
             "finalize-memref-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,convert-index-to-llvm",

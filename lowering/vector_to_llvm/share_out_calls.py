@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...passes.base import Pass, PassError, register
-from ...passes.functions import body_of
+from ...passes.functions import LIBRARY, body_of
 from ...passes.rewriting import walk
 from ..target import Target
 from .share_out_loops import SHARED
@@ -44,6 +44,8 @@ class ShareOutCallsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites the calls in `@main`."""
+        if LIBRARY in op.attributes:
+            return
         symbols = ir.SymbolTable(op)
         if "main" not in symbols:
             raise PassError("there is no function @main")

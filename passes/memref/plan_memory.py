@@ -12,7 +12,7 @@ from mlir.dialects import arith, func, memref, scf
 
 from ...dialects.types import array_of, dense
 from ..base import Pass, PassError, register
-from ..functions import dictionaries
+from ..functions import LIBRARY, dictionaries, functions_with_bodies
 from ..kernel.views import EXTRACT, INSERT, normal_strides, row_major
 from . import arena
 from .buffers import BufferAnalysis
@@ -48,6 +48,8 @@ class PlanMemoryPass(Pass):
     Slices are views; what is inserted into a larger tensor is made there. A kernel whose argument has
     `stepwell.strides` gets a strided memref, whose first element is the view's.
 
+    In a module that is marked `stepwell.library` there are kernels only.
+
     Preconditions: phase `kernels` or later; shapes are static; `@main` holds calls of kernels, reshapes, slices,
     insertions of what was made in its place, parameters, constants, scalars, scf.if and scf.for.
     """
@@ -57,6 +59,10 @@ class PlanMemoryPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Rewrites `@main` and the signatures of the functions that it calls."""
         symbols = ir.SymbolTable(op)
+        if LIBRARY in op.attributes:
+            for function in functions_with_bodies(op):
+                convert_signature(function)
+            return
         if ENTRY not in symbols:
             raise PassError(f"there is no function @{ENTRY}")
         main = symbols[ENTRY].operation

@@ -10,6 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, func, memref
 
 from ..base import Pass, PassError, register
+from ..functions import LIBRARY
 from ..rewriting import walk
 from . import arena
 from .layout import byte_size
@@ -40,14 +41,15 @@ class PlanWorkspacesPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Rewrites the kernels that allocate, and their calls."""
         symbols = ir.SymbolTable(op)
-        if "main" not in symbols:
+        is_library = LIBRARY in op.attributes
+        if "main" not in symbols and not is_library:
             raise PassError("there is no function @main")
         sizes = {}
         for function in list(op.regions[0].blocks[0]):
             if isinstance(function, func.FuncOp) and _name(function) != "main":
                 size = _take_workspace(function)
                 sizes |= {_name(function): size} if size else {}
-        if sizes:
+        if sizes and not is_library:
             _pass_workspaces(op, cast(func.FuncOp, symbols["main"]), sizes)
 
 

@@ -1,0 +1,65 @@
+"""Libraries: modules of nothing but kernels, which are compiled apart from the program that calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...passes.functions import LIBRARY
+from ...passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
+from .. import invariants, phases
+from ..llvm_to_object.codegen import emit_objects
+from ..target import Target
+from ..vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
+
+_FACTS = (WORKSPACE, PHASES)
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """What became of a kernel.
+
+    Attributes:
+        facts: what its callers have to know beside its type, as the text of a dictionary of attributes.
+        data: the object that defines it.
+    """
+
+    facts: str
+    data: bytes
+
+
+def library_of(kernels: Iterable[ir.Operation]) -> ir.Module:
+    """A module of copies of some kernels."""
+    library = ir.Module.create()
+    library.operation.attributes[LIBRARY] = ir.UnitAttr.get()
+    with ir.InsertionPoint(library.body):
+        for kernel in kernels:
+            kernel.clone()
+    return library
+
+
+def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[str, KernelCode]:
+    """The code of every kernel of a library, by name.
+
+    Args:
+        library: kernels as `stepwell-form-kernels` makes them; they change.
+        target: the machine to generate code for, as `Target.parse` takes it.
+        threads: how many of them LLVM compiles at once.
+
+    Raises:
+        PassFailure, PassError: a pass failed.
+        CodegenError: LLVM refused a kernel.
+    """
+    phases.lower_kernels_pipeline(target).run(library, verify=False)
+    invariants.check_kernels(library)
+    phases.run(library, target, "kernels", "memref")
+    facts = {invariants.symbol(kernel): _facts_of(kernel) for kernel in invariants.kernels(library)}
+    phases.run(library, target, "memref", "llvm")
+    objects = emit_objects(library, Target.parse(target), threads)
+    return {name: KernelCode(facts[name], data) for name, data in objects.items()}
+
+
+def _facts_of(kernel: ir.Operation) -> str:
+    return str(ir.DictAttr.get({name: kernel.attributes[name] for name in _FACTS if name in kernel.attributes}))

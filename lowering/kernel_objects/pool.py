@@ -1,0 +1,128 @@
+"""Shares the kernels of a program out among this process and others."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from .library import KernelCode, compile_library, library_of
+from .worker import Worker
+
+# How many libraries each process gets: fewer would leave one waiting for the other at the end, each costs some time.
+_SHARES = 4
+# A worker has the next library at hand before it is done with one.
+_AHEAD = 2
+# Kernels that are tiled to registers take that much longer than others.
+_WEIGHTS = {"contraction": 3, "convolution": 3, "depthwise": 3}
+
+
+@dataclass
+class KernelPool:
+    """Compiles kernels, in this process and in workers.
+
+    Attributes:
+        target: the machine to generate code for, as `Target.parse` takes it.
+        threads: how many kernels LLVM compiles at once where there are no workers.
+        workers: the other processes.
+    """
+
+    target: str
+    threads: int = 1
+    workers: list[Worker] = field(default_factory=list)
+
+    def compile(self, kernels: Sequence[ir.Operation]) -> dict[str, KernelCode]:
+        """The code of kernels as `stepwell-form-kernels` makes them, by name.
+
+        Raises:
+            PassFailure, PassError: a pass failed.
+            CodegenError: LLVM refused a kernel.
+        """
+        if not self.workers:
+            return compile_library(library_of(kernels), self.target, self.threads) if kernels else {}
+        libraries = deque(_shares(kernels, _SHARES * (1 + len(self.workers))))
+        done: dict[str, KernelCode] = {}
+        feeders = [_Feeder(worker, self.target, libraries) for worker in self.workers]
+        for feeder in feeders:
+            feeder.start()
+        while libraries:
+            done |= self._compile_here(libraries.pop())
+        for feeder in feeders:
+            feeder.join()
+            done |= feeder.done
+            for library in feeder.failed:
+                done |= self._compile_here(library)
+        return done
+
+    def _compile_here(self, library: bytes) -> dict[str, KernelCode]:
+        return compile_library(ir.Module.parse(library), self.target)
+
+
+class _Feeder(threading.Thread):
+    """Keeps a worker busy."""
+
+    def __init__(self, worker: Worker, target: str, libraries: deque[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._worker, self._target, self._libraries = worker, target, libraries
+        self.done: dict[str, KernelCode] = {}
+        self.failed: deque[bytes] = deque()
+
+    def run(self) -> None:
+        pending = self.failed
+        try:
+            while True:
+                while len(pending) < _AHEAD and self._libraries:
+                    pending.append(self._libraries.popleft())
+                    self._worker.send(pending[-1], self._target)
+                if not pending:
+                    return
+                code = self._worker.receive()
+                if code is None:
+                    return
+                self.done |= code
+                pending.popleft()
+        except OSError:
+            return  # what is pending is left to whoever asked
+
+
+@contextmanager
+def kernel_pool(target: str, processes: int) -> Iterator[KernelPool]:
+    """A pool of up to so many processes, this one counted: no more than there are processors."""
+    with ExitStack() as stack:
+        workers = []
+        for _ in range(min(processes, _processors()) - 1):
+            try:
+                worker = Worker()
+            except OSError:
+                break  # one process does as well
+            stack.callback(worker.close)
+            workers.append(worker)
+        yield KernelPool(target, processes, workers)
+
+
+def _shares(kernels: Sequence[ir.Operation], count: int) -> list[bytes]:
+    """Libraries of kernels that take about the same time each, and have a bit of everything."""
+    ordered = sorted(kernels, key=_weight, reverse=True)
+    shares = [ordered[index::count] for index in range(count)]
+    return [_bytecode(library_of(share)) for share in shares if share]
+
+
+def _weight(kernel: ir.Operation) -> int:
+    kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
+    return _WEIGHTS.get(kind, 1) * len(kernel.regions[0].blocks[0].operations)
+
+
+def _bytecode(library: ir.Module) -> bytes:
+    stream = io.BytesIO()
+    library.operation.write_bytecode(stream)
+    return stream.getvalue()
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,136 @@
+"""Another process that compiles libraries of kernels: MLIR holds Python's lock, so that threads would take turns.
+
+The process is a fresh interpreter rather than a fork, which no state of this one, threads and locks least of all, can
+disturb. It imports this package and nothing of the program. It ends when its socket does, so with this process at the
+latest. What it cannot compile it does not explain: whoever asked compiles it too, and sees what is wrong at first hand.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+from mlir import ir
+
+from ...dialects.stepwell import STEPWELL
+from ..context import compiler_context
+from .library import KernelCode, compile_library
+
+_SERVE = f"import sys; sys.path[:] = sys.argv[2:]; from {__name__} import serve; serve(int(sys.argv[1]))"
+# What the interpreter was told not to look at.
+_FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "no_site": "-S"}
+_HEADER_BYTES = 8
+_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+
+
+class Worker:
+    """A process that compiles libraries, in the order in which they come."""
+
+    def __init__(self) -> None:
+        """Starts the process; it takes a third of a second until it compiles.
+
+        Raises:
+            OSError: there can be no such process.
+        """
+        self._socket, theirs = socket.socketpair()
+        flags = [option for name, option in _FLAGS.items() if getattr(sys.flags, name)]
+        command = [sys.executable, *flags, "-c", _SERVE, str(theirs.fileno()), *sys.path]
+        # It calls no kernels and multiplies no matrices: thread pools would only take memory.
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=environment
+                )
+            except BaseException:
+                self._socket.close()
+                raise
+
+    @property
+    def process_id(self) -> int:
+        """The number that the system knows it by."""
+        return self._process.pid
+
+    def send(self, library: bytes, target: str) -> None:
+        """Hands over the bytecode of a library.
+
+        Raises:
+            OSError: the process has ended.
+        """
+        _send(self._socket, (library, target))
+
+    def receive(self) -> dict[str, KernelCode] | None:
+        """The code of the library that was handed over first of those not received yet; None where it failed.
+
+        Raises:
+            OSError: the process has ended.
+        """
+        return _receive(self._socket)
+
+    def close(self) -> None:
+        """Ends the process, whatever it is doing."""
+        self._process.kill()
+        self._process.wait()
+        self._socket.close()
+
+
+def serve(descriptor: int) -> None:
+    """Compiles what comes in by a socket until that is closed."""
+    # An interrupt from the keyboard goes to all processes of the terminal; this one ends when it is told to.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    libraries: queue.SimpleQueue[tuple[bytes, str] | None] = queue.SimpleQueue()
+    with socket.socket(fileno=descriptor) as connection:
+        threading.Thread(target=_read, args=(connection, libraries), daemon=True).start()
+        try:
+            _answer(connection, libraries)
+        except OSError:
+            # Nobody listens any more, and there may be none to tell: threads and contexts go with the process.
+            os._exit(0)
+
+
+def _answer(connection: socket.socket, libraries: queue.SimpleQueue[tuple[bytes, str] | None]) -> None:
+    with compiler_context() as context, ir.Location.unknown():
+        STEPWELL.load(context)
+        while (request := libraries.get()) is not None:
+            data, target = request
+            try:
+                code = compile_library(ir.Module.parse(data), target)
+            except Exception:
+                code = None
+            _send(connection, code)
+
+
+def _read(connection: socket.socket, libraries: queue.SimpleQueue[tuple[bytes, str] | None]) -> None:
+    """Takes libraries off the socket as they come, so that whoever sends them never waits."""
+    try:
+        while True:
+            libraries.put(_receive(connection))
+    except OSError:
+        libraries.put(None)
+
+
+def _send(connection: socket.socket, message: object) -> None:
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    connection.sendall(len(data).to_bytes(_HEADER_BYTES, "little") + data, _NO_SIGNAL)
+
+
+def _receive(connection: socket.socket):
+    size = int.from_bytes(_exactly(connection, _HEADER_BYTES), "little")
+    return pickle.loads(_exactly(connection, size))
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        count = connection.recv_into(view)
+        if not count:
+            raise ConnectionError("the other process has ended")
+        view = view[count:]
+    return bytes(data)
