@@ -5,8 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 LIT := $(BIN)/lit -j$(JOBS) --quiet --no-progress-bar
-LIGHT_MODELS := import glob, os, onnx; \
-	print(*sorted(glob.glob(os.path.dirname(onnx.__file__) + '/backend/test/data/light/*.onnx')))
+RESULTS ?= bench/results
 export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: venv test lint check-style check-types check-imports lit pytest demo bench format clean
@@ -51,8 +50,14 @@ demo: venv
 	# RapidOCR itself is one of the packages that bring models; it runs with newer versions of Python than it says.
 	$(BIN)/python examples/ocr_demo.py
 
+# One after the other, on a machine that does nothing else: about 25 minutes for the lists, on two cores.
 bench: venv
-	$(BIN)/stepwell-bench $(or $(MODELS),$(shell $(BIN)/python -c "$(LIGHT_MODELS)")) --threads 1,2
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/stepwell-bench models $(MODELS) --keep $(RESULTS)
+	$(BIN)/stepwell-bench kernels --keep $(RESULTS)
+	$(BIN)/stepwell-bench growth --keep $(RESULTS)
+	$(BIN)/stepwell-bench sessions $(MODELS) --keep $(RESULTS)
+	for file in $(RESULTS)/*/*.json; do $(BIN)/stepwell-bench plot $$file; done
 
 clean:
 	rm -rf $(VENV) build *.egg-info

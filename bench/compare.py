@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .record import Case, Results, Row
+from .record import Case, Results, ResultsError, Row
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ def compare(old: Results, new: Results) -> Comparison:
     """Compares times on the same machine; on different machines, times relative to the fastest peer of each case.
 
     Raises:
-        ValueError: the files are of different kinds.
+        ResultsError: the files are of different kinds.
     """
     if old.what != new.what:
-        raise ValueError(f"one file holds {old.what}, the other {new.what}")
+        raise ResultsError(f"one file holds {old.what}, the other {new.what}")
     is_same = old.machine.slug == new.machine.slug and old.machine.cpu == new.machine.cpu
     measure = _seconds if is_same or old.what in ("growth", "sessions") else _relative
     before, after = ({case.here.key: case for case in results.cases()} for results in (old, new))

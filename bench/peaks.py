@@ -23,7 +23,7 @@ from ..runtime.program import aligned_empty
 _ACCUMULATORS = 12
 _BLOCK = 512
 _BYTES_PER_GO = 4e8
-_REPEATS = 8
+_ADD_REPEATS, _COPY_REPEATS = 24, 8
 _SIZES = tuple(1 << shift for shift in (15, 17, 19, 20, 21, 22, 24, 26, 28))
 
 
@@ -70,9 +70,9 @@ def measure(cpus: Sequence[int]) -> Peaks:
     target = Target.host()
     code = _compiled(target)
     add = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("add"))
-    steps = 1 << 20
+    steps = 1 << 19
     flops = steps * 2 * _ACCUMULATORS * target.lanes(4) * len(cpus)
-    seconds = _fastest([lambda: add(steps)] * len(cpus), cpus)
+    seconds = _fastest([lambda: add(steps)] * len(cpus), cpus, _ADD_REPEATS)
     copy = [(size, _copy_rate(code, size, cpus)) for size in _SIZES]
     return Peaks(len(cpus), flops / seconds, copy, [(size, _read_rate(code, size, cpus)) for size in _SIZES])
 
@@ -85,7 +85,7 @@ def _read_rate(code: orc.NativeCode, size: int, cpus: Sequence[int]) -> float:
         buffer.fill(0)
     passes = max(1, int(_BYTES_PER_GO // size))
     work = [lambda buffer=buffer: loop(buffer.ctypes.data, part, passes) for buffer in buffers]
-    return part * len(cpus) * passes / _fastest(work, cpus)
+    return part * len(cpus) * passes / _fastest(work, cpus, _COPY_REPEATS)
 
 
 def _copy_rate(code: orc.NativeCode, size: int, cpus: Sequence[int]) -> float:
@@ -105,20 +105,20 @@ def _copy_rate(code: orc.NativeCode, size: int, cpus: Sequence[int]) -> float:
         return lambda: [np.copyto(target, source) for _ in range(passes)]
 
     # Large blocks are faster through the C library, which goes past the caches.
-    seconds = min(_fastest([way(*pair) for pair in buffers], cpus) for way in (by_loop, by_library))
+    seconds = min(_fastest([way(*pair) for pair in buffers], cpus, _COPY_REPEATS) for way in (by_loop, by_library))
     return 2 * part * len(cpus) * passes / seconds
 
 
-def _fastest(work: Sequence[Callable[[], object]], cpus: Sequence[int]) -> float:
+def _fastest(work: Sequence[Callable[[], object]], cpus: Sequence[int], repeats: int) -> float:
     """The seconds of the fastest of several goes at running all of `work` at once, each on its CPU."""
-    times = np.zeros((len(work), _REPEATS, 2))
+    times = np.zeros((len(work), repeats, 2))
     barrier = threading.Barrier(len(work))
 
     def run(index: int) -> None:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, [cpus[index]])
         work[index]()
-        for repeat in range(_REPEATS):
+        for repeat in range(repeats):
             barrier.wait()
             start = time.perf_counter()
             work[index]()

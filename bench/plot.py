@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl  # pyright: ignore[reportMissingImports]
 from matplotlib import colormaps  # pyright: ignore[reportMissingImports]
 from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
-from matplotlib.ticker import FuncFormatter  # pyright: ignore[reportMissingImports]
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # pyright: ignore[reportMissingImports]
 
 from .peaks import Peaks
-from .record import Case, Results
+from .record import Case, Results, ResultsError
 
 _COLORS = {
     "onnxruntime": "#4c78a8",
@@ -24,19 +25,23 @@ _COLORS = {
 }
 _HERE = "#54a24b"
 _INCH_PER_GROUP, _INCH_PER_KERNEL = 0.75, 0.17
+# Ratios beyond are cut off, and written at the end of the bar.
+_LEAST, _MOST = 0.25, 8.0
 
 
 def draw(results: Results, path: Path) -> None:
     """Writes the picture, in the format that the file's name says (png, svg, pdf).
 
     Raises:
-        ValueError: there is nothing to draw.
+        ResultsError: there is nothing to draw.
     """
     drawings = {"models": _models, "kernels": _kernels, "growth": _growth, "sessions": _sessions}
     with mpl.rc_context({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}):
         figure = drawings[results.what](results)
         versions = ", ".join(f"{name} {version}" for name, version in results.machine.versions.items())
-        figure.suptitle(f"{results.machine}\n{versions}, {results.date}", fontsize=7)
+        width = int(18 * figure.get_figwidth())
+        lines = textwrap.wrap(f"{results.machine}; {results.date}", width) + textwrap.wrap(versions, width)
+        figure.suptitle("\n".join(lines), fontsize=7)
         figure.savefig(path, dpi=130)
 
 
@@ -51,14 +56,17 @@ def _models(results: Results) -> Figure:
         for at, name in enumerate(peers):
             ratios = [(x, ratio) for x, case in enumerate(cases) if (ratio := case.speedup(case.peers.get(name)))]
             places = [x + (at - (len(peers) - 1) / 2) * width for x, _ in ratios]
-            axes.bar(places, [ratio - 1 for _, ratio in ratios], width, 1, color=_COLORS[name], label=name)
-        _ratio_axis(axes.yaxis, axes)
+            axes.bar(places, [_cut(ratio) - 1 for _, ratio in ratios], width, 1, color=_COLORS[name], label=name)
+            for place, (_, ratio) in zip(places, ratios, strict=True):
+                if ratio != _cut(ratio):
+                    axes.text(place, _cut(ratio), f" {ratio:.3g} ", rotation=90, ha="center", va="top", fontsize=6)
+        _ratio_axis(axes, "y")
         axes.axhline(1, color="black", linewidth=0.8)
         means = results.speedups()[str(count)]
         axes.set_title(f"{_count(count)}: geometric mean over the fastest peer {means.get('fastest', math.nan):.2f}")
         axes.set_ylabel("times faster than the peer")
         axes.set_xticks(range(len(cases)), [case.here.case for case in cases], rotation=30, ha="right")
-        axes.legend(ncols=len(peers), frameon=False)
+        axes.legend(ncols=len(peers), frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.06))
     return figure
 
 
@@ -76,7 +84,8 @@ def _kernels(results: Results) -> Figure:
 
 
 def _roofline(axes: Any, cases: list[Case], peaks: Peaks) -> None:
-    families = list(dict.fromkeys(case.here.family for case in cases))
+    # A transposition computes nothing.
+    families = list(dict.fromkeys(case.here.family for case in cases if case.here.flops))
     colors = {name: colormaps["tab20"](at % 20) for at, name in enumerate(families)}
     for case in cases:
         row, peer = case.here, case.fastest
@@ -107,10 +116,13 @@ def _bars(axes: Any, cases: list[Case], threads: int) -> None:
     for y, case in enumerate(reversed(cases)):
         ratio = case.speedup(case.fastest)
         if ratio is not None and case.fastest is not None:
-            axes.barh(y, ratio - 1, 0.8, 1, color=_COLORS.get(case.fastest.system, "grey"))
+            axes.barh(y, _cut(ratio) - 1, 0.8, 1, color=_COLORS.get(case.fastest.system, "grey"))
+            if ratio != _cut(ratio):
+                side = "right" if ratio > 1 else "left"
+                axes.text(_cut(ratio), y, f" {ratio:.3g} ", ha=side, va="center", fontsize=6)
     for name in dict.fromkeys(case.fastest.system for case in cases if case.fastest is not None):
         axes.barh(0, 0, 0, 1, color=_COLORS.get(name, "grey"), label=name)
-    _ratio_axis(axes.xaxis, axes)
+    _ratio_axis(axes, "x")
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_yticks(range(len(cases)), [case.here.case for case in reversed(cases)], fontsize=6)
     axes.set_ylim(-0.6, len(cases) - 0.4)
@@ -150,7 +162,7 @@ def _sessions(results: Results) -> Figure:
         axes.set_title(f"two sessions of {_count(count)} each")
         axes.set_ylabel("calls per second, of one session's")
         axes.set_xticks(range(len(models)), models, rotation=20, ha="right")
-        axes.legend(frameon=False)
+        axes.legend(ncols=len(systems), frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.06))
     return figure
 
 
@@ -158,16 +170,25 @@ def _panels(figure: Figure, rows: int, columns: int) -> list[Any]:
     return [figure.add_subplot(rows, columns, at + 1) for at in range(rows * columns)]
 
 
-def _ratio_axis(axis: Any, axes: Any) -> None:
+def _ratio_axis(axes: Any, name: str) -> None:
     """A logarithmic axis of ratios, with plain numbers."""
-    (axes.set_yscale if axis is axes.yaxis else axes.set_xscale)("log", base=2)
+    axes.set(**{f"{name}scale": "log", f"{name}lim": (_LEAST, _MOST)})
+    axis = {"x": axes.xaxis, "y": axes.yaxis}[name]
+    axis.set_major_locator(FixedLocator([0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 6, 8]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+    axes.grid(axis=name, color="#eeeeee")
+    axes.set_axisbelow(True)
+
+
+def _cut(ratio: float) -> float:
+    return min(max(ratio, _LEAST), _MOST)
 
 
 def _threads(results: Results) -> list[int]:
     found = sorted({row.threads for row in results.rows})
     if not found:
-        raise ValueError("the file has no rows")
+        raise ResultsError("the file has no figures to draw")
     return found
 
 

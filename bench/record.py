@@ -9,12 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from .machine import PINNING, Machine
 from .peaks import Peaks
 from .peers import HERE
 
 SCHEMA = 1
+
+
+class ResultsError(Exception):
+    """A file of results cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -172,10 +177,10 @@ class Results:
         """These rows in place of older ones of the same, and the older rest.
 
         Raises:
-            ValueError: the older ones are of another machine, or of other versions.
+            ResultsError: the older ones are of another machine, or of other versions.
         """
         if (older.what, older.machine) != (self.what, self.machine):
-            raise ValueError("it was measured on another machine or with other versions")
+            raise ResultsError("the older figures are of another machine, or of other versions: write to another file")
         fresh = {row.key: row for row in self.rows}
         rows = [fresh.pop(row.key, row) for row in older.rows] + list(fresh.values())
         peaks = {
@@ -204,11 +209,18 @@ class Results:
 
         Raises:
             OSError: it cannot be read.
-            ValueError: it is no such file.
+            ResultsError: it is no such file.
         """
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(record, dict) or record.get("schema") != SCHEMA:
-            raise ValueError(f"{path}: not a file of results that this version reads")
+        text = path.read_text(encoding="utf-8")
+        try:
+            return Results._of(json.loads(text))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ResultsError(f"{path}: not a file of results that this version reads ({error!r})") from error
+
+    @staticmethod
+    def _of(record: dict[str, Any]) -> Results:
+        if record["schema"] != SCHEMA:
+            raise ValueError(f"schema {record['schema']}")
         names = {item.name for item in fields(Row)}
         return Results(
             what=record["what"],

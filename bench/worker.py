@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_REASON_CHARACTERS = 240
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -129,9 +130,9 @@ def serve(connection: Connection) -> None:
 
 def _one_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else "no message"
+    text = " ".join(lines)[:_REASON_CHARACTERS] or "no message"
     kind = type(error).__name__
-    return text[:300] if kind == "Unsupported" else f"{kind}: {text[:300]}"
+    return text if kind == "Unsupported" else f"{kind}: {text}"
 
 
 def _memory(field: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 from stepwell.bench import compare, report
 from stepwell.bench.machine import Machine
 from stepwell.bench.peaks import Peaks
-from stepwell.bench.record import Results, Row
+from stepwell.bench.record import Results, ResultsError, Row
 
 MACHINE = Machine(
     "Some CPU", "somecpu", 256, 2, {"L2": 1 << 20}, 1 << 34, "Linux 6", "performance", False, {"numpy": "2"}
@@ -63,7 +63,7 @@ def test_a_file_is_read_as_it_was_written(results: Results, tmp_path: Path) -> N
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("[]")
-    with pytest.raises(ValueError, match="not a file of results"):
+    with pytest.raises(ResultsError, match="not a file of results"):
         Results.read(tmp_path / "other.json")
 
 
@@ -83,7 +83,7 @@ def test_newer_rows_take_the_place_of_older_ones(results: Results) -> None:
 
 def test_rows_of_another_machine_are_not_mixed_in(results: Results) -> None:
     other = replace(results, machine=replace(MACHINE, cores=4))
-    with pytest.raises(ValueError, match="another machine"):
+    with pytest.raises(ResultsError, match="another machine"):
         other.merged_into(results)
 
 

@@ -17,7 +17,7 @@ import llvm
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-GUIDES = sorted((ROOT / "docs").glob("writing-*.md"))
+GUIDES = sorted((ROOT / "docs").glob("*.md"))
 BLOCK = re.compile(r"^```(python|console|mlir)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"(?:#|//) file: (\S+)\n")
 
