@@ -46,16 +46,9 @@ class Model:
     torch: str = ""
 
     def inputs(self, path: Path) -> dict[str, np.ndarray]:
-        """The same contents of the inputs every time.
-
-        Raises:
-            UsageError: an input has no fixed shape, or there is no such input.
-        """
-        takes, _ = ModelSource.read(path).interface()
-        arguments.check_names(self.shapes, takes, "--shape")
-        arguments.check_shapes(self.shapes, takes, "--shape")
+        """The same contents of the inputs every time."""
         random = np.random.default_rng(0)
-        return {info.name: self._contents(info, random) for info in takes}
+        return {info.name: self._contents(info, random) for info in ModelSource.read(path).interface()[0]}
 
     def _contents(self, info: TensorInfo, random: np.random.Generator) -> np.ndarray:
         shape = self.shapes.get(info.name, tuple(int(dim) for dim in info.shape if isinstance(dim, int)))
@@ -88,7 +81,7 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
         shapes: the sets of input shapes that files are measured with.
 
     Raises:
-        UsageError: there is no such name or file.
+        UsageError: there is no such name or file, an input of a file has no shape, or a shape is of no input.
     """
     by_name = {model.name: model for model in known()}
     found: list[Model] = []
@@ -101,7 +94,11 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
             raise UsageError(f"{text}: no such file, nor one of {', '.join(by_name)}")
         if arguments.is_artefact(text):
             raise UsageError(f"{text}: only Stepwell reads artefacts: give the ONNX file")
-        found += [Model(_name(path, given), _given(path), given) for given in shapes]
+        takes, _ = ModelSource.read(path).interface()
+        for given in shapes:
+            arguments.check_names(given, takes, "--shape")
+            arguments.check_shapes(given, takes, "--shape")
+            found.append(Model(_name(path, given), _given(path), given))
     return found
 
 

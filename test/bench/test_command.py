@@ -101,9 +101,9 @@ def test_show_compare_and_plot(tiny: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["models", "tiny.onnx", "--peers=sliderule"], "--peers sliderule: there is no such system"),
-        (["models", "tiny.onnx", "--threads=0"], "'0' is not a positive number"),
-        (["models", "tiny.onnx", "--threads=9999"], "this process may use"),
+        (["models", "tiny.onnx", "--shape=x=1x8", "--peers=sliderule"], "--peers sliderule: there is no such system"),
+        (["models", "tiny.onnx", "--shape=x=1x8", "--threads=0"], "'0' is not a positive number"),
+        (["models", "tiny.onnx", "--shape=x=1x8", "--threads=9999"], "this process may use"),
         (["models", "tiny.onnx"], "add --shape x=1x8"),
         (["models", "tiny.onnx", "--shape=z=1"], "the model has no such input"),
         (["models", "missing.onnx"], "missing.onnx: no such file, nor one of ppocr-det"),
