@@ -42,10 +42,12 @@ class Profile:
 
     Attributes:
         seconds: of a call, the median; it holds two readings of the clock per kernel.
+        between_seconds: of a call outside of kernels, the median.
         kernels: the slowest first.
     """
 
     seconds: float
+    between_seconds: float
     kernels: list[KernelTime]
 
 
@@ -64,7 +66,9 @@ def profile(path: Path, inputs: Mapping[str, np.ndarray], threads: int, calls: i
     address = cast(orc.NativeCode, loaded.code.owner).address(TIMES)
     table = np.ctypeslib.as_array((ctypes.c_int64 * (2 * len(timed))).from_address(address)).reshape(-1, 2)
     totals, nanoseconds, counts = _run(loaded, [inputs[info.name] for info in program.inputs], threads, calls, table)
-    return Profile(float(np.median(totals)), _kernels(program, timed, np.median(nanoseconds, axis=0), counts))
+    between = np.median(np.array(totals) - np.sum(nanoseconds, axis=1) / 1e9)
+    kernels = _kernels(program, timed, np.median(nanoseconds, axis=0), counts)
+    return Profile(float(np.median(totals)), float(between), kernels)
 
 
 def _run(
@@ -84,12 +88,14 @@ def _run(
 
 
 def _kernels(program: Program, timed: list[str], nanoseconds: np.ndarray, counts: np.ndarray) -> list[KernelTime]:
-    infos = {info.name: info for info in program.kernels}
-    found = [
-        KernelTime(infos.get(name, KernelInfo(name, "other")), int(calls), float(spent) / 1e9)
-        for name, spent, calls in zip(timed, nanoseconds, counts, strict=True)
-        if calls
-    ]
+    names = np.array(timed)
+    found = []
+    for info in program.kernels:
+        places = names == info.name
+        # A kernel whose parts wait for each other is called part by part when threads share it.
+        calls = int(counts[places].sum()) * info.calls // max(1, int(places.sum()))
+        if calls:
+            found.append(KernelTime(info, calls, float(nanoseconds[places].sum()) / 1e9))
     return sorted(found, key=lambda item: -item.seconds)
 
 

@@ -54,10 +54,9 @@ def profile_tables(profile: Profile, limit: Peaks, top: int) -> list[Table]:
         classes.setdefault(item.kernel.kind, []).append(item)
     groups = sorted(classes.items(), key=lambda entry: -sum(item.seconds for item in entry[1]))
     rows = [(kind, *_spent(items, profile, limit)) for kind, items in groups]
-    accounted = sum(item.seconds for item in profile.kernels)
-    rest = max(0.0, profile.seconds - accounted)
+    rest = profile.between_seconds
     rows.append(("between kernels", duration(rest), _percent(rest / profile.seconds), *[_NONE] * 4))
-    rows.append(("all", *_spent(profile.kernels, profile, limit)))
+    rows.append(("all kernels", *_spent(profile.kernels, profile, limit)))
     numbers = ("time", "share", "calls", "GF/s", "GB/s", "of peak")
     kernels = [
         (

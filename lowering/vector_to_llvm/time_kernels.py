@@ -13,9 +13,9 @@ from .share_out_loops import SHARED
 from .team import BEGIN, END
 
 TIMES = "stepwell_times"
-"""The symbol of the table: for each kernel its nanoseconds so far, and how often it was called."""
+"""The symbol of the table: for each call of a kernel its nanoseconds so far, and how often it was made."""
 KERNELS = "stepwell.timed_kernels"
-"""The attribute that names the kernels in the table's order."""
+"""The attribute that names the kernel of each call, in the table's order."""
 
 
 @register
@@ -27,7 +27,7 @@ class TimeKernelsPass(Pass):
         -->
         %start = llvm.call @stepwell.now()
         llvm.call @kernel(%x, %y)
-        llvm.call @stepwell.record(%kernel_index, %start)
+        llvm.call @stepwell.record(%call_index, %start)
 
     Helpers of a team do not count: what counts is how long the calling thread waits for a kernel. The module's
     `stepwell.timed_kernels` lists the kernels.
@@ -44,13 +44,13 @@ class TimeKernelsPass(Pass):
             raise PassError("there is no function @main")
         calls = [call for call in walk(symbols["main"].operation) if call.name == "llvm.call"]
         calls = [call for call in calls if _callee(call) not in (BEGIN, END)]
-        names = list(dict.fromkeys(map(_callee, calls)))
+        names = list(map(_callee, calls))
         body = op.regions[0].blocks[0]
         helpers = ir.Module.parse(_helpers(len(names)))
         for helper in helpers.body.operations:
             helper.operation.clone(ip=ir.InsertionPoint(body))
-        for call in calls:
-            _surround(call, names.index(_callee(call)))
+        for index, call in enumerate(calls):
+            _surround(call, index)
         op.attributes[KERNELS] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
 
 

@@ -9,7 +9,7 @@ from mlir.dialects import func
 
 from ...dialects.stepwell import STEPWELL
 from ..base import Pass, PassError, register
-from .classify import bytes_of, flops, kernel_class
+from .classify import bytes_of, bytes_read, flops, kernel_class
 from .fusion import ANCHOR_ORDER, Grouping, inputs_of
 from .views import annotate
 
@@ -110,7 +110,7 @@ def _describe(group: list[ir.Operation], inputs: list[ir.Value], result: ir.Valu
         {
             "class": ir.StringAttr.get(kind),
             "flops": ir.IntegerAttr.get(i64, work),
-            "bytes": ir.IntegerAttr.get(i64, sum(map(bytes_of, [*inputs, result]))),
+            "bytes": ir.IntegerAttr.get(i64, bytes_of(result) + sum(bytes_read(value, group) for value in inputs)),
         }
     )
 
