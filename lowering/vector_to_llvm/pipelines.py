@@ -31,6 +31,8 @@ def memref_pipeline(target: str) -> Pipeline:
             "stepwell-plan-workspaces",
             # Threads: what is worth sharing out becomes blocks that a caller may do any range of.
             "stepwell-choose-parallel-loops,stepwell-share-out-loops",
+            # No loop is parallel any more.
+            "stepwell-hoist-stack",
         )
     )
 

@@ -106,6 +106,13 @@ def test_long_rows(keys: int) -> None:
     close(attention(feeds, 0.25), expected(*arrays(feeds), 0.25, -np.inf))
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_blocks(threads: int) -> None:
+    """Each has temporaries, and all of them together are larger than a stack."""
+    feeds = operands(1, 12, 12, 512, 512, 8, 8)
+    close(attention(feeds, 0.25, threads=threads), expected(*arrays(feeds), 0.25, -np.inf))
+
+
 @pytest.mark.parametrize("masked", [-np.inf, -3.0, float(np.finfo(np.float32).min)])
 def test_a_row_that_is_masked_as_a_whole(masked: float) -> None:
     feeds = operands(1, 2, 2, 20, 24, 16, 16)

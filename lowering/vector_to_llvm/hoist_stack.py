@@ -1,0 +1,44 @@
+"""`stepwell-hoist-stack`: temporaries on the stack are there once per call, not once per iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...passes.base import Pass, register
+from ...passes.functions import body_of
+from ...passes.rewriting import walk
+
+
+@register
+@dataclass(frozen=True)
+class HoistStackPass(Pass):
+    """Move every `memref.alloca` of static size to the beginning of its function.
+
+    What a loop puts on the stack stays there until the function returns: in a loop of many iterations it would
+    overflow.
+
+        scf.for %i = ... { %0 = memref.alloca() : memref<64xf32> ... }
+        -->
+        %0 = memref.alloca() : memref<64xf32>
+        scf.for %i = ... { ... }
+
+    Preconditions: no loop runs its iterations at the same time; an iteration reads nothing that it did not write.
+    """
+
+    name = "stepwell-hoist-stack"
+
+    def run(self, op: ir.Operation) -> None:
+        """Visits every function of a module."""
+        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
+            if function.name == "func.func" and len(function.regions[0].blocks):
+                _hoist(function)
+
+
+def _hoist(function: ir.Operation) -> None:
+    first = body_of(function).operations[0].operation
+    for op in walk(function):
+        parent = op.parent
+        if op.name == "memref.alloca" and not op.operands and parent is not None and parent.operation != function:
+            op.move_before(first)
