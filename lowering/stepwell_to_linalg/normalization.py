@@ -12,7 +12,7 @@ from ...dialects.stepwell import normalization as ops
 from . import scalars
 from .reduction import summed
 from .rules import lowers
-from .scalars import CONTRACT, flags, narrow, number, widen
+from .scalars import AFN, CONTRACT, flags, narrow, number, widen
 from .tensors import (
     along,
     broadcast_map,
@@ -216,13 +216,16 @@ def local_response_norm(op: ops.LocalResponseNormOp, inputs: list[ir.Value], out
 
     def body(item: ir.Value, near: ir.Value) -> ir.Value:
         level = arith.addf(number(op.bias, wide), arith.mulf(number(op.alpha / op.size, wide), near))
-        return narrow(arith.divf(widen(item), _power(level, op.beta)), item.type)
+        return narrow(_over_power(widen(item), level, op.beta), item.type)
 
     return [along(value, [total], (), body, outs[0])]
 
 
-def _power(level: ir.Value, exponent: float) -> ir.Value:
-    """`level ** exponent` of a positive number; the usual exponent takes two square roots."""
-    if exponent == 0.75:
-        return math.sqrt(arith.mulf(level, math.sqrt(level)))
-    return math.exp(arith.mulf(number(exponent, level.type), math.log(level)))
+def _over_power(item: ir.Value, level: ir.Value, exponent: float) -> ir.Value:
+    """`item / level ** exponent`, where the level is positive; the usual exponent has a way of its own in f32."""
+    kind = level.type
+    if exponent != 0.75:
+        return arith.divf(item, math.exp(arith.mulf(number(exponent, kind), math.log(level))))
+    if isinstance(kind, ir.F32Type):
+        return arith.mulf(item, math.powf(level, number(-0.75, kind), fastmath=flags(AFN)))
+    return arith.divf(item, math.sqrt(arith.mulf(level, math.sqrt(level))))

@@ -11,7 +11,7 @@ from mlir.dialects import arith, math
 
 from ..base import Pass, register
 from ..rewriting import walk
-from .approximations import error_function, exponential, logarithm, trigonometry
+from .approximations import error_function, exponential, logarithm, roots, trigonometry
 from .approximations.arithmetic import Arithmetic
 
 _FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
@@ -39,7 +39,7 @@ class ApproximateMathPass(Pass):
     Results are within 4 units in the last place; infinities, NaN and denormal numbers are treated as IEEE 754 says. f16
     and bf16 are computed in f32. A power with a constant exponent of small value becomes products. With
     `fastmath<afn>` an exponential may be 0 instead of a denormal number, and infinite in the last binade; erf is within
-    6 units.
+    6 units; the power -0.75 of an f32 takes it to be a positive normal number.
 
     ```mlir
     %1 = math.exp %0 : vector<32xf32>
@@ -68,13 +68,16 @@ class ApproximateMathPass(Pass):
 
     def _approximate(self, op: ir.Operation) -> ir.Value:
         operands = list(op.operands)
-        if op.name == "math.powf" and (exponent := _constant(operands[1])) in _SIMPLE_POWERS:
+        exponent = _constant(operands[1]) if op.name == "math.powf" else None
+        if exponent in _SIMPLE_POWERS:
             return _SIMPLE_POWERS[exponent](operands[0])
         kind = operands[0].type
+        may_approximate = "afn" in str(op.attributes["fastmath"])
+        if op.name == "math.powf" and may_approximate and exponent == -0.75 and _width(kind) == 32:
+            return roots.three_quarters_below(Arithmetic(kind), operands[0])
         wide = _like(kind, ir.F64Type.get() if op.name in _IN_DOUBLE or _width(kind) == 64 else ir.F32Type.get())
         if wide != kind:
             operands = [arith.extf(wide, value) for value in operands]
-        may_approximate = "afn" in str(op.attributes["fastmath"])
         function = _SHORTER.get(op.name, _FUNCTIONS[op.name]) if may_approximate else _FUNCTIONS[op.name]
         value = function(Arithmetic(wide, self.has_scalef), *operands)
         return value if wide == kind else arith.truncf(kind, value)

@@ -9,7 +9,7 @@ from mlir import ir
 
 from .generic import Generic
 
-_COSTLY = frozenset({"math.exp", "math.log", "math.tanh", "math.erf", "math.sin", "math.cos", "math.powf"})
+_COSTLY = frozenset({f"math.{name}" for name in ("cos", "erf", "exp", "expm1", "log", "log1p", "powf", "sin", "tanh")})
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,9 @@ def positive(dtype: str) -> Array:
 
 def angles(dtype: str) -> Array:
     rng = np.random.default_rng(2)
-    return np.concatenate([rng.uniform(-10, 10, 4000), rng.uniform(-1e5, 1e5, 4000), [0, np.inf, np.nan]]).astype(dtype)
+    large = rng.uniform(-(2**44), 2**44, 4000 if dtype == "f4" else 0)
+    small = [rng.uniform(-limit, limit, 4000) for limit in (10, 1e5)]
+    return np.concatenate([*small, large, [0, np.inf, np.nan]]).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -168,6 +170,13 @@ def test_an_erf_that_may_be_approximate_is_within_6_units() -> None:
     x = everywhere("f4")
     off = units_off(compute("%r = math.erf %v fastmath<afn> : VECTOR", x), exact_erf(x))
     assert off.max() <= 6
+
+
+def test_the_power_of_a_positive_number_that_norms_take() -> None:
+    x = np.exp(np.random.default_rng(3).uniform(-87, 88, 20000)).astype("f4")
+    x[:3] = np.inf, np.nan, 1
+    body = "%y = arith.constant dense<-0.75> : VECTOR\n%r = math.powf %v, %y fastmath<afn> : VECTOR"
+    assert units_off(compute(body, x), np.power(x.astype(np.longdouble), np.longdouble(-0.75))).max() <= 4
 
 
 def test_halves_are_rounded_once() -> None:
