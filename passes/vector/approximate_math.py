@@ -78,6 +78,8 @@ class ApproximateMathPass(Pass):
         wide = _like(kind, ir.F64Type.get() if op.name in _IN_DOUBLE or _width(kind) == 64 else ir.F32Type.get())
         if wide != kind:
             operands = [arith.extf(wide, value) for value in operands]
+        if op.name == "math.powf" and _width(kind) == 64:
+            return logarithm.pow_of_double(Arithmetic(kind, self.has_scalef), *operands)
         function = _SHORTER.get(op.name, _FUNCTIONS[op.name]) if may_approximate else _FUNCTIONS[op.name]
         value = function(Arithmetic(wide, self.has_scalef), *operands)
         return value if wide == kind else arith.truncf(kind, value)
