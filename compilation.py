@@ -43,12 +43,14 @@ class Compilation:
         cache: where objects are kept; None where nothing is.
         codegen_threads: how many functions LLVM compiles at the same time.
         reached: told each phase, the module there, and the parameters that it names.
+        without: the names of passes to leave out on the way to the phase `graph`.
     """
 
     target: str = "cpu"
     cache: Cache | None = None
     codegen_threads: int = 2
     reached: Reached | None = None
+    without: tuple[str, ...] = ()
 
     def program(self, source: ModelSource, shapes: Mapping[str, Shape]) -> Program:
         """The program for one set of input shapes.
@@ -75,7 +77,7 @@ class Compilation:
         main = ir.SymbolTable(module.operation)["main"]
         names = _names(main.attributes["arg_attrs"])
         Pipeline((SpecializeShapesPass.of([shapes[name] for name in names]),)).run(module)
-        phases.run(module, self.target, "import", "graph")
+        phases.run(module, self.target, "import", "graph", without=self.without)
         parameters = scale_denormal_weights(module, run_init(module, parameters))
         self._tell("graph", module, parameters)
         return parameters

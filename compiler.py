@@ -33,12 +33,15 @@ class Options:
         shapes: input shapes by name, for which code is made at once rather than by the first call that has them.
         cache: whether to keep what was compiled, and use it again. `STEPWELL_CACHE_DIR` says where.
         codegen_threads: how many kernels LLVM compiles at the same time.
+        winograd: whether 3x3 convolutions may be computed by Winograd's method where that is faster. It rounds more
+            often than the direct method; its results are off by about twice as much (see the docs).
         reached: told the name of each phase, the module as it is there, and the parameters that it names.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     cache: bool = True
     codegen_threads: int = 2
+    winograd: bool = True
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
 
 
@@ -124,13 +127,16 @@ class _Specializer:
         from .runtime import host
 
         machine = "+".join(sorted(host.features() or ())) if self.target == "cpu" else ""
-        key = store.key_of(fingerprint(), self.source.fingerprint, self.target, machine, repr(shapes))
+        code = f"{self.target} winograd={self.options.winograd}"
+        key = store.key_of(fingerprint(), self.source.fingerprint, code, machine, repr(shapes))
         if self.cache and (program := store.get_program(self.cache, key)) is not None:
             return program
         from .compilation import Compilation
 
         by_name = {info.name: shape for info, shape in zip(self.inputs, shapes, strict=True)}
-        compilation = Compilation(self.target, self.cache, self.options.codegen_threads, self.options.reached)
+        options = self.options
+        without = () if options.winograd else ("stepwell-choose-winograd",)
+        compilation = Compilation(self.target, self.cache, options.codegen_threads, options.reached, without)
         program = compilation.program(self.source, by_name)
         if self.cache:
             store.put_program(self.cache, key, program)

@@ -6,7 +6,7 @@ goes on with `run(module, start="tiled")`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -123,6 +123,7 @@ def run(
     stop: str = "llvm",
     instrumentation: Sequence[Instrumentation] = (),
     reached: Callable[[str, ir.Module], None] = lambda name, module: None,
+    without: Collection[str] = (),
 ) -> None:
     """Takes a module from one phase to another, in place.
 
@@ -133,12 +134,13 @@ def run(
         stop: the phase to reach.
         instrumentation: told before and after every pass.
         reached: called with the name of every phase on the way and the module as it is there.
+        without: the names of passes to leave out.
 
     Raises:
         PassFailure: a pass failed.
         PassError: a phase was left without what must hold there.
     """
     for phase in between(start, stop):
-        phase.pipeline(target).run(module, instrumentation, verify=False)
+        phase.pipeline(target).without(without).run(module, instrumentation, verify=False)
         phase.check(module)
         reached(phase.name, module)

@@ -16,7 +16,7 @@ A string may hold one element or several parted by commas.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,11 @@ class Nested:
         object.__setattr__(self, "anchor", anchor)
         object.__setattr__(self, "elements", tuple(_parsed(elements)))
 
+    def without(self, names: Collection[str]) -> Pipeline:
+        """The pipeline without the Python passes of these names."""
+        kept = [item for item in self.elements if not (isinstance(item, Pass) and item.name in names)]
+        return Pipeline(kept, self.anchor)
+
     def __str__(self) -> str:
         return f"{self.anchor}({','.join(map(print_element, self.elements))})"
 
@@ -89,6 +94,11 @@ class Pipeline:
 
     def __add__(self, other: Pipeline) -> Pipeline:
         return Pipeline(self.elements + other.elements, self.anchor)
+
+    def without(self, names: Collection[str]) -> Pipeline:
+        """The pipeline without the Python passes of these names."""
+        kept = [item for item in self.elements if not (isinstance(item, Pass) and item.name in names)]
+        return Pipeline(kept, self.anchor)
 
     def __str__(self) -> str:
         return f"{self.anchor}({','.join(map(print_element, self.elements))})"

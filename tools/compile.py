@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         "--dump-phases", metavar="DIR", help="write the IR of every phase, each of which can be fed back"
     )
     parser.add_argument("--keep-model", action="store_true", help="store the model too: to compile for further shapes")
+    parser.add_argument("--no-winograd", action="store_true", help="compute all convolutions directly: slower, exacter")
     parser.add_argument("--no-cache", action="store_true", help="compile all of it anew")
     return parser
 
@@ -93,7 +94,11 @@ def _compile(
 
     # What comes from the cache passes no phases, and what is watched does not come from it.
     watched = any((options.compile_to, options.compile_from, options.dump_phases))
-    chosen = Options(cache=not (watched or options.no_cache), reached=watcher if watched else None)
+    chosen = Options(
+        cache=not (watched or options.no_cache),
+        winograd=not options.no_winograd,
+        reached=watcher if watched else None,
+    )
     executable = compile(options.model, target=target, options=chosen)
     for shapes in sets:
         arguments.check_names(shapes, executable.inputs, "--shape")

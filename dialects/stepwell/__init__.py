@@ -5,9 +5,33 @@ from __future__ import annotations
 import inspect
 
 from ..core import Dialect, Op
-from . import constant, contraction, elementwise, movement, normalization, packed, pooling, recurrent, reduction, shape
+from . import (
+    constant,
+    contraction,
+    elementwise,
+    movement,
+    normalization,
+    packed,
+    pooling,
+    recurrent,
+    reduction,
+    shape,
+    winograd,
+)
 
-_FAMILIES = (elementwise, contraction, packed, pooling, reduction, normalization, movement, shape, constant, recurrent)
+_FAMILIES = (
+    elementwise,
+    contraction,
+    packed,
+    winograd,
+    pooling,
+    reduction,
+    normalization,
+    movement,
+    shape,
+    constant,
+    recurrent,
+)
 
 STEPWELL = Dialect(
     "stepwell",

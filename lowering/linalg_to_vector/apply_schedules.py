@@ -20,6 +20,7 @@ from .schedules.movement import movement
 from .schedules.pooling import pooling
 from .schedules.reduction import reduction
 from .schedules.steps import loop_parameters
+from .schedules.winograd import winograd
 
 SCHEDULES: dict[str, Callable[[ir.Operation, Target], Schedule]] = {
     "attention": attention,
@@ -30,6 +31,7 @@ SCHEDULES: dict[str, Callable[[ir.Operation, Target], Schedule]] = {
     "movement": movement,
     "pooling": pooling,
     "reduction": reduction,
+    "winograd": winograd,
 }
 
 

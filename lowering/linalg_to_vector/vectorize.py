@@ -17,8 +17,9 @@ from .register_tiles import RegisterTiler
 from .schedules.attention import REGISTER_TILES, role_of
 from .schedules.base import given_parameters
 from .sink_fills import sink_fills
+from .winograd.transforms import vectorize_transforms
 
-_REGISTER_TILED = frozenset({"contraction", "convolution", "depthwise"})
+_REGISTER_TILED = frozenset({"contraction", "convolution", "depthwise", "winograd"})
 
 
 @register
@@ -54,6 +55,8 @@ def _vectorize(kernel: ir.Operation) -> None:
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
         raise PassError(f"kernel @{name} has no schedule with 'vector_bytes'; apply schedules first", kernel.location)
     kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
+    if kind == "winograd":
+        vectorize_transforms(kernel, parameters["vector_bytes"] // 4)
     if kind in _REGISTER_TILED:
         _tile_registers(kernel, parameters["vector_bytes"])
     elif kind == "attention":

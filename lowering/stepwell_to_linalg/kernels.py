@@ -16,7 +16,7 @@ from ...passes.base import Pass, PassError, register
 from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
 from ..target import Target
-from . import attention, contraction, elementwise, movement, normalization, pooling, reduction
+from . import attention, contraction, elementwise, movement, normalization, pooling, reduction, winograd
 from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
 from .rules import lower
@@ -28,6 +28,7 @@ _LOWERED_WHOLE = {
     "contraction": contraction,
     "convolution": contraction,
     "depthwise": contraction,
+    "winograd": winograd,
     "attention": attention,
 }
 # Fused before unit dimensions go, as reshapes between ops stand in the way of fusion.

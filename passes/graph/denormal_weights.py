@@ -15,9 +15,10 @@ from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.elementwise import MulOp
 from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
+from ...dialects.stepwell.winograd import WinogradConvOp
 from ..rewriting import walk
 
-_CONTRACTIONS = (PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp)
+_CONTRACTIONS = (PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp, WinogradConvOp)
 # Looked through at a time, so that what is made on the way stays in the cache.
 _CHUNK = 1 << 16
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..pipeline import Element, Pipeline
 from .canonicalize import CanonicalizePass
+from .choose_winograd import ChooseWinogradPass
 from .convert_layout import ConvertLayoutPass
 from .cse import CsePass
 from .dce import DcePass
@@ -50,6 +51,8 @@ def graph_pipeline(vector_bytes: int) -> Pipeline:
     return Pipeline(
         (
             *GRAPH_PIPELINE,
+            # Such a convolution pads its input itself.
+            ChooseWinogradPass(vector_bytes),
             # Kernels read their windows without asking whether they are inside of the image.
             MakePaddingExplicitPass(),
             # Weights in the order in which the micro-kernel reads them: now the graph is for one kind of machine.

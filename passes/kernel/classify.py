@@ -9,6 +9,7 @@ from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.winograd import WinogradConvOp
 
 # By family (the module that defines the op), then by op where one differs from its family.
 _BY_FAMILY = {
@@ -20,6 +21,7 @@ _BY_FAMILY = {
     "movement": "movement",
     "shape": "movement",
     "packed": "contraction",
+    "winograd": "winograd",
 }
 _BY_OP = {
     "stepwell.conv": "convolution",
@@ -84,6 +86,8 @@ def _bits(element: ir.Type) -> int:
 def flops(op: Op) -> int:
     """Floating-point operations of one op: two per multiply-add, one per element of an elementwise op or reduction."""
     result, kind = op.operation.results[0], kernel_class(op)
+    if isinstance(op, WinogradConvOp):
+        return 2 * _tiles(op) * elements(op.weight)
     if kind in ("contraction", "convolution", "depthwise"):
         lhs, weight = list(op.operation.operands)[:2]
         return 2 * _multiply_adds(op, lhs, weight, result)
@@ -106,6 +110,12 @@ def _multiply_adds(op: Op, lhs: ir.Value, weight: ir.Value, result: ir.Value) ->
     positions = lhs if "transpose" in name else result
     channels = ir.RankedTensorType(positions.type).shape[-1 if _is_channels_last(op) else 1]
     return elements(positions) // channels * elements(weight)
+
+
+def _tiles(op: WinogradConvOp) -> int:
+    """How many tiles of results there are: each meets every transformed weight once."""
+    batch, height, width, _ = ir.RankedTensorType(op.result.type).shape
+    return batch * -(-height // op.tile) * -(-width // op.tile)
 
 
 def _is_channels_last(op: Op) -> bool:

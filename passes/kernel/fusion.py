@@ -16,6 +16,7 @@ ANCHOR_ORDER = (
     "attention",
     "contraction",
     "convolution",
+    "winograd",
     "depthwise",
     "pooling",
     "reduction",
@@ -24,7 +25,7 @@ ANCHOR_ORDER = (
 )
 """The classes of kernels; ops of those that come first choose first which others they take along."""
 
-_ABSORBS_CONSUMERS = {"contraction", "convolution", "depthwise", "reduction", "elementwise"}
+_ABSORBS_CONSUMERS = {"contraction", "convolution", "winograd", "depthwise", "reduction", "elementwise"}
 
 
 class Grouping:

@@ -40,6 +40,11 @@ def test_pipelines_add_up() -> None:
     assert str(Pipeline(("cse",)) + Pipeline(("stepwell-dce",))) == "builtin.module(cse,stepwell-dce)"
 
 
+def test_passes_can_be_left_out() -> None:
+    pipeline = Pipeline(("stepwell-cse", "canonicalize", "stepwell-dce"))
+    assert str(pipeline.without(("stepwell-dce",))) == "builtin.module(stepwell-cse,canonicalize)"
+
+
 def test_defaults_are_not_printed() -> None:
     assert str(Pipeline((FoldConstantsPass(),))) == "builtin.module(stepwell-fold-constants)"
     assert "{max-elements=2}" in str(Pipeline((FoldConstantsPass(max_elements=2),)))

@@ -54,9 +54,11 @@ def clamp(index: Index, low: int, high: int) -> Index:
     return arith.minsi(arith.maxsi(index, value_of(low)), value_of(high))
 
 
-def at_most(index: Index, high: int) -> Index:
+def at_most(index: Index, high: Index) -> Index:
     """`min(index, high)`."""
-    return min(index, high) if isinstance(index, int) else arith.minsi(index, value_of(high))
+    if isinstance(index, int) and isinstance(high, int):
+        return min(index, high)
+    return arith.minsi(value_of(index), value_of(high))
 
 
 def affine(expr: ir.AffineExpr, dims: Sequence[Index]) -> Index:

@@ -1,0 +1,1 @@
+"""Winograd convolutions: cut into strips of tiles, and their transforms as vector code."""

@@ -1,0 +1,137 @@
+"""The transform of the input as vector code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, scf, vector
+
+from ....dialects.stepwell.winograd import KERNEL
+from ...stepwell_to_linalg.spaces import shape_of
+from ..loops.indices import Index, add, clamp, multiply, subtract, value_of
+from ..tile_reads import Chunk
+from .walk import along, apply_twice, grid, matrix_of, read_row, write_row
+
+
+@dataclass(frozen=True)
+class InputTransform:
+    """Emits the transform of a block of tiles.
+
+    Attributes:
+        image: the image without padding, [N, H, W, C].
+        start: image, row and column of the first pixel in it, which may be outside.
+        margins: how many rows and columns of padding there are before and after the image.
+        matrix: B^T.
+        tile: how many pixels two tiles are apart.
+        target: where the transformed tiles go, [x, y, h, w, c].
+        lanes: the elements of a vector.
+    """
+
+    image: ir.Value
+    start: tuple[Index, Index, Index]
+    margins: tuple[tuple[int, int], tuple[int, int]]
+    matrix: np.ndarray
+    tile: int
+    target: ir.Value
+    lanes: int
+
+    @staticmethod
+    def of(op: ir.Operation, lanes: int) -> InputTransform:
+        window = op.operands[0].owner.operation
+        source, (image, *pixels, _) = window.operands[0], _offsets(window)
+        margins = ((0, 0), (0, 0))
+        if not isinstance(source.owner, ir.Block) and source.owner.name == "tensor.pad":
+            pad = source.owner
+            low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[name])) for name in ("static_low", "static_high"))
+            margins = ((low[1], high[1]), (low[2], high[2]))
+            source = pad.operands[0]
+        first = (image, subtract(pixels[0], margins[0][0]), subtract(pixels[1], margins[1][0]))
+        matrix = matrix_of(op)
+        tile = len(matrix) - KERNEL + 1
+        return InputTransform(source, first, margins, matrix, tile, _filled(op.operands[3]), lanes)
+
+    def emit(self) -> ir.Value:
+        _, _, rows, cols, _ = shape_of(self.target)
+
+        def tile(row: Index, col: Index, target: ir.Value) -> ir.Value:
+            top = add(self.start[1], multiply(row, self.tile))
+            left = add(self.start[2], multiply(col, self.tile))
+            return self._tile(top, left, (row, col), target)
+
+        return grid(rows, cols, self.target, tile)
+
+    def _tile(self, top: Index, left: Index, place: tuple[Index, Index], target: ir.Value) -> ir.Value:
+        tests = [*self._tests(0, top), *self._tests(1, left)]
+        if not tests:
+            return self._channels(functools.partial(self._read, top, left), place, target)
+        branch = scf.IfOp(functools.reduce(arith.andi, tests), [target.type], has_else=True)
+        inside, outside = (region.blocks[0] for region in branch.regions)
+        with ir.InsertionPoint(inside):
+            scf.YieldOp([self._channels(functools.partial(self._read, top, left), place, target)])
+        with ir.InsertionPoint(outside):
+            scf.YieldOp([self._channels(self._guarded(top, left), place, target)])
+        return branch.results[0]
+
+    def _tests(self, dim: int, first: Index) -> list[ir.Value]:
+        """What tells that the pixels of a tile are inside, as far as they may be outside at all."""
+        low, high = self.margins[dim]
+        last = shape_of(self.image)[dim + 1] - len(self.matrix)
+        tests = [arith.cmpi(arith.CmpIPredicate.sge, value_of(first), value_of(0))] if low else []
+        return [*tests, *([arith.cmpi(arith.CmpIPredicate.sle, value_of(first), value_of(last))] if high else [])]
+
+    def _guarded(self, top: Index, left: Index) -> Callable[[int, int, Index, Chunk], ir.Value]:
+        """Reads that give 0 for what is outside: of the pixel nearest to it, all bits are cleared."""
+        rows, cols = (
+            [self._pixel(dim, add(first, step)) for step in range(len(self.matrix))]
+            for dim, first in enumerate((top, left))
+        )
+        masks = [[arith.andi(row[1], col[1]) for col in cols] for row in rows]
+        bits = ir.IntegerType.get_signless(32)
+
+        def read(i: int, j: int, channel: Index, chunk: Chunk) -> ir.Value:
+            pixel = read_row(self.image, [self.start[0], rows[i][0], cols[j][0], channel], chunk)
+            mask = vector.broadcast(chunk.type(bits), masks[i][j])
+            return arith.bitcast(pixel.type, arith.andi(arith.bitcast(mask.type, pixel), mask))
+
+        return read
+
+    def _pixel(self, dim: int, index: Index) -> tuple[Index, ir.Value]:
+        """The nearest index that is inside, and whether that is `index` itself, in all bits of a number."""
+        inside = clamp(index, 0, shape_of(self.image)[dim + 1] - 1)
+        is_inside = arith.cmpi(arith.CmpIPredicate.eq, value_of(inside), value_of(index))
+        return inside, arith.extsi(ir.IntegerType.get_signless(32), is_inside)
+
+    def _read(self, top: Index, left: Index, i: int, j: int, channel: Index, chunk: Chunk) -> ir.Value:
+        return read_row(self.image, [self.start[0], add(top, i), add(left, j), channel], chunk)
+
+    def _channels(
+        self,
+        read: Callable[[int, int, Index, Chunk], ir.Value],
+        place: tuple[Index, Index],
+        target: ir.Value,
+    ) -> ir.Value:
+        points = range(len(self.matrix))
+
+        def transform(channel: Index, chunk: Chunk, into: ir.Value) -> ir.Value:
+            pixels = [[read(i, j, channel, chunk) for j in points] for i in points]
+            for (x, y), value in apply_twice(self.matrix, pixels):
+                into = write_row(value, into, [x, y, *place, channel], chunk)
+            return into
+
+        return along(shape_of(target)[-1], self.lanes, target, transform)
+
+
+def _filled(value: ir.Value) -> ir.Value:
+    """What a linalg.fill fills: every element is written anyway."""
+    return value.owner.operands[1] if value.owner.name == "linalg.fill" else value
+
+
+def _offsets(op: ir.Operation) -> list[Index]:
+    """The offsets of a tensor.extract_slice."""
+    sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+    values = iter(list(op.operands)[1:])
+    return [next(values) if ir.ShapedType.is_dynamic_size(size) else size for size in sizes]

@@ -1,0 +1,89 @@
+"""Small constant matrices times a few vectors, with what rows or columns have in common computed once.
+
+Two columns that differ in signs only share the sum and the difference of their vectors:
+
+    [1 1  1  1]       s = b + c; d = b - c
+    [0 a -a  0]  -->  a + s + e; a * d
+
+and two rows that differ in signs only are the sum and the difference of two parts:
+
+    [0 p  q 1]        e = q c + d; o = b
+    [0 -p q 1]   -->  e + p o; e - p o
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, vector
+
+Term = tuple[float, ir.Value]
+
+
+def apply_matrix(matrix: np.ndarray, values: Sequence[ir.Value]) -> list[ir.Value]:
+    """The matrix times the vectors `values`, as vectors; every row must have an element that is not 0."""
+    terms = _terms(matrix, values)
+    results: dict[int, ir.Value] = {}
+    for row, partner in _pairs(matrix):
+        even = [term for term in terms[row] if term in terms[partner]]
+        odd = [term for term in terms[row] if term not in even]
+        scale = odd[-1][0]
+        base, offset = _sum(even), _sum([(factor / scale, value) for factor, value in odd])
+        results[row], results[partner] = _add(base, scale, offset), _add(base, -scale, offset)
+    return [results[row] if row in results else _sum(terms[row]) for row in range(len(matrix))]
+
+
+def _terms(matrix: np.ndarray, values: Sequence[ir.Value]) -> list[list[Term]]:
+    """For each row the factors that are not 0 and what they multiply, with common sums and differences."""
+    rows: list[list[Term]] = [[] for _ in matrix]
+    paired = dict(_pairs(matrix.T))
+    for column, value in enumerate(values):
+        if column in paired.values():
+            continue
+        other = paired.get(column)
+        combined = None if other is None else (arith.addf(value, values[other]), arith.subf(value, values[other]))
+        for row, factor in enumerate(matrix[:, column]):
+            if factor and (combined is None or other is None):
+                rows[row].append((float(factor), value))
+            elif factor and combined is not None:
+                rows[row].append((float(factor), combined[int(matrix[row, other] != factor)]))
+    return rows
+
+
+def _pairs(matrix: np.ndarray) -> list[tuple[int, int]]:
+    """Rows that are equal but for some signs, two by two."""
+    found: list[tuple[int, int]] = []
+    for first in range(len(matrix)):
+        for second in range(first + 1, len(matrix)):
+            left, right = matrix[first], matrix[second]
+            is_free = not any({first, second} & set(pair) for pair in found)
+            differ = (left != right) & (left == -right)
+            same = (left == right) & (left != 0)
+            if is_free and (abs(left) == abs(right)).all() and differ.any() and same.any():
+                found.append((first, second))
+    return found
+
+
+def _sum(terms: Sequence[Term]) -> ir.Value:
+    """The sum of the products; one that needs no multiplication comes first."""
+    first = next((term for term in terms if term[0] == 1), terms[0])
+    factor, value = first
+    total = value if factor == 1 else arith.mulf(_splat(factor, value.type), value)
+    for term in terms:
+        if term is not first:
+            total = _add(total, *term)
+    return total
+
+
+def _add(total: ir.Value, factor: float, value: ir.Value) -> ir.Value:
+    """`total + factor * value`"""
+    if factor in (1, -1):
+        return arith.addf(total, value) if factor == 1 else arith.subf(total, value)
+    return vector.fma(_splat(factor, value.type), value, total)
+
+
+def _splat(factor: float, kind: ir.Type) -> ir.Value:
+    element = ir.VectorType(kind).element_type
+    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.FloatAttr.get(element, factor)))

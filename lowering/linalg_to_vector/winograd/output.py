@@ -1,0 +1,86 @@
+"""The transform of the products, and the elementwise ops after it, as vector code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import tensor, vector
+
+from ...stepwell_to_linalg.spaces import shape_of
+from ...stepwell_to_linalg.winograd import TAG
+from ..loops.indices import Index, add, at_most, multiply, subtract, value_of
+from ..scalar_bodies import evaluate_body
+from ..tile_reads import Chunk
+from .walk import along, apply_twice, grid, matrix_of, read_row, write_row
+
+
+@dataclass(frozen=True)
+class OutputTransform:
+    """Emits the transform of a block of tiles, and the elementwise ops on its results.
+
+    Attributes:
+        products: [x, y, h, w, k].
+        matrix: A^T.
+        epilogue: the generic with the elementwise ops, on [height, width, k].
+        lanes: the elements of a vector.
+    """
+
+    products: ir.Value
+    matrix: np.ndarray
+    epilogue: ir.Operation
+    lanes: int
+
+    @staticmethod
+    def of(epilogue: ir.Operation, lanes: int) -> OutputTransform:
+        producer = epilogue.operands[0].owner.operation
+        while TAG not in producer.attributes:  # views of the result
+            producer = producer.operands[0].owner.operation
+        return OutputTransform(producer.operands[0], matrix_of(producer), epilogue, lanes)
+
+    def emit(self) -> ir.Value:
+        target = self.epilogue.operands[len(self.epilogue.operands) - 1]
+        _, _, rows, cols, _ = shape_of(self.products)
+        last = [subtract(_extent(target, dim), 1) for dim in range(2)]
+
+        def tile(row: Index, col: Index, into: ir.Value) -> ir.Value:
+            pixels = [
+                [at_most(add(multiply(index, len(self.matrix)), step), end) for step in range(len(self.matrix))]
+                for index, end in zip((row, col), last, strict=True)
+            ]
+            return self._channels((row, col), pixels, into)
+
+        return grid(rows, cols, target, tile)
+
+    def _channels(self, place: tuple[Index, Index], pixels: Sequence[Sequence[Index]], target: ir.Value) -> ir.Value:
+        points = range(self.matrix.shape[1])
+
+        def transform(channel: Index, chunk: Chunk, into: ir.Value) -> ir.Value:
+            values = [[read_row(self.products, [x, y, *place, channel], chunk) for y in points] for x in points]
+            # What overhangs is written to the last pixel inside, before that pixel's own result is.
+            for (p, q), value in reversed(apply_twice(self.matrix, values)):
+                into = self._store(value, [pixels[0][p], pixels[1][q], channel], chunk, into)
+            return into
+
+        return along(shape_of(self.products)[-1], self.lanes, target, transform)
+
+    def _store(self, value: ir.Value, place: list[Index], chunk: Chunk, into: ir.Value) -> ir.Value:
+        maps = [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(self.epilogue.attributes["indexing_maps"])]
+        vectors: list[ir.Value | None] = [value]
+        for operand, entry in zip(list(self.epilogue.operands)[1:-1], maps[1:-1], strict=True):
+            dims = [ir.AffineDimExpr(expr).position for expr in entry.results]
+            indices = [place[dim] for dim in dims]
+            if dims and dims[-1] == len(place) - 1:
+                vectors.append(read_row(operand, indices, chunk))
+                continue
+            scalar = tensor.extract(operand, [value_of(index) for index in indices])
+            vectors.append(vector.broadcast(chunk.type(scalar.type), scalar))
+        block = self.epilogue.regions[0].blocks[0]
+        return write_row(evaluate_body(block, [*vectors, None], chunk.lanes), into, place, chunk)
+
+
+def _extent(value: ir.Value, dim: int) -> Index:
+    size = shape_of(value)[dim]
+    return tensor.DimOp(value, value_of(dim)).result if ir.ShapedType.is_dynamic_size(size) else size

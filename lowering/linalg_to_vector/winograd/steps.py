@@ -1,0 +1,75 @@
+"""The ops of a Winograd convolution, as the lowering leaves them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ....passes.rewriting import walk
+from ...stepwell_to_linalg.spaces import shape_of
+from ...stepwell_to_linalg.winograd import TAG
+
+
+@dataclass(frozen=True)
+class Group:
+    """The steps of one column group: its product, its epilogue, and the matrix of the transform between."""
+
+    product: ir.Operation
+    epilogue: ir.Operation
+    matrix: ir.Value
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return math.prod(shape_of(self.product.results[0])[2:])
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The ops of a kernel, as the lowering leaves them."""
+
+    input: ir.Operation
+    groups: list[Group]
+
+    @staticmethod
+    def of(kernel: ir.Operation) -> Steps:
+        """Reads them off the kernel."""
+        tagged: dict[str, list[ir.Operation]] = {"input": [], "output": [], "epilogue": [], "product": []}
+        for op in walk(kernel):
+            if TAG in op.attributes:
+                tagged[ir.StringAttr(op.attributes[TAG]).value].append(op)
+            elif "stepwell.contraction" in op.attributes:
+                tagged["product"].append(op)
+        groups = [
+            Group(product, epilogue, output.operands[1])
+            for product, output, epilogue in zip(tagged["product"], tagged["output"], tagged["epilogue"], strict=True)
+        ]
+        return Steps(tagged["input"][0], groups)
+
+    @property
+    def points(self) -> int:
+        """At how many points a tile is evaluated, in each direction."""
+        return shape_of(self.input.results[0])[0]
+
+    @property
+    def tile(self) -> int:
+        """How many results a tile has, in each direction."""
+        return shape_of(self.groups[0].matrix)[0]
+
+    @property
+    def tiles(self) -> tuple[int, int, int]:
+        """Images, and rows and columns of tiles."""
+        _, _, batch, rows, cols, _ = shape_of(self.input.results[0])
+        return batch, rows, cols
+
+    @property
+    def channels(self) -> int:
+        """The channels of the input."""
+        return shape_of(self.input.results[0])[-1]
+
+    @property
+    def columns(self) -> int:
+        """The channels of the result."""
+        return sum(group.width for group in self.groups)

@@ -1,0 +1,213 @@
+"""The steps of a Winograd convolution, cut into strips of tiles and parallel blocks of those."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import linalg, scf, tensor
+
+from ...stepwell_to_linalg.generics import constant, zero_of
+from ...stepwell_to_linalg.products import emit_contraction
+from ...stepwell_to_linalg.spaces import collapse, expand, shape_of
+from ...stepwell_to_linalg.winograd import TAG, twice_transformed
+from ..loops.indices import Index, add, at_most, loop, multiply, subtract, value_of
+from .steps import Group, Steps
+
+Place = Callable[[Index, Index], tuple[list[Index], list[Index]]]
+
+
+def cut_into_strips(kernel: ir.Operation, steps: Steps, strip: Sequence[int], part: Sequence[int]) -> None:
+    """Replaces the body of a kernel by loops over strips with the steps inside.
+
+    Args:
+        kernel: the kernel, as it was lowered to linalg.
+        steps: its ops.
+        strip: rows and columns of tiles of a strip.
+        part: rows and columns of tiles of a parallel block of the transforms.
+    """
+    block = kernel.regions[0].blocks[0]
+    old = [op.operation for op in block.operations]
+    destination = block.arguments[len(block.arguments) - 1]
+    batch, rows, cols = steps.tiles
+
+    def for_strip(image: Index, row: Index, col: Index, out: ir.Value) -> ir.Value:
+        start = (image, at_most(row, rows - strip[0]), at_most(col, cols - strip[1]))
+        return _Strip(steps, start, strip, part).emit(out)
+
+    with steps.input.location, ir.InsertionPoint(old[-1]):
+        (result,) = loop(
+            0,
+            batch,
+            1,
+            [destination],
+            lambda image, outer: loop(
+                0,
+                rows,
+                strip[0],
+                outer,
+                lambda row, inner: loop(
+                    0, cols, strip[1], inner, lambda col, out: [for_strip(image, row, col, out[0])]
+                ),
+            ),
+        )
+    old[-1].operands[0] = result
+    for op in reversed(old[:-1]):
+        if not any(True for value in op.results for _ in value.uses):
+            op.erase()
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """Emits the steps for the tiles of one strip."""
+
+    steps: Steps
+    start: tuple[Index, Index, Index]
+    strip: Sequence[int]
+    part: Sequence[int]
+
+    def emit(self, out: ir.Value) -> ir.Value:
+        """The destination `out` with the results of the strip."""
+        inputs = self._inputs()
+        column = 0
+        for group in self.steps.groups:
+            out = self._outputs(group, self._products(group, inputs), column, out)
+            column += group.width
+        return out
+
+    def _inputs(self) -> ir.Value:
+        steps, tile = self.steps, self.steps.tile
+        image, matrix = steps.input.operands[0], steps.input.operands[1]
+        points, channels = steps.points, steps.channels
+        x, y, h, w, c, i, j = map(ir.AffineExpr.get_dim, range(7))
+
+        def block(row: Index, col: Index, into: ir.Value) -> ir.Value:
+            pixels = [self.start[0], self._pixel(0, row), self._pixel(1, col), 0]
+            sizes = [size * tile + points - tile for size in self.part]
+            window = _slice(image, pixels, [1, *sizes, channels], dropped=(0,))
+            own = _slice(into, [0, 0, row, col, 0], [points, points, *self.part, channels])
+            where = [h * tile + i, w * tile + j, c]
+            return twice_transformed("input", window, where, (matrix, [x, i], [y, j]), own).results[0]
+
+        sizes = [points, points, *self.strip, channels]
+        empty = tensor.EmptyOp(sizes, ir.RankedTensorType(image.type).element_type).result
+        extents = [points, points, *self.part, channels]
+        return self._blocks(empty, block, lambda row, col: ([0, 0, row, col, 0], extents))
+
+    def _products(self, group: Group, inputs: ir.Value) -> ir.Value:
+        points = self.steps.points
+        _, _, panels, width = shape_of(group.product.results[0])
+        element = ir.RankedTensorType(inputs.type).element_type
+        sizes = [points * points, math.prod(self.strip), panels, width]
+        filled = linalg.fill(constant(zero_of(element)), outs=[tensor.EmptyOp(sizes, element).result])
+        point, place, panel, lane, c = map(ir.AffineExpr.get_dim, range(5))
+        flat = collapse(inputs, [[0, 1], [2, 3], [4]])
+        weight = [point, panel, c, lane]
+        product = emit_contraction(flat, [point, place, c], group.product.operands[1], weight, filled, 1)
+        for name in ("stepwell.contraction", "stepwell.root"):
+            product.attributes[name] = group.product.attributes[name]
+        merged = collapse(product.results[0], [[0], [1], [2, 3]])
+        return expand(expand(merged, 1, list(self.strip)), 0, [points, points])
+
+    def _outputs(self, group: Group, products: ir.Value, column: int, out: ir.Value) -> ir.Value:
+        tile, points = self.steps.tile, self.steps.points
+        element = ir.RankedTensorType(products.type).element_type
+        h, p, w, q, k, x, y = map(ir.AffineExpr.get_dim, range(7))
+
+        def place(row: Index, col: Index) -> tuple[list[Index], list[Index]]:
+            pixels = [self._pixel(0, row), self._pixel(1, col)]
+            sizes = [self._extent(dim, pixel, shape_of(out)[dim + 1]) for dim, pixel in enumerate(pixels)]
+            return [self.start[0], *pixels, column], [1, *sizes, group.width]
+
+        def block(row: Index, col: Index, into: ir.Value) -> ir.Value:
+            offsets, sizes = place(row, col)
+            own = _slice(products, [0, 0, row, col, 0], [points, points, *self.part, group.width])
+            whole = tensor.EmptyOp([self.part[0], tile, self.part[1], tile, group.width], element).result
+            matrix = (group.matrix, [p, x], [q, y])
+            results = twice_transformed("output", own, [x, y, h, w, k], matrix, whole).results[0]
+            inside = _slice(collapse(results, [[0, 1], [2, 3], [4]]), [0, 0, 0], sizes[1:])
+            return _epilogue(group.epilogue, inside, [*offsets[:3], 0], sizes, _slice(into, offsets, sizes, (0,)))
+
+        return self._blocks(out, block, place)
+
+    def _blocks(self, into: ir.Value, block: Callable[[Index, Index, ir.Value], ir.Value], place: Place) -> ir.Value:
+        """`into` with what `block` makes at each block's `place`, in parallel if there is more than one."""
+        if list(self.part) == list(self.strip):
+            return _insert(block(0, 0, into), into, *place(0, 0))
+        op = scf.ForallOp([0, 0], list(self.strip), list(self.part), [into])
+        with ir.InsertionPoint(op.body):
+            indices = list(op.induction_variables)
+            row, col = (
+                at_most(index, size - step) for index, size, step in zip(indices, self.strip, self.part, strict=True)
+            )
+            target = op.inner_iter_args[0]
+            part = block(row, col, target)
+            offsets, sizes = place(row, col)
+            end = scf.InParallelOp()
+            with ir.InsertionPoint(end.block):
+                tensor.parallel_insert_slice(part, target, *_mixed(offsets, sizes))
+        return op.results[0]
+
+    def _pixel(self, dim: int, tile: Index) -> Index:
+        return multiply(add(self.start[dim + 1], tile), self.steps.tile)
+
+    def _extent(self, dim: int, pixel: Index, size: int) -> Index:
+        """How many pixels of a block there are, of an image of so many."""
+        most = self.part[dim] * self.steps.tile
+        return most if size % self.steps.tile == 0 else at_most(subtract(value_of(size), pixel), most)
+
+
+def _epilogue(
+    old: ir.Operation, results: ir.Value, start: Sequence[Index], sizes: Sequence[Index], out: ir.Value
+) -> ir.Value:
+    """The elementwise ops of `old` on a block of the results of one image."""
+    maps = [ir.AffineMapAttr.get(ir.AffineMap.get_identity(3))]
+    operands = [results]
+    entries = [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(old.attributes["indexing_maps"])]
+    for value, entry in zip(list(old.operands)[1:-1], entries[1:-1], strict=True):
+        dims = [ir.AffineDimExpr(expr).position for expr in entry.results]
+        dropped = [axis for axis, dim in enumerate(dims) if dim == 0]
+        operands.append(_slice(value, [start[dim] for dim in dims], [sizes[dim] for dim in dims], dropped))
+        kept = [ir.AffineExpr.get_dim(dim - 1) for dim in dims if dim]
+        maps.append(ir.AffineMapAttr.get(ir.AffineMap.get(3, 0, kept)))
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    maps.append(maps[0])
+    op = linalg.GenericOp([out.type], operands, [out], ir.ArrayAttr.get(maps), ir.ArrayAttr.get([parallel] * 3))
+    before = old.regions[0].blocks[0]
+    block = op.regions[0].blocks.append(*(argument.type for argument in before.arguments))
+    copies = dict(zip(before.arguments, block.arguments, strict=True))
+    with ir.InsertionPoint(block):
+        for inner in before.operations:
+            clone = inner.operation.clone()
+            for position, operand in enumerate(inner.operands):
+                clone.operands[position] = copies.get(operand, operand)
+            copies.update(zip(inner.results, clone.results, strict=True))
+    op.attributes[TAG] = old.attributes[TAG]
+    return op.results[0]
+
+
+def _slice(value: ir.Value, offsets: Sequence[Index], sizes: Sequence[Index], dropped: Sequence[int] = ()) -> ir.Value:
+    """A part of a tensor, without the dimensions `dropped`, whose size is 1."""
+    own = ir.RankedTensorType(value.type)
+    if not dropped and not any(offsets) and list(sizes) == list(own.shape):
+        return value
+    dynamic = ir.ShapedType.get_dynamic_size()
+    extents = [size if isinstance(size, int) else dynamic for size in sizes]
+    kind = ir.RankedTensorType.get([size for axis, size in enumerate(extents) if axis not in dropped], own.element_type)
+    return tensor.extract_slice(kind, value, *_mixed(offsets, sizes))
+
+
+def _insert(part: ir.Value, into: ir.Value, offsets: Sequence[Index], sizes: Sequence[Index]) -> ir.Value:
+    if part.type == into.type:
+        return part
+    return tensor.insert_slice(part, into, *_mixed(offsets, sizes))
+
+
+def _mixed(offsets: Sequence[Index], sizes: Sequence[Index]) -> tuple:
+    """The arguments of slice ops: what is computed of offsets, sizes and strides, then the numbers."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    values = [[item for item in items if not isinstance(item, int)] for items in (offsets, sizes)]
+    numbers = [[item if isinstance(item, int) else dynamic for item in items] for items in (offsets, sizes)]
+    return *values, [], *numbers, [1] * len(numbers[0])

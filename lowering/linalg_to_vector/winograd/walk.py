@@ -1,0 +1,72 @@
+"""What the transforms share: the loops over the tiles of a block and along channels, and reading and writing rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, vector
+
+from ....dialects.types import array_of
+from ..loops.indices import Index, loop, value_of
+from ..tile_reads import Chunk, chunks_of
+from .linear_maps import apply_matrix
+
+
+def matrix_of(op: ir.Operation) -> np.ndarray:
+    """The matrix that a transform multiplies with."""
+    return array_of(op.operands[1].owner.attributes["value"])
+
+
+def apply_twice(matrix: np.ndarray, values: Sequence[Sequence[ir.Value]]) -> list[tuple[tuple[int, int], ir.Value]]:
+    """matrix * values * transposed matrix, with the place of each element."""
+    columns = [apply_matrix(matrix, [row[place] for row in values]) for place in range(len(values))]
+    found = []
+    for place in range(len(matrix)):
+        results = apply_matrix(matrix, [column[place] for column in columns])
+        found += [((place, other), value) for other, value in enumerate(results)]
+    return found
+
+
+def grid(rows: int, cols: int, target: ir.Value, tile: Callable[[Index, Index, ir.Value], ir.Value]) -> ir.Value:
+    """Loops over all tiles of a block."""
+    (result,) = loop(
+        0,
+        rows,
+        1,
+        [target],
+        lambda row, outer: loop(0, cols, 1, outer, lambda col, inner: [tile(row, col, inner[0])]),
+    )
+    return result
+
+
+def along(size: int, lanes: int, target: ir.Value, step: Callable[[Index, Chunk, ir.Value], ir.Value]) -> ir.Value:
+    """A loop over `size` channels in whole vectors, and the rest of them in one that is masked."""
+    whole = size - size % lanes
+    (target,) = loop(0, whole, lanes, [target], lambda index, inner: [step(index, Chunk(0, lanes, lanes), inner[0])])
+    for chunk in chunks_of(size - whole, lanes):
+        target = step(whole + chunk.start, chunk, target)
+    return target
+
+
+def read_row(source: ir.Value, indices: Sequence[Index], chunk: Chunk) -> ir.Value:
+    """The vector from `indices` on, along the last dimension."""
+    element = ir.RankedTensorType(source.type).element_type
+    padding = arith.constant(element, 0.0)
+    places = [value_of(index) for index in indices]
+    return vector.TransferReadOp(
+        chunk.type(element), source, places, _last_dimension(len(places)), padding, [True], mask=chunk.mask()
+    ).result
+
+
+def write_row(value: ir.Value, target: ir.Value, indices: Sequence[Index], chunk: Chunk) -> ir.Value:
+    """`target` with the vector written from `indices` on, along the last dimension."""
+    places = [value_of(index) for index in indices]
+    return vector.TransferWriteOp(
+        target.type, value, target, places, _last_dimension(len(places)), [True], mask=chunk.mask()
+    ).results[0]
+
+
+def _last_dimension(rank: int) -> ir.AffineMapAttr:
+    return ir.AffineMapAttr.get(ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)]))

@@ -1,0 +1,105 @@
+"""Kernels that are one op which does the work, and elementwise ops of the same result shape that follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from ...dialects.core import Op
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.constant import ConstantOp
+from ...passes.base import PassError
+from .elementwise import scalar_body
+from .generics import constant
+from .spaces import shape_of
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """The elementwise ops of a kernel.
+
+    Attributes:
+        anchor: the op that they follow.
+        ops: the elementwise ops, in order; perhaps none.
+        result: what the kernel returns.
+    """
+
+    anchor: Op
+    ops: Sequence[Op]
+    result: ir.Value
+
+    @property
+    def operands(self) -> list[ir.Value]:
+        """What the ops read besides each other and the anchor, each once."""
+        made = {self.anchor.operation.results[0]} | {op.operation.results[0] for op in self.ops}
+        return list(dict.fromkeys(value for op in self.ops for value in op.operation.operands if value not in made))
+
+    @property
+    def tensors(self) -> list[ir.Value]:
+        """Those operands that are more than one inline number."""
+        return [value for value in self.operands if _splat(value) is None]
+
+    def body(self, scalars: Sequence[ir.Value]) -> ir.Value:
+        """An element of the result, from that of the anchor and those of the tensors."""
+        known = {self.anchor.operation.results[0]: scalars[0], **dict(zip(self.tensors, scalars[1:], strict=True))}
+        for other in self.operands:
+            if (splat := _splat(other)) is not None:
+                known[other] = constant(splat)
+        for op in self.ops:
+            with op.operation.location:
+                operands = [known[operand] for operand in op.operation.operands]
+                known[op.operation.results[0]] = scalar_body(op)(*operands)
+        return known[self.result]
+
+
+def lower_around(
+    kernel: func.FuncOp, anchors: Collection[type[Op]], lower: Callable[[Op, Epilogue, ir.Value], ir.Value]
+) -> None:
+    """Replaces the body of a kernel by what `lower` makes of its anchor, its epilogue and a new destination argument.
+
+    Raises:
+        PassError: the kernel is not one anchor followed by elementwise ops, or the anchor's numbers are unsigned.
+    """
+    block = kernel.regions[0].blocks[0]
+    returned = block.operations[len(block.operations) - 1]
+    views = [_view(op) for op in block.operations if op.operation != returned.operation]
+    found = [view for view in views if type(view) in anchors]
+    if len(found) != 1:
+        raise PassError(f"a contraction kernel must have one contraction, but has {len(found)}", kernel.location)
+    (anchor,) = found
+    element = ir.RankedTensorType(anchor.operation.results[0].type).element_type
+    if isinstance(element, ir.IntegerType) and not element.is_signless:
+        message = f"'{anchor.OPERATION_NAME}' op of unsigned integers ({element}) is not supported"
+        raise PassError(message, anchor.operation.location)
+    ops = [view for view in views if view is not anchor and not isinstance(view, ConstantOp)]
+    result = returned.operands[0]
+    for op in ops:
+        if shape_of(op.operation.results[0]) != shape_of(result):
+            message = f"'{op.OPERATION_NAME}' op changes the shape of the contraction before it"
+            raise PassError(message, op.operation.location)
+    destination = block.add_argument(result.type, kernel.location)
+    with ir.InsertionPoint(returned), anchor.operation.location:
+        updated = lower(anchor, Epilogue(anchor, ops, result), destination)
+    returned.operation.operands[0] = updated
+    for view in reversed(views):
+        view.operation.erase()
+    arguments = [argument.type for argument in block.arguments]
+    kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, [updated.type]))
+
+
+def _view(op: ir.OpView) -> Op:
+    view = STEPWELL.view(op)
+    if view is None:
+        raise PassError(f"'{op.operation.name}' op cannot be part of a contraction kernel", op.operation.location)
+    return view
+
+
+def _splat(value: ir.Value) -> ir.Attribute | None:
+    """The one element of an inline constant, or None for any other value."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != ConstantOp.OPERATION_NAME:
+        return None
+    attribute = ir.DenseElementsAttr(value.owner.attributes["value"])
+    return attribute.get_splat_value() if attribute.is_splat else None

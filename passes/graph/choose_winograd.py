@@ -1,0 +1,127 @@
+"""The pass `stepwell-choose-winograd`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.stepwell.contraction import ConvOp, MatmulOp
+from ...dialects.stepwell.elementwise.arithmetic import AddOp
+from ...dialects.stepwell.elementwise.logic import CastOp
+from ...dialects.stepwell.movement import ReshapeOp, TransposeOp
+from ...dialects.stepwell.packed import choose_panel
+from ...dialects.stepwell.winograd import KERNEL, TILES, WinogradConvOp, transforms
+from ..base import Pass, register
+from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
+from .pack_weights import pack
+from .values import dtype_of, is_fixed, shape_of
+
+# What one core does, roughly, in a nanosecond: multiply-adds of one product, bytes from memory for the weights and
+# for tiles that went to memory in between; and how long the transforms of an element take.
+_MULTIPLY_ADDS, _BYTES, _TRANSFORM_NS = 100.0, 10.0, 0.1
+_CACHED_BYTES = 1 << 20
+
+
+@register
+@dataclass(frozen=True)
+class ChooseWinogradPass(Pass):
+    """Compute 3x3 convolutions of stride 1 by Winograd's method where that takes less time.
+
+    ```mlir
+    %0 = "stepwell.conv"(%x, %w) {pads = array<i64: 1, 1, 1, 1>, layout = "channels_last", ...}
+    // -->
+    %g = "stepwell.matmul"(%w [K * C, 9], constant [9, points * points])      // G w G^T, in float64
+    %0 = "stepwell.winograd_conv"(%x, %g packed) {pads = array<i64: 1, 1, 1, 1>, tile = 4, ...}
+    ```
+
+    Preconditions: images have their channels last.
+
+    Attributes:
+        vector_bytes: the width of the target's vector registers.
+        tile: the size of tile for all convolutions for which there is a choice; 0 for what takes the least time, which
+            may be no tile at all.
+    """
+
+    name = "stepwell-choose-winograd"
+    vector_bytes: int = 64
+    tile: int = 0
+
+    def run(self, op: ir.Operation) -> None:
+        """Applies the pattern to every convolution."""
+        apply_patterns(op, (WinogradForConv(self.vector_bytes, self.tile),))
+
+
+@dataclass(frozen=True)
+class WinogradForConv(Pattern[ConvOp]):
+    """conv(x, w, b) --> add(winograd_conv(x, transformed w), b)"""
+
+    vector_bytes: int
+    tile: int
+    root = ConvOp
+
+    def rewrite(self, op: ConvOp) -> Replacement:
+        refusal = _why_not(op)
+        if refusal is not None:
+            return refusal
+        tile = self.tile or _best_tile(op)
+        if not tile:
+            return Refusal("the direct convolution takes less time")
+        columns, channels = ir.RankedTensorType(op.weight.type).shape[:2]
+        rows = _tiles(op, tile)
+        panel = choose_panel(columns, self.vector_bytes // dtype_of(op.weight).itemsize, rows)
+        points = (tile + KERNEL - 1) ** 2
+        packed = pack(_transformed(op.weight, tile), points, columns, channels, panel)
+        result = WinogradConvOp(op.input, packed, columns=columns, panel=panel, tile=tile, pads=op.pads).result
+        return result if op.bias is None else AddOp(result, op.bias).result
+
+
+def _transformed(weight: ir.Value, tile: int) -> ir.Value:
+    """The weight [K, C, 3, 3] as [points * points, K, C]: G w G^T in float64, rounded once."""
+    columns, channels = ir.RankedTensorType(weight.type).shape[:2]
+    matrix = transforms(tile).weight
+    both = np.kron(matrix, matrix)
+    taps = ReshapeOp(CastOp(weight, dtype=np.dtype(np.float64)).result, shape=(columns * channels, KERNEL**2)).result
+    product = MatmulOp(taps, ConstantOp(value=np.ascontiguousarray(both.T)).result).result
+    rounded = ReshapeOp(CastOp(product, dtype=dtype_of(weight)).result, shape=(columns, channels, len(both))).result
+    return TransposeOp(rounded, permutation=(2, 0, 1)).result
+
+
+def _why_not(op: ConvOp) -> Refusal | None:
+    shape, image, result = shape_of(op.weight), shape_of(op.input), shape_of(op.result)
+    if op.layout != "channels_last":
+        return Refusal("the channels are not the last dimension")
+    if shape is None or image is None or result is None:
+        return Refusal("the shapes are not static")
+    if shape[2:] != (KERNEL, KERNEL) or {*op.strides, *op.dilations, op.group} != {1}:
+        return Refusal("it is not 3x3 of stride 1, dilation 1 and one group")
+    if dtype_of(op.input) != np.float32:
+        return Refusal("its numbers are not float32")
+    if min(op.pads) < 0 or not all(result):
+        return Refusal("it crops its input, or has no result")
+    return None if is_fixed(op.weight) else Refusal("the weight is not the same in every run")
+
+
+def _tiles(op: ConvOp, tile: int) -> int:
+    batch, height, width, _ = ir.RankedTensorType(op.result.type).shape
+    return batch * -(-height // tile) * -(-width // tile)
+
+
+def _best_tile(op: ConvOp) -> int:
+    """The size of tile that takes the least time; 0 for the direct convolution."""
+    return min((0, *TILES), key=lambda tile: _nanoseconds(op, tile))
+
+
+def _nanoseconds(op: ConvOp, tile: int) -> float:
+    columns, channels = ir.RankedTensorType(op.weight.type).shape[:2]
+    points = (tile + KERNEL - 1) ** 2 if tile else KERNEL**2
+    places = _tiles(op, tile or 1)
+    weight_bytes = 4 * points * columns * channels
+    products = points * places * columns * channels / _MULTIPLY_ADDS
+    streaming = max(0, weight_bytes - _CACHED_BYTES) / _BYTES
+    if not tile:
+        return max(products, streaming)
+    elements = points * places * (channels + columns)
+    return max(products, streaming) + 0.3 * min(products, streaming) + elements * _TRANSFORM_NS

@@ -1,0 +1,125 @@
+"""Winograd convolutions compiled to native code, against the convolution as it is defined, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+import stepwell
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from stepwell.compiler import Options
+from stepwell.dialects.stepwell.contraction import ConvOp
+from stepwell.passes.graph import choose_winograd
+
+# Relative to the largest result: what the transforms round, for up to 96 channels.
+BOUND = 4e-6
+
+
+@pytest.fixture(params=[2, 4])
+def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """A size of tile that all convolutions take, whether that is faster or not."""
+    monkeypatch.setattr(choose_winograd, "_best_tile", lambda op: request.param)
+    return request.param
+
+
+def model_of(x: np.ndarray, w: np.ndarray, b: np.ndarray, pads: tuple[int, ...]) -> onnx.ModelProto:
+    """relu(conv(x, w, b) + z)"""
+    size = [before + pads[dim] + pads[dim + 2] - 2 for dim, before in enumerate(x.shape[2:])]
+    shape = [x.shape[0], w.shape[0], *size]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["0"], pads=pads),
+        helper.make_node("Add", ["0", "z"], ["1"]),
+        helper.make_node("Relu", ["1"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "one",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape),
+            helper.make_tensor_value_info("z", TensorProto.FLOAT, shape),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(b, "b")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def check(batch: int, size: tuple[int, int], channels: int, columns: int, pads: tuple[int, ...]) -> None:
+    """Compiles and runs one convolution with an epilogue, on one thread and on two."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((batch, channels, *size), np.float32)
+    w, b = rng.standard_normal((columns, channels, 3, 3), np.float32), rng.standard_normal(columns, np.float32)
+    conv = {"strides": (1, 1), "dilations": (1, 1), "group": 1, "layout": "channels_first"}
+    exact = ConvOp.reference(x.astype(np.float64), w.astype(np.float64), b.astype(np.float64), pads=pads, **conv)
+    z = rng.standard_normal(exact.shape, np.float32)
+    model = model_of(x, w, b, pads)
+    kernels = []
+    options = Options(cache=False, reached=lambda phase, module, _: kernels.append(str(module)))
+    run = stepwell.compile(model, threads=1, options=options)
+    assert any('class = "winograd"' in text for text in kernels)
+    result = run(x, z)
+    want = np.maximum(exact + z, 0)
+    assert np.abs(result - want).max() <= BOUND * np.abs(exact).max()
+    np.testing.assert_array_equal(run(x, z), result)
+    run.threads = 2
+    np.testing.assert_array_equal(run(x, z), result)
+
+
+# Whole tiles and such that overhang; images smaller than a tile; masked channels and columns; several column groups
+# and strips; padding on some sides only, and more of it than a kernel reaches.
+@pytest.mark.parametrize(
+    ("batch", "size", "channels", "columns", "pads"),
+    [
+        (1, (8, 8), 16, 32, (1, 1, 1, 1)),
+        (1, (7, 9), 5, 7, (1, 1, 1, 1)),
+        (2, (13, 6), 20, 70, (0, 0, 0, 0)),
+        (1, (3, 3), 1, 1, (0, 0, 0, 0)),
+        (1, (1, 1), 3, 4, (1, 1, 1, 1)),
+        (3, (5, 17), 33, 100, (0, 1, 2, 0)),
+        (1, (56, 60), 64, 96, (1, 1, 1, 1)),
+    ],
+)
+@pytest.mark.usefixtures("tile")
+def test_conv_with_epilogue(batch: int, size: tuple, channels: int, columns: int, pads: tuple) -> None:
+    check(batch, size, channels, columns, pads)
+
+
+@given(
+    batch=st.integers(1, 2),
+    size=st.tuples(st.integers(3, 24), st.integers(3, 24)),
+    channels=st.integers(1, 40),
+    columns=st.integers(1, 70),
+    pads=st.tuples(*[st.integers(0, 2)] * 4),
+)
+@settings(max_examples=8)
+@pytest.mark.parametrize("tile_size", [2, 4])
+def test_any_shape(tile_size: int, batch: int, size: tuple, channels: int, columns: int, pads: tuple) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose_winograd, "_best_tile", lambda op: tile_size)
+        check(batch, size, channels, columns, pads)
+
+
+@pytest.mark.usefixtures("tile")
+def test_nan_and_infinity_reach_what_they_are_part_of() -> None:
+    x, z = np.zeros((1, 4, 12, 12), np.float32), np.zeros((1, 8, 12, 12), np.float32)
+    x[0, 0, 0, 0], x[0, 1, 11, 11] = np.nan, np.inf
+    w, b = np.ones((8, 4, 3, 3), np.float32), np.zeros(8, np.float32)
+    result = stepwell.compile(model_of(x, w, b, (1, 1, 1, 1)), options=Options(cache=False))(x, z)
+    assert np.isnan(result[..., :2, :2]).all()
+    assert not np.isfinite(result[..., 10:, 10:]).any()
+    # Tiles that hold neither are as they were.
+    np.testing.assert_array_equal(result[..., 4:8, 4:8], 0)
+
+
+def test_the_option_turns_it_off() -> None:
+    x, w, b = (np.ones(shape, np.float32) for shape in ((1, 64, 56, 56), (64, 64, 3, 3), (64,)))
+    model = model_of(x, w, b, (1, 1, 1, 1))
+    for winograd in (False, True):
+        seen: list[str] = []
+        options = Options(
+            cache=False, winograd=winograd, reached=lambda phase, module, _, seen=seen: seen.append(str(module))
+        )
+        stepwell.compile(model, options=options)
+        assert any("winograd_conv" in text for text in seen) == winograd

@@ -1,0 +1,49 @@
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4})' | FileCheck %s --check-prefix=LINALG
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4})' | FileCheck %s --check-prefix=TILED
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg{target=x86-64-v4},stepwell-apply-schedules{target=x86-64-v4},stepwell-vectorize)' | FileCheck %s --check-prefix=VECTOR
+
+// Images of 10 x 10 pixels are 3 x 3 tiles of 4 x 4, read with a margin of one: 14 x 14.
+// LINALG-LABEL: func.func private @conv
+// LINALG: tensor.pad %{{.+}} low[0, 1, 1, 0] high[0, 3, 3, 0]
+// LINALG: tensor<1x10x10x16xf32> to tensor<1x14x14x16xf32>
+// LINALG: linalg.generic {{.*}} ins({{.+}} : tensor<1x14x14x16xf32>, tensor<6x6xf32>, tensor<6x6xf32>) outs(%{{.+}} : tensor<6x6x1x3x3x16xf32>) attrs = {stepwell.winograd = "input"}
+// LINALG: linalg.generic {{.*}} ins({{.+}} : tensor<36x9x16xf32>, tensor<36x1x16x32xf32>) outs(%{{.+}} : tensor<36x9x1x32xf32>) attrs = {stepwell.contraction = 0 : i64, stepwell.root = 0 : i64}
+// LINALG: linalg.generic {{.*}} ins({{.+}} : tensor<6x6x1x3x3x32xf32>, tensor<4x6xf32>, tensor<4x6xf32>) outs(%{{.+}} : tensor<1x3x4x3x4x32xf32>) attrs = {stepwell.winograd = "output"}
+// LINALG: tensor.extract_slice %{{.+}}[0, 0, 0, 0] [1, 10, 10, 32]
+// LINALG: linalg.generic {{.*}} outs(%{{.+}} : tensor<1x10x10x32xf32>) attrs = {stepwell.winograd = "epilogue"}
+
+// Strips of two rows of tiles: the second one begins at row 1. Each is transformed in two parts.
+// TILED-LABEL: func.func private @conv
+// TILED-SAME: stepwell.schedule = {{{.*}}name = "winograd", part = array<i64: 1, 3>, strip = array<i64: 2, 3>
+// TILED: scf.for %[[ROW:.+]] = %c0{{.*}} to %c3{{.*}} step %c2
+// TILED: arith.minsi %[[ROW]], %c1
+// TILED: scf.forall
+// TILED: linalg.generic {{.*}} outs(%{{.+}} : tensor<6x6x1x3x16xf32>) attrs = {stepwell.winograd = "input"}
+// TILED: stepwell.contraction = 0
+// TILED: scf.forall
+// TILED: stepwell.winograd = "output"
+// Tiles overhang the image's end.
+// TILED: tensor.extract_slice %{{.+}}[0, 0, 0] [%{{.+}}, %{{.+}}, 32]
+// TILED: stepwell.winograd = "epilogue"
+
+// The tile's pixels are inside of the image, or are read where they are nearest and cleared.
+// VECTOR-LABEL: func.func private @conv
+// VECTOR: scf.if
+// VECTOR-COUNT-36: vector.transfer_read %{{.+}} : tensor<1x10x10x16xf32>, vector<16xf32>
+// VECTOR-COUNT-36: vector.transfer_write
+// VECTOR: else
+// VECTOR: arith.andi %{{.+}}, %{{.+}} : vector<16xi32>
+// VECTOR-COUNT-36: vector.transfer_write
+// VECTOR-COUNT-36: vector.transfer_read %{{.+}} : tensor<6x6x1x3x32xf32>, vector<16xf32>
+// VECTOR: arith.select
+// VECTOR: vector.transfer_write
+// VECTOR-NOT: linalg.
+func.func private @conv(%x: tensor<1x10x10x16xf32>, %w: tensor<18432xf32>, %b: tensor<32xf32>) -> tensor<1x10x10x32xf32>
+    attributes {stepwell.kernel = {class = "winograd"}, stepwell.schedule = {name = "winograd", strip = array<i64: 2, 3>,
+      part = array<i64: 1, 3>}} {
+  %0 = "stepwell.winograd_conv"(%x, %w) {columns = 32 : i64, panel = 32 : i64, tile = 4 : i64, pads = array<i64: 1, 1, 1, 1>}
+    : (tensor<1x10x10x16xf32>, tensor<18432xf32>) -> tensor<1x10x10x32xf32>
+  %1 = "stepwell.add"(%0, %b) : (tensor<1x10x10x32xf32>, tensor<32xf32>) -> tensor<1x10x10x32xf32>
+  %2 = "stepwell.relu"(%1) : (tensor<1x10x10x32xf32>) -> tensor<1x10x10x32xf32>
+  return %2 : tensor<1x10x10x32xf32>
+}

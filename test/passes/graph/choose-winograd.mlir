@@ -1,0 +1,54 @@
+// RUN: stepwell-opt %s --stepwell-choose-winograd | FileCheck %s
+// RUN: stepwell-opt %s --stepwell-choose-winograd=tile=2 | FileCheck %s --check-prefix=SMALL
+
+// The transformed weight has 36 places for 9, computed in float64; the padding stays with the convolution.
+// CHECK-LABEL: func.func @large_image
+// CHECK: %[[W:.+]] = "stepwell.parameter"
+// CHECK: %[[WIDE:.+]] = "stepwell.cast"(%[[W]]) {dtype = f64}
+// CHECK: %[[TAPS:.+]] = "stepwell.reshape"(%[[WIDE]]) {{.*}} -> tensor<4096x9xf64>
+// CHECK: %[[PRODUCT:.+]] = "stepwell.matmul"(%[[TAPS]], %{{.+}}) {{.*}} -> tensor<4096x36xf64>
+// CHECK: "stepwell.cast"(%[[PRODUCT]]) {dtype = f32}
+// CHECK: %[[CONV:.+]] = "stepwell.winograd_conv"(%{{.+}}, %{{.+}}) {columns = 64 : i64, pads = array<i64: 1, 1, 1, 1>, panel = 32 : i64, tile = 4 : i64}
+// CHECK: "stepwell.add"(%[[CONV]], %{{.+}})
+// SMALL-LABEL: func.func @large_image
+// SMALL: stepwell.winograd_conv{{.*}} tile = 2
+func.func @large_image(%x: tensor<1x56x56x64xf32>, %b: tensor<64xf32>) -> tensor<1x56x56x64xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 64, 64, 3, 3>, dtype = f32} : () -> tensor<64x64x3x3xf32>
+  %0 = "stepwell.conv"(%x, %w, %b) {layout = "channels_last", strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x56x56x64xf32>, tensor<64x64x3x3xf32>, tensor<64xf32>) -> tensor<1x56x56x64xf32>
+  return %0 : tensor<1x56x56x64xf32>
+}
+
+// There would be four times as much weight to read as now, for few tiles.
+// CHECK-LABEL: func.func @negative_small_image
+// CHECK-NOT: stepwell.winograd_conv
+// CHECK: stepwell.conv
+func.func @negative_small_image(%x: tensor<1x7x7x512xf32>) -> tensor<1x7x7x512xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 512, 512, 3, 3>, dtype = f32} : () -> tensor<512x512x3x3xf32>
+  %0 = "stepwell.conv"(%x, %w) {layout = "channels_last", strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x7x7x512xf32>, tensor<512x512x3x3xf32>) -> tensor<1x7x7x512xf32>
+  return %0 : tensor<1x7x7x512xf32>
+}
+
+// CHECK-LABEL: func.func @negative_stride
+// CHECK-NOT: stepwell.winograd_conv
+// CHECK: stepwell.conv
+// SMALL-LABEL: func.func @negative_stride
+// SMALL-NOT: stepwell.winograd_conv
+// SMALL: stepwell.conv
+func.func @negative_stride(%x: tensor<1x56x56x64xf32>) -> tensor<1x28x28x64xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 64, 64, 3, 3>, dtype = f32} : () -> tensor<64x64x3x3xf32>
+  %0 = "stepwell.conv"(%x, %w) {layout = "channels_last", strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x56x56x64xf32>, tensor<64x64x3x3xf32>) -> tensor<1x28x28x64xf32>
+  return %0 : tensor<1x28x28x64xf32>
+}
+
+// The weights would be transformed in every run.
+// SMALL-LABEL: func.func @negative_computed_weight
+// SMALL-NOT: stepwell.winograd_conv
+// SMALL: stepwell.conv
+func.func @negative_computed_weight(%x: tensor<1x56x56x64xf32>, %w: tensor<64x64x3x3xf32>) -> tensor<1x56x56x64xf32> {
+  %0 = "stepwell.conv"(%x, %w) {layout = "channels_last", strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x56x56x64xf32>, tensor<64x64x3x3xf32>) -> tensor<1x56x56x64xf32>
+  return %0 : tensor<1x56x56x64xf32>
+}
