@@ -14,7 +14,7 @@ from ..rewriting import walk
 from .approximations import error_function, exponential, logarithm, roots, trigonometry
 from .approximations.arithmetic import Arithmetic
 
-_FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
+FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "math.cos": trigonometry.cos,
     "math.erf": error_function.erf,
     "math.exp": exponential.exp,
@@ -36,10 +36,10 @@ _IN_DOUBLE = {"math.powf"}
 class ApproximateMathPass(Pass):
     """Replace exp, expm1, log, log1p, tanh, erf, sin, cos and powf by polynomials, on scalars and vectors alike.
 
-    Results are within 4 units in the last place; infinities, NaN and denormal numbers are treated as IEEE 754 says. f16
-    and bf16 are computed in f32. A power with a constant exponent of small value becomes products. With
-    `fastmath<afn>` an exponential may be 0 instead of a denormal number, and infinite in the last binade; erf is within
-    6 units; the power -0.75 of an f32 takes it to be a positive normal number.
+    Results are within 4 units in the last place (docs/numerics.md has the bound of each); infinities, NaN and denormal
+    numbers are treated as IEEE 754 says. f16 and bf16 are computed in f32. A power with a constant exponent of small
+    value becomes products. With `fastmath<afn>` an exponential may be 0 instead of a denormal number, and infinite in
+    the last binade; erf is within 6 units; the power -0.75 of an f32 takes it to be a positive normal number.
 
     ```mlir
     %1 = math.exp %0 : vector<32xf32>
@@ -59,7 +59,7 @@ class ApproximateMathPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Rewrites every such op inside `op`."""
         for inner in list(walk(op)):
-            if inner.name not in _FUNCTIONS:
+            if inner.name not in FUNCTIONS:
                 continue
             with inner.location, ir.InsertionPoint(inner):
                 value = self._approximate(inner)
@@ -80,7 +80,7 @@ class ApproximateMathPass(Pass):
             operands = [arith.extf(wide, value) for value in operands]
         if op.name == "math.powf" and _width(kind) == 64:
             return logarithm.pow_of_double(Arithmetic(kind, self.has_scalef), *operands)
-        function = _SHORTER.get(op.name, _FUNCTIONS[op.name]) if may_approximate else _FUNCTIONS[op.name]
+        function = _SHORTER.get(op.name, FUNCTIONS[op.name]) if may_approximate else FUNCTIONS[op.name]
         value = function(Arithmetic(wide, self.has_scalef), *operands)
         return value if wide == kind else arith.truncf(kind, value)
 
