@@ -16,6 +16,7 @@ from .fuse_composites import FuseCompositesPass
 from .hoist_parameters import HoistParametersPass
 from .infer_shapes import InferShapesPass
 from .make_padding_explicit import MakePaddingExplicitPass
+from .merge_projections import MergeProjectionsPass
 from .pack_weights import PackWeightsPass
 from .propagate_transposes import PropagateTransposesPass
 
@@ -51,6 +52,9 @@ def graph_pipeline(vector_bytes: int) -> Pipeline:
     return Pipeline(
         (
             *GRAPH_PIPELINE,
+            # When movement is where it stays, and weights are still as the model has them.
+            MergeProjectionsPass(),
+            DcePass(),
             # Such a convolution pads its input itself.
             ChooseWinogradPass(vector_bytes),
             # Kernels read their windows without asking whether they are inside of the image.

@@ -92,7 +92,8 @@ class FuseAttention(Pattern[MatmulOp]):
         product = scores.read(softmax.input)
         if product is None:
             return Refusal("the scores are no product with a scale and a mask")
-        return _assemble(op, product, scores, (*[1] * (4 - len(shape)), *shape))
+        heads = _heads(product.lhs) if scores.mask is None and len(shape) == 3 else None
+        return _assemble(op, product, scores, (*heads, *shape[1:]) if heads else (*[1] * (4 - len(shape)), *shape))
 
 
 @dataclass
@@ -182,6 +183,15 @@ def _without_factor(value: ir.Value) -> tuple[ir.Value, float]:
 def _without_reshape(value: ir.Value) -> ir.Value:
     reshape = defining_op(value, ReshapeOp)
     return value if reshape is None else reshape.input
+
+
+def _heads(query: ir.Value) -> tuple[int, ...] | None:
+    """Batch and heads of a query in which they are one dimension, if they were two before."""
+    query, _ = _without_factor(query)
+    shape, before = shape_of(query), shape_of(_without_reshape(query))
+    if shape is None or before is None or len(before) != 4 or before[2:] != shape[1:]:
+        return None
+    return before[:2]
 
 
 def _assemble(op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape) -> Replacement:
