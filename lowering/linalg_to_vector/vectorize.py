@@ -62,10 +62,13 @@ def _vectorize(kernel: ir.Operation) -> None:
     elif kind == "attention":
         _vectorize_attention(kernel, parameters)
     else:
-        if any(op.name == "affine.min" for op in walk(kernel)):
+        overlaps = any(op.name == "affine.min" for op in walk(kernel))
+        if overlaps:
             clamp_tiles(kernel)
         PassManager.parse("func.func(linalg-generalize-named-ops)").run(kernel)
-        vectorize_loops(kernel, Widths(parameters["vector_bytes"], parameters.get("unroll", 4)))
+        widths = Widths(parameters["vector_bytes"], parameters.get("unroll", 4))
+        # Where tiles overlap, two threads may make the same results: what the one overwrites the other may read.
+        vectorize_loops(kernel, widths, may_overwrite=not overlaps)
     PassManager.parse("func.func(canonicalize,cse,loop-invariant-code-motion)").run(kernel)
 
 

@@ -115,15 +115,16 @@ def cumulative_sum(node: Node, input: ir.Value, axis: ir.Value) -> ir.Value:
     along = normal_axis(node.integers(axis, "axis")[0], rank(input))
     count = known_dim(input, along, "the extent of the axis")
     places = np.arange(count)
+    is_reverse, is_exclusive = node.attribute("reverse"), node.attribute("exclusive")
 
     def moved(value: ir.Value, by: int) -> ir.Value:
-        sources = places + by if node.attribute("reverse") else places - by
+        sources = places + by if is_reverse else places - by
         name, inside = f"{node.name}.{by}", (sources >= 0) & (sources < count)
         mask = node.importer.weight(f"{name}.inside", inside.reshape(count, *[1] * (rank(input) - 1 - along)))
         sources = node.importer.weight(f"{name}.sources", np.clip(sources, 0, count - 1))
         return emit(ew.SelectOp, mask, emit(GatherOp, value, sources, axis=along), scalar(0, input))
 
-    total, by = moved(input, 1) if node.attribute("exclusive") else input, 1
+    total, by = moved(input, 1) if is_exclusive else input, 1
     while by < count:
         total, by = emit(ew.AddOp, total, moved(total, by)), 2 * by
     return total

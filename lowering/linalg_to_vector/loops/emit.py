@@ -13,12 +13,19 @@ from .transpose import TransposeNest, transposed_inputs
 from .widths import Widths
 
 
-def vectorize_loops(kernel: ir.Operation, widths: Widths) -> None:
-    """Replaces the linalg.generic ops inside `kernel` by loops over vectors."""
+def vectorize_loops(kernel: ir.Operation, widths: Widths, may_overwrite: bool = True) -> None:
+    """Replaces the linalg.generic ops inside `kernel` by loops over vectors.
+
+    Args:
+        kernel: the function.
+        widths: the lanes of its vectors.
+        may_overwrite: whether temporaries may lie where results will be.
+    """
     blocks = {op.block: None for op in walk(kernel) if op.name == "linalg.generic"}
     for block in blocks:
         groups = form_groups(block)
-        make_in_place(groups)
+        if may_overwrite:
+            make_in_place(groups)
         for group in groups:
             _replace(group, widths)
     _erase_dead(kernel)
