@@ -105,6 +105,8 @@ def _check_packed(weight: TensorSpec, elements: Dim) -> None:
 class PackedMatmulOp(Op):
     """Product of the rows of `input` [.., K] with a packed weight of `columns` columns: [.., columns].
 
+    With a `batch`, the leading dimensions of the input make up as many matrices, each with a weight of its own.
+
     ```mlir
     %1 = "stepwell.packed_matmul"(%0, %w) {columns = 48 : i64, panel = 32 : i64}
       : (tensor<4x8xf32>, tensor<384xf32>) -> tensor<4x48xf32>
@@ -113,25 +115,29 @@ class PackedMatmulOp(Op):
 
     OPERATION_NAME = "stepwell.packed_matmul"
     input = operand()
-    weight = operand("[K, columns], packed")
+    weight = operand("[batch, K, columns], packed")
     columns = attribute(int)
     panel = attribute(int)
+    batch = attribute(int, 1, doc="how many matrices the input's dimensions before the last two make up")
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, weight: TensorSpec, *, columns: int, panel: int) -> TensorSpec:
+    def infer(input: TensorSpec, weight: TensorSpec, *, columns: int, panel: int, batch: int) -> TensorSpec:
         """The last dimension becomes `columns`."""
         same_dtype(input, weight)
         if input.rank == 0:
             raise OpError("the input must have a dimension to contract")
+        if batch != 1 and math.prod(input.shape[:-2]) != batch:
+            raise OpError(f"the input {input} does not hold {batch} matrices")
         if input.shape[-1] != 0:
-            _check_packed(weight, input.shape[-1] * columns)
+            _check_packed(weight, batch * input.shape[-1] * columns)
         return input.with_shape((*input.shape[:-1], columns))
 
     @staticmethod
-    def reference(input: np.ndarray, weight: np.ndarray, *, columns: int, panel: int) -> np.ndarray:
+    def reference(input: np.ndarray, weight: np.ndarray, *, columns: int, panel: int, batch: int) -> np.ndarray:
         """`input @ weight`."""
-        return input @ unpack(weight, 1, columns, panel)[0].T
+        matrices = unpack(weight, batch, columns, panel).swapaxes(1, 2)
+        return input @ (matrices[0] if batch == 1 else matrices.reshape(*input.shape[:-2], *matrices.shape[1:]))
 
 
 def window_size(size: Dim, kernel: int, stride: int, dilation: int) -> Dim:

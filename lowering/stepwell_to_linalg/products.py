@@ -57,15 +57,20 @@ def aligned_outer(shapes: Sequence[Shape], rank: int) -> list[Shape]:
 
 
 def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
-    """(outer.., panel, lane, k): input[outer.., k] * weight[panel, k, lane]."""
+    """(outer.., panel, lane, k): input[outer.., k] * weight[batch.., panel, k, lane]; a batch is outermost."""
     result, depth, dim = shape_of(op.result), shape_of(op.input)[-1], ir.AffineExpr.get_dim
-    space = ResultSpace(result, aligned_outer(others, len(result)))
+    matrices = (*result[:-2], 1) if op.batch > 1 else (1,) * (len(result) - 1)
+    space = ResultSpace(result, [*aligned_outer(others, len(result)), matrices])
     lhs, outer = space.flatten(op.input, trailing=1)
     panel, lane, k = space.rank - 2, space.rank - 1, space.rank
+    batch = [position for position, run in enumerate(space.runs) if op.batch > 1 and run[-1] < len(result) - 2]
 
     def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
-        weight = panels_of(op.weight, group, 1, (depth,))
-        return emit_contraction(lhs, [*map(dim, outer), dim(k)], weight, [dim(panel), dim(k), dim(lane)], out, 1)
+        weight = panels_of(op.weight, group, op.batch, (depth,))
+        if len(batch) > 1:
+            weight = expand(weight, 0, [math.prod(result[axis] for axis in space.runs[position]) for position in batch])
+        weight_map = [*map(dim, batch), dim(panel), dim(k), dim(lane)]
+        return emit_contraction(lhs, [*map(dim, outer), dim(k)], weight, weight_map, out, 1)
 
     return Product(space, column_groups(op.columns, op.panel), emit)
 

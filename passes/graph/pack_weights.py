@@ -22,6 +22,9 @@ from ..base import Pass, register
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .values import dtype_of, is_fixed, shape_of
 
+# A second-level cache as most are, and the rows of a product that make up for a copy of its right-hand side.
+_WAYS, _WAY_BYTES, _LEAST_ROWS = 16, 128 * 1024, 64
+
 
 @register
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class PackWeightsPass(Pass):
         """Applies the patterns to the whole module."""
         width = self.vector_bytes
         convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width))
-        apply_patterns(op, (PackMatmul(width), *convolutions, TransposeRhs()))
+        apply_patterns(op, (PackMatmul(width), *convolutions, PackRhs(width), TransposeRhs()))
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,43 @@ class PackMatmul(Pattern[MatmulOp]):
         panel = choose_panel(columns, self.vector_bytes // dtype_of(op.rhs).itemsize, math.prod(rows[:-1]))
         packed = pack(weight, 1, columns, depth, panel)
         return PackedMatmulOp(op.lhs, packed, columns=columns, panel=panel).result
+
+
+@dataclass(frozen=True)
+class PackRhs(Pattern[MatmulOp]):
+    """matmul(x, y) --> packed_matmul(x, packed y), where every run packs a right-hand side that it is worth it
+
+    Vectors run along the columns, so a transposed y is rearranged in any case. Any other y is packed if its rows are so
+    many and far apart that they push each other out of the cache, and if there is work enough to pay for the copy.
+    """
+
+    vector_bytes: int
+    root = MatmulOp
+
+    def rewrite(self, op: MatmulOp) -> Replacement:
+        left, right = shape_of(op.lhs), shape_of(op.rhs)
+        if left is None or right is None or is_fixed(op.rhs):
+            return None
+        if op.transpose_lhs or len(right) < 2 or math.prod(right[:-2]) not in (1, math.prod(left[:-2])):
+            return Refusal("the two sides are not matrices in pairs")
+        size, lanes = dtype_of(op.rhs).itemsize, self.vector_bytes // dtype_of(op.rhs).itemsize
+        columns, depth = right[-2:] if op.transpose_rhs else right[:-3:-1]
+        batch = math.prod(right[:-2])
+        rows = math.prod(left[:-1]) // batch
+        panel = choose_panel(columns, lanes, rows)
+        if columns % panel or not (op.transpose_rhs or _is_worth_packing(rows, depth, columns * size)):
+            return Refusal("the right operand can be read where it lies")
+        axes = (0, 1, 3, 2) if op.transpose_rhs else (0, 2, 1, 3)
+        split = (batch, columns // panel, panel, depth) if op.transpose_rhs else (batch, depth, columns // panel, panel)
+        panels = TransposeOp(ReshapeOp(op.rhs, shape=split).result, permutation=axes).result
+        packed = ReshapeOp(panels, shape=(batch * columns * depth,)).result
+        return PackedMatmulOp(op.lhs, packed, columns=columns, panel=panel, batch=batch).result
+
+
+def _is_worth_packing(rows: int, depth: int, stride: int) -> bool:
+    """Whether `depth` rows, `stride` bytes apart, do not stay in a cache of 16 ways and 128 KiB each."""
+    places = _WAY_BYTES // math.gcd(stride, _WAY_BYTES)
+    return rows >= _LEAST_ROWS and depth > _WAYS * places // 2
 
 
 class TransposeRhs(Pattern[MatmulOp]):

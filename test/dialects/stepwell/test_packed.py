@@ -42,8 +42,20 @@ def test_unpack_inverts_pack(count: int, columns: int, panel: int) -> None:
 
 def test_matmul_reference() -> None:
     x, w = np.random.rand(4, 6).astype(np.float32), np.random.rand(6, 35).astype(np.float32)
-    result = PackedMatmulOp.reference(x, pack(w.T[None], 32), columns=35, panel=32)
+    result = PackedMatmulOp.reference(x, pack(w.T[None], 32), columns=35, panel=32, batch=1)
     np.testing.assert_allclose(result, x @ w, rtol=1e-5)
+
+
+def test_matmul_of_a_batch() -> None:
+    x, w = np.random.rand(2, 3, 4, 6).astype(np.float32), np.random.rand(6, 6, 35).astype(np.float32)
+    result = PackedMatmulOp.reference(x, pack(w.swapaxes(1, 2), 32), columns=35, panel=32, batch=6)
+    np.testing.assert_allclose(result, x @ w.reshape(2, 3, 6, 35), rtol=1e-5)
+
+
+def test_matmul_wants_a_matrix_for_each_of_the_batch() -> None:
+    x, w = TensorSpec((2, 4, 6), np.dtype(np.float32)), TensorSpec((576,), np.dtype(np.float32))
+    with pytest.raises(OpError, match="does not hold 3 matrices"):
+        PackedMatmulOp.infer(x, w, columns=32, panel=32, batch=3)
 
 
 @pytest.mark.parametrize("group", [1, 2])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stepwell
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.compiler import Options
 from stepwell.dialects.stepwell.contraction import ConvOp, MatmulOp
@@ -102,6 +104,49 @@ def test_groups_of_a_conv_do_not_mix(rng: np.random.Generator) -> None:
     y = run([helper.make_node("Conv", ["x", "w"], ["y"], group=8)], {"x": x}, {"w": w}, 4)
     finite = np.isfinite(y).all(axis=(0, 2, 3))
     np.testing.assert_array_equal(finite, [not 8 <= channel < 12 for channel in range(32)])
+
+
+# Depths that are no multiple of an iteration's steps, rows that overhang, panels with a tail; results that are fetched.
+@given(st.integers(1, 70), st.integers(1, 150), st.integers(1, 90), st.sampled_from([1, 300]))
+@settings(max_examples=12, deadline=None)
+def test_matmul_with_residual(rows: int, columns: int, depth: int, factor: int) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((rows * factor, depth), np.float32), rng.standard_normal((depth, columns), np.float32)
+    r = rng.standard_normal((rows * factor, columns), np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["0"]), helper.make_node("Add", ["0", "r"], ["y"])]
+    result = run(nodes, {"x": x, "r": r}, {"w": w}, 2)
+    np.testing.assert_allclose(result, x @ w + r, rtol=1e-4, atol=1e-4)
+
+
+@given(st.integers(1, 3), st.integers(1, 70), st.integers(1, 40), st.sampled_from([32, 33, 96, 1024]), st.booleans())
+@settings(max_examples=12, deadline=None)
+def test_matmul_of_a_batch(batch: int, rows: int, depth: int, columns: int, is_transposed: bool) -> None:
+    rng = np.random.default_rng(0)
+    depth *= 1 if is_transposed else 16
+    x, y = (
+        rng.standard_normal((batch, rows, depth), np.float32),
+        rng.standard_normal((batch, depth, columns), np.float32),
+    )
+    z = y.swapaxes(1, 2).copy() if is_transposed else y
+    product = helper.make_node("MatMul", ["x", "t"], ["y"])
+    nodes = [helper.make_node("Transpose" if is_transposed else "Identity", ["z"], ["t"]), product]
+    if is_transposed:
+        nodes[0].attribute.append(helper.make_attribute("perm", [0, 2, 1]))
+    np.testing.assert_allclose(run(nodes, {"x": x, "z": z}, {}, 3), x @ y, rtol=1e-4, atol=1e-3)
+
+
+@given(
+    st.integers(1, 12), st.integers(1, 12), st.integers(1, 20), st.integers(1, 70), st.integers(1, 3), st.integers(1, 2)
+)
+@settings(max_examples=12, deadline=None)
+def test_conv_of_any_shape(height: int, width: int, channels: int, outputs: int, kernel: int, stride: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, channels, height + kernel - 1, width + kernel - 1), np.float32)
+    w = rng.standard_normal((outputs, channels, kernel, kernel), np.float32)
+    places = {"strides": (stride, stride), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+    result = run([helper.make_node("Conv", ["x", "w"], ["y"], strides=(stride, stride))], {"x": x}, {"w": w}, 4)
+    expected = ConvOp.reference(x, w, None, layout="channels_first", **places)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_matmul_of_integers(rng: np.random.Generator) -> None:

@@ -1,0 +1,26 @@
+// RUN: stepwell-opt %s --stepwell-pack-weights=vector-bytes=64 --split-input-file | FileCheck %s
+
+// A transposed right-hand side is rearranged in any case: into panels, one weight for each of the batch.
+// CHECK-LABEL: func.func @matmul_of_two
+// CHECK-SAME: (%[[X:.+]]: tensor<2x20x8xf32>, %[[Y:.+]]: tensor<2x64x8xf32>)
+func.func @matmul_of_two(%x: tensor<2x20x8xf32>, %y: tensor<2x64x8xf32>) -> tensor<2x20x64xf32> {
+  // CHECK: %[[S:.+]] = "stepwell.reshape"(%[[Y]]) {shape = array<i64: 2, 2, 32, 8>}
+  // CHECK: %[[T:.+]] = "stepwell.transpose"(%[[S]]) {permutation = array<i64: 0, 1, 3, 2>}
+  // CHECK: %[[P:.+]] = "stepwell.reshape"(%[[T]]) {shape = array<i64: 1024>}
+  // CHECK: "stepwell.packed_matmul"(%[[X]], %[[P]]) {batch = 2 : i64, columns = 64 : i64, panel = 32 : i64}
+  %0 = "stepwell.matmul"(%x, %y) {transpose_rhs = true} : (tensor<2x20x8xf32>, tensor<2x64x8xf32>) -> tensor<2x20x64xf32>
+  return %0 : tensor<2x20x64xf32>
+}
+
+// -----
+
+// Rows of four KiB push each other out of the cache where they are many; of a few, all stay.
+// CHECK-LABEL: func.func @matmul_of_far_rows
+// CHECK: "stepwell.packed_matmul"
+// CHECK: "stepwell.matmul"
+func.func @matmul_of_far_rows(%x: tensor<64x512xf32>, %y: tensor<512x1024xf32>, %z: tensor<64x64xf32>, %t: tensor<64x1024xf32>)
+    -> (tensor<64x1024xf32>, tensor<64x1024xf32>) {
+  %0 = "stepwell.matmul"(%x, %y) : (tensor<64x512xf32>, tensor<512x1024xf32>) -> tensor<64x1024xf32>
+  %1 = "stepwell.matmul"(%z, %t) : (tensor<64x64xf32>, tensor<64x1024xf32>) -> tensor<64x1024xf32>
+  return %0, %1 : tensor<64x1024xf32>, tensor<64x1024xf32>
+}
