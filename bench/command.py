@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..tools import arguments
-from ..tools.console import Steps, print_table, progress
+from ..tools.console import Steps, duration, print_table, progress
 from ..tools.flags import UsageError
 from . import compare, kernels, measure, models, report, turns
 from .machine import PINNING, cores, describe
@@ -38,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     made = _command(commands, "models", _models, "whole models")
     made.add_argument(
-        "models", nargs="*", metavar="MODEL", help="a name of the list, or an ONNX file (default: the list)"
+        "models", nargs="*", metavar="MODEL", help="how names of the list start, or an ONNX file (default: the list)"
     )
     made.add_argument(
         "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a file's dynamic input"
@@ -139,9 +140,9 @@ def _growth(options: argparse.Namespace) -> int:
 def _profile(options: argparse.Namespace) -> int:
     (model,) = models.chosen([options.model], arguments.parse_shape_sets(options.shape)[:1])
     _check_cores([options.threads])
+    limit = measure.find_peaks([options.threads])[options.threads]
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
         path = model.file(Path(folder))
-        limit = worker.ask("run", "stepwell.bench.peaks", "measure", cores()[: options.threads])
         made = (path, model.inputs(path), options.threads, options.calls)
         profile = worker.ask("run", "stepwell.bench.profile", "profile", *made)
     _print(report.profile_tables(profile, limit, options.top))
@@ -183,15 +184,33 @@ def _measure(options: argparse.Namespace, what: str, rows: Callable[..., Iterabl
     machine = describe()
     file = options.keep / machine.slug / f"{what}.json" if options.keep is not None else options.json
     older = Results.read(file) if options.add and file is not None and file.is_file() else None
+    if older is not None:
+        older.require_same(what, machine)
+    measured: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, progress("machine") as steps:
         plan = measure.Plan(systems, threads, options.rounds, options.seconds, options.limit, Path(folder))
         limits = measure.find_peaks(threads) if what in ("models", "kernels") else {}
-        results = Results(what, machine, limits, list(rows(plan, limits, steps)), missing)
+        try:
+            for row in rows(plan, limits, steps):
+                measured.append(row)
+                _tell(row)
+        except KeyboardInterrupt:
+            print(f"{NAME}: interrupted: these are the figures so far", file=sys.stderr)
+    results = Results(what, machine, limits, measured, missing)
     print(f"{machine}\n{PINNING}")
     _print(report.tables(results))
     if file is not None:
         (results.merged_into(older) if older is not None else results).write(file)
     return 0
+
+
+def _tell(row: Row) -> None:
+    """Says how far it is, where no progress bar does."""
+    if sys.stderr.isatty():
+        return
+    seconds = row.median_seconds or row.cold_seconds
+    result = row.reason or (duration(seconds) if seconds is not None else "done")
+    print(f"{row.case}, {row.threads} threads, {row.system}: {result}", file=sys.stderr, flush=True)
 
 
 def _print(tables: Iterable[report.Table]) -> None:

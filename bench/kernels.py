@@ -34,11 +34,11 @@ class Kernel:
         family: what it computes.
         nodes: of the ONNX graph; the last one makes "y".
         inputs: shapes by name.
-        constants: the shapes of weights by name.
         output: the shape of "y".
         flops: of a call: two per multiply-add, one per element and step of anything else.
-        numpy: the same on numpy arrays, inputs then weights; None where numpy has no such function.
-        torch: gives the same on torch tensors, given the module.
+        torch: gives a function that does the same on torch tensors, inputs then weights, given the module.
+        constants: the shapes of weights by name.
+        numpy: the same on numpy arrays; None where numpy has no such function.
     """
 
     name: str
@@ -47,9 +47,9 @@ class Kernel:
     inputs: dict[str, Shape]
     output: Shape
     flops: float
+    torch: Callable[[Any], Function]
     constants: dict[str, Shape] = field(default_factory=dict)
     numpy: Function | None = None
-    torch: Callable[[Any], Function] | None = None
 
     @property
     def bytes(self) -> float:
@@ -95,9 +95,9 @@ def gemm(m: int, n: int, k: int) -> Kernel:
         {"x": (m, k)},
         (m, n),
         2.0 * m * n * k,
+        lambda torch: torch.matmul,
         {"w": (k, n)},
         np.matmul,
-        lambda torch: torch.matmul,
     )
 
 
@@ -142,8 +142,8 @@ def conv(channels: int, filters: int, size: int, kernel: int, stride: int = 1, g
         {"x": (1, channels, size, size)},
         (1, filters, out, out),
         2.0 * filters * out * out * channels // groups * kernel * kernel,
+        lambda torch: lambda x, w, b: torch.conv2d(x, w, b, stride, pad, 1, groups),
         {"w": (filters, channels // groups, kernel, kernel), "b": (filters,)},
-        torch=lambda torch: lambda x, w, b: torch.conv2d(x, w, b, stride, pad, 1, groups),
     )
 
 
@@ -170,8 +170,8 @@ def layer_norm(*shape: int) -> Kernel:
         {"x": shape},
         shape,
         7.0 * math.prod(shape),
+        lambda torch: lambda x, scale, bias: torch.layer_norm(x, last, scale, bias, 1e-5),
         {"scale": last, "bias": last},
-        torch=lambda torch: lambda x, scale, bias: torch.layer_norm(x, last, scale, bias, 1e-5),
     )
 
 

@@ -94,12 +94,17 @@ def cores() -> list[int]:
 
 def _state_of_sources() -> str:
     """The commit where the sources are in a git work tree, else the version that cache keys hold."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        commit = _git("rev-parse", "--short", "HEAD")
+        is_changed = _git("status", "--porcelain", "--untracked-files=no", "--", "..", ":!results")
     except (OSError, subprocess.CalledProcessError):
         return fingerprint()
-    return f"{VERSION}+{done.stdout.strip()}"
+    return f"{VERSION}+{commit}{'-changed' if is_changed else ''}"
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _caches() -> dict[str, int]:

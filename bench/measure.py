@@ -20,6 +20,7 @@ from .models import Missing, Model
 from .peers import HERE, Job
 from .record import Row
 
+_SLOW_TURNS = 5
 _KNOWN_FACTS = ("artefact_bytes", "arena_bytes", "arena_lower_bound")
 
 # The transformer whose compile time is measured: layers of the usual form, small, so that weights count for little.
@@ -188,12 +189,18 @@ def _turns(rows: Mapping[str, Row], job: Any, plan: Plan, steps: Steps) -> Itera
             workers[name] = worker
         for number in range(plan.rounds):
             steps.next(f"{next(iter(rows.values())).case}: {threads} threads, round {number + 1} of {plan.rounds}")
-            for name, reason in turns.take_turns(workers, plan.seconds, times).items():
+            taking = {name: worker for name, worker in workers.items() if not _is_slow(times[name], plan)}
+            for name, reason in turns.take_turns(taking, plan.seconds, times).items():
                 rows[name] = replace(rows[name], reason=reason)
                 workers.pop(name)
         for name, worker in workers.items():
             rows[name] = replace(rows[name], memory_bytes=worker.ask("memory") or None).timed(times[name])
     yield from rows.values()
+
+
+def _is_slow(times: Sequence[float], plan: Plan) -> bool:
+    """Whether two calls, each many times as long as a turn, have told enough."""
+    return len(times) > 1 and min(times) > _SLOW_TURNS * plan.seconds
 
 
 def difference(here: Sequence[np.ndarray] | None, there: Sequence[np.ndarray]) -> float | None:

@@ -77,7 +77,7 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
     """The models that were asked for: names of the list, or its whole where none are named, and files.
 
     Args:
-        texts: names, or paths of ONNX files.
+        texts: names, or how names start, or paths of ONNX files.
         shapes: the sets of input shapes that files are measured with.
 
     Raises:
@@ -86,8 +86,9 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
     by_name = {model.name: model for model in known()}
     found: list[Model] = []
     for text in texts or by_name:
-        if text in by_name:
-            found.append(by_name[text])
+        named = [by_name[text]] if text in by_name else [model for model in known() if model.name.startswith(text)]
+        if named:
+            found += named
             continue
         path = Path(text)
         if not path.is_file():

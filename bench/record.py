@@ -173,14 +173,22 @@ class Results:
             for threads, group in found.items()
         }
 
+    def require_same(self, what: str, machine: Machine) -> None:
+        """Sees that figures of the same kind and machine can stand beside these.
+
+        Raises:
+            ResultsError: they cannot.
+        """
+        if (what, machine) != (self.what, self.machine):
+            raise ResultsError("the older figures are of another machine, or of other versions: write to another file")
+
     def merged_into(self, older: Results) -> Results:
         """These rows in place of older ones of the same, and the older rest.
 
         Raises:
             ResultsError: the older ones are of another machine, or of other versions.
         """
-        if (older.what, older.machine) != (self.what, self.machine):
-            raise ResultsError("the older figures are of another machine, or of other versions: write to another file")
+        older.require_same(self.what, self.machine)
         fresh = {row.key: row for row in self.rows}
         rows = [fresh.pop(row.key, row) for row in older.rows] + list(fresh.values())
         peaks = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -151,7 +151,7 @@ def _peaks(peaks: dict[int, Peaks]) -> Table:
 def _times(results: Results, cases: Sequence[Case]) -> Table:
     peers = list(dict.fromkeys(name for case in cases for name in case.peers))
     headers = [results.what[:-1], "threads", "stepwell", "GF/s", "GB/s", "of peak", "of a copy"]
-    headers += [*peers, "fastest peer", "faster by"]
+    headers += [*peers, "difference", "fastest peer", "faster by"]
     rows = [
         (
             case.here.case,
@@ -162,6 +162,7 @@ def _times(results: Results, cases: Sequence[Case]) -> Table:
             _percent(case.share_of_peak),
             _share(case.here.copy_seconds, case.here.median_seconds),
             *(_against(case, case.peers.get(name)) for name in peers),
+            _difference(row.difference for row in case.peers.values()),
             case.fastest.system if case.fastest else _NONE,
             _times_faster(case.speedup(case.fastest)),
         )
@@ -184,7 +185,7 @@ def _starts(cases: Sequence[Case]) -> Table:
             _seconds(row.start_seconds),
             _bytes(row.memory_bytes),
             _bytes(row.artefact_bytes),
-            _NONE if row.difference is None else f"{row.difference:.1e}",
+            _difference([row.difference]),
             _bytes(row.arena_bytes),
             _bytes(row.arena_lower_bound),
         )
@@ -231,6 +232,12 @@ def _seconds(seconds: float | None) -> str:
 
 def _per_second(amount: float | None, row: Row) -> str:
     return _NONE if not amount or row.median_seconds is None else f"{amount / row.median_seconds / 1e9:.3g}"
+
+
+def _difference(found: Iterable[float | None]) -> str:
+    """The largest of some."""
+    known = [number for number in found if number is not None]
+    return f"{max(known):.1e}" if known else _NONE
 
 
 def _share(part: float | None, whole: float | None) -> str:

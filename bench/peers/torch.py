@@ -15,36 +15,41 @@ from . import Job, Session, Unsupported
 
 def open_session(job: Job) -> Session:
     """The model as torch runs it op by op."""
-    torch = _torch(job)
-    return _session(torch, _model(torch, job), job)
+    load = _find_model(job)
+    torch = _import(job)
+    return _session(torch, load(torch), job)
 
 
 def open_compiled_session(job: Job) -> Session:
     """The model through torch.compile with frozen weights, which lets it pack them."""
+    load = _find_model(job)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(job.folder)
-    torch = _torch(job)
-    model = torch.compile(_model(torch, job), dynamic=False, options={"freezing": True})
+    torch = _import(job)
+    model = torch.compile(load(torch), dynamic=False, options={"freezing": True})
     return _session(torch, model, job)
 
 
-def _torch(job: Job) -> Any:
+def _import(job: Job) -> Any:
     torch = importlib.import_module("torch")
     torch.set_num_threads(job.threads)
     torch.set_float32_matmul_precision("highest")
     return torch
 
 
-def _model(torch: Any, job: Job) -> Callable[..., Any]:
+def _find_model(job: Job) -> Callable[[Any], Callable[..., Any]]:
+    """What makes the model, given torch, which takes seconds to import."""
     case = kernels.find(job.name)
     if case is not None:
-        if case.torch is None:
-            raise Unsupported("torch has no such function")
-        weights = [torch.from_numpy(array) for array in case.weights()]
-        function = case.torch(torch)
-        return lambda *inputs: function(*inputs, *weights)
+        return lambda torch: _kernel(torch, case)
     if not job.torch:
         raise Unsupported("there is no torch model of it")
-    return importlib.import_module(f"..torch_models.{job.torch}", __package__).load(job.path)
+    return lambda torch: importlib.import_module(f"..torch_models.{job.torch}", __package__).load(job.path)
+
+
+def _kernel(torch: Any, case: kernels.Kernel) -> Callable[..., Any]:
+    weights = [torch.from_numpy(array) for array in case.weights()]
+    function = case.torch(torch)
+    return lambda *inputs: function(*inputs, *weights)
 
 
 def _session(torch: Any, model: Callable[..., Any], job: Job) -> Session:

@@ -8,13 +8,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from stepwell.bench import command
+from stepwell.bench import command, measure
+from stepwell.bench.peaks import Peaks
 from stepwell.bench.peers import SYSTEMS, System
 from stepwell.bench.record import Results
 
 SHORT = ["--threads=1", "--rounds=2", "--seconds=0.001"]
+PEAKS = Peaks(1, 1e11, [(1 << 15, 2e11), (1 << 28, 1e10)], [(1 << 15, 3e11), (1 << 28, 1e10)])
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's limits are not measured."""
+    monkeypatch.setattr(measure, "find_peaks", lambda threads: dict.fromkeys(threads, PEAKS))
+
+
+@pytest.mark.slow
 def test_models(tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SYSTEMS, "abacus", System("abacus", "numpy", ("no-such-package",)))
     arguments = ["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=onnxruntime,torch,abacus", "--json=out.json"]
@@ -40,6 +49,7 @@ def test_models(tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert "torch" in results.missing or rows["torch"].reason == "there is no torch model of it"
 
 
+@pytest.mark.slow
 def test_a_second_run_is_added(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for shape in ("2x8", "3x8"):
         arguments = ["sessions", str(tiny), f"--shape=x={shape}", *SHORT, "--peers=", "--keep=kept", "--add"]
@@ -51,7 +61,8 @@ def test_a_second_run_is_added(tiny: Path, capsys: pytest.CaptureFixture[str]) -
     assert all(row.one_session and row.two_sessions for row in rows)
 
 
-def test_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_kernels(quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "kernels.json"
     assert command.main(["kernels", "mul 1x128", "gelu 1x128", *SHORT, "--peers=numpy", f"--json={out}"]) == 0
     assert "numpy has no such function" in capsys.readouterr().out
@@ -63,6 +74,7 @@ def test_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert here.bound_seconds and here.copy_seconds and here.median_seconds
 
 
+@pytest.mark.slow
 def test_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "growth.json"
     assert command.main(["growth", "--layers=1,2", "--peers=", f"--json={out}"]) == 0
@@ -72,7 +84,7 @@ def test_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(row.cold_seconds and row.cold_cpu_seconds for row in rows)
 
 
-def test_profile(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_profile(quick: None, tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["profile", str(tiny), "--shape=x=2x8", "--calls=3"]) == 0
     out = capsys.readouterr().out
     assert "contraction" in out
@@ -80,7 +92,7 @@ def test_profile(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "nan" not in out
 
 
-def test_show_compare_and_plot(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_compare_and_plot(quick: None, tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     assert command.main(["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=onnxruntime", "--json=old.json"]) == 0
     record = json.loads(Path("old.json").read_text())
@@ -126,3 +138,14 @@ def test_errors_are_one_line(
 def test_it_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "stepwell.bench", "--help"], capture_output=True, text=True)
     assert done.stdout.startswith("usage: stepwell-bench"), done.stderr
+
+
+@pytest.mark.usefixtures("quick")
+def test_figures_are_not_added_to_those_of_another_machine(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=", "--json=out.json", "--add"]
+    assert command.main(arguments) == 0
+    record = json.loads(Path("out.json").read_text())
+    record["machine"]["cpu"] = "Another"
+    Path("out.json").write_text(json.dumps(record))
+    assert command.main(arguments) == 1
+    assert "of another machine" in capsys.readouterr().err
