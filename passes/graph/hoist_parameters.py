@@ -84,7 +84,8 @@ class HoistParametersPass(Pass):
             return False
         if owner.name == ConstantOp.OPERATION_NAME and size_of(value) <= self.max_elements:
             return False
-        return any(identity(use.owner.operation) not in fixed for use in value.uses)
+        readers = [use.owner.operation for use in value.uses]
+        return any(not len(reader.results) or identity(reader) not in fixed for reader in readers)
 
 
 def _is_fixed(op: ir.Operation, fixed: dict[int, ir.Operation]) -> bool:

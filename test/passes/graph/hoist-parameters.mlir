@@ -52,3 +52,17 @@ func.func @main(%x: tensor<1000x1000xf32>) -> tensor<1000x1000xf32> {
   %1 = "stepwell.matmul"(%x, %0) : (tensor<1000x1000xf32>, tensor<1000x1000xf32>) -> tensor<1000x1000xf32>
   return %1 : tensor<1000x1000xf32>
 }
+
+// -----
+
+// A result of the model may need no input.
+
+// CHECK: func.func @init
+// CHECK: func.func @main
+// CHECK-NEXT: stepwell.parameter{{.*}}name = "w.exp"
+// CHECK-NEXT: return
+func.func @main() -> tensor<4xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+  %0 = "stepwell.exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
