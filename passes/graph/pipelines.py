@@ -19,6 +19,7 @@ from .make_padding_explicit import MakePaddingExplicitPass
 from .merge_projections import MergeProjectionsPass
 from .pack_weights import PackWeightsPass
 from .propagate_transposes import PropagateTransposesPass
+from .sink_movement import SinkMovementPass
 
 CLEAN_UP: tuple[Element, ...] = (CanonicalizePass(), CsePass(), DcePass())
 
@@ -61,6 +62,8 @@ def graph_pipeline(vector_bytes: int) -> Pipeline:
             MakePaddingExplicitPass(),
             # Weights in the order in which the micro-kernel reads them: now the graph is for one kind of machine.
             PackWeightsPass(vector_bytes),
+            # What is left of movement stands in the way of fusion least where it comes last.
+            SinkMovementPass(),
             CsePass(),
             DcePass(),
             # Last, when all that is computed from parameters alone is there.

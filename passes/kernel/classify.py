@@ -53,7 +53,9 @@ def works_on_views(op: ir.Operation | ir.OpView) -> bool:
     kind, name = kernel_class(op), op.operation.name.removeprefix("stepwell.")
     if kind in ("contraction", "convolution", "depthwise"):
         return name.startswith("packed_")
-    return name in _MOVES_ROWS if kind == "movement" else kind is not None or name == "tensor.extract_slice"
+    if kind == "movement":
+        return name in _MOVES_ROWS
+    return kind in ("elementwise", "pooling", "reduction", "winograd") or name == "tensor.extract_slice"
 
 
 def _family(op: type[Op]) -> str:

@@ -50,12 +50,11 @@ class FormViewsPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Rewrites every block of @main."""
         main = main_function(op)
-        for function in (main, *walk(main)):
-            for region in function.regions:
-                for block in region:
-                    _share_padding(block)
-                    _Placer(block).run()
-                    _view_slices(block)
+        # Listed before any op is erased.
+        for block in [block for function in (main, *walk(main)) for region in function.regions for block in region]:
+            _share_padding(block)
+            _Placer(block).run()
+            _view_slices(block)
 
 
 # In the order in which they come where several come at once.
@@ -154,9 +153,9 @@ def _share_padding(block: ir.Block) -> None:
     pad(x, 1), pad(x, 2) --> slice(pad(x, 2), 1), pad(x, 2)
     """
     groups: dict[tuple[ir.Value, float], list[PadOp]] = {}
-    for op in block.operations:
-        if _is_constant_pad(op.operation):
-            pad = PadOp(op.operation)
+    for op in [item.operation for item in block.operations]:
+        if _is_constant_pad(op):
+            pad = PadOp(op)
             groups.setdefault((pad.input, pad.value), []).append(pad)
     for pads in groups.values():
         if len(pads) < 2:

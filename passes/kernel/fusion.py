@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
+import numpy as np
 from mlir import ir
 
+from ...dialects.stepwell.movement import ResizeOp
 from .classify import kernel_class
 from .folded_movement import views_after, views_before
 
@@ -56,6 +58,8 @@ class Grouping:
             group = self._with_views(anchor)
         if kind == "reduction":
             group = [*self._producers(anchor), *group]
+        if kind == "elementwise":
+            group = [*self._enlargements(group), *group]
         if anchor.name == "stepwell.concat":
             group = [*self._concat_chain(anchor), anchor]
         group.sort(key=self._position.__getitem__)
@@ -111,6 +115,17 @@ class Grouping:
             pending.extend(op.operands)
         return found
 
+    def _enlargements(self, group: list[ir.Operation]) -> list[ir.Operation]:
+        """What enlarges images for nothing but ops of the group, which can as well read the small ones."""
+        found: dict[ir.Value, ir.Operation] = {}
+        for value in [operand for op in group for operand in op.operands]:
+            op = value.owner
+            if isinstance(op, ir.Block) or op.operation in self._assigned or len(list(value.uses)) != 1:
+                continue
+            if op.operation in self._position and _repeats_rows(op.operation):
+                found[value] = op.operation
+        return list(found.values())
+
     def _with_views(self, anchor: ir.Operation) -> list[ir.Operation]:
         """Attention, and what only says where its query, key and value are and where its result goes."""
 
@@ -130,6 +145,14 @@ class Grouping:
             if op.attributes["axis"] == anchor.attributes["axis"] and op.operation not in self._assigned:
                 found += [*self._concat_chain(op.operation), op.operation]
         return found
+
+
+def _repeats_rows(op: ir.Operation) -> bool:
+    """Whether an op is a resize whose result has rows of its operand, whole ones."""
+    if op.name != ResizeOp.OPERATION_NAME:
+        return False
+    resize = ResizeOp(op)
+    return resize.mode == "nearest" and np.asarray(resize.scales)[-1] == 1
 
 
 def inputs_of(group: Sequence[ir.Operation]) -> list[ir.Value]:

@@ -114,9 +114,29 @@ def part(network: Network) -> ir.Value:
     return movement.SliceOp(image, **bounds, steps=(1, 1, 1, 1)).result
 
 
+def enlarged(network: Network) -> ir.Value:
+    image = network.image()
+    batch, count = list(ir.RankedTensorType(image.type).shape)[:2]
+    bounds = {"starts": (0, 0, 0, 0), "stops": (batch, count, HEIGHT // 2, WIDTH)}
+    half = movement.SliceOp(image, **bounds, steps=(1, 1, 1, 1))
+    scales = np.array([1, 1, 2, 1], np.float32)
+    whole = movement.ResizeOp(half, sizes=(batch, count, HEIGHT, WIDTH), scales=scales, coordinates="asymmetric")
+    return elementwise.AddOp(image, whole).result
+
+
+def shuffled(network: Network) -> ir.Value:
+    """Channels in another order, and an op on them afterwards."""
+    image = conv(network)
+    batch, count = list(ir.RankedTensorType(image.type).shape)[:2]
+    apart = movement.ReshapeOp(image, shape=(batch, 2, count // 2, HEIGHT, WIDTH))
+    turned = movement.TransposeOp(apart, permutation=(0, 2, 1, 3, 4))
+    joined = movement.ReshapeOp(turned, shape=(batch, count, HEIGHT, WIDTH))
+    return elementwise.ReluOp(elementwise.AddOp(joined, network.parameter(count, 1, 1))).result
+
+
 DRAWS: tuple[Callable[[Network], ir.Value], ...] = (
     *(conv, conv, conv, depthwise, depthwise, activated, added, scaled),
-    *(joined, joined, joined, padded_pool, part),
+    *(joined, joined, joined, padded_pool, part, enlarged, shuffled),
 )
 
 

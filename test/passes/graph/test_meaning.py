@@ -28,6 +28,7 @@ _PASSES = (
     "stepwell-convert-layout,stepwell-propagate-transposes",
     "stepwell-propagate-transposes,stepwell-fold-transposes",
     "stepwell-make-padding-explicit",
+    "stepwell-sink-movement",
     "stepwell-convert-layout,stepwell-choose-winograd{tile=2}",
     "stepwell-convert-layout,stepwell-choose-winograd{tile=4}",
     "stepwell-hoist-parameters",

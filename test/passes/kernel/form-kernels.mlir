@@ -79,3 +79,18 @@ func.func @main(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<7x1xf32> {
   %2 = "stepwell.reshape"(%1) {shape = array<i64: 7, 1>} : (tensor<7xf32>) -> tensor<7x1xf32>
   return %2 : tensor<7x1xf32>
 }
+
+// -----
+
+// Who adds an enlarged image reads the small one.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    (%[[X:[^:]+]]: tensor<1x4x4x8xf32>, %[[Y:[^:]+]]: tensor<1x2x2x8xf32>)
+// CHECK:         %[[R:.+]] = call @[[K:[^(]+]](%[[Y]], %[[X]])
+// CHECK-NEXT:    return %[[R]]
+// CHECK:       func.func private @[[K]]
+// CHECK-SAME:    class = "elementwise"
+func.func @main(%x: tensor<1x4x4x8xf32>, %y: tensor<1x2x2x8xf32>) -> tensor<1x4x4x8xf32> {
+  %0 = "stepwell.resize"(%y) {sizes = array<i64: 1, 4, 4, 8>, scales = dense<[1.0, 2.0, 2.0, 1.0]> : tensor<4xf32>, mode = "nearest", coordinates = "asymmetric", nearest = "floor"} : (tensor<1x2x2x8xf32>) -> tensor<1x4x4x8xf32>
+  %1 = "stepwell.add"(%x, %0) : (tensor<1x4x4x8xf32>, tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+  return %1 : tensor<1x4x4x8xf32>
+}

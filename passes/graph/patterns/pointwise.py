@@ -1,0 +1,172 @@
+"""Movement of whole rows sinks below what works on every element or row by itself.
+
+What comes before the movement then takes such ops along, and several steps of movement meet and become one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mlir import ir
+
+from ....dialects.core import Op
+from ....dialects.stepwell.elementwise import BinaryOp, UnaryOp
+from ....dialects.stepwell.movement import ReshapeOp, TileOp, TransposeOp
+from ....dialects.stepwell.packed import PackedMatmulOp
+from ...kernel.classify import kernel_class
+from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
+from ..values import is_fixed, shape_of, size_of
+from .reshapes import reshape_groups
+
+_TAKE_ALONG = {"contraction", "convolution", "depthwise", "elementwise"}
+
+
+class ElementwiseBeforeMovement(Pattern):
+    """f(move(x), y) --> move(f(x, y')), if a kernel makes x that f can be a part of
+
+    The other operand is one number or, where `move` keeps rows or cuts them into equal pieces, one piece of a row.
+    """
+
+    root = (UnaryOp, BinaryOp)
+
+    def rewrite(self, op: Op) -> Replacement:
+        operands = list(op.operation.operands)
+        moved = next((value for value in operands if _is_movement(value) and has_one_use(value)), None)
+        if moved is None or moved.type != op.operation.results[0].type:
+            return None
+        source = moved.owner.operands[0]
+        if not _is_made_by_one_that_takes_along(source):
+            return Refusal("no kernel takes the op along")
+        others = [value if value == moved else _before(value, moved) for value in operands]
+        if any(value is None for value in others):
+            return Refusal("the other operand differs from row to row")
+        replaced = [source if value == moved else value for value in others]
+        return _move_like(moved, type(op)(*replaced, **op.attribute_values()).operation.results[0])
+
+
+class MatmulBeforeMovement(Pattern[PackedMatmulOp]):
+    """matmul(move(x), w) --> move(matmul(x, w)), if `move` keeps rows and these do not become longer"""
+
+    root = PackedMatmulOp
+
+    def rewrite(self, op: PackedMatmulOp) -> Replacement:
+        moved, shape = op.input, shape_of(op.input)
+        if not _is_movement(moved) or shape is None:
+            return None
+        if not has_one_use(moved) or not _keeps_rows(moved) or op.columns > shape[-1]:
+            return Refusal("the movement does not keep rows, has other readers, or would have more to move")
+        result = PackedMatmulOp(moved.owner.operands[0], op.weight, **op.attribute_values()).result
+        return _move_like(moved, result)
+
+
+class TransposeAcrossReshape(Pattern[TransposeOp]):
+    """transpose(reshape(transpose(x, p)), q) --> reshape(transpose(reshape(x), r)), moving all of it once"""
+
+    root = TransposeOp
+
+    def rewrite(self, op: TransposeOp) -> Replacement:
+        middle = defining_op(op.input, ReshapeOp)
+        first = None if middle is None else defining_op(middle.input, TransposeOp)
+        shape = None if first is None else shape_of(first.input)
+        if (
+            middle is None
+            or first is None
+            or shape is None
+            or not has_one_use(op.input)
+            or not has_one_use(first.result)
+        ):
+            return None
+        before = [(axis, shape[axis]) for axis in first.permutation if shape[axis] != 1]
+        after = [(axis, dim) for axis, dim in enumerate(middle.shape) if dim != 1]
+        pieces = _common_pieces(before, after)
+        if pieces is None:
+            return Refusal("the reshape cuts dimensions in two ways")
+        of_source, of_result = pieces
+        ordered = [piece for axis in range(len(shape)) for piece in of_source.get(axis, ())]
+        wanted = [piece for axis in op.permutation for piece in of_result.get(axis, ())]
+        cut = ReshapeOp(first.input, shape=tuple(size for _, size in ordered)).result
+        turned = TransposeOp(cut, permutation=tuple(ordered.index(piece) for piece in wanted)).result
+        return ReshapeOp(turned, shape=shape_of(op.result)).result
+
+
+PATTERNS: tuple[Pattern, ...] = (ElementwiseBeforeMovement(), MatmulBeforeMovement(), TransposeAcrossReshape())
+
+Piece = tuple[int, int]
+Pieces = dict[int, list[Piece]]
+
+
+def _common_pieces(before: Sequence[Piece], after: Sequence[Piece]) -> tuple[Pieces, Pieces] | None:
+    """The pieces (number, size) that each dimension (axis, size) consists of before and after a reshape."""
+    groups = reshape_groups(tuple(dim for _, dim in before), tuple(dim for _, dim in after))
+    of_source: Pieces = {}
+    of_result: Pieces = {}
+    count = 0
+    for group in groups or ():
+        if min(len(group.before), len(group.after)) != 1:
+            return None
+        axes, sizes = (group.before, before) if len(group.before) > 1 else (group.after, after)
+        numbered = [(count + index, sizes[at][1]) for index, at in enumerate(axes)]
+        count += len(numbered)
+        for owner, axes, pieces in ((of_source, group.before, before), (of_result, group.after, after)):
+            for index, at in enumerate(axes):
+                owner[pieces[at][0]] = numbered if len(axes) == 1 else [numbered[index]]
+    return None if groups is None else (of_source, of_result)
+
+
+def _is_made_by_one_that_takes_along(value: ir.Value) -> bool:
+    """Whether `value` comes, moved perhaps, from an op whose kernel would do elementwise work as well."""
+    while has_one_use(value) and not isinstance(value.owner, ir.Block):
+        if not _is_movement(value):
+            return kernel_class(value.owner) in _TAKE_ALONG
+        value = value.owner.operands[0]
+    return False
+
+
+def _is_movement(value: ir.Value) -> bool:
+    return any(defining_op(value, kind) is not None for kind in (ReshapeOp, TransposeOp))
+
+
+def _keeps_rows(moved: ir.Value) -> bool:
+    """Whether what reads `moved` finds the same rows along the last dimension as before, in any order."""
+    shape, source = shape_of(moved), shape_of(moved.owner.operands[0])
+    if not shape or not source or shape[-1] != source[-1] or 0 in shape:
+        return False
+    turned = defining_op(moved, TransposeOp)
+    return turned is None or turned.permutation[-1] == len(shape) - 1
+
+
+def _cuts_rows(moved: ir.Value) -> bool:
+    """Whether `moved` is a reshape that cuts every row into pieces, the last dimension being one of them."""
+    shape, source = shape_of(moved), shape_of(moved.owner.operands[0])
+    if not shape or not source or 0 in shape or defining_op(moved, ReshapeOp) is None:
+        return False
+    ends = [math.prod(shape[axis:]) for axis in range(len(shape))]
+    return source[-1] in ends
+
+
+def _before(value: ir.Value, moved: ir.Value) -> ir.Value | None:
+    """The operand `value`, which meets the moved tensor, for the tensor before it was moved."""
+    shape, row, source = shape_of(value), shape_of(moved), shape_of(moved.owner.operands[0])
+    if shape is None or not row or not source or len(shape) > len(row):
+        return None
+    if size_of(value) == 1:
+        return ReshapeOp(value, shape=()).result if shape else value
+    if size_of(value) != row[-1] or shape[-1] != row[-1]:
+        return None
+    flat = value if len(shape) == 1 else ReshapeOp(value, shape=(row[-1],)).result
+    if _keeps_rows(moved):
+        return flat
+    if not _cuts_rows(moved) or not is_fixed(value):
+        return None
+    return TileOp(flat, repeats=(source[-1] // row[-1],)).result
+
+
+def _move_like(moved: ir.Value, value: ir.Value) -> ir.Value:
+    """`value`, which takes the place of what was moved, moved the same way; its last dimension may be another."""
+    turned = defining_op(moved, TransposeOp)
+    if turned is not None:
+        return TransposeOp(value, permutation=turned.permutation).result
+    shape, source, row = shape_of(moved), shape_of(moved.owner.operands[0]), shape_of(value)
+    assert shape is not None and row is not None
+    return ReshapeOp(value, shape=shape if row == source else (*shape[:-1], row[-1])).result

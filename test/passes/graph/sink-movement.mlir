@@ -1,0 +1,54 @@
+// RUN: stepwell-opt %s --split-input-file --stepwell-sink-movement | FileCheck %s
+
+// Pixels that are woven into a larger image wait until rows are short, and are moved once: what works on pixels comes
+// before. A piece of a row is repeated for every piece that the row has.
+// CHECK-LABEL: func.func @woven
+// CHECK-SAME:    (%[[X:[^:]+]]: tensor<5x8xf32>
+// CHECK:         %[[ROWS:.+]] = "stepwell.packed_matmul"(%[[X]], %{{.+}}) {columns = 12 : i64
+// CHECK:         %[[BIAS:.+]] = "stepwell.tile"(%{{.+}}) {repeats = array<i64: 3>}
+// CHECK:         %[[SUM:.+]] = "stepwell.add"(%[[ROWS]], %[[BIAS]]) : (tensor<5x12xf32>, tensor<12xf32>)
+// CHECK:         %[[PIECES:.+]] = "stepwell.reshape"(%[[SUM]]) {shape = array<i64: 5, 3, 4>}
+// CHECK:         %[[SHORT:.+]] = "stepwell.packed_matmul"(%[[PIECES]], %{{.+}}) {columns = 2 : i64
+// CHECK:         %[[DONE:.+]] = "stepwell.relu"(%[[SHORT]])
+// CHECK:         %[[WOVEN:.+]] = "stepwell.transpose"(%[[DONE]]) {permutation = array<i64: 1, 0, 2>}
+// CHECK:         return %[[WOVEN]]
+func.func @woven(%x: tensor<5x8xf32>, %w: tensor<96xf32>, %v: tensor<8xf32>) -> tensor<3x5x2xf32> {
+  %b = "stepwell.parameter"() {name = "b", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+  %0 = "stepwell.packed_matmul"(%x, %w) {columns = 12 : i64, panel = 16 : i64} : (tensor<5x8xf32>, tensor<96xf32>) -> tensor<5x12xf32>
+  %1 = "stepwell.reshape"(%0) {shape = array<i64: 5, 3, 4>} : (tensor<5x12xf32>) -> tensor<5x3x4xf32>
+  %2 = "stepwell.transpose"(%1) {permutation = array<i64: 1, 0, 2>} : (tensor<5x3x4xf32>) -> tensor<3x5x4xf32>
+  %3 = "stepwell.add"(%2, %b) : (tensor<3x5x4xf32>, tensor<4xf32>) -> tensor<3x5x4xf32>
+  %4 = "stepwell.packed_matmul"(%3, %v) {columns = 2 : i64, panel = 16 : i64} : (tensor<3x5x4xf32>, tensor<8xf32>) -> tensor<3x5x2xf32>
+  %5 = "stepwell.relu"(%4) : (tensor<3x5x2xf32>) -> tensor<3x5x2xf32>
+  return %5 : tensor<3x5x2xf32>
+}
+
+// -----
+
+// Two transposes on either side of a reshape are one of the pieces that both move.
+// CHECK-LABEL: func.func @twice
+// CHECK:         %[[CUT:.+]] = "stepwell.reshape"(%{{.+}}) {shape = array<i64: 2, 3, 2, 2>}
+// CHECK:         %[[TURNED:.+]] = "stepwell.transpose"(%[[CUT]]) {permutation = array<i64: 3, 1, 0, 2>}
+// CHECK:         "stepwell.reshape"(%[[TURNED]]) {shape = array<i64: 2, 6, 2>}
+func.func @twice(%x: tensor<2x3x4xf32>) -> tensor<2x6x2xf32> {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0, 2>} : (tensor<2x3x4xf32>) -> tensor<3x2x4xf32>
+  %1 = "stepwell.reshape"(%0) {shape = array<i64: 6, 2, 2>} : (tensor<3x2x4xf32>) -> tensor<6x2x2xf32>
+  %2 = "stepwell.transpose"(%1) {permutation = array<i64: 2, 0, 1>} : (tensor<6x2x2xf32>) -> tensor<2x6x2xf32>
+  return %2 : tensor<2x6x2xf32>
+}
+
+// -----
+
+// Nothing makes an input, so that nothing would take the op along; rows that would be longer are moved as they are.
+// CHECK-LABEL: func.func @negative
+// CHECK:         %[[MOVED:.+]] = "stepwell.transpose"
+// CHECK:         "stepwell.relu"(%[[MOVED]])
+// CHECK:         %[[TURNED:.+]] = "stepwell.transpose"
+// CHECK:         "stepwell.packed_matmul"(%[[TURNED]]
+func.func @negative(%x: tensor<5x3x4xf32>, %y: tensor<5x3x4xf32>, %w: tensor<32xf32>) -> (tensor<3x5x4xf32>, tensor<3x5x8xf32>) {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0, 2>} : (tensor<5x3x4xf32>) -> tensor<3x5x4xf32>
+  %1 = "stepwell.relu"(%0) : (tensor<3x5x4xf32>) -> tensor<3x5x4xf32>
+  %2 = "stepwell.transpose"(%y) {permutation = array<i64: 1, 0, 2>} : (tensor<5x3x4xf32>) -> tensor<3x5x4xf32>
+  %3 = "stepwell.packed_matmul"(%2, %w) {columns = 8 : i64, panel = 16 : i64} : (tensor<3x5x4xf32>, tensor<32xf32>) -> tensor<3x5x8xf32>
+  return %1, %3 : tensor<3x5x4xf32>, tensor<3x5x8xf32>
+}
