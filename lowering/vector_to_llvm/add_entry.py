@@ -37,6 +37,9 @@ class AddEntryPass(Pass):
             raise PassError("there is no function @main")
         main = symbols["main"].operation
         count = len(main.regions[0].blocks[0].arguments)
+        # Names of the model's: LLVM knows nothing of them, and translation warns of each with a print of all of @main.
+        if "arg_attrs" in main.attributes:
+            del main.attributes["arg_attrs"]
         # The symbol `main` is the process's own.
         main.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
         wrapper = ir.Module.parse(_wrapper(self.symbol, count))

@@ -53,5 +53,6 @@ class MergeKernelsPass(Pass):
 def kernel_text(function: ir.Operation | ir.OpView) -> str:
     """What a kernel is, without its name and locations: equal text is equal code."""
     name = ir.StringAttr(function.attributes["sym_name"]).value
-    text = str(function.operation.get_asm(enable_debug_info=False, assume_verified=True))
+    # In local scope, for else the names of values in the whole module are made up each time.
+    text = str(function.operation.get_asm(enable_debug_info=False, use_local_scope=True, assume_verified=True))
     return re.sub(rf"@{re.escape(name)}\b", "@kernel", text, count=1)
