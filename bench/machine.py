@@ -15,9 +15,15 @@ from ..version import VERSION, fingerprint
 from .peers import HERE, SYSTEMS
 
 _CPUS = Path("/sys/devices/system/cpu")
+_CAN_PIN = hasattr(os, "sched_setaffinity")
 PINNING = (
-    "every system has a process of its own, pinned with all its threads (sched_setaffinity) to as many cores as a call "
-    "may use threads; while one has its turn, all others are stopped (SIGSTOP)"
+    "every system has a process of its own, "
+    + (
+        "pinned with all its threads (sched_setaffinity) to as many cores as a call may use threads; "
+        if _CAN_PIN
+        else "on any core, for this system pins no process; "
+    )
+    + "while one has its turn, all others are stopped (SIGSTOP)"
 )
 
 
@@ -83,10 +89,15 @@ def describe() -> Machine:
     )
 
 
+def cpus() -> list[int]:
+    """The logical CPUs that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if _CAN_PIN else list(range(os.cpu_count() or 1))
+
+
 def cores() -> list[int]:
     """A logical CPU of each physical core that this process may use."""
     chosen: dict[str, int] = {}
-    for cpu in sorted(os.sched_getaffinity(0)):
+    for cpu in cpus():
         siblings = _read(_CPUS / f"cpu{cpu}/topology/thread_siblings_list").strip() or str(cpu)
         chosen.setdefault(siblings, cpu)
     return list(chosen.values())

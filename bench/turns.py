@@ -6,7 +6,6 @@ from the one that has. Each process is pinned, with all its threads, to as many 
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -18,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from .machine import cores
+from .machine import cores, cpus
 
 SECONDS_TO_START = 300.0
 _CALLS_AT_MOST = 2000
@@ -39,17 +38,17 @@ class Worker(AbstractContextManager["Worker"]):
 
     is_idle = True
 
-    def __init__(self, cpus: Sequence[int], threads: int) -> None:
+    def __init__(self, allowed: Sequence[int], threads: int) -> None:
         """Starts the process.
 
         Args:
-            cpus: what it may run on.
+            allowed: the CPUs that it may run on.
             threads: how many threads libraries may use that take the number from the environment.
         """
         here, there = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  as long as the process
         command = [sys.executable, "-c", _MAIN, str(there.fileno())]
-        command += [",".join(map(str, cpus)), str(threads)]
+        command += [",".join(map(str, allowed)), str(threads)]
         self._process = subprocess.Popen(
             command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )
@@ -102,7 +101,7 @@ def pinned(threads: int) -> Worker:
 
 def free(threads: int) -> Worker:
     """A worker on every core that this process may use."""
-    return Worker(sorted(os.sched_getaffinity(0)), threads)
+    return Worker(cpus(), threads)
 
 
 def take_turns(workers: Mapping[str, Worker], seconds: float, times: dict[str, list[float]]) -> dict[str, str]:

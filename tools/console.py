@@ -46,6 +46,8 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: 
 def duration(seconds: float) -> str:
     """A time in the unit that keeps it short."""
     for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
-        if seconds * factor >= 1 or unit == "us":
-            return f"{seconds * factor:.3g} {unit}" if seconds * factor < 1000 else f"{seconds * factor:.0f} {unit}"
+        number = seconds * factor
+        if number >= 1 or unit == "us":
+            # From here on three digits would be written with an exponent.
+            return f"{number:.3g} {unit}" if number < 999.5 else f"{number:.0f} {unit}"
     return ""

@@ -74,14 +74,16 @@ def _parts(operand: ir.Value, value: ir.Value, axis: int) -> list[ir.Value]:
 
 @lowers(ops.SliceOp)
 def slice_(op: ops.SliceOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A copy of a part: of a view where its rows are in one piece."""
-    shape = shape_of(outs[0])
-    if any(step != 1 for step in op.steps[-1:]):
-        places = zip(dims(len(shape)), op.steps, op.starts, strict=True)
-        return [copy(inputs[0], outs[0], [loop * step + start for loop, step, start in places])]
-    kind = ir.RankedTensorType.get(shape, element_of(inputs[0]))
-    part = tensor.ExtractSliceOp(kind, inputs[0], [], [], [], list(op.starts), shape, list(op.steps)).result
-    return [copy(part, outs[0])]
+    """A copy of a part; of a view, but for gaps in its rows: elements of such a view would be read one by one."""
+    shape, starts, steps = shape_of(outs[0]), list(op.starts), list(op.steps)
+    exprs = dims(len(shape))
+    viewed = list(shape)
+    if steps and steps[-1] != 1:
+        exprs[-1] = exprs[-1] * steps[-1] + starts[-1]
+        viewed[-1], starts[-1], steps[-1] = shape_of(inputs[0])[-1], 0, 1
+    kind = ir.RankedTensorType.get(viewed, element_of(inputs[0]))
+    part = tensor.ExtractSliceOp(kind, inputs[0], [], [], [], starts, viewed, steps).result
+    return [copy(part, outs[0], exprs)]
 
 
 @lowers(ops.ReverseOp)

@@ -19,10 +19,12 @@ from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .pack_weights import pack
 from .values import dtype_of, is_fixed, shape_of
 
-# What one core does, roughly, in a nanosecond: multiply-adds of one product, bytes from memory for the weights and
-# for tiles that went to memory in between; and how long the transforms of an element take.
-_MULTIPLY_ADDS, _BYTES, _TRANSFORM_NS = 100.0, 10.0, 0.1
-_CACHED_BYTES = 1 << 20
+# What one core does, roughly, in a nanosecond: multiply-adds of a product, bytes of weights that come from beyond the
+# second-level cache, elements that a transform makes.
+_MULTIPLY_ADDS, _WEIGHT_BYTES, _TRANSFORMED = 100.0, 10.0, 16.0
+
+# How much of the shorter of two things the longer one does not hide, and what a product takes beside its rows.
+_NOT_HIDDEN, _ROWS_MORE = 0.3, 4
 
 
 @register
@@ -66,12 +68,12 @@ class WinogradForConv(Pattern[ConvOp]):
         refusal = _why_not(op)
         if refusal is not None:
             return refusal
-        tile = self.tile or _best_tile(op)
+        lanes = self.vector_bytes // dtype_of(op.weight).itemsize
+        tile = self.tile or _best_tile(op, lanes)
         if not tile:
             return Refusal("the direct convolution takes less time")
         columns, channels = ir.RankedTensorType(op.weight.type).shape[:2]
-        rows = _tiles(op, tile)
-        panel = choose_panel(columns, self.vector_bytes // dtype_of(op.weight).itemsize, rows)
+        panel = choose_panel(columns, lanes, _tiles(op, tile))
         points = (tile + KERNEL - 1) ** 2
         packed = pack(_transformed(op.weight, tile), points, columns, channels, panel)
         result = WinogradConvOp(op.input, packed, columns=columns, panel=panel, tile=tile, pads=op.pads).result
@@ -109,19 +111,20 @@ def _tiles(op: ConvOp, tile: int) -> int:
     return batch * -(-height // tile) * -(-width // tile)
 
 
-def _best_tile(op: ConvOp) -> int:
+def _best_tile(op: ConvOp, lanes: int) -> int:
     """The size of tile that takes the least time; 0 for the direct convolution."""
-    return min((0, *TILES), key=lambda tile: _nanoseconds(op, tile))
+    return min((0, *TILES), key=lambda tile: _nanoseconds(op, tile, lanes))
 
 
-def _nanoseconds(op: ConvOp, tile: int) -> float:
+def _nanoseconds(op: ConvOp, tile: int, lanes: int) -> float:
+    """A rough guess of the time on one core; for tile 0, of the direct convolution."""
     columns, channels = ir.RankedTensorType(op.weight.type).shape[:2]
-    points = (tile + KERNEL - 1) ** 2 if tile else KERNEL**2
-    places = _tiles(op, tile or 1)
-    weight_bytes = 4 * points * columns * channels
-    products = points * places * columns * channels / _MULTIPLY_ADDS
-    streaming = max(0, weight_bytes - _CACHED_BYTES) / _BYTES
+    weights = ((tile + KERNEL - 1) ** 2 if tile else KERNEL**2) * columns * channels
+    streaming = dtype_of(op.weight).itemsize * weights / _WEIGHT_BYTES
     if not tile:
-        return max(products, streaming)
-    elements = points * places * (channels + columns)
-    return max(products, streaming) + 0.3 * min(products, streaming) + elements * _TRANSFORM_NS
+        return max(weights * _tiles(op, 1) / _MULTIPLY_ADDS, streaming)
+    products = weights * (_tiles(op, tile) + _ROWS_MORE) / _MULTIPLY_ADDS
+    # A vector is transformed as a whole, whether all of it is used or not.
+    elements = sum(-(-size // lanes) * lanes for size in (channels, columns))
+    transforms = (tile + KERNEL - 1) ** 2 * _tiles(op, tile) * elements / _TRANSFORMED
+    return max(products, streaming) + _NOT_HIDDEN * min(products, streaming) + transforms

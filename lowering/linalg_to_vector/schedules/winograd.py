@@ -22,8 +22,15 @@ from ..winograd.strips import cut_into_strips
 from .base import Schedule, given_parameters
 from .contraction import contraction
 
-# What a second-level cache holds of a strip beside the weights, and what a strip may take in all.
-_CACHED_BYTES, _MOST_BYTES = 1 << 20, 32 << 20
+# What one core does, roughly, in a nanosecond: multiply-adds of a product, elements that a transform makes.
+_MULTIPLY_ADDS, _TRANSFORMED = 100.0, 16.0
+
+# How long a byte of the weights takes that another strip has read before, and one of what a strip keeps between its
+# steps, for every doubling of that beyond what a second-level cache holds of it.
+_WEIGHT_NS, _SPILLED_NS, _CACHED_BYTES = 0.025, 0.045, 1 << 19
+
+# A strip of more than that would be seen in a program's memory.
+_MOST_BYTES = 16 << 20
 
 # Blocks of the transforms that are worth a thread's while.
 _BLOCK_BYTES = 256 * 1024
@@ -36,34 +43,34 @@ def winograd(kernel: ir.Operation, target: Target) -> Schedule:
     parallel block of the transforms.
     """
     steps = Steps.of(kernel)
-    strip = _strip(steps)
+    strip = _strip(steps, target)
     parameters = {"strip": strip, "part": _part(steps, strip), **given_parameters(kernel)}
     cut_into_strips(kernel, steps, parameters["strip"], parameters["part"])
     products = contraction(kernel, target)
     return Schedule("winograd", {**products.parameters, **parameters}, products.text)
 
 
-def _strip(steps: Steps) -> list[int]:
+def _strip(steps: Steps, target: Target) -> list[int]:
     """Rows and columns of tiles: few enough to stay in the cache, many enough for what the weights cost to read."""
     _, rows, cols = steps.tiles
     points = steps.points**2
     tile_bytes = 4 * points * (steps.channels + steps.columns)
-    weight_bytes = 4 * points * steps.channels * steps.columns
+    weights = points * steps.channels * steps.columns
+    # A product's register tile is two registers wide, of which all but a few are sums.
+    height = (target.vector_registers - 3) // 2
 
-    def cost(shape: tuple[int, int]) -> tuple[float, int]:
+    def nanoseconds(shape: tuple[int, int]) -> tuple[float, int]:
         count = math.prod(shape)
         strips = -(-rows // shape[0]) * -(-cols // shape[1])
-        weights = strips * weight_bytes * (1.0 if weight_bytes > _CACHED_BYTES else 0.3)
-        spilled = max(0.0, 1 - _CACHED_BYTES / (count * tile_bytes))
-        # Twelve rows or more fill the registers of a product; the last ones of a strip are computed twice.
-        overhang = 1 + 4 / count
-        work = strips * count * tile_bytes
-        return (weights + 2 * work * spilled + work) * overhang, -shape[1]
+        products = -(-count // height) * height * weights / _MULTIPLY_ADDS
+        transforms = count * tile_bytes / 4 / _TRANSFORMED
+        spilled = count * tile_bytes * _SPILLED_NS * math.log2(max(1, count * tile_bytes / _CACHED_BYTES))
+        return strips * (products + transforms + spilled + 4 * weights * _WEIGHT_NS), -shape[1]
 
     heights, widths = ({-(-size // cut) for cut in range(1, size + 1)} for size in (rows, cols))
     shapes = itertools.product(heights, widths)
-    possible = [shape for shape in shapes if math.prod(shape) * tile_bytes <= _MOST_BYTES or shape[0] == 1]
-    return list(min(possible, key=cost))
+    possible = [shape for shape in shapes if math.prod(shape) * tile_bytes <= _MOST_BYTES or math.prod(shape) <= height]
+    return list(min(possible, key=nanoseconds))
 
 
 def _part(steps: Steps, strip: Sequence[int]) -> list[int]:

@@ -20,7 +20,7 @@ BOUND = 4e-6
 @pytest.fixture(params=[2, 4])
 def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """A size of tile that all convolutions take, whether that is faster or not."""
-    monkeypatch.setattr(choose_winograd, "_best_tile", lambda op: request.param)
+    monkeypatch.setattr(choose_winograd, "_best_tile", lambda op, lanes: request.param)
     return request.param
 
 
@@ -97,7 +97,7 @@ def test_conv_with_epilogue(batch: int, size: tuple, channels: int, columns: int
 @pytest.mark.parametrize("tile_size", [2, 4])
 def test_any_shape(tile_size: int, batch: int, size: tuple, channels: int, columns: int, pads: tuple) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose_winograd, "_best_tile", lambda op: tile_size)
+        patch.setattr(choose_winograd, "_best_tile", lambda op, lanes: tile_size)
         check(batch, size, channels, columns, pads)
 
 
