@@ -52,7 +52,7 @@ class MatmulBeforeMovement(Pattern[PackedMatmulOp]):
 
     def rewrite(self, op: PackedMatmulOp) -> Replacement:
         moved, shape = op.input, shape_of(op.input)
-        if not _is_movement(moved) or shape is None:
+        if not _is_movement(moved) or shape is None or op.batch != 1:
             return None
         if not has_one_use(moved) or not _keeps_rows(moved) or op.columns > shape[-1]:
             return Refusal("the movement does not keep rows, has other readers, or would have more to move")

@@ -80,7 +80,8 @@ class SinkThroughElementwise(Pattern):
         transposes = [found for value in operands if (found := defining_op(value, TransposeOp)) is not None]
         # A transpose at compile time costs nothing where it is.
         sinking = [found for found in transposes if rank_of(found.input) == rank and not is_fixed(found.input)]
-        permutations = {found.permutation for found in sinking}
+        # One that moves nothing is there to be dropped: it would sink for ever.
+        permutations = {found.permutation for found in sinking} - {tuple(range(rank))}
         for permutation in sorted(permutations):
             moved = _moved(op, operands, permutation)
             if isinstance(moved, list):

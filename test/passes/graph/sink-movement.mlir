@@ -4,11 +4,11 @@
 // before. A piece of a row is repeated for every piece that the row has.
 // CHECK-LABEL: func.func @woven
 // CHECK-SAME:    (%[[X:[^:]+]]: tensor<5x8xf32>
-// CHECK:         %[[ROWS:.+]] = "stepwell.packed_matmul"(%[[X]], %{{.+}}) {columns = 12 : i64
+// CHECK:         %[[ROWS:.+]] = "stepwell.packed_matmul"(%[[X]], %{{.+}}) {{.*}}columns = 12 : i64
 // CHECK:         %[[BIAS:.+]] = "stepwell.tile"(%{{.+}}) {repeats = array<i64: 3>}
 // CHECK:         %[[SUM:.+]] = "stepwell.add"(%[[ROWS]], %[[BIAS]]) : (tensor<5x12xf32>, tensor<12xf32>)
 // CHECK:         %[[PIECES:.+]] = "stepwell.reshape"(%[[SUM]]) {shape = array<i64: 5, 3, 4>}
-// CHECK:         %[[SHORT:.+]] = "stepwell.packed_matmul"(%[[PIECES]], %{{.+}}) {columns = 2 : i64
+// CHECK:         %[[SHORT:.+]] = "stepwell.packed_matmul"(%[[PIECES]], %{{.+}}) {{.*}}columns = 2 : i64
 // CHECK:         %[[DONE:.+]] = "stepwell.relu"(%[[SHORT]])
 // CHECK:         %[[WOVEN:.+]] = "stepwell.transpose"(%[[DONE]]) {permutation = array<i64: 1, 0, 2>}
 // CHECK:         return %[[WOVEN]]
