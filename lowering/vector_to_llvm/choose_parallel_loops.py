@@ -45,7 +45,7 @@ class ChooseParallelLoopsPass(Pass):
     """
 
     name = "stepwell-choose-parallel-loops"
-    min_microseconds: int = 10
+    min_microseconds: int = 5
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites the loops of every kernel."""

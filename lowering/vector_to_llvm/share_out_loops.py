@@ -25,9 +25,10 @@ MOST_BLOCKS = (1 << 20) - 1
 class ShareOutLoopsPass(Pass):
     """Number the blocks of work in kernels, and let the caller say which of them to do.
 
-    Every round of a parallel loop is a block, and so is anything else that writes memory. Parts that depend on each
-    other are phases; `stepwell.phases` says where each ends, and blocks of one phase may run in any order and at once.
-    Calls of several blocks are marked `stepwell.shared`.
+    Parts of a kernel that depend on each other are phases. The rounds of the largest parallel loop of a phase are its
+    blocks, which may run in any order and at once; `stepwell.phases` says where each phase ends. A smaller loop does
+    its share of rounds, and what cannot be divided belongs to one block. Calls of several blocks are marked
+    `stepwell.shared`.
 
         func.func private @k(%x: memref<..>, %out: memref<..>) { scf.forall (%i, %j) in (4, 8) {...} }
         call @k(%x, %out)
@@ -75,22 +76,20 @@ def _divide(kernel: func.FuncOp) -> list[int]:
     if not loops:
         return []
     phases = phases_of(kernel.operation)
-    if phases is None or max(sum(item.blocks for item in phase) for phase in phases) < 2:
+    if phases is None or max(map(_blocks, phases)) < 2:
         for loop in loops:
             _make_sequential(loop)
         return []
     first, last = _add_arguments(kernel)
     assert first is not None and last is not None
     start, ends = 0, []
-    whole = len(phases) == 1 and len(phases[0]) == 1
     for phase in phases:
-        for segment in phase:
-            with segment.op.location, ir.InsertionPoint(segment.op):
-                if whole:
-                    _loop_over_blocks(segment, first, last, 0)
-                else:
-                    _guard(segment, first, last, start)
-            start += segment.blocks
+        count = _blocks(phase)
+        with phase[0].op.location, ir.InsertionPoint(phase[0].op):
+            whole = len(phases) == 1
+            here = (first, last) if whole else (_clamp(first, start, count), _clamp(last, start, count))
+        _share_out(phase, here, count)
+        start += count
         ends.append(start)
     if start > MOST_BLOCKS:
         raise PassError(f"kernel @{_name(kernel)} has {start} blocks, more than {MOST_BLOCKS}", kernel.location)
@@ -98,38 +97,63 @@ def _divide(kernel: func.FuncOp) -> list[int]:
     return ends
 
 
-def _guard(segment: Segment, first: ir.Value, last: ir.Value, start: int) -> None:
-    """Does those blocks of a segment that are in the range; its own start at `start`."""
-    begin, end = _index(start), _index(start + segment.blocks)
-    if segment.op.name == "scf.forall":
-        _loop_over_blocks(segment, arith.MaxUIOp(first, begin).result, arith.MinUIOp(last, end).result, start)
-        return
-    reached = arith.CmpIOp(arith.CmpIPredicate.ule, first, begin).result
-    contained = arith.AndIOp(reached, arith.CmpIOp(arith.CmpIPredicate.ult, begin, last).result).result
+def _blocks(phase: Sequence[Segment]) -> int:
+    """The blocks of a phase: as many as its largest loop has rounds, and no fewer than the other ops."""
+    return max(max(item.blocks for item in phase), sum(item.blocks == 1 for item in phase))
+
+
+def _clamp(position: ir.Value, start: int, count: int) -> ir.Value:
+    """Where a block number of the kernel is among the blocks of a phase."""
+    inside = arith.MinUIOp(arith.MaxUIOp(position, _index(start)).result, _index(start + count)).result
+    return arith.SubIOp(inside, _index(start)).result
+
+
+def _share_out(phase: Sequence[Segment], here: tuple[ir.Value, ir.Value], count: int) -> None:
+    """Does the part of each segment that the blocks from `here[0]` to `here[1]` of `count` are.
+
+    A loop with fewer rounds than there are blocks does its share of them, so that every part of the blocks is about the
+    same part of every loop. What cannot be divided belongs to a block of its own.
+    """
+    single = [item for item in phase if item.blocks == 1]
+    for segment in phase:
+        with segment.op.location, ir.InsertionPoint(segment.op):
+            if segment.op.name == "scf.forall":
+                _loop_over_blocks(segment.op, *(_scaled(position, segment.blocks, count) for position in here))
+            else:
+                _guard(segment.op, *here, (2 * single.index(segment) + 1) * count // (2 * len(single)))
+
+
+def _scaled(position: ir.Value, rounds: int, count: int) -> ir.Value:
+    """position * rounds / count."""
+    if rounds == count:
+        return position
+    return arith.DivUIOp(arith.MulIOp(position, _index(rounds)).result, _index(count)).result
+
+
+def _guard(op: ir.Operation, first: ir.Value, last: ir.Value, block: int) -> None:
+    """Does `op` if its block is between `first` and `last`."""
+    number = _index(block)
+    reached = arith.CmpIOp(arith.CmpIPredicate.ule, first, number).result
+    contained = arith.AndIOp(reached, arith.CmpIOp(arith.CmpIPredicate.ult, number, last).result).result
     branch = scf.IfOp(contained)
     with ir.InsertionPoint(branch.then_block):
         end_of_branch = scf.YieldOp([])
-    segment.op.move_before(end_of_branch.operation)
+    op.move_before(end_of_branch.operation)
 
 
-def _loop_over_blocks(segment: Segment, first: ir.Value, last: ir.Value, start: int) -> None:
-    """scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = %first to %last {%i = (%block - start) / 8 ...}"""
-    counts = trip_counts(segment.op)
+def _loop_over_blocks(op: ir.Operation, first: ir.Value, last: ir.Value) -> None:
+    """scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = %first to %last {%i = %block / 8 ...}"""
     loop = scf.ForOp(first, last, _index(1))
     with ir.InsertionPoint(loop.body):
-        block = loop.induction_variable
-        if start:
-            block = arith.SubIOp(block, _index(start)).result
-        _move_body(segment.op, _coordinates(block, counts))
+        _move_body(op, _coordinates(loop.induction_variable, trip_counts(op)))
         scf.YieldOp([])
-    segment.op.erase()
+    op.erase()
 
 
 def _make_sequential(loop: ir.Operation) -> None:
     """scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = 0 to 32 {...}"""
     with loop.location, ir.InsertionPoint(loop):
-        counts = trip_counts(loop)
-        _loop_over_blocks(Segment(loop, 1, [], []), _index(0), _index(math.prod(counts)), 0)
+        _loop_over_blocks(loop, _index(0), _index(math.prod(trip_counts(loop))))
 
 
 def _coordinates(block: ir.Value, counts: Sequence[int]) -> list[ir.Value]:

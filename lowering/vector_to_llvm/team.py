@@ -31,7 +31,7 @@ BEGIN, SHARE, END, WORK = "stepwell_begin", "stepwell_share", "stepwell_end", "s
 # others have its core between them (0.3 us where there are none), for it may be the very core that the other one needs.
 # A helper that has found nothing for a while goes to sleep: to wake it costs its caller about 15 us, so that it sleeps
 # later while a call is under way than between calls.
-_PAUSES, _LOOKS_IN_CALL, _LOOKS_BETWEEN_CALLS = 1200, 6000, 1400
+_PAUSES, _LOOKS_IN_CALL, _LOOKS_BETWEEN_CALLS = 4000, 10000, 4200
 
 _FIELD = "llvm.getelementptr %team[{offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
 

@@ -16,19 +16,22 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...target import Target
-from .tiles import Extents, Schedule, divisor, groups_of, make_schedule, most_rows, registers_per_row
+from .tiles import (
+    CACHE_BYTES,
+    Extents,
+    Schedule,
+    cut_rows,
+    divisor,
+    groups_of,
+    make_schedule,
+    most_rows,
+    registers_per_row,
+    wanted_blocks,
+)
 
-# Work that is worth a parallel block of its own: 4 Mflop are about 20 us on one core.
-_BLOCK_FLOPS = 4_000_000
-
-# As many blocks as this, if they have work enough, keep the threads of most machines equally busy.
-_BLOCKS = 8
-
-# What a block reads of its rows stays in the second-level cache over all panels.
-_BLOCK_BYTES = 1024 * 1024
-
-# Above this a panel of the weight comes from the second-level cache at every tile.
-_PANEL_BYTES = 32 * 1024
+# Weights that come from the second-level cache or beyond serve at least so many rows at a time, and are cut into about
+# so many blocks.
+_LEAST_ROWS, _BLOCKS_OF_WEIGHTS = 40, 16
 
 # What a block waits for its weights, however early they are asked for, in bytes per cycle.
 _STREAM_BYTES = 32
@@ -41,30 +44,42 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     and for the block one more for the panels.
     """
     groups = groups_of(kernel)
-    plans = [_plan(group.extents, target) for group in groups]
+    plans = [_plan(group.extents, target, wanted_blocks(group.extents, kernel)) for group in groups]
     tiles, blocks = [tile for tile, _ in plans], [block for _, block in plans]
     return make_schedule("contraction", kernel, groups, tiles, blocks, is_panel_outermost=True)
 
 
-def _plan(extents: Extents, target: Target) -> tuple[list[int], list[int]]:
-    """The register tile and the parallel block that take the least time together."""
+def _plan(extents: Extents, target: Target, parts: int) -> tuple[list[int], list[int]]:
+    """The register tile and the parallel block that take the least time together, about `parts` blocks in all."""
     plans = [_plan_of(extents, target, count) for count in _block_counts(extents)]
     _, tile, block = min(plans, key=lambda plan: plan[0])
-    flops = extents.flops // extents.panels
-    for size, part in zip(extents.outer, block, strict=True):
-        flops = flops * part // size
-    return tile, [*block, divisor(extents.panels, _BLOCK_FLOPS // max(1, flops))]
+    return tile, _cut(extents, tile, block, parts)
+
+
+def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int) -> list[int]:
+    """The parallel blocks: rows as the kernels before and after are cut, and panels.
+
+    Weights that do not stay in the first-level cache are read for so many rows at a time that reading does not show.
+    """
+    if parts == 1:
+        return [*block, extents.panels]
+    places = math.prod(extents.outer[dim] for dim in extents.rows[-2:])
+    there = extents.panels * math.prod(extents.outer) // places
+    most = parts
+    if extents.weight_bytes > CACHE_BYTES[0]:
+        most = max(1, min(-(-_BLOCKS_OF_WEIGHTS // there), places // _LEAST_ROWS))
+    rows = cut_rows(extents, tile, block, most)
+    there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
+    return [*rows, divisor(extents.panels, there * extents.panels // parts)]
 
 
 def _block_counts(extents: Extents) -> range:
-    """Into how many blocks of rows it makes sense to cut: few enough rows for the cache, blocks enough for threads."""
+    """Into how many blocks of rows it makes sense to cut: few enough rows for the cache."""
     inner = [extents.outer[dim] for dim in extents.rows[-2:]]
     if not inner:
         return range(1, 2)
-    others = extents.panels * math.prod(extents.outer) // math.prod(inner)
     row_bytes = extents.element_bytes * extents.reduction[-1]
-    wanted = min(_BLOCKS, extents.flops // _BLOCK_FLOPS)
-    least = max(1, -(-row_bytes * math.prod(inner) // _BLOCK_BYTES), -(-wanted // others))
+    least = max(1, -(-row_bytes * math.prod(inner) // CACHE_BYTES[1]))
     return range(min(least, max(inner)), min(2 * least, max(inner)) + 1)
 
 
@@ -91,7 +106,7 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     vectors, limit = registers_per_row(extents, target), most_rows(extents, target)
     depth = math.prod(extents.reduction)
     panel_bytes = extents.element_bytes * depth * extents.lane
-    streamed = vectors if panel_bytes > _PANEL_BYTES else 0
+    streamed = vectors if panel_bytes > CACHE_BYTES[0] else 0
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
         count = math.prod(-(-size // step) for size, step in zip(sizes, shape, strict=True))

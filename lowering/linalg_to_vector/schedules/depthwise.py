@@ -16,19 +16,22 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...target import Target
-from .tiles import Extents, Schedule, block_rows, groups_of, make_schedule, most_rows, registers_per_row
+from .tiles import Extents, Schedule, cut_rows, groups_of, make_schedule, most_rows, registers_per_row, wanted_blocks
 
 # Taps along the innermost dimension are unrolled up to this many: then neighbouring places share what they read.
 _UNROLLED_TAPS = 9
 _UNROLLED_STEPS = 40
 _MOST_ROWS = 16
 
+# What a block reads should stay in half of a second-level cache.
+_BLOCK_BYTES = 512 * 1024
+
 
 def depthwise(kernel: ir.Operation, target: Target) -> Schedule:
     """The schedule of a depthwise convolution; its parameters are those of `contraction` and `unroll`."""
     groups = groups_of(kernel)
     tiles = [_tile(group.extents, target) for group in groups]
-    blocks = [_block(group.extents, tile) for group, tile in zip(groups, tiles, strict=True)]
+    blocks = [_block(group.extents, tile, kernel) for group, tile in zip(groups, tiles, strict=True)]
     unroll = max(_unrolled(group.extents) for group in groups)
     return make_schedule("depthwise", kernel, groups, tiles, blocks, is_panel_outermost=False, unroll=unroll)
 
@@ -41,9 +44,12 @@ def _unrolled(extents: Extents) -> int:
     return reduction[-1] if reduction[-1] <= _UNROLLED_TAPS else 1
 
 
-def _block(extents: Extents, tile: Sequence[int]) -> list[int]:
-    pixel = extents.element_bytes * extents.lane * extents.panels
-    return [*block_rows(extents, tile, pixel), extents.panels]
+def _block(extents: Extents, tile: Sequence[int], kernel: ir.Operation) -> list[int]:
+    """Parts of all rows, as many as threads want, and so small that what is read stays in the cache over all panels."""
+    block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
+    read = extents.element_bytes * extents.lane * extents.panels * math.prod(block)
+    parts = max(wanted_blocks(extents, kernel), -(-read // _BLOCK_BYTES))
+    return [*cut_rows(extents, tile, block, parts), extents.panels]
 
 
 def _tile(extents: Extents, target: Target) -> list[int]:

@@ -19,10 +19,13 @@ from ..loops.widths import is_costly
 from .base import Schedule, given_parameters
 
 # A parallel block should take this long at least, and there is no use in more blocks than this.
-_BLOCK_NS = 20_000
-_MOST_BLOCKS = 16
+_BLOCK_NS = 1_500
+_MOST_BLOCKS = 32
+# Less work than this stays on one core: what it reads is likely in that core's cache, and to get it from there takes
+# the other core as long as doing its part of the work.
+_LEAST_NS = 30_000
 # What one core does, roughly: bytes moved, and elements of exp and the like, per nanosecond.
-_BYTES_PER_NS, _COSTLY_PER_NS = 8.0, 1.5
+_BYTES_PER_NS, _COSTLY_PER_NS = 25.0, 1.5
 
 
 @dataclass
@@ -91,18 +94,23 @@ def parallel_tile(
         multiple: what a tile of the innermost loop should be a multiple of.
         whole: other loops for which that holds.
     """
-    wanted = min(_MOST_BLOCKS, int(nanoseconds // _BLOCK_NS))
+    wanted = min(_MOST_BLOCKS, int(nanoseconds // _BLOCK_NS)) if nanoseconds >= _LEAST_NS else 1
     tile = [0] * len(sizes)
     for dim in parallel:
         if wanted < 2:
             break
         step = multiple if dim == len(sizes) - 1 or dim in whole else 1
-        counts = [count for count in range(1, wanted + 1) if sizes[dim] % (count * step) == 0]
-        count = max(counts, default=1)
+        counts = [count for count in range(1, 2 * wanted + 1) if sizes[dim] % (count * step) == 0]
+        count = min(counts, key=lambda count: _misfit(count, wanted), default=1)
         if count > 1:
             tile[dim] = sizes[dim] // count
             wanted //= count
     return tile if any(tile) else []
+
+
+def _misfit(count: int, wanted: int) -> float:
+    """How bad a number of blocks is: too many or too few, or an odd one that leaves a thread idle."""
+    return max(count / wanted, wanted / count) * (1 if count % 2 == 0 else 1 + 1 / count)
 
 
 def loop_parameters(kernel: ir.Operation, target: Target, **parameters: int | list) -> dict[str, Any]:

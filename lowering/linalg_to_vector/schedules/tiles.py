@@ -15,14 +15,18 @@ from ...target import Target
 from ..tile_reads import Indexing, chunks_of, linear_form
 from .base import Schedule, given_parameters
 
-# What a parallel block reads should stay in half of a second-level cache.
-BLOCK_BYTES = 512 * 1024
+# What may be taken for granted in the first-level cache and in the second-level one.
+CACHE_BYTES = 32 * 1024, 1024 * 1024
 
 # More rows than this only make code longer: there are multiply-adds enough in flight.
 _MOST_ROWS = 16
 
-# More work than this (about 150 us on one core) is cut into parallel blocks in any case.
-_MOST_FLOPS = 32_000_000
+# The least work of a parallel block, a microsecond or two on one core: blocks are shared out in runs, so that small
+# ones cost little. More blocks than that need not be; they keep the threads of most machines equally busy.
+_BLOCK_FLOPS, _BLOCKS = 200_000, 32
+
+# What a small kernel works on; see `wanted_blocks`.
+_SMALL_BYTES = 750_000
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,21 @@ class Extents:
     element_bytes: int
     stride: int = 1
     is_spread: bool = False
+
+    @property
+    def weight_bytes(self) -> int:
+        """The size of the weight, padded."""
+        return self.element_bytes * self.panels * self.lane * math.prod(self.reduction)
+
+    @property
+    def is_panel_major(self) -> bool:
+        """Whether all rows stay in the second-level cache, and the weight not in the first.
+
+        Then whatever needs a panel comes one after the other, in however many blocks. Otherwise what needs a row does,
+        in all kernels, so that a thread finds in its cache what it wrote there.
+        """
+        row_bytes = self.element_bytes * self.reduction[-1] * math.prod(self.outer)
+        return self.weight_bytes > CACHE_BYTES[0] and row_bytes <= CACHE_BYTES[1]
 
     @property
     def flops(self) -> int:
@@ -114,32 +133,41 @@ def divisor(number: int, limit: int) -> int:
     return max(item for item in range(1, min(number, max(1, limit)) + 1) if number % item == 0)
 
 
-def block_rows(extents: Extents, tile: Sequence[int], row_bytes: int) -> list[int]:
-    """The outer extents of a parallel block: a run of tiles along one of the last two row dimensions.
+def wanted_blocks(extents: Extents, kernel: ir.Operation) -> int:
+    """Into how many parallel blocks a column group should be cut; 1 where other cores would not help.
 
-    Args:
-        extents: the iteration space.
-        tile: the register tile's extents along the outer dimensions.
-        row_bytes: what is read for one place.
+    Of a small kernel, what is read is in the cache of the core that made it. Another core gets it from there at about
+    25 bytes per nanosecond, which its part of the work, at 150 operations per nanosecond, must be worth.
     """
-    block = [1] * len(extents.outer)
-    inner = extents.rows[-2:]
-    if not inner:
-        return block
-    steps = {dim: -(-extents.outer[dim] // tile[dim]) for dim in inner}
-    cut = max(inner, key=lambda dim: (steps[dim] > 1, -dim))
-    for dim in inner:
-        block[dim] = extents.outer[dim]
-    step_bytes = row_bytes * tile[cut] * math.prod(extents.outer[dim] for dim in inner if dim != cut)
-    work = extents.flops // extents.panels // math.prod(extents.outer) * math.prod(block)
-    least = max(1, -(-steps[cut] * step_bytes // BLOCK_BYTES), min(steps[cut], work // _MOST_FLOPS))
+    cost = ir.DictAttr(kernel.attributes["stepwell.kernel"]) if "stepwell.kernel" in kernel.attributes else {}
+    flops, moved = (ir.IntegerAttr(cost[name]).value if name in cost else None for name in ("flops", "bytes"))
+    if flops is not None and moved is not None and moved < _SMALL_BYTES and flops / 300 < 500 + moved / 50:
+        return 1
+    return max(1, min(_BLOCKS, extents.flops // _BLOCK_FLOPS))
 
-    def overhang(count: int) -> int:
-        return count * tile[cut] * -(-steps[cut] // count)
 
-    count = min(range(least, 2 * least + 1), key=overhang)
-    block[cut] = min(extents.outer[cut], tile[cut] * -(-steps[cut] // count))
-    return block
+def even_count(steps: int, most: int) -> int:
+    """Into how many parts of about `most` a run of steps is best cut, so that two or more threads get the same."""
+
+    def unevenness(count: int) -> tuple[float, int]:
+        part = -(-steps // count)
+        return max(part * count / steps * (1 if count % 2 == 0 else 1 + 1 / count), most / (2 * count)), -count
+
+    return min(range(1, max(1, min(steps, most)) + 1), key=unevenness)
+
+
+def cut_rows(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int) -> list[int]:
+    """Cuts the last two row dimensions of a block to about so many parts in all, the outer one first.
+
+    So the parts of one thread, which follow each other, are rows of an image that follow each other, in all kernels.
+    """
+    rows = list(block)
+    for dim in extents.rows[-2:]:
+        steps = -(-extents.outer[dim] // tile[dim])
+        count = even_count(steps, parts)
+        rows[dim] = min(rows[dim], tile[dim] * -(-steps // count))
+        parts //= count
+    return rows
 
 
 def make_schedule(
@@ -199,16 +227,17 @@ def _group_script(
             f'transform.annotate %sum{number} "stepwell.unroll" = %unroll{number}'
             " : !transform.any_op, !transform.param<i64>",
         ]
+    outer = list(range(len(tiles) - 1))
+    order = [len(tiles) - 1, *outer] if is_panel_outermost else [*outer, len(tiles) - 1]
     if any(blocks):
+        sequence = f" interchange {order}" if is_panel_outermost and extents.is_panel_major else ""
         lines.append(
-            f"%block{number}, %forall{number} = transform.structured.fuse {handle} tile_sizes {blocks} {{use_forall}}"
-            " : (!transform.any_op) -> (!transform.any_op, !transform.any_op)"
+            f"%block{number}, %forall{number} = transform.structured.fuse {handle} tile_sizes {blocks}{sequence}"
+            " {use_forall} : (!transform.any_op) -> (!transform.any_op, !transform.any_op)"
         )
         handle = f"%block{number}"
     count = sum(part > 0 for part in tiles)
     if count:
-        outer = list(range(len(tiles) - 1))
-        order = [len(tiles) - 1, *outer] if is_panel_outermost else [*outer, len(tiles) - 1]
         kinds = ", ".join(["!transform.any_op"] * (count + 1))
         lines.append(
             f"%tile{number}, %loops{number}:{count} = transform.structured.fuse {handle} tile_sizes {tiles}"

@@ -5,9 +5,9 @@
 // Work for several blocks is cut into them.
 
 // CHECK-LABEL: func.func private @large(
-// CHECK-SAME: stepwell.schedule = {blocks = array<i64: 128, 0>, name = "elementwise", unroll = 4 : i64, vector_bytes = 32 : i64}
-// CHECK: scf.forall (%{{.*}}) = (0) to (2048) step (128)
-// CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<128x512xf32>)
+// CHECK-SAME: stepwell.schedule = {blocks = array<i64: 64, 0>, name = "elementwise", unroll = 4 : i64, vector_bytes = 32 : i64}
+// CHECK: scf.forall (%{{.*}}) = (0) to (2048) step (64)
+// CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<64x512xf32>)
 func.func private @large(%x: tensor<2048x512xf32>, %out: tensor<2048x512xf32>) -> tensor<2048x512xf32> attributes {stepwell.kernel = {class = "elementwise"}} {
   %0 = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2048x512xf32>) outs(%out : tensor<2048x512xf32>) {
   ^bb0(%a: f32, %o: f32):

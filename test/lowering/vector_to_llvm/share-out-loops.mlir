@@ -34,14 +34,15 @@ func.func @main(%x: memref<4x24xf32>) {
 // Work on parts of memory that have nothing in common is one phase; what reads the result is the next.
 
 // CHECK-LABEL: func.func private @phases(
-// CHECK-SAME: stepwell.phases = array<i64: 3, 7>
-// CHECK: arith.maxui
+// CHECK-SAME: %[[FIRST:[^:]*]]: index, %[[LAST:[^:]*]]: index)
+// CHECK-SAME: stepwell.phases = array<i64: 2, 6>
+// CHECK: arith.maxui %[[FIRST]]
 // CHECK: arith.minui
 // CHECK: scf.for
 // CHECK: %[[IN:.*]] = arith.andi
 // CHECK: scf.if %[[IN]] {
 // CHECK:   scf.for
-// CHECK: arith.maxui
+// CHECK: arith.maxui %[[FIRST]]
 // CHECK: scf.for
 func.func private @phases(%x: memref<4xf32> {llvm.noalias}, %y: memref<4xf32> {llvm.noalias})
     attributes {stepwell.kernel = {}} {
