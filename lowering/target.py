@@ -103,6 +103,11 @@ class Target:
         """The first part of the triple, `x86_64` or `aarch64`."""
         return self.triple.split("-", 1)[0]
 
+    @property
+    def multiplies_by_lane(self) -> bool:
+        """Whether multiply-adds take one lane of a vector for all lanes, so that a broadcast need not be a load."""
+        return self.architecture == "aarch64"
+
     def to_json(self) -> str:
         """The target as a JSON object."""
         return json.dumps(asdict(self), sort_keys=True)

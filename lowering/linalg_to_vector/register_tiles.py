@@ -53,9 +53,11 @@ class RegisterTiler:
 
     Attributes:
         lanes: how many elements a vector register holds.
+        ahead: how many elements that are used one after the other may be read as a vector.
     """
 
     lanes: int
+    ahead: int = 1
     _tiles: dict[ir.Value, _Tile] = field(default_factory=dict)
     _inside: set[ir.Value] = field(default_factory=set)
 
@@ -87,7 +89,7 @@ class RegisterTiler:
         known = {
             position: self._tiles[value].rows for position, value in enumerate(op.operands) if value in self._tiles
         }
-        reader = Reader(loops, known)
+        reader = Reader(loops, known, self.ahead)
         if not reductions:
             return _Tile(_step(op, reader, rows, chunks, {}, None), chunks)
         accumulators = [reader.read(len(op.operands) - 1, row, chunk, {}) for row in rows for chunk in chunks]

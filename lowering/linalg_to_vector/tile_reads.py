@@ -91,9 +91,17 @@ Steps = tuple[int, ...]
 class Reader:
     """Reads the operands of one op; equal reads in one scope are one read."""
 
-    def __init__(self, loops: Indexing, registers: Mapping[int, Mapping[tuple[int, ...], list[ir.Value]]]) -> None:
-        """`registers` holds the operands (by position) that are register tiles already."""
-        self.loops, self._registers = loops, registers
+    def __init__(
+        self, loops: Indexing, registers: Mapping[int, Mapping[tuple[int, ...], list[ir.Value]]], ahead: int = 1
+    ) -> None:
+        """A reader of one op.
+
+        Args:
+            loops: how the op indexes its operands.
+            registers: the operands (by position) that are register tiles already.
+            ahead: how many elements that are used one after the other, each for a whole row, may be read as a vector.
+        """
+        self.loops, self._registers, self._ahead = loops, registers, ahead
         self._indices: dict[Linear, ir.Value] = {}
         self._vectors: dict[tuple, ir.Value] = {}
         self._neighbours: dict[tuple, ir.Value] = {}
@@ -101,7 +109,7 @@ class Reader:
 
     def inner(self) -> Reader:
         """A reader for the body of a loop."""
-        reader = Reader(self.loops, self._registers)
+        reader = Reader(self.loops, self._registers, self._ahead)
         reader._steps = self._steps
         return reader
 
@@ -134,13 +142,21 @@ class Reader:
         source = self.loops.operands[operand]
         element = ir.RankedTensorType(source.type).element_type
         if not any(map(any, steps)):
-            scalar = tensor.extract(source, [self._index(item) for item in linear])
-            return vector.broadcast(chunk.type(element), scalar)
+            return vector.broadcast(chunk.type(element), self._scalar(operand, linear))
         if any(map(any, steps[:-1])):
             return self._gather(source, linear, steps, chunk)
         if steps[-1] == tuple(range(chunk.used)):
             return self._row(operand, linear, chunk)
         return self._spread(operand, linear, steps, chunk)
+
+    def _scalar(self, operand: int, linear: Sequence[Linear]) -> ir.Value:
+        """One element; where a loop goes on in steps of several, it may be one of a vector."""
+        base, terms = linear[-1] if linear else (0, ())
+        count = math.gcd(*(factor for _, factor in terms))
+        if not 1 < count <= self._ahead or not 0 <= base < count:
+            return tensor.extract(self.loops.operands[operand], [self._index(item) for item in linear])
+        vector_of = self._row(operand, [*linear[:-1], (0, terms)], Chunk(0, count, count))
+        return vector.extract(vector_of, [], [base])
 
     def _row(self, operand: int, linear: Sequence[Linear], chunk: Chunk) -> ir.Value:
         """A vector of neighbouring elements."""

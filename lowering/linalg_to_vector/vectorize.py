@@ -58,7 +58,7 @@ def _vectorize(kernel: ir.Operation) -> None:
     if kind == "winograd":
         vectorize_transforms(kernel, parameters["vector_bytes"] // 4)
     if kind in _REGISTER_TILED:
-        _tile_registers(kernel, parameters["vector_bytes"])
+        _tile_registers(kernel, parameters["vector_bytes"], parameters.get("ahead", 1))
     elif kind == "attention":
         _vectorize_attention(kernel, parameters)
     else:
@@ -84,10 +84,10 @@ def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any]) -> No
     vectorize_loops(kernel, Widths(parameters["vector_bytes"], parameters.get("unroll", 4)))
 
 
-def _tile_registers(kernel: ir.Operation, vector_bytes: int) -> None:
+def _tile_registers(kernel: ir.Operation, vector_bytes: int, ahead: int) -> None:
     clamp_tiles(kernel)
     PassManager.parse("func.func(canonicalize,cse,canonicalize)").run(kernel)
     blocks = {op.block: None for op in walk(kernel) if op.name.startswith("linalg.") and op.name != "linalg.yield"}
     for block in blocks:
         if not block.owner.operation.name.startswith("linalg."):
-            RegisterTiler(vector_bytes // 4).run(block.operations)
+            RegisterTiler(vector_bytes // 4, ahead).run(block.operations)

@@ -46,7 +46,8 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     groups = groups_of(kernel)
     plans = [_plan(group.extents, target, wanted_blocks(group.extents, kernel)) for group in groups]
     tiles, blocks = [tile for tile, _ in plans], [block for _, block in plans]
-    return make_schedule("contraction", kernel, groups, tiles, blocks, is_panel_outermost=True)
+    ahead = target.vector_bytes // 4 if target.multiplies_by_lane else 1
+    return make_schedule("contraction", kernel, groups, tiles, blocks, is_panel_outermost=True, ahead=ahead)
 
 
 def _plan(extents: Extents, target: Target, parts: int) -> tuple[list[int], list[int]]:

@@ -125,7 +125,8 @@ def registers_per_row(extents: Extents, target: Target) -> int:
 def most_rows(extents: Extents, target: Target) -> int:
     """How many rows fit the registers beside one row of the weight and what is being broadcast."""
     vectors, registers = registers_per_row(extents, target), target.vector_registers
-    return max(1, min(_MOST_ROWS, registers // 2, (registers - vectors - 1) // vectors))
+    per_row = vectors + target.multiplies_by_lane
+    return max(1, min(_MOST_ROWS, registers // 2, (registers - vectors - 1) // per_row))
 
 
 def divisor(number: int, limit: int) -> int:
@@ -179,6 +180,7 @@ def make_schedule(
     *,
     is_panel_outermost: bool,
     unroll: int = 0,
+    ahead: int = 1,
 ) -> Schedule:
     """A schedule with these tiles and blocks, or with those that the kernel's `stepwell.schedule` names instead.
 
@@ -190,8 +192,11 @@ def make_schedule(
         blocks: per group, the parallel block along the outer dimensions and the panels.
         is_panel_outermost: whether the loop over panels is outside of those over rows.
         unroll: up to how many reduction steps are unrolled (0: as the vectoriser thinks best).
+        ahead: how many elements of a row, used in one step after the other, may be read as a vector.
     """
     parameters: dict[str, Any] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}
+    if ahead > 1:
+        parameters["ahead"] = ahead
     parameters |= given_parameters(kernel)
     steps = [
         _group_script(group, tile, block, parameters["unroll"], is_panel_outermost)

@@ -54,8 +54,8 @@ class MatmulBeforeMovement(Pattern[PackedMatmulOp]):
         moved, shape = op.input, shape_of(op.input)
         if not _is_movement(moved) or shape is None or op.batch != 1:
             return None
-        if not has_one_use(moved) or not _keeps_rows(moved) or op.columns > shape[-1]:
-            return Refusal("the movement does not keep rows, has other readers, or would have more to move")
+        if op.batch > 1 or not has_one_use(moved) or not _keeps_rows(moved) or op.columns > shape[-1]:
+            return Refusal("rows have weights of their own or are not kept, have other readers, or become longer")
         result = PackedMatmulOp(moved.owner.operands[0], op.weight, **op.attribute_values()).result
         return _move_like(moved, result)
 

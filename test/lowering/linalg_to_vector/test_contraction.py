@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.compiler import Options
 from stepwell.dialects.stepwell.contraction import ConvOp, MatmulOp
+from stepwell.lowering.target import Target
 
 
 @pytest.fixture
@@ -147,6 +148,16 @@ def test_conv_of_any_shape(height: int, width: int, channels: int, outputs: int,
     result = run([helper.make_node("Conv", ["x", "w"], ["y"], strides=(stride, stride))], {"x": x}, {"w": w}, 4)
     expected = ConvOp.reference(x, w, None, layout="channels_first", **places)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(41, 71, 40), (2, 7, 1), (16, 97, 9)])
+def test_rows_read_ahead(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, rows: int, columns: int, depth: int
+) -> None:
+    monkeypatch.setattr(Target, "multiplies_by_lane", True)
+    x, w = rng.standard_normal((rows, depth), np.float32), rng.standard_normal((depth, columns), np.float32)
+    result = run([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": x}, {"w": w}, 2)
+    np.testing.assert_allclose(result, x @ w, rtol=1e-5, atol=1e-4)
 
 
 def test_matmul_of_integers(rng: np.random.Generator) -> None:
