@@ -53,3 +53,12 @@ def test_outputs_that_nothing_computes() -> None:
     np.testing.assert_array_equal(fixed, [1, 2])
     np.testing.assert_allclose(y, np.exp(x), rtol=1e-6)
     np.testing.assert_array_equal(twice, y)
+
+
+def test_a_literal_of_nothing() -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["e"], value=helper.make_tensor("e", TensorProto.FLOAT, [3, 0], [])),
+        helper.make_node("Add", ["x", "e"], ["0"]),
+        helper.make_node("Trilu", ["0"], ["y"], upper=0),
+    ]
+    assert compile_nodes(nodes, {"x": [3, 0]}, ["y"])(np.zeros((3, 0), F32)).shape == (3, 0)

@@ -210,6 +210,9 @@ class _MainRewriter:
         assert buffer.constant is not None
         contents = array_of(buffer.constant.attributes["value"])
         kind = memref_type(buffer.constant.results[0].type)
+        if not contents.size:  # LLVM has no global without elements
+            start = arith.ConstantOp(ir.IndexType.get(), 0).result
+            return memref.ViewOp(kind, self._arguments["arena"][0], start, []).result
         if contents.dtype.kind in "bu":
             contents = np.ascontiguousarray(contents).view(f"i{contents.dtype.itemsize}")
         with ir.InsertionPoint(self._main):
