@@ -15,6 +15,8 @@ and the sum are taken lane by lane, and the weights of one key lie side by side 
     %sum = linalg.generic {(b, h, q, v) reduces k} : %weights[b, h, k, q] * %v[b, h, k, v]
     %result = linalg.generic {(b, h, q, v)} : %sum / %total
 
+A long key or value whose rows lie apart is copied head by head before, as every block of queries reads all of it.
+
 Loops are named by letters: `b`atch, `h`ead (of key and value), `g` (the query heads that share one of those), `q`uery,
 `k`ey, `d`epth, `v`alue depth. What an op does is in its attribute `stepwell.role`, by which schedules find it.
 """
@@ -39,6 +41,11 @@ from .tensors import Body, element_of, empty, shape_of, structured, with_shape
 from .views import View
 
 Named = tuple[ir.Value, str]
+
+# What is smaller stays in a first-level cache between blocks of queries, wherever its rows lie.
+_CACHE_BYTES = 32 * 1024
+# So many queries are a few blocks.
+_FEW_QUERIES = 128
 
 
 def lower_kernel(kernel: func.FuncOp) -> None:
@@ -112,7 +119,8 @@ class _Attention:
         factor = number(self._op.scale, self._element)
         query, rows, scores = self._named(self._query, "bhqd"), f"{self._outer}q", f"{self._outer}kq"
         turned = self._map("query", [query], f"{self._outer}dq", lambda item: arith.mulf(item, factor))
-        made = self._contract("scores", (self._named(self._key, "bhkd"), turned), self._new(scores), "d")
+        key, value = self._gathered("key", self._key, "bhkd"), self._gathered("value", self._value, "bhkv")
+        made = self._contract("scores", (key, turned), self._new(scores), "d")
         made = self._masked(made)
         greatest = self._reduce("greatest", made, rows, -math.inf, _greater)
         # In the place of the scores.
@@ -120,8 +128,16 @@ class _Attention:
         total = self._reduce("total", weights, rows, 0.0, lambda item, sum_: arith.addf(sum_, item))
         inverse = self._map("inverse", [total], rows, lambda item: arith.divf(number(1, self._element), item))
         result = self._named(target, "bhqv")
-        product = self._contract("sum", (weights, self._named(self._value, "bhkv")), self._new(result[1]), "k")
+        product = self._contract("sum", (weights, value), self._new(result[1]), "k")
         return self._map("result", [product, inverse], result[1], arith.mulf, result[0])[0]
+
+    def _gathered(self, role: str, view: View, names: str) -> Named:
+        """A key or value, copied head by head if its rows lie apart and are read from beyond the cache often."""
+        named = self._named(view, names)
+        read = 4 * self._sizes["k"] * (self._sizes["d"] + self._sizes["v"])
+        if named[1].endswith(names[2:]) or read <= _CACHE_BYTES or self._sizes["q"] < _FEW_QUERIES:
+            return named
+        return self._map(role, [named], names, lambda item: item)
 
     def _named(self, view: View, names: str) -> Named:
         """The base of a view [b, heads, .., ..] with the loops that index it."""

@@ -140,7 +140,9 @@ def test_what_is_not_finite_stays_so(bad: float) -> None:
     assert np.isfinite(np.delete(got, 3, axis=2)).all()
 
 
-@pytest.mark.parametrize(("batch", "length", "heads", "depth"), [(2, 37, 4, 16), (1, 40, 8, 15), (1, 5, 1, 8)])
+@pytest.mark.parametrize(
+    ("batch", "length", "heads", "depth"), [(2, 37, 4, 16), (1, 40, 8, 15), (1, 5, 1, 8), (1, 160, 2, 64)]
+)
 def test_views_of_one_product(batch: int, length: int, heads: int, depth: int) -> None:
     """Query, key and value are slices of one tensor, and heads lie side by side in the result."""
     shape, order = f"{batch}x{length}", "permutation = array<i64: 0, 2, 1, 3>"

@@ -51,6 +51,7 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
     block = [{"v": 0, "q": parameters["queries"]}.get(name, 1) for name in loops]
     masked = roles.get("masked", roles["scores"])
     lines = [
+        *(line for role in ("key", "value") if role in roles for line in _gathered(role)),
         _match("%root", "result"),
         f"%block, %blocks = transform.structured.fuse %root tile_sizes {block} {{use_forall}}"
         " : (!transform.any_op) -> (!transform.any_op, !transform.any_op)",
@@ -67,6 +68,15 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
 def role_of(op: ir.Operation) -> str | None:
     """What an op of an attention kernel is for, as its lowering wrote down."""
     return _text(op, "stepwell.role") if "stepwell.role" in op.attributes else None
+
+
+def _gathered(role: str) -> list[str]:
+    """The lines that copy a key or value, one head after the other, before everything else."""
+    return [
+        _match(f"%{role}", role),
+        f"%{role}_head, %{role}_heads = transform.structured.tile_using_forall %{role} tile_sizes [1, 1, 0, 0]"
+        " : (!transform.any_op) -> (!transform.any_op, !transform.any_op)",
+    ]
 
 
 def _tiled(role: str | None, loops: str, tile: dict[str, int]) -> list[str]:
