@@ -141,7 +141,7 @@ DRAWS: tuple[Callable[[Network], ir.Value], ...] = (
 
 
 # With the last one, a transpose that moves nothing once sank for ever.
-@pytest.mark.parametrize("seed", (*range(12), 224))
+@pytest.mark.parametrize("seed", [*range(12), 224])
 def test_random_networks(seed: int) -> None:
     context = ir.Context()
     STEPWELL.load(context)

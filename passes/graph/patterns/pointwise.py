@@ -12,7 +12,7 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell.elementwise import BinaryOp, UnaryOp
-from ....dialects.stepwell.movement import ReshapeOp, TileOp, TransposeOp
+from ....dialects.stepwell.movement import PadOp, ReshapeOp, TileOp, TransposeOp
 from ....dialects.stepwell.packed import PackedMatmulOp
 from ...kernel.classify import kernel_class
 from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
@@ -60,6 +60,32 @@ class MatmulBeforeMovement(Pattern[PackedMatmulOp]):
         return _move_like(moved, result)
 
 
+class PadBeforeReshape(Pattern[PadOp]):
+    """pad(reshape(x)) --> reshape(pad(x)), if the dimensions that are padded are the same before the reshape
+
+    What makes x can then make it inside of the padding.
+    """
+
+    root = PadOp
+
+    def rewrite(self, op: PadOp) -> Replacement:
+        inner = defining_op(op.input, ReshapeOp)
+        shape = None if inner is None else shape_of(inner.input)
+        if inner is None or shape is None or not has_one_use(inner.result):
+            return None
+        low, high = [0] * len(shape), [0] * len(shape)
+        for group in reshape_groups(shape, inner.shape) or ():
+            if not any(op.low[axis] or op.high[axis] for axis in group.after):
+                continue
+            if len(group.before) != 1 or len(group.after) != 1:
+                return Refusal("a padded dimension is made by the reshape")
+            low[group.before[0]], high[group.before[0]] = op.low[group.after[0]], op.high[group.after[0]]
+        if sum(low) + sum(high) != sum(op.low) + sum(op.high):
+            return Refusal("a padded dimension is made by the reshape")
+        padded = PadOp(inner.input, **{**op.attribute_values(), "low": tuple(low), "high": tuple(high)}).result
+        return ReshapeOp(padded, shape=shape_of(op.result)).result
+
+
 class TransposeAcrossReshape(Pattern[TransposeOp]):
     """transpose(reshape(transpose(x, p)), q) --> reshape(transpose(reshape(x), r)), moving all of it once"""
 
@@ -90,7 +116,12 @@ class TransposeAcrossReshape(Pattern[TransposeOp]):
         return ReshapeOp(turned, shape=shape_of(op.result)).result
 
 
-PATTERNS: tuple[Pattern, ...] = (ElementwiseBeforeMovement(), MatmulBeforeMovement(), TransposeAcrossReshape())
+PATTERNS: tuple[Pattern, ...] = (
+    ElementwiseBeforeMovement(),
+    MatmulBeforeMovement(),
+    PadBeforeReshape(),
+    TransposeAcrossReshape(),
+)
 
 Piece = tuple[int, int]
 Pieces = dict[int, list[Piece]]

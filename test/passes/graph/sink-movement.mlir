@@ -39,6 +39,29 @@ func.func @twice(%x: tensor<2x3x4xf32>) -> tensor<2x6x2xf32> {
 
 // -----
 
+// Padding of dimensions that the reshape does not touch comes before it.
+// CHECK-LABEL: func.func @padded
+// CHECK:         %[[PADDED:.+]] = "stepwell.pad"(%{{.+}}) {high = array<i64: 1, 0, 0>, low = array<i64: 2, 0, 0>
+// CHECK:         "stepwell.reshape"(%[[PADDED]]) {shape = array<i64: 7, 6>}
+func.func @padded(%x: tensor<4x2x3xf32>) -> tensor<7x6xf32> {
+  %0 = "stepwell.reshape"(%x) {shape = array<i64: 4, 6>} : (tensor<4x2x3xf32>) -> tensor<4x6xf32>
+  %1 = "stepwell.pad"(%0) {low = array<i64: 2, 0>, high = array<i64: 1, 0>} : (tensor<4x6xf32>) -> tensor<7x6xf32>
+  return %1 : tensor<7x6xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @negative_padded
+// CHECK:         %[[FLAT:.+]] = "stepwell.reshape"
+// CHECK:         "stepwell.pad"(%[[FLAT]])
+func.func @negative_padded(%x: tensor<4x2x3xf32>) -> tensor<4x7xf32> {
+  %0 = "stepwell.reshape"(%x) {shape = array<i64: 4, 6>} : (tensor<4x2x3xf32>) -> tensor<4x6xf32>
+  %1 = "stepwell.pad"(%0) {low = array<i64: 0, 1>, high = array<i64: 0, 0>} : (tensor<4x6xf32>) -> tensor<4x7xf32>
+  return %1 : tensor<4x7xf32>
+}
+
+// -----
+
 // Nothing makes an input, so that nothing would take the op along; rows that would be longer are moved as they are.
 // CHECK-LABEL: func.func @negative
 // CHECK:         %[[MOVED:.+]] = "stepwell.transpose"
