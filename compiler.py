@@ -34,7 +34,7 @@ class Options:
         cache: whether to keep what was compiled, and use it again. `STEPWELL_CACHE_DIR` says where.
         codegen_threads: how many kernels LLVM compiles at the same time.
         winograd: whether 3x3 convolutions may be computed by Winograd's method where that is faster. It rounds more
-            often than the direct method; its results are off by about twice as much (see the docs).
+            often than the direct method; errors are about twice as large (docs/numerics.md).
         reached: told the name of each phase, the module as it is there, and the parameters that it names.
     """
 

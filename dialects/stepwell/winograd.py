@@ -25,7 +25,7 @@ _SMALL, _LARGE = Fraction(5, 8), Fraction(3, 2)
 
 # For each size of a tile, the finite points (the last one is infinity). Of those for tiles of 4 these are, of the pairs
 # of small binary fractions, nearly the best: random layers of 64 and more channels are off by twice as much as when
-# they are computed directly, where the points 0, 1, -1, 2, -2 of the textbooks are off by five times as much.
+# they are computed directly, where the points 0, 1, -1, 2, -2 of the textbooks are off by eight times as much.
 _POINTS = {2: (0, 1, -1), 4: (0, _SMALL, -_SMALL, _LARGE, -_LARGE)}
 
 KERNEL = 3

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import func
+from mlir.dialects import arith, func
 
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.types import dense
 from ...passes.base import PassError
 from .elementwise import scalar_body
 from .generics import constant
@@ -80,6 +81,9 @@ def lower_around(
         if shape_of(op.operation.results[0]) != shape_of(result):
             message = f"'{op.OPERATION_NAME}' op changes the shape of the contraction before it"
             raise PassError(message, op.operation.location)
+    for view in views:
+        if isinstance(view, ConstantOp):
+            _keep_as_tensor(view, ops)
     destination = block.add_argument(result.type, kernel.location)
     with ir.InsertionPoint(returned), anchor.operation.location:
         updated = lower(anchor, Epilogue(anchor, ops, result), destination)
@@ -88,6 +92,17 @@ def lower_around(
         view.operation.erase()
     arguments = [argument.type for argument in block.arguments]
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, [updated.type]))
+
+
+def _keep_as_tensor(constant_op: ConstantOp, epilogue: Sequence[Op]) -> None:
+    """Makes a constant of the product, or one of many elements, a tensor in memory; other splats become scalars."""
+    op = constant_op.operation
+    owners = {use.owner.operation for use in op.results[0].uses}
+    if _splat(op.results[0]) is not None and owners <= {view.operation for view in epilogue}:
+        return
+    with op.location, ir.InsertionPoint(op):
+        kept = arith.constant(op.results[0].type, dense(constant_op.value))
+    op.results[0].replace_all_uses_with(kept)
 
 
 def _view(op: ir.OpView) -> Op:

@@ -31,7 +31,7 @@ def test_transforms_of_activations_are_exact_in_float32(tile: int) -> None:
 
 
 def test_large_tiles_round_little() -> None:
-    # What the points are chosen for; 0, 1, -1, 2, -2 give 4e-6.
+    # What the points are chosen for; 0, 1, -1, 2, -2 give more than 4e-6.
     x, w = np.maximum(RNG.standard_normal((1, 8, 8, 128)), 0), RNG.standard_normal((16, 128, 3, 3))
     x, w = x.astype(np.float32), w.astype(np.float32)
     attributes = {"columns": 16, "panel": 16, "tile": 4, "pads": (1, 1, 1, 1)}

@@ -123,3 +123,15 @@ def test_the_option_turns_it_off() -> None:
         )
         stepwell.compile(model, options=options)
         assert any("winograd_conv" in text for text in seen) == winograd
+
+
+@pytest.mark.usefixtures("tile")
+def test_what_is_convolved_may_be_a_constant() -> None:
+    x, w, b = np.full((1, 4, 9, 9), 0.5, np.float32), np.ones((8, 4, 3, 3), np.float32), np.zeros(8, np.float32)
+    model = model_of(x, w, b, (1, 1, 1, 1))
+    model.graph.initializer.append(numpy_helper.from_array(x, "x"))
+    del model.graph.input[0]
+    z = np.zeros((1, 8, 9, 9), np.float32)
+    result = stepwell.compile(model, threads=1, options=Options(cache=False))(z)
+    assert abs(float(result[0, 0, 4, 4]) - 18) < 1e-4
+    assert abs(float(result[0, 7, 0, 8]) - 8) < 1e-4
