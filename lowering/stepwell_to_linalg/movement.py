@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-import numpy as np
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell import movement as ops
-from ...dialects.stepwell.resampling import Sampling
 from ...dialects.stepwell.shape import BorderOp
-from . import scalars
 from .rules import lowers
-from .scalars import narrow, number, widen
+from .scalars import number
 from .tensors import (
     broadcast_map,
-    constant_tensor,
     copy,
     dims,
     element_of,
@@ -210,61 +206,3 @@ def gather(op: ops.GatherOp, inputs: list[ir.Value], outs: list[ir.Value]) -> li
         return tensor.extract(source, [*where[:axis], chosen, *where[axis + spread :]])
 
     return structured([indices], [outs[0]], [loops[axis : axis + spread], loops], "p" * rank, body)
-
-
-@lowers(ops.ResizeOp)
-def resize(op: ops.ResizeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A weighed sum of elements whose places along each dimension are in tables."""
-    (value,) = inputs
-    element, shape, sizes = element_of(value), shape_of(value), shape_of(outs[0])
-    wide = scalars.compute_type(element)
-    i64 = ir.IntegerType.get_signless(64)
-    rank = len(shape)
-    sampling = Sampling(op.mode, op.coordinates, op.nearest, op.cubic_coefficient, op.exclude_outside)
-    places: dict[int, list[ir.Value]] = {}
-    weights: dict[int, list[ir.Value]] = {}
-    for axis, scale in enumerate(np.asarray(op.scales)):
-        if sizes[axis] == shape[axis] and scale == 1:
-            continue
-        indices, factors = sampling.taps(shape[axis], sizes[axis], float(scale))
-        places[axis] = [constant_tensor([int(item) for item in row], i64) for row in indices]
-        weights[axis] = (
-            [constant_tensor([float(item) for item in row], wide) for row in factors] if len(factors) > 1 else []
-        )
-    axes = sorted(places)
-
-    def body(_: ir.Value) -> ir.Value:
-        loops = [loop_index(position) for position in range(rank)]
-
-        def at(taps: tuple[int, ...]) -> ir.Value:
-            where = list(loops)
-            for axis, tap in zip(axes, taps, strict=True):
-                where[axis] = _index(tensor.extract(places[axis][tap], [loops[axis]]))
-            return widen(tensor.extract(value, where)) if weights_used else tensor.extract(value, where)
-
-        weights_used = any(weights[axis] for axis in axes)
-        if not weights_used:
-            return at((0,) * len(axes))
-        return narrow(_weighed(axes, (), weights, loops, at), element)
-
-    return structured([], [outs[0]], [dims(rank)], "p" * rank, body)
-
-
-def _weighed(
-    axes: list[int],
-    taps: tuple[int, ...],
-    weights: dict[int, list[ir.Value]],
-    loops: list[ir.Value],
-    at: Callable[[tuple[int, ...]], ir.Value],
-) -> ir.Value:
-    """The sum over the taps of the axes from `len(taps)` on."""
-    if len(taps) == len(axes):
-        return at(taps)
-    axis = axes[len(taps)]
-    total: ir.Value | None = None
-    for tap, table in enumerate(weights[axis]):
-        factor = tensor.extract(table, [loops[axis]])
-        term = arith.mulf(factor, _weighed(axes, (*taps, tap), weights, loops, at))
-        total = term if total is None else arith.addf(total, term)
-    assert total is not None
-    return total
