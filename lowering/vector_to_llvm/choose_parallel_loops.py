@@ -12,7 +12,7 @@ from ...passes.rewriting import walk
 
 _SEQUENTIAL = "stepwell.sequential"
 # What one core does in a microsecond, roughly: enough to tell a kernel of one microsecond from one of a hundred.
-_FLOPS_PER_US, _BYTES_PER_US = 30_000, 10_000
+_FLOPS_PER_US, _BYTES_PER_US = 100_000, 20_000
 _SCRIPT = """
 module attributes {{transform.with_named_sequence}} {{
   transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
@@ -45,7 +45,7 @@ class ChooseParallelLoopsPass(Pass):
     """
 
     name = "stepwell-choose-parallel-loops"
-    min_microseconds: int = 5
+    min_microseconds: int = 2
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites the loops of every kernel."""

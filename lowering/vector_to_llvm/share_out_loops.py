@@ -12,6 +12,7 @@ from mlir.dialects import arith, func, scf
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import dictionaries
 from ...passes.rewriting import walk
+from .choose_parallel_loops import microseconds
 from .segments import Segment, phases_of, trip_counts
 
 ATTRIBUTE = "stepwell.phases"
@@ -28,7 +29,7 @@ class ShareOutLoopsPass(Pass):
     Parts of a kernel that depend on each other are phases. The rounds of the largest parallel loop of a phase are its
     blocks, which may run in any order and at once; `stepwell.phases` says where each phase ends. A smaller loop does
     its share of rounds, and what cannot be divided belongs to one block. Calls of several blocks are marked
-    `stepwell.shared`.
+    `stepwell.shared`, unless all of them together take less than `min_microseconds`: then threads had better sleep.
 
         func.func private @k(%x: memref<..>, %out: memref<..>) { scf.forall (%i, %j) in (4, 8) {...} }
         call @k(%x, %out)
@@ -45,17 +46,24 @@ class ShareOutLoopsPass(Pass):
     """
 
     name = "stepwell-share-out-loops"
+    min_microseconds: int = 200
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites the kernels and the calls in `@main`."""
-        phases = {}
+        phases: dict[str, list[int]] = {}
+        times: dict[str, float] = {}
         for function in list(op.regions[0].blocks[0]):
             if isinstance(function, func.FuncOp) and _name(function) != "main":
                 ends = _declared(function) if function.is_external else _divide(function)
                 phases |= {_name(function): ends} if ends else {}
+                times[_name(function)] = microseconds(function.operation) / max(1, len(ends))
         for function in list(op.regions[0].blocks[0]):
             if isinstance(function, func.FuncOp) and _name(function) == "main":
                 _call_by_phase(function, phases)
+                shared = [call for call in walk(function) if SHARED in call.attributes]
+                if sum(times[_callee(call)] for call in shared) < self.min_microseconds:
+                    for call in shared:
+                        del call.attributes[SHARED]
 
 
 def _declared(kernel: func.FuncOp) -> list[int]:
@@ -208,6 +216,10 @@ def _add_arguments(kernel: func.FuncOp) -> list[ir.Value | None]:
     if kernel.is_external:
         return [None, None]
     return [kernel.entry_block.add_argument(index, kernel.location) for _ in range(2)]
+
+
+def _callee(call: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
 
 
 def _name(function: func.FuncOp) -> str:

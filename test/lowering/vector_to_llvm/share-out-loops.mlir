@@ -66,7 +66,6 @@ func.func private @phases(%x: memref<4xf32> {llvm.noalias}, %y: memref<4xf32> {l
 }
 
 // Code that was compiled before is called as it says.
-
 // CHECK: func.func private @declared(memref<4xf32> {llvm.noalias}, index, index)
 func.func private @declared(memref<4xf32> {llvm.noalias})
   attributes {stepwell.kernel = {}, stepwell.phases = array<i64: 1, 5>}
@@ -99,5 +98,23 @@ func.func private @negative_reads_between(%x: memref<4xf32> {llvm.noalias}) attr
   scf.forall (%i) in (4) {
     memref.store %0, %x[%i] : memref<4xf32>
   }
+  return
+}
+
+// -----
+
+// A program of a few microseconds does not wake threads.
+// CHECK-LABEL: func.func private @small
+// CHECK: call @small({{.*}}, {{.*}}, {{.*}}) : (
+func.func private @small(%x: memref<4xf32> {llvm.noalias})
+    attributes {stepwell.kernel = {flops = 1000000 : i64, bytes = 16 : i64}} {
+  %zero = arith.constant 0.0 : f32
+  scf.forall (%i) in (4) {
+    memref.store %zero, %x[%i] : memref<4xf32>
+  }
+  return
+}
+func.func @main(%x: memref<4xf32>) {
+  func.call @small(%x) : (memref<4xf32>) -> ()
   return
 }
