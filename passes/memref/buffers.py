@@ -122,6 +122,7 @@ class BufferAnalysis:
         for result, destination in zip(op.results, list(op.operands)[inputs:], strict=True):
             if _made_by(destination, EXTRACT):
                 self._of[result] = self._part_of_ours(op, destination, block)
+                self._of[result].buffer.label = callee
                 continue
             self._put(result, self._new(result.type, block, callee))
             if not _made_by(destination, "tensor.empty"):

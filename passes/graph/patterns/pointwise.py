@@ -52,7 +52,7 @@ class MatmulBeforeMovement(Pattern[PackedMatmulOp]):
 
     def rewrite(self, op: PackedMatmulOp) -> Replacement:
         moved, shape = op.input, shape_of(op.input)
-        if not _is_movement(moved) or shape is None or op.batch != 1:
+        if not _is_movement(moved) or shape is None:
             return None
         if op.batch > 1 or not has_one_use(moved) or not _keeps_rows(moved) or op.columns > shape[-1]:
             return Refusal("rows have weights of their own or are not kept, have other readers, or become longer")
