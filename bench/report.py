@@ -150,7 +150,8 @@ def _peaks(peaks: dict[int, Peaks]) -> Table:
 
 def _times(results: Results, cases: Sequence[Case]) -> Table:
     peers = list(dict.fromkeys(name for case in cases for name in case.peers))
-    headers = [results.what[:-1], "threads", "stepwell", "GF/s", "GB/s", "of peak", "of a copy"]
+    is_bare = results.what == "kernels"
+    headers = [results.what[:-1], "threads", "stepwell", "GF/s", "GB/s", "of peak", *["of a copy"] * is_bare]
     headers += [*peers, "difference", "fastest peer", "faster by"]
     rows = [
         (
@@ -160,7 +161,7 @@ def _times(results: Results, cases: Sequence[Case]) -> Table:
             _per_second(case.here.flops, case.here),
             _per_second(case.here.bytes, case.here),
             _percent(case.share_of_peak),
-            _share(case.here.copy_seconds, case.here.median_seconds),
+            *[_share(case.here.copy_seconds, case.here.median_seconds)] * is_bare,
             *(_against(case, case.peers.get(name)) for name in peers),
             _difference(row.difference for row in case.peers.values()),
             case.fastest.system if case.fastest else _NONE,
