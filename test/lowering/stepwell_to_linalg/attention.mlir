@@ -2,14 +2,14 @@
 
 // Scores have the queries innermost. Slices and transposes are views; the result is written where the last transpose
 // would put it.
-// CHECK-DAG:   #[[KEY:.+]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d2, d1, d4)>
-// CHECK-DAG:   #[[TURNED:.+]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d4, d3)>
+// CHECK-DAG:   #[[$KEY:.+]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d2, d1, d4)>
+// CHECK-DAG:   #[[$TURNED:.+]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d4, d3)>
 // CHECK-LABEL: func.func private @kernel_0(
 // CHECK-SAME:    %[[X:[^:]+]]: tensor<1x6x8x8xf32>, %[[V:[^:]+]]: tensor<1x4x6x8xf32>, %[[M:[^:]+]]: tensor<1x1x1x6xf32>, %[[OUT:[^:]+]]: tensor<1x6x4x8xf32>)
 // CHECK-DAG:     %[[Q:.+]] = tensor.extract_slice %[[X]][0, 0, 0, 0] [1, 6, 4, 8]
 // CHECK-DAG:     %[[K:.+]] = tensor.extract_slice %[[X]][0, 0, 4, 0] [1, 6, 4, 8]
 // CHECK:         %[[T:.+]] = linalg.generic {{.*}} ins(%[[Q]] : {{.*}} {stepwell.loops = "bhdq", stepwell.role = "query"}
-// CHECK:         linalg.generic {indexing_maps = [#[[KEY]], #[[TURNED]], #{{.+}}], {{.*}} ins(%[[K]], %[[T]] : {{.*}} {stepwell.loops = "bhkqd", stepwell.role = "scores"}
+// CHECK:         linalg.generic {indexing_maps = [#[[$KEY]], #[[$TURNED]], #{{.+}}], {{.*}} ins(%[[K]], %[[T]] : {{.*}} {stepwell.loops = "bhkqd", stepwell.role = "scores"}
 // CHECK:         linalg.generic {{.*}} {stepwell.loops = "bhkq", stepwell.role = "masked"}
 // CHECK:         linalg.generic {{.*}} {stepwell.loops = "bhkq", stepwell.role = "greatest"}
 // CHECK:         linalg.generic {{.*}} {stepwell.loops = "bhkq", stepwell.role = "weights"}
