@@ -33,6 +33,9 @@ from .tiles import (
 # so many blocks.
 _LEAST_ROWS, _BLOCKS_OF_WEIGHTS = 40, 16
 
+# Sums in more registers than this leave few to read ahead with.
+_MOST_SUMS = 26
+
 # What a block waits for its weights, however early they are asked for, in bytes per cycle.
 _STREAM_BYTES = 32
 
@@ -123,4 +126,5 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
 
 def _step_cycles(rows: int, vectors: int, streamed: int) -> float:
     """Cycles of one reduction step: two multiply-adds and two loads per cycle, four cycles from one sum to the next."""
-    return max(rows * vectors / 2, (rows + vectors + streamed) / 2, 4) + 0.4 + 0.3 * streamed
+    overhead = 0.4 if rows * vectors <= _MOST_SUMS else 0.8
+    return max(rows * vectors / 2, (rows + vectors + streamed) / 2, 4) + overhead + 0.3 * streamed
