@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +67,8 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         PassFailure, PassError, CodegenError: the compiler failed at a pass, a phase or a kernel; names the place.
     """
     options = options or Options()
-    source = ModelSource.read(model)
     cache = default_cache() if options.cache else None
+    source = replace(ModelSource.read(model), cache=cache)
     key = store.key_of(fingerprint(), source.fingerprint)
     interface = cache and store.get_interface(cache, key)
     if not interface:
@@ -77,7 +77,7 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
             store.put_interface(cache, key, *interface)
     name, inputs, outputs = interface
     specializer = _Specializer(source, inputs, target, options, cache)
-    kept = artefact.Source(source.kind, source.data) if source.is_whole else None
+    kept = artefact.Source(source.kind, source.contents) if source.is_whole else None
     executable = Executable(inputs, outputs, specialize=specializer, threads=threads, name=name, source=kept)
     if options.shapes or all(info.is_static for info in inputs):
         executable.prepare(options.shapes)

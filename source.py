@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .runtime import store
+from .runtime.cache import Cache
+from .runtime.large_file import LargeFile
 from .runtime.program import Shape, TensorInfo
 
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 
     from .frontend.onnx.importer import ImportedModel
     from .frontend.onnx.model import ValueInfo
+
+
+# Smaller files are kept in memory.
+_LARGE_BYTES = 16 << 20
 
 
 class SourceError(Exception):
@@ -29,13 +35,15 @@ class ModelSource:
 
     Attributes:
         kind: "onnx" or "mlir".
-        data: the file's bytes, or the text of a module.
+        contents: the file's bytes, or the text of a module; of a large file where it is.
         path: the file; None where the model was given in memory.
+        cache: remembers the fingerprints of large files, so that they need not be read for them again.
     """
 
     kind: str
-    data: bytes
+    contents: bytes | LargeFile
     path: Path | None = None
+    cache: Cache | None = None
 
     @staticmethod
     def read(model: Any) -> ModelSource:
@@ -47,10 +55,12 @@ class ModelSource:
         if isinstance(model, str | os.PathLike):
             path = Path(model)
             try:
-                data = path.read_bytes()
+                contents = LargeFile.at(path)
+                if contents.size < _LARGE_BYTES:
+                    contents = path.read_bytes()
             except OSError as error:
                 raise SourceError(f"{path}: {error.strerror or error}") from error
-            return ModelSource("mlir" if path.suffix in (".mlir", ".mlirbc") else "onnx", data, path)
+            return ModelSource("mlir" if path.suffix in (".mlir", ".mlirbc") else "onnx", contents, path)
         if isinstance(model, bytes | bytearray | memoryview):
             data = bytes(model)
             return ModelSource("mlir" if _looks_like_mlir(data) else "onnx", data)
@@ -63,6 +73,11 @@ class ModelSource:
         )
 
     @property
+    def data(self) -> bytes:
+        """The file's bytes, or the text of a module."""
+        return self.contents.read() if isinstance(self.contents, LargeFile) else self.contents
+
+    @property
     def name(self) -> str:
         """The model's name in messages."""
         return self.path.name if self.path else "model"
@@ -71,7 +86,9 @@ class ModelSource:
     def fingerprint(self) -> str:
         """Tells this model from every other; files that lie beside it count by name, size and time of change."""
         beside = [f"{item.name} {item.stat().st_size} {item.stat().st_mtime_ns}" for item in self._side_files()]
-        return store.key_of(self.kind, self.data, *beside)
+        if isinstance(self.contents, LargeFile) and self.cache is not None and not beside:
+            return store.fingerprint_of_file(self.cache, self.contents, lambda: store.key_of(self.kind, self.contents))
+        return store.key_of(self.kind, self.contents, *beside)
 
     def interface(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
         """What goes into the model and what comes out of it.
@@ -109,11 +126,8 @@ class ModelSource:
         if self.kind == "mlir":
             return [side for side in [self.path.with_name("parameters.safetensors")] if side.is_file()]
         # External data of an ONNX model: any file beside it that the model names would change what it means.
-        return (
-            sorted(item for item in self.path.parent.glob("*.data") if item.is_file())
-            if b"location" in self.data
-            else []
-        )
+        beside = sorted(item for item in self.path.parent.glob("*.data") if item.is_file())
+        return beside if beside and b"location" in self.data else []
 
 
 def _looks_like_mlir(data: bytes) -> bool:

@@ -25,6 +25,7 @@ import numpy as np
 
 from . import host, linker, safetensors
 from .errors import ArtefactError
+from .large_file import LargeFile
 from .manifest import Manifest, Member, StoredParameter, StoredProgram, StoredSource, decode
 from .program import ALIGNMENT, Program, TensorInfo, is_splat
 
@@ -42,11 +43,20 @@ class Source:
 
     Attributes:
         kind: "onnx" or "mlir".
-        data: the file's bytes.
+        contents: the file's bytes, or the file.
     """
 
     kind: str
-    data: bytes
+    contents: bytes | LargeFile
+
+    @property
+    def data(self) -> bytes:
+        """The file's bytes.
+
+        Raises:
+            ArtefactError: the file is not what it was.
+        """
+        return self.contents.read() if isinstance(self.contents, LargeFile) else self.contents
 
 
 @dataclass(frozen=True)

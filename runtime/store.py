@@ -4,23 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 import numpy as np
 
 from .cache import Cache
+from .large_file import LargeFile
 from .program import CpuTarget, KernelInfo, Program, TensorInfo, is_splat
 
 
-def key_of(*parts: str | bytes | memoryview) -> str:
-    """The key of what is made from `parts`."""
+def key_of(*parts: str | bytes | memoryview | LargeFile) -> str:
+    """The key of what is made from `parts`; a file counts as its contents."""
     digest = hashlib.sha256()
     for part in parts:
+        if isinstance(part, LargeFile):
+            digest.update(part.size.to_bytes(8, "little"))
+            for chunk in part.chunks():
+                digest.update(chunk)
+            continue
         data = part.encode() if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+def fingerprint_of_file(cache: Cache, file: LargeFile, make: Callable[[], str]) -> str:
+    """What `make` gives for a file in this state: from the cache, where it has been made before."""
+    key = key_of(file.identity)
+    known = cache.get("files", key)
+    if known is not None:
+        return bytes(known).decode()
+    made = make()
+    if file.is_settled:
+        cache.put("files", key, made.encode())
+    return made
 
 
 def put_interface(

@@ -164,3 +164,18 @@ def test_everything_offered_is_there() -> None:
 def test_an_unknown_target_is_refused_before_anything_is_compiled() -> None:
     with pytest.raises(stepwell.TargetError, match="x86-64-v3"):
         stepwell.compile(dense_layer(8), target="abacus")
+
+
+def test_large_files_are_left_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepwell.source._LARGE_BYTES", 0)
+    path, x = tmp_path / "dense.onnx", np.ones((3, 8), np.float32)
+    onnx.save(dense_layer(), path)
+    stepwell.compile(path, threads=1)(x)
+    run = stepwell.compile(path, threads=1)
+    np.testing.assert_allclose(run(x), expected(x), rtol=1e-5, atol=1e-6)
+    run.save(tmp_path / "dense.stw", keep_model=True)
+    again = stepwell.load(tmp_path / "dense.stw", threads=1)
+    np.testing.assert_allclose(again(x[:2]), expected(x[:2]), rtol=1e-5, atol=1e-6)
+    path.write_bytes(b"something else")
+    with pytest.raises(stepwell.ArtefactError, match="has changed"):
+        run.save(tmp_path / "dense.stw", keep_model=True)

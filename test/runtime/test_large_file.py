@@ -1,0 +1,71 @@
+"""Large model files: read when they are needed, known again by their state, refused when they have changed."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from stepwell.runtime import store
+from stepwell.runtime.cache import Cache
+from stepwell.runtime.errors import ArtefactError
+from stepwell.runtime.large_file import LargeFile
+
+DATA = bytes(range(256)) * 5000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file that was written a while ago."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(DATA)
+    _settle(path)
+    return path
+
+
+def _settle(path: Path) -> None:
+    earlier = time.time() - 60
+    os.utime(path, (earlier, earlier))
+
+
+def test_gives_its_contents(path: Path) -> None:
+    file = LargeFile.at(path)
+    assert file.read() == DATA
+    assert store.key_of("onnx", file) == store.key_of("onnx", DATA)
+
+
+@pytest.mark.parametrize("contents", [DATA + b"1", DATA[::-1]])
+def test_what_has_changed_is_refused(contents: bytes, path: Path) -> None:
+    file = LargeFile.at(path)
+    path.write_bytes(contents)
+    with pytest.raises(ArtefactError, match="has changed since it was compiled"):
+        file.read()
+
+
+def test_what_is_gone_is_refused(path: Path) -> None:
+    file = LargeFile.at(path)
+    path.unlink()
+    with pytest.raises(ArtefactError, match="cannot be read any more"):
+        file.read()
+
+
+def test_a_file_is_known_again_until_it_changes(path: Path, tmp_path: Path) -> None:
+    cache, made = Cache(tmp_path / "cache"), []
+
+    def make() -> str:
+        made.append(len(made))
+        return f"made {made[-1]}"
+
+    assert store.fingerprint_of_file(cache, LargeFile.at(path), make) == "made 0"
+    assert store.fingerprint_of_file(cache, LargeFile.at(path), make) == "made 0"
+    path.write_bytes(DATA[::-1])
+    _settle(path)
+    assert store.fingerprint_of_file(cache, LargeFile.at(path), make) == "made 1"
+
+
+def test_a_file_that_was_just_written_is_looked_at_again(path: Path, tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    path.touch()
+    assert store.fingerprint_of_file(cache, LargeFile.at(path), lambda: "first") == "first"
+    assert store.fingerprint_of_file(cache, LargeFile.at(path), lambda: "second") == "second"
