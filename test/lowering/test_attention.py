@@ -10,6 +10,7 @@ import pytest
 import stepwell
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from stepwell.lowering.target import Target
 
 RNG = np.random.default_rng(0)
 Array = np.ndarray
@@ -33,18 +34,20 @@ def tensor(array: Array) -> str:
     return f"tensor<{'x'.join(map(str, array.shape))}x{'i1' if array.dtype == np.bool_ else 'f32'}>"
 
 
-def run(feeds: dict[str, Array], body: str, result: str, threads: int = 1) -> Array:
+def run(feeds: dict[str, Array], body: str, result: str, threads: int = 1, target: str = "cpu") -> Array:
     """What a function of these arguments returns, compiled."""
     arguments = ", ".join(f'%{name}: {tensor(array)} {{stepwell.name = "{name}"}}' for name, array in feeds.items())
     text = f'func.func @main({arguments}) -> ({result} {{stepwell.name = "y"}}) {{\n{body}\n}}'
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.mlir"
         path.write_text(text)
-        compiled = stepwell.compile(path, threads=threads, options=stepwell.Options(cache=False))
+        compiled = stepwell.compile(path, target, threads=threads, options=stepwell.Options(cache=False))
         return compiled(**feeds)
 
 
-def attention(feeds: dict[str, Array], scale: float, masked: float = -np.inf, threads: int = 1) -> Array:
+def attention(
+    feeds: dict[str, Array], scale: float, masked: float = -np.inf, threads: int = 1, target: str = "cpu"
+) -> Array:
     """The attention of q, k, v and perhaps a mask m."""
     shape = "x".join(map(str, (*feeds["q"].shape[:3], feeds["v"].shape[3])))
     names, types = ", ".join(f"%{name}" for name in feeds), ", ".join(map(tensor, feeds.values()))
@@ -53,7 +56,7 @@ def attention(feeds: dict[str, Array], scale: float, masked: float = -np.inf, th
         f'  %0 = "stepwell.attention"({names}) {{scale = {scale} : f64, masked = 0x{number:016X} : f64}}'
         f' : ({types}) -> tensor<{shape}xf32> loc("a")\n  return %0 : tensor<{shape}xf32>'
     )
-    return run(feeds, body, f"tensor<{shape}xf32>", threads)
+    return run(feeds, body, f"tensor<{shape}xf32>", threads, target)
 
 
 def operands(
@@ -104,6 +107,14 @@ def arrays(feeds: dict[str, Array]) -> tuple[Array, Array, Array, Array | None]:
 def test_long_rows(keys: int) -> None:
     feeds = operands(1, 2, 2, 33, keys, 16, 16)
     close(attention(feeds, 0.25), expected(*arrays(feeds), 0.25, -np.inf))
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+def test_narrower_vectors(target: str) -> None:
+    if not Target.parse(target).runs_on(Target.host()):
+        pytest.skip(f"this machine does not run code for {target}")
+    feeds = operands(2, 4, 2, 19, 33, 24, 40)
+    close(attention(feeds, 0.25, target=target), expected(*arrays(feeds), 0.25, -np.inf))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
