@@ -73,9 +73,10 @@ class Target:
             return _measured(_X86_TRIPLE, text, _X86_LEVELS[text])
         family, _, cpu = text.partition(":")
         if family == "aarch64":
-            return _measured(_ARM_TRIPLE, cpu or "generic", ("+neon",))
+            cpu = _known(_ARM_TRIPLE, cpu) if cpu not in ("", "generic") else "generic"
+            return _measured(_ARM_TRIPLE, cpu, ("+neon",))
         if family == "cpu" and cpu:
-            return _measured(Target.host().triple, cpu, ())
+            return _measured(Target.host().triple, _known(Target.host().triple, cpu), ())
         names = ", ".join(["cpu", "cpu:NAME", *_X86_LEVELS, "aarch64", "aarch64:NAME"])
         raise TargetError(f"unknown target '{text}'; known are {names}")
 
@@ -121,8 +122,6 @@ class Target:
 
 def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:
     """A target whose vector registers are read off the code that LLVM makes for it."""
-    if cpu not in ("generic", *_X86_LEVELS):
-        _require_cpu(triple, cpu)
     with llvm.machine(triple, cpu, ",".join(features)) as machine, llvm.parsed(_PROBE, machine) as module:
         code = module.assembly()
     if triple.startswith("aarch64"):
@@ -132,10 +131,11 @@ def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:
     return Target(triple, cpu, features, 32 if "ymm" in code else 16, 16)
 
 
-def _require_cpu(triple: str, cpu: str) -> None:
-    """LLVM only warns of an unknown CPU name and then fails an assertion, so its own list is asked first."""
+def _known(triple: str, cpu: str) -> str:
+    """The name of a CPU that LLVM knows: of others it only warns, and then fails an assertion, so its list is asked."""
     # The list goes to the standard error, and then llc complains that there is no input: the status means nothing.
     command = [str(llvm.tool("llc")), f"-mtriple={triple}", "-mcpu=help", "-filetype=null", os.devnull]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stderr
     if not re.search(rf"^  {re.escape(cpu)} +- ", listed, re.MULTILINE):
         raise TargetError(f"LLVM knows no CPU '{cpu}' for {triple}")
+    return cpu
