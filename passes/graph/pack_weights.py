@@ -31,8 +31,9 @@ _WAYS, _WAY_BYTES, _LEAST_ROWS = 16, 128 * 1024, 64
 class PackWeightsPass(Pass):
     """Lay the weights of contractions and convolutions out as the micro-kernel reads them.
 
-    The packing is made of ordinary ops on the parameter; `stepwell-hoist-parameters` moves them to @init. A weight
-    that every run computes is packed in every run if it is a convolution's, and read in place if it is a matmul's.
+    The packing is made of ordinary ops on the parameter; `stepwell-hoist-parameters` moves them to @init. What every
+    run computes is packed in every run if it is a convolution's weight, or a matmul's that is transposed or whose rows
+    lie so far apart that they push each other out of the cache; any other right-hand side is read where it lies.
 
     ```mlir
     %0 = "stepwell.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x64xf32>) -> tensor<8x64xf32>
