@@ -30,7 +30,7 @@ _EXP_F64 = (
     0.16666666666666413,
     0.5000000000000011,
 )
-# exp(r) of one degree less, within 2 ulp.
+# exp(r) of one degree less, within 2.1 ulp.
 _SHORT_F32 = (
     0.008290272206068039,
     0.04189816117286682,
@@ -66,7 +66,7 @@ def exp(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def exp_of_normal(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """The exponential within 2 ulp, but a denormal result may be 0, and one of the last binade infinite."""
+    """The exponential within 2.1 ulp, but a denormal result may be 0, and one of the last binade infinite."""
     terms = (*_EXP_F64, 1.0, 1.0) if on.is_double else _SHORT_F32
     least, most = (-708.39, 710.0) if on.is_double else (-87.33, 89.0)
     if on.can_scale:
@@ -80,7 +80,7 @@ def exp_of_normal(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def exp_of_few(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Two factors of the exponential, the second a power of two, within 2 ulp where abs(x) < 20; in f32."""
+    """Two factors of the exponential, the second a power of two, within 2.1 ulp where abs(x) < 20; in f32."""
     whole, count = on.nearest(x, _LOG2_E, on.bias)
     rest = on.fma(whole, on.number(-python_math.log(2)), x)
     return on.polynomial(rest, _SHORT_F32), on.power_of_two(count)
