@@ -94,6 +94,7 @@ def test_conv_with_epilogue(batch: int, size: tuple, channels: int, columns: int
     pads=st.tuples(*[st.integers(0, 2)] * 4),
 )
 @settings(max_examples=8)
+@pytest.mark.slow
 @pytest.mark.parametrize("tile_size", [2, 4])
 def test_any_shape(tile_size: int, batch: int, size: tuple, channels: int, columns: int, pads: tuple) -> None:
     with pytest.MonkeyPatch.context() as patch:
