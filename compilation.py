@@ -41,7 +41,7 @@ class Compilation:
     Attributes:
         target: the target's name.
         cache: where objects are kept; None where nothing is.
-        codegen_threads: how many functions LLVM compiles at the same time.
+        codegen_threads: how many kernels are compiled at the same time, in processes or threads.
         reached: told each phase, the module there, and the parameters that it names.
         without: the names of passes to leave out on the way to the phase `graph`.
     """

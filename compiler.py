@@ -32,7 +32,8 @@ class Options:
     Attributes:
         shapes: input shapes by name, for which code is made at once rather than by the first call that has them.
         cache: whether to keep what was compiled, and use it again. `STEPWELL_CACHE_DIR` says where.
-        codegen_threads: how many kernels LLVM compiles at the same time.
+        codegen_threads: how many kernels are compiled at the same time: of large models in so many processes, this one
+            counted, where there are processors for them.
         winograd: whether 3x3 convolutions may be computed by Winograd's method where that is faster. It rounds more
             often than the direct method; errors are about twice as large (docs/numerics.md).
         reached: told the name of each phase, the module as it is there, and the parameters that it names.
