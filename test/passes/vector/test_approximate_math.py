@@ -171,7 +171,7 @@ def test_an_exponential_that_may_flush_is_right_elsewhere(
     got = compute("%r = math.exp %v fastmath<afn> : VECTOR", x, has_scalef)
     assert units_off(got, want)[~((x < least) | (x > most))].max() <= 2.1
     assert (got[x > most] >= np.exp(np.array(most, dtype))).all()
-    assert ((got[x < least] >= 0) & (got[x < least] <= np.exp(np.array(least, dtype)))).all()
+    np.testing.assert_array_equal(got[x < least], 0)
 
 
 @pytest.mark.skipif(Target.host().vector_bytes < 64, reason="needs AVX-512")
