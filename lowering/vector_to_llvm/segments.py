@@ -13,8 +13,8 @@ from typing import cast
 
 from mlir import ir
 
-from ...passes.base import PassError
 from ...passes.functions import body_of, dictionaries
+from ...passes.parallel import trip_counts
 from ...passes.rewriting import walk
 
 _READS = frozenset(
@@ -141,21 +141,6 @@ def _is_inside(op: ir.Operation | ir.OpView, outer: ir.Operation) -> bool:
 
 def _blocks(op: ir.Operation) -> int:
     return math.prod(trip_counts(op)) if op.name == "scf.forall" else 1
-
-
-def trip_counts(loop: ir.Operation) -> list[int]:
-    """How many rounds an scf.forall makes along each dimension.
-
-    Raises:
-        PassError: a bound is not constant.
-    """
-    bounds = [list(ir.DenseI64ArrayAttr(loop.attributes[f"static{name}"])) for name in _BOUNDS]
-    if any(ir.ShapedType.is_dynamic_size(bound) for group in bounds for bound in group):
-        raise PassError("the bounds of a parallel loop are not constant", loop.location)
-    return [-(-(upper - lower) // step) for lower, upper, step in zip(*bounds, strict=True)]
-
-
-_BOUNDS = ("LowerBound", "UpperBound", "Step")
 
 
 def _effects(op: ir.Operation) -> tuple[list[Region], list[Region]]:

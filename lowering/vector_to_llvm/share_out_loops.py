@@ -11,9 +11,10 @@ from mlir.dialects import arith, func, scf
 
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import dictionaries
+from ...passes.parallel import SLOT_BYTES, SLOTS, trip_counts
 from ...passes.rewriting import walk
 from .choose_parallel_loops import microseconds
-from .segments import Segment, phases_of, trip_counts
+from .segments import Segment, phases_of
 
 ATTRIBUTE = "stepwell.phases"
 SHARED = "stepwell.shared"
@@ -30,6 +31,8 @@ class ShareOutLoopsPass(Pass):
     blocks, which may run in any order and at once; `stepwell.phases` says where each phase ends. A smaller loop does
     its share of rounds, and what cannot be divided belongs to one block. Calls of several blocks are marked
     `stepwell.shared`, unless all of them together take less than `min_microseconds`: then threads had better sleep.
+    A loop whose rounds need a workspace has no more blocks than there are slots in it, and a call takes the slot that
+    has the number of its first block: calls at the same time have different ones, and one that does all blocks has one.
 
         func.func private @k(%x: memref<..>, %out: memref<..>) { scf.forall (%i, %j) in (4, 8) {...} }
         call @k(%x, %out)
@@ -106,8 +109,10 @@ def _divide(kernel: func.FuncOp) -> list[int]:
 
 
 def _blocks(phase: Sequence[Segment]) -> int:
-    """The blocks of a phase: as many as its largest loop has rounds, and no fewer than the other ops."""
-    return max(max(item.blocks for item in phase), sum(item.blocks == 1 for item in phase))
+    """The blocks of a phase: as many as its largest loop has rounds, and no fewer than the other ops; at most slots."""
+    count = max(max(item.blocks for item in phase), sum(item.blocks == 1 for item in phase))
+    slots = [ir.IntegerAttr(item.op.attributes[SLOTS]).value for item in phase if SLOTS in item.op.attributes]
+    return min([count, *slots])
 
 
 def _clamp(position: ir.Value, start: int, count: int) -> ir.Value:
@@ -126,6 +131,7 @@ def _share_out(phase: Sequence[Segment], here: tuple[ir.Value, ir.Value], count:
     for segment in phase:
         with segment.op.location, ir.InsertionPoint(segment.op):
             if segment.op.name == "scf.forall":
+                _take_slot(segment.op, here[0])
                 _loop_over_blocks(segment.op, *(_scaled(position, segment.blocks, count) for position in here))
             else:
                 _guard(segment.op, *here, (2 * single.index(segment) + 1) * count // (2 * len(single)))
@@ -147,6 +153,14 @@ def _guard(op: ir.Operation, first: ir.Value, last: ir.Value, block: int) -> Non
     with ir.InsertionPoint(branch.then_block):
         end_of_branch = scf.YieldOp([])
     op.move_before(end_of_branch.operation)
+
+
+def _take_slot(loop: ir.Operation, number: ir.Value) -> None:
+    """Moves the views of the workspace in a loop to the slot with a number."""
+    for view in [op for op in walk(loop) if SLOT_BYTES in op.attributes]:
+        size = ir.IntegerAttr(view.attributes[SLOT_BYTES]).value
+        with view.location, ir.InsertionPoint(view):
+            view.operands[1] = arith.AddIOp(view.operands[1], arith.MulIOp(number, _index(size)).result).result
 
 
 def _loop_over_blocks(op: ir.Operation, first: ir.Value, last: ir.Value) -> None:

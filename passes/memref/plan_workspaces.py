@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -11,12 +12,15 @@ from mlir.dialects import arith, func, memref
 
 from ..base import Pass, PassError, register
 from ..functions import LIBRARY
+from ..parallel import SLOT_BYTES, SLOTS, trip_counts
 from ..rewriting import walk
 from . import arena
 from .layout import byte_size
 
 ATTRIBUTE = "stepwell.workspace_bytes"
-_PARALLEL = ("scf.forall", "scf.parallel", "omp.parallel")
+
+# Parallel loops get so many slots, if they do not take more memory than that.
+_MOST_SLOTS, _MOST_BYTES = 8, 16 << 20
 
 
 @register
@@ -32,8 +36,10 @@ class PlanWorkspacesPass(Pass):
     The workspace lies where the arena is free during the call, or behind everything. A declaration that has
     `stepwell.workspace_bytes` (its code was compiled before) gets the argument too.
 
-    Preconditions: `stepwell-plan-memory` has run, kernels are bufferised. Temporaries have static shapes and are not in
-    parallel loops, where every thread would need one.
+    Temporaries in a parallel loop get a place for each of a few threads: the loop has `stepwell.slots` and
+    `stepwell.slot_bytes`; the views in it have the latter, and are those of the first slot.
+
+    Preconditions: `stepwell-plan-memory` has run, kernels are bufferised. Temporaries have static shapes.
     """
 
     name = "stepwell-plan-workspaces"
@@ -64,19 +70,46 @@ def _take_workspace(kernel: func.FuncOp) -> int:
     allocations = list(_allocations(kernel))
     if not allocations:
         return 0
-    offsets, size = [], 0
-    for allocation in allocations:
-        offsets.append(size)
-        size += arena.align(byte_size(allocation.results[0].type))
+    owners = [_owner(allocation, kernel) for allocation in allocations]
+    offsets, size = [0] * len(allocations), 0
+    for first, owner in enumerate(owners):
+        if owner in owners[:first]:
+            continue
+        start = size
+        for number, allocation in enumerate(allocations):
+            if owners[number] == owner:
+                offsets[number] = size
+                size += arena.align(byte_size(allocation.results[0].type))
+        if owner != kernel.operation:
+            size = start + _add_slots(owner, size - start) * (size - start)
     attributes[ATTRIBUTE] = _i64(size)
     workspace = _add_argument(kernel, size)
-    for allocation, offset in zip(allocations, offsets, strict=True):
+    for allocation, owner, offset in zip(allocations, owners, offsets, strict=True):
         with allocation.location, ir.InsertionPoint(allocation):
             start = arith.ConstantOp(ir.IndexType.get(), offset).result
-            view = memref.ViewOp(allocation.results[0].type, workspace, start, []).result
-        allocation.results[0].replace_all_uses_with(view)
+            view = memref.ViewOp(allocation.results[0].type, workspace, start, [])
+        if SLOT_BYTES in owner.attributes:
+            view.operation.attributes[SLOT_BYTES] = owner.attributes[SLOT_BYTES]
+        allocation.results[0].replace_all_uses_with(view.result)
         allocation.erase()
     return size
+
+
+def _owner(op: ir.Operation, kernel: func.FuncOp) -> ir.Operation:
+    """The outermost parallel loop around an op; the kernel where there is none."""
+    found, parent = kernel.operation, op.parent
+    while parent is not None and parent.operation != kernel.operation:
+        if parent.operation.name == "scf.forall":
+            found = parent.operation
+        parent = parent.operation.parent
+    return found
+
+
+def _add_slots(loop: ir.Operation, size: int) -> int:
+    """Says of a loop how many slots of `size` bytes it has; returns their number."""
+    slots = max(1, min(math.prod(trip_counts(loop)), _MOST_SLOTS, _MOST_BYTES // max(1, size)))
+    loop.attributes[SLOTS], loop.attributes[SLOT_BYTES] = _i64(slots), _i64(size)
+    return slots
 
 
 def _allocations(kernel: func.FuncOp) -> Iterator[ir.Operation]:
@@ -84,14 +117,6 @@ def _allocations(kernel: func.FuncOp) -> Iterator[ir.Operation]:
         if op.name == "memref.dealloc":
             op.erase()
         elif op.name == "memref.alloc":
-            parent = op.parent
-            while parent is not None and parent.operation != kernel.operation:
-                if parent.name in _PARALLEL:
-                    raise PassError(
-                        f"kernel @{_name(kernel)} needs {byte_size(op.results[0].type)} bytes per thread",
-                        op.location,
-                    )
-                parent = parent.operation.parent
             yield op
 
 

@@ -2,7 +2,7 @@
 
 linalg.generic {input} ; linalg.generic {product} ; linalg.generic {output} ; linalg.generic {epilogue}
 // -->
-scf.for image, rows of tiles, columns of tiles         // one strip
+scf.forall image, rows of tiles, columns of tiles      // one strip; no loop around the only one
   scf.forall (blocks of tiles) { input }
   scf.forall (blocks of points, tiles, panels) { product }, as in a contraction
   scf.forall (blocks of tiles) { output; epilogue }

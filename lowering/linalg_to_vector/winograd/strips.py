@@ -13,14 +13,14 @@ from ...stepwell_to_linalg.generics import constant, zero_of
 from ...stepwell_to_linalg.products import emit_contraction
 from ...stepwell_to_linalg.spaces import collapse, expand, shape_of
 from ...stepwell_to_linalg.winograd import TAG, twice_transformed
-from ..loops.indices import Index, add, at_most, loop, multiply, subtract, value_of
+from ..loops.indices import Index, add, at_most, multiply, subtract
 from .steps import Group, Steps
 
 Place = Callable[[Index, Index], tuple[list[Index], list[Index]]]
 
 
 def cut_into_strips(kernel: ir.Operation, steps: Steps, strip: Sequence[int], part: Sequence[int]) -> None:
-    """Replaces the body of a kernel by loops over strips with the steps inside.
+    """Replaces the body of a kernel by a parallel loop over strips with the steps inside.
 
     Args:
         kernel: the kernel, as it was lowered to linalg.
@@ -31,45 +31,48 @@ def cut_into_strips(kernel: ir.Operation, steps: Steps, strip: Sequence[int], pa
     block = kernel.regions[0].blocks[0]
     old = [op.operation for op in block.operations]
     destination = block.arguments[len(block.arguments) - 1]
-    batch, rows, cols = steps.tiles
-
-    def for_strip(image: Index, row: Index, col: Index, out: ir.Value) -> ir.Value:
-        start = (image, at_most(row, rows - strip[0]), at_most(col, cols - strip[1]))
-        return _Strip(steps, start, strip, part).emit(out)
-
     with steps.input.location, ir.InsertionPoint(old[-1]):
-        (result,) = loop(
-            0,
-            batch,
-            1,
-            [destination],
-            lambda image, outer: loop(
-                0,
-                rows,
-                strip[0],
-                outer,
-                lambda row, inner: loop(
-                    0, cols, strip[1], inner, lambda col, out: [for_strip(image, row, col, out[0])]
-                ),
-            ),
-        )
-    old[-1].operands[0] = result
+        old[-1].operands[0] = _for_each_strip(steps, strip, part, destination)
     for op in reversed(old[:-1]):
         if not any(True for value in op.results for _ in value.uses):
             op.erase()
 
 
+def _for_each_strip(steps: Steps, strip: Sequence[int], part: Sequence[int], destination: ir.Value) -> ir.Value:
+    """The destination with the results of all strips; there is no loop around the only one."""
+    extents, step = list(steps.tiles), [1, *strip]
+    _, height, width, _ = shape = shape_of(destination)
+    if extents == step:
+        return _Strip(steps, (0, 0, 0), strip, part, (height, width)).emit(destination)
+    op = scf.ForallOp([0, 0, 0], extents, step, [destination])
+    with ir.InsertionPoint(op.body):
+        starts = [
+            0 if extent == size else at_most(index, extent - size)
+            for index, extent, size in zip(op.induction_variables, extents, step, strict=True)
+        ]
+        own = _Strip(steps, (starts[0], starts[1], starts[2]), strip, part, (height, width))
+        offsets = [starts[0], own.pixel(0, 0), own.pixel(1, 0), 0]
+        sizes = [1, *(own.extent(dim, offset, strip) for dim, offset in enumerate(offsets[1:3])), shape[3]]
+        target = op.inner_iter_args[0]
+        results = own.emit(_slice(target, offsets, sizes))
+        end = scf.InParallelOp()
+        with ir.InsertionPoint(end.block):
+            tensor.parallel_insert_slice(results, target, *_mixed(offsets, sizes))
+    return op.results[0]
+
+
 @dataclass(frozen=True)
 class _Strip:
-    """Emits the steps for the tiles of one strip."""
+    """Emits the steps for the tiles of one strip: of image, row and column `start`, for an image of `size` pixels."""
 
     steps: Steps
     start: tuple[Index, Index, Index]
     strip: Sequence[int]
     part: Sequence[int]
+    size: tuple[int, int]
 
     def emit(self, out: ir.Value) -> ir.Value:
-        """The destination `out` with the results of the strip."""
+        """The part `out` of the destination that belongs to the strip, with its results."""
         inputs = self._inputs()
         column = 0
         for group in self.steps.groups:
@@ -84,7 +87,7 @@ class _Strip:
         x, y, h, w, c, i, j = map(ir.AffineExpr.get_dim, range(7))
 
         def block(row: Index, col: Index, into: ir.Value) -> ir.Value:
-            pixels = [self.start[0], self._pixel(0, row), self._pixel(1, col), 0]
+            pixels = [self.start[0], self.pixel(0, row), self.pixel(1, col), 0]
             sizes = [size * tile + points - tile for size in self.part]
             window = _slice(image, pixels, [1, *sizes, channels], dropped=(0,))
             own = _slice(into, [0, 0, row, col, 0], [points, points, *self.part, channels])
@@ -117,9 +120,9 @@ class _Strip:
         h, p, w, q, k, x, y = map(ir.AffineExpr.get_dim, range(7))
 
         def place(row: Index, col: Index) -> tuple[list[Index], list[Index]]:
-            pixels = [self._pixel(0, row), self._pixel(1, col)]
-            sizes = [self._extent(dim, pixel, shape_of(out)[dim + 1]) for dim, pixel in enumerate(pixels)]
-            return [self.start[0], *pixels, column], [1, *sizes, group.width]
+            pixels = [self.pixel(0, row), self.pixel(1, col)]
+            sizes = [self.extent(dim, pixel, self.part) for dim, pixel in enumerate(pixels)]
+            return [0, multiply(row, tile), multiply(col, tile), column], [1, *sizes, group.width]
 
         def block(row: Index, col: Index, into: ir.Value) -> ir.Value:
             offsets, sizes = place(row, col)
@@ -128,7 +131,8 @@ class _Strip:
             matrix = (group.matrix, [p, x], [q, y])
             results = twice_transformed("output", own, [x, y, h, w, k], matrix, whole).results[0]
             inside = _slice(collapse(results, [[0, 1], [2, 3], [4]]), [0, 0, 0], sizes[1:])
-            return _epilogue(group.epilogue, inside, [*offsets[:3], 0], sizes, _slice(into, offsets, sizes, (0,)))
+            start = [self.start[0], self.pixel(0, row), self.pixel(1, col), 0]
+            return _epilogue(group.epilogue, inside, start, sizes, _slice(into, offsets, sizes, (0,)))
 
         return self._blocks(out, block, place)
 
@@ -150,13 +154,14 @@ class _Strip:
                 tensor.parallel_insert_slice(part, target, *_mixed(offsets, sizes))
         return op.results[0]
 
-    def _pixel(self, dim: int, tile: Index) -> Index:
+    def pixel(self, dim: int, tile: Index) -> Index:
+        """Where a row or column of tiles of the strip begins in the image."""
         return multiply(add(self.start[dim + 1], tile), self.steps.tile)
 
-    def _extent(self, dim: int, pixel: Index, size: int) -> Index:
-        """How many pixels of a block there are, of an image of so many."""
-        most = self.part[dim] * self.steps.tile
-        return most if size % self.steps.tile == 0 else at_most(subtract(value_of(size), pixel), most)
+    def extent(self, dim: int, pixel: Index, tiles: Sequence[int]) -> Index:
+        """How many pixels of the image there are in so many tiles from `pixel` on."""
+        size, most = self.size[dim], tiles[dim] * self.steps.tile
+        return most if size % self.steps.tile == 0 else at_most(subtract(size, pixel), most)
 
 
 def _epilogue(

@@ -15,7 +15,7 @@
 // Strips of two rows of tiles: the second one begins at row 1. Each is transformed in two parts.
 // TILED-LABEL: func.func private @conv
 // TILED-SAME: stepwell.schedule = {{{.*}}name = "winograd", part = array<i64: 1, 3>, strip = array<i64: 2, 3>
-// TILED: scf.for %[[ROW:.+]] = %c0{{.*}} to %c3{{.*}} step %c2
+// TILED: scf.forall (%{{.+}}, %[[ROW:.+]], %{{.+}}) = (0, 0, 0) to (1, 3, 3) step (1, 2, 3)
 // TILED: arith.minsi %[[ROW]], %c1
 // TILED: scf.forall
 // TILED: linalg.generic {{.*}} outs(%{{.+}} : tensor<6x6x1x3x16xf32>) attrs = {stepwell.winograd = "input"}
@@ -25,6 +25,7 @@
 // Tiles overhang the image's end.
 // TILED: tensor.extract_slice %{{.+}}[0, 0, 0] [%{{.+}}, %{{.+}}, 32]
 // TILED: stepwell.winograd = "epilogue"
+// TILED: tensor.parallel_insert_slice %{{.+}} into %{{.+}}[0, %{{.+}}, 0, 0] [1, %{{.+}}, 10, 32] [1, 1, 1, 1] : tensor<1x?x10x32xf32> into tensor<1x10x10x32xf32>
 
 // The tile's pixels are inside of the image, or are read where they are nearest and cleared.
 // VECTOR-LABEL: func.func private @conv
