@@ -16,6 +16,7 @@ from .fuse_composites import FuseCompositesPass
 from .hoist_parameters import HoistParametersPass
 from .infer_shapes import InferShapesPass
 from .make_padding_explicit import MakePaddingExplicitPass
+from .merge_convolutions import MergeConvolutionsPass
 from .merge_projections import MergeProjectionsPass
 from .pack_weights import PackWeightsPass
 from .propagate_transposes import PropagateTransposesPass
@@ -34,6 +35,8 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
     FuseCompositesPass(),
     # Before the layout changes: what is per channel is easily told while channels are where the model has them.
     FoldBatchNormPass(),
+    # Then branches that add up have nothing between them and the sum.
+    MergeConvolutionsPass(),
     *CLEAN_UP,
     # All images have their channels last, so that a vector holds neighbouring channels of one pixel; transposes are
     # left where images enter and leave the program.

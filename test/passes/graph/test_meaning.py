@@ -24,6 +24,7 @@ _PASSES = (
     "stepwell-dce",
     "stepwell-fuse-composites",
     "stepwell-fold-batch-norm",
+    "stepwell-fold-batch-norm,stepwell-merge-convolutions",
     "stepwell-convert-layout",
     "stepwell-convert-layout,stepwell-propagate-transposes",
     "stepwell-propagate-transposes,stepwell-fold-transposes",
