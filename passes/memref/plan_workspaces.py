@@ -37,7 +37,8 @@ class PlanWorkspacesPass(Pass):
     `stepwell.workspace_bytes` (its code was compiled before) gets the argument too.
 
     Temporaries in a parallel loop get a place for each of a few threads: the loop has `stepwell.slots` and
-    `stepwell.slot_bytes`; the views in it have the latter, and are those of the first slot.
+    `stepwell.slot_bytes`; the views in it have the latter, and are those of the first slot. Temporaries on the stack
+    that a parallel loop has in common with other parts of the kernel become workspace too.
 
     Preconditions: `stepwell-plan-memory` has run, kernels are bufferised. Temporaries have static shapes.
     """
@@ -116,8 +117,27 @@ def _allocations(kernel: func.FuncOp) -> Iterator[ir.Operation]:
     for op in walk(kernel):
         if op.name == "memref.dealloc":
             op.erase()
-        elif op.name == "memref.alloc":
+        elif op.name == "memref.alloc" or (op.name == "memref.alloca" and _is_shared(op, kernel)):
             yield op
+
+
+def _is_shared(allocation: ir.Operation, kernel: func.FuncOp) -> bool:
+    """Whether one part of a kernel finds there what another has left, and threads could do one of them together."""
+    if allocation.parent is None or allocation.parent.operation != kernel.operation:
+        return False
+    users: list[ir.Operation] = []
+    views = [allocation]
+    while views:
+        for use in views.pop().results[0].uses:
+            user = use.owner.operation
+            if len(user.results) and isinstance(user.results[0].type, ir.MemRefType):
+                views.append(user)
+            outer = user
+            while outer.parent is not None and outer.parent.operation != kernel.operation:
+                outer = outer.parent.operation
+            if outer not in users and (len(outer.regions) or not len(outer.results)):
+                users.append(outer)
+    return len(users) > 1 and any(user.name == "scf.forall" for user in users)
 
 
 def _add_argument(kernel: func.FuncOp, size: int) -> ir.Value | None:

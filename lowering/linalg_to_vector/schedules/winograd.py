@@ -33,7 +33,7 @@ _WEIGHT_NS, _SPILLED_NS, _CACHED_BYTES = 0.025, 0.045, 1 << 19
 _MOST_BYTES = 16 << 20
 
 # Blocks of the transforms that are worth a thread's while.
-_BLOCK_BYTES = 256 * 1024
+_BLOCK_BYTES = 64 * 1024
 
 
 def winograd(kernel: ir.Operation, target: Target) -> Schedule:
@@ -74,7 +74,9 @@ def _strip(steps: Steps, target: Target) -> list[int]:
 
 
 def _part(steps: Steps, strip: Sequence[int]) -> list[int]:
-    """The tiles of a parallel block of the transforms."""
+    """The tiles of a parallel block of the transforms: all where strips are parallel."""
+    if steps.tiles != (1, *strip):
+        return list(strip)
     tile_bytes = 4 * steps.points**2 * max(steps.channels, steps.columns)
     wanted = max(1, min(8, math.prod(strip) * tile_bytes // _BLOCK_BYTES))
     rows = -(-strip[0] // wanted)

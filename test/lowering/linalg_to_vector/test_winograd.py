@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -112,6 +114,24 @@ def test_nan_and_infinity_reach_what_they_are_part_of() -> None:
     assert not np.isfinite(result[..., 10:, 10:]).any()
     # Tiles that hold neither are as they were.
     np.testing.assert_array_equal(result[..., 4:8, 4:8], 0)
+
+
+# In one strip, whose products are so few that they fit on the stack, and in several.
+@pytest.mark.parametrize(("size", "channels", "columns"), [(20, 96, 24), (40, 96, 24)])
+@pytest.mark.parametrize("tile", [4], indirect=True)
+@pytest.mark.usefixtures("tile")
+def test_threads_can_share_it(size: int, channels: int, columns: int) -> None:
+    shapes = ((1, channels, size, size), (columns, channels, 3, 3), (columns,))
+    x, w, b = (np.ones(shape, np.float32) for shape in shapes)
+    seen: list[str] = []
+    options = Options(cache=False, reached=lambda phase, module, _: seen.append(str(module)))
+    stepwell.compile(model_of(x, w, b, (1, 1, 1, 1)), threads=1, options=options)
+    memref = next(text for text in seen if "stepwell.arena_bytes" in text)
+    (kernel,) = [line for line in memref.splitlines() if "func.func" in line and 'class = "winograd"' in line]
+    ends = re.search(r"stepwell.phases = array<i64: ([0-9, ]+)>", kernel)
+    assert ends is not None
+    phases = np.diff([0, *map(int, ends[1].split(", "))])
+    assert min(phases) > 1
 
 
 def test_the_option_turns_it_off() -> None:
