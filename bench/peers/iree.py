@@ -59,7 +59,8 @@ def _compile(job: Job) -> bytes:
         return compiler.compile_file(str(imported), target_backends=["llvm-cpu"], extra_args=_FLAGS)
     except compiler.CompilerToolError as error:
         errors = [line for line in str(error).splitlines() if "error:" in line]
-        raise Unsupported(f"its compiler: {errors[0] if errors else error}") from error
+        reason = errors[0] if errors else str(error)
+        raise Unsupported(f"its compiler: {reason.replace(str(imported), imported.name)}") from error
 
 
 def _write_static(job: Job, path: Path) -> None:
