@@ -8,7 +8,7 @@ from mlir import ir
 
 from ..dialects.stepwell import STEPWELL
 from ..passes.base import PassError
-from ..passes.functions import LIBRARY
+from ..passes.functions import LIBRARY, main_function
 from ..passes.kernel.views import EXTRACT, INSERT, box_of
 from ..passes.rewriting import find_op, walk
 
@@ -17,7 +17,7 @@ _NO_WORK = {"stepwell.parameter", "stepwell.constant", "stepwell.reshape"}
 
 def check_import(module: ir.Module) -> None:
     """The entry point is there, and every stepwell op says which op of the model it stands for."""
-    main = _main(module)
+    main = main_function(module.operation)
     for op in walk(main):
         location = op.location
         if op.name in STEPWELL.ops and not (location.is_a_name() or location.is_a_fused() or location.is_a_file()):
@@ -26,7 +26,7 @@ def check_import(module: ir.Module) -> None:
 
 def check_graph(module: ir.Module) -> None:
     """All shapes are numbers."""
-    for op in walk(_main(module)):
+    for op in walk(main_function(module.operation)):
         for value in op.results:
             if isinstance(value.type, ir.RankedTensorType) and not value.type.has_static_shape:
                 raise PassError(f"'{op.name}' op still has a dynamic shape, {value.type}", op.location)
@@ -34,7 +34,7 @@ def check_graph(module: ir.Module) -> None:
 
 def check_kernels(module: ir.Module) -> None:
     """Work happens in kernels only, and every kernel says what it is; a part of a larger tensor is made there."""
-    for op in [] if is_library(module) else walk(_main(module)):
+    for op in [] if is_library(module) else walk(main_function(module.operation)):
         if op.name in STEPWELL.ops and op.name not in _NO_WORK:
             raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
         if op.name.startswith("linalg."):
@@ -63,7 +63,7 @@ def check_vector(module: ir.Module) -> None:
 
 def check_memref(module: ir.Module) -> None:
     """No tensor is left, and nothing allocates."""
-    for function in [*kernels(module)] if is_library(module) else [_main(module), *kernels(module)]:
+    for function in [*kernels(module)] if is_library(module) else [main_function(module.operation), *kernels(module)]:
         if left := find_op(function, lambda op: op.name in ("memref.alloc", "memref.dealloc")):
             raise PassError(f"'{left.name}' op allocates while the model runs", left.location)
         if left := find_op(function, _makes_tensor):
@@ -106,13 +106,6 @@ def _is_made_in_place(insertion: ir.Operation) -> bool:
     if isinstance(target.owner, ir.Block) or target.owner.name != EXTRACT or target.owner.operands[0] != whole:
         return False
     return box_of(target.owner) == box_of(insertion)
-
-
-def _main(module: ir.Module) -> ir.Operation:
-    symbols = ir.SymbolTable(module.operation)
-    if "main" not in symbols:
-        raise PassError("there is no function @main", module.operation.location)
-    return symbols["main"].operation
 
 
 def _makes_tensor(op: ir.Operation) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from mlir import ir
 
@@ -12,31 +12,31 @@ LIBRARY = "stepwell.library"
 """Marks a module of kernels only, which are compiled apart from the @main that calls them."""
 
 
-def functions_with_bodies(module: ir.Operation) -> Iterator[ir.Operation]:
+def functions_with_bodies(module: ir.Operation, kinds: Collection[str] = ("func.func",)) -> Iterator[ir.Operation]:
     """The functions of a module that are not mere declarations; the op itself, where it is one."""
-    if module.name == "func.func":
+    if module.name in kinds:
         yield module
         return
     for op in list(module.regions[0].blocks[0].operations):
-        if op.operation.name == "func.func" and len(op.operation.regions[0].blocks):
+        if op.operation.name in kinds and len(op.operation.regions[0].blocks):
             yield op.operation
 
 
-def function_named(module: ir.Operation, name: str) -> ir.Operation | None:
+def function_named(module: ir.Operation, name: str, kinds: Collection[str] = ("func.func",)) -> ir.Operation | None:
     """The function called `name`, if the module has it."""
-    names = ((ir.StringAttr(op.attributes["sym_name"]).value, op) for op in functions_with_bodies(module))
+    names = ((ir.StringAttr(op.attributes["sym_name"]).value, op) for op in functions_with_bodies(module, kinds))
     return next((op for found, op in names if found == name), None)
 
 
 def main_function(module: ir.Operation) -> ir.Operation:
-    """The function that is the model.
+    """The function that is the model, at any level.
 
     Raises:
         PassError: there is none.
     """
-    function = function_named(module, "main")
+    function = function_named(module, "main", ("func.func", "llvm.func"))
     if function is None:
-        raise PassError("the module has no function @main", module.location)
+        raise PassError("there is no function @main", module.location)
     return function
 
 

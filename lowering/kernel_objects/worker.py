@@ -101,7 +101,7 @@ def _answer(connection: socket.socket, libraries: queue.SimpleQueue[tuple[bytes,
             data, target = request
             try:
                 code = compile_library(ir.Module.parse(data), target)
-            except Exception:
+            except Exception:  # who asked compiles it again, and so has the error with its place
                 code = None
             _send(connection, code)
 

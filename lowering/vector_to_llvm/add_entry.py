@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...passes.base import Pass, PassError, register
-from ...passes.functions import LIBRARY
+from ...passes.base import Pass, register
+from ...passes.functions import LIBRARY, body_of, main_function
 
 
 @register
@@ -32,11 +32,8 @@ class AddEntryPass(Pass):
         """Adds the function behind everything."""
         if LIBRARY in op.attributes:
             return
-        symbols = ir.SymbolTable(op)
-        if "main" not in symbols:
-            raise PassError("there is no function @main")
-        main = symbols["main"].operation
-        count = len(main.regions[0].blocks[0].arguments)
+        main = main_function(op)
+        count = len(body_of(main).arguments)
         # Names of the model's: LLVM knows nothing of them, and translation warns of each with a print of all of @main.
         if "arg_attrs" in main.attributes:
             del main.attributes["arg_attrs"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...passes.base import Pass, PassError, register
-from ...passes.functions import LIBRARY, body_of
+from ...passes.base import Pass, register
+from ...passes.functions import LIBRARY, body_of, main_function
 from ...passes.rewriting import walk
 from ..target import Target
 from .share_out_loops import SHARED
@@ -46,10 +46,7 @@ class ShareOutCallsPass(Pass):
         """Rewrites the calls in `@main`."""
         if LIBRARY in op.attributes:
             return
-        symbols = ir.SymbolTable(op)
-        if "main" not in symbols:
-            raise PassError("there is no function @main")
-        main = symbols["main"].operation
+        main = main_function(op)
         with main.location:
             team = _add_team(main)
             calls = [call for call in walk(main) if call.name == "llvm.call" and SHARED in call.attributes]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...passes.base import Pass, PassError, register
+from ...passes.base import Pass, register
+from ...passes.functions import main_function
 from ...passes.rewriting import walk
 from .share_out_loops import SHARED
 from .team import BEGIN, END
@@ -39,10 +40,7 @@ class TimeKernelsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Puts calls of the clock around calls of kernels."""
-        symbols = ir.SymbolTable(op)
-        if "main" not in symbols:
-            raise PassError("there is no function @main")
-        calls = [call for call in walk(symbols["main"].operation) if call.name == "llvm.call"]
+        calls = [call for call in walk(main_function(op)) if call.name == "llvm.call"]
         calls = [call for call in calls if _callee(call) not in (BEGIN, END)]
         names = list(map(_callee, calls))
         body = op.regions[0].blocks[0]

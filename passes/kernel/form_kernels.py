@@ -9,6 +9,7 @@ from mlir.dialects import func
 
 from ...dialects.stepwell import STEPWELL
 from ..base import Pass, PassError, register
+from ..functions import main_function
 from .classify import bytes_of, bytes_read, flops, kernel_class
 from .fusion import ANCHOR_ORDER, Grouping, inputs_of
 from .views import annotate
@@ -35,11 +36,8 @@ class FormKernelsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Forms the kernels of the module's @main."""
-        symbols = ir.SymbolTable(op)
-        if "main" not in symbols:
-            raise PassError("there is no function @main to form kernels from", op.location)
-        outliner = _Outliner(op.regions[0].blocks[0])
-        outliner.visit(symbols["main"].operation.regions[0])
+        main = main_function(op)
+        _Outliner(op.regions[0].blocks[0]).visit(main.regions[0])
 
 
 class _Outliner:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..base import Pass, PassError, register
-from ..functions import dictionaries
+from ..base import Pass, register
+from ..functions import dictionaries, main_function
 
 
 @register
@@ -30,10 +30,7 @@ class RecordInterfacePass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Adds the attribute to the module."""
-        symbols = ir.SymbolTable(op)
-        if "main" not in symbols:
-            raise PassError("there is no function @main", op.location)
-        main = symbols["main"]
+        main = main_function(op)
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         inputs = dictionaries(main, "arg_attrs")
         results = dictionaries(main, "res_attrs")
