@@ -1,15 +1,21 @@
-"""Looking over a whole model before importing it: which names are read, and whether every operator is known."""
+"""Looking over a whole model before importing it: which names are read, and whether every operator is known.
+
+What is in the way of native code is a list of `Fallback`, one for each node.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import onnx
 
+from ...runtime.fallback import Fallback
 from ..errors import UnsupportedError
 from .definitions import is_defined
 from .functions import FunctionTable
-from .model import normal_domain
+from .inferred import inferred_types, shape_of_type, type_text
+from .model import Model, normal_domain, opsets
 from .registry import handler_for
 
 
@@ -37,8 +43,9 @@ def check_supported(nodes: Iterable[onnx.NodeProto], versions: Mapping[str, int]
         UnsupportedError: some cannot; the message names all of them.
     """
     missing: dict[str, list[str]] = {}
-    for operator, name in _unsupported(nodes, versions, functions, set()):
-        missing.setdefault(operator, []).append(name)
+    for found in _unsupported(nodes, versions, functions, set()):
+        version = "" if found.opset is not None else ", whose domain the model does not import"
+        missing.setdefault(found.operator + version, []).append(found.node)
     if not missing:
         return
     parts = [f"{operator} ({_some(names)})" for operator, names in sorted(missing.items())]
@@ -55,7 +62,7 @@ def _unsupported(
     versions: Mapping[str, int],
     functions: FunctionTable,
     seen: set[tuple[str, str, str]],
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Fallback]:
     for index, node in enumerate(nodes):
         function = functions.get(node)
         if function is not None:
@@ -66,11 +73,46 @@ def _unsupported(
         domain = normal_domain(node.domain)
         opset = versions.get(domain)
         if opset is None or not _is_supported(domain, node.op_type, opset):
-            version = f" of opset {opset}" if opset is not None else ", whose domain the model does not import"
-            operator = f"{domain}.{node.op_type}" if domain else node.op_type
-            yield operator + version, node.name or f"{node.op_type}_{index}"
+            yield _unknown(node, domain, opset, index)
         for graph in inner_graphs(node):
             yield from _unsupported(graph.node, versions, functions, seen)
+
+
+def _unknown(node: onnx.NodeProto, domain: str, opset: int | None, index: int) -> Fallback:
+    name = node.name or f"{node.op_type}_{index}"
+    if opset is None:
+        reason = "the model does not import the operator's domain"
+        return Fallback(name, node.op_type, domain, None, reason, f"add '{domain}' to the model's opset_import")
+    return Fallback(name, node.op_type, domain, opset, "there is no native code for the operator")
+
+
+def with_types(found: Fallback, inputs: Iterable[str], types: Mapping[str, onnx.TypeProto]) -> Fallback:
+    """What is known of the node's inputs added."""
+    kinds = [types.get(name) for name in inputs if name]
+    return replace(found, dtypes=tuple(map(type_text, kinds)), shapes=tuple(map(shape_of_type, kinds)))
+
+
+def unknown_operators(model: Model) -> dict[int, Fallback]:
+    """The nodes that cannot be compiled whatever the shapes of the inputs, by their index in the graph.
+
+    A node that holds graphs, or that calls a function, cannot where a node in there cannot. What only shows when the
+    shapes of the inputs are known (types, attributes, sizes) is not among them: see `diagnosis`.
+    """
+    functions, versions = FunctionTable(model), opsets(model.proto.opset_import, model.name)
+    types: dict[str, onnx.TypeProto] | None = None
+    found: dict[int, Fallback] = {}
+    for index, node in enumerate(model.proto.graph.node):
+        first = next(_unsupported([node], versions, functions, set()), None)
+        if first is None:
+            continue
+        types = inferred_types(model) if types is None else types
+        domain = normal_domain(node.domain)
+        own = node.op_type == first.op_type and domain == first.domain
+        reason = first.reason if own else f"it holds {first.op_type} '{first.node}': {first.reason}"
+        name = node.name or f"{node.op_type}_{index}"
+        whole = Fallback(name, node.op_type, domain, versions.get(domain), reason, first.suggestion)
+        found[index] = with_types(whole, node.input, types)
+    return found
 
 
 def _is_supported(domain: str, op_type: str, opset: int) -> bool:

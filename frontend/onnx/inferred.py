@@ -1,0 +1,96 @@
+"""What ONNX's own inference says of the types of a graph's values, weights left out of what it has to copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+from onnx import helper, shape_inference
+
+from .model import Model
+
+_SMALL = 64
+"""Weights of so many elements are often shapes, whose contents inference needs."""
+
+
+def inferred_types(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, onnx.TypeProto]:
+    """The type of every value of a model's graph (not of inner graphs) that ONNX can tell, by name.
+
+    Args:
+        model: the model.
+        shapes: shapes for some inputs.
+    """
+    skeleton = _without_weights(model.proto, shapes or {})
+    try:
+        graph = shape_inference.infer_shapes(skeleton, data_prop=True).graph
+    except (shape_inference.InferenceError, ValueError, RuntimeError):  # of a node that is wrong; the importer says so
+        graph = skeleton.graph
+    return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input) if _is_known(value)}
+
+
+def _is_known(value: onnx.ValueInfoProto) -> bool:
+    kind = value.type.WhichOneof("value")
+    return kind is not None and (kind != "tensor_type" or value.type.tensor_type.elem_type != 0)
+
+
+def _without_weights(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+    """The model with its larger weights as inputs."""
+    graph = proto.graph
+    bare = onnx.ModelProto(ir_version=proto.ir_version)
+    bare.opset_import.extend(proto.opset_import)
+    bare.functions.extend(proto.functions)
+    bare.graph.name = graph.name or "graph"
+    bare.graph.node.extend(graph.node)
+    bare.graph.output.extend(graph.output)
+    bare.graph.value_info.extend(graph.value_info)
+    stored = {tensor.name for tensor in graph.initializer}
+    for value in graph.input:
+        if value.name not in stored:
+            bare.graph.input.append(_with_shape(value, shapes.get(value.name)))
+    for tensor in graph.initializer:
+        size = 1
+        for dim in tensor.dims:
+            size *= dim
+        if size <= _SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL:
+            bare.graph.initializer.append(tensor)
+        else:
+            bare.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    return bare
+
+
+def _with_shape(value: onnx.ValueInfoProto, shape: Sequence[int] | None) -> onnx.ValueInfoProto:
+    if shape is None or value.type.WhichOneof("value") != "tensor_type":
+        return value
+    return helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape)
+
+
+def type_text(kind: onnx.TypeProto | None) -> str:
+    """A type in words: "float32", "string", "seq(float32)"; "" where it is not known."""
+    which = None if kind is None else kind.WhichOneof("value")
+    if kind is None or which is None:
+        return ""
+    if which in ("tensor_type", "sparse_tensor_type"):
+        return element_text(getattr(kind, which).elem_type)
+    if which == "map_type":
+        return f"map({element_text(kind.map_type.key_type)}, {type_text(kind.map_type.value_type)})"
+    if which == "sequence_type":
+        return f"seq({type_text(kind.sequence_type.elem_type)})"
+    return f"optional({type_text(kind.optional_type.elem_type)})" if which == "optional_type" else which
+
+
+def element_text(kind: int) -> str:
+    """An element type in numpy's words; "string" has none there."""
+    if kind == onnx.TensorProto.STRING:
+        return "string"
+    try:
+        return helper.tensor_dtype_to_np_dtype(kind).name
+    except KeyError:
+        return ""
+
+
+def shape_of_type(kind: onnx.TypeProto | None) -> tuple[int | str, ...] | None:
+    """The shape in a tensor's type, "?" where an extent is not known; None where not even the rank is."""
+    if kind is None or kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.HasField("shape"):
+        return None
+    dims = kind.tensor_type.shape.dim
+    return tuple(dim.dim_value if dim.WhichOneof("value") == "dim_value" else dim.dim_param or "?" for dim in dims)

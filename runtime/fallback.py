@@ -1,0 +1,61 @@
+"""What is said of a node of a model that has no native code: where it is, why, and what helps."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """A node without native code, which runs on the host, between compiled pieces of the model.
+
+    Attributes:
+        node: its name, or operator and position where it has none.
+        op_type: its operator.
+        domain: the operator's domain; "" is ONNX's own.
+        opset: the version of the domain; None where the model does not import it.
+        reason: why there is no native code for it.
+        suggestion: what to do about it; "" where nothing is known to help.
+        kind: what is in the way: "operator" (nothing is known of it), "type" (of an input or output), "attribute"
+            (or another detail of the node), "size" (of an output, which depends on what is computed), "error"
+            (the compiler failed).
+        dtypes: the element type of each input, "" where it is not known; "seq(...)" and the like of what is no tensor.
+        shapes: the shape of each input, a number or a symbol per dimension; None where not even the rank is known.
+    """
+
+    node: str
+    op_type: str
+    domain: str = ""
+    opset: int | None = None
+    reason: str = ""
+    suggestion: str = ""
+    kind: str = "operator"
+    dtypes: tuple[str, ...] = ()
+    shapes: tuple[tuple[int | str, ...] | None, ...] = ()
+
+    @property
+    def operator(self) -> str:
+        """The operator with its domain and version: "ai.onnx.ml.Scaler of opset 1"."""
+        name = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+        return f"{name} of opset {self.opset}" if self.opset is not None else name
+
+    def record(self) -> dict[str, Any]:
+        """Its fields, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        taken = [f"{kind or '?'}{_shape(shape)}" for kind, shape in zip(self.dtypes, self.shapes, strict=True)]
+        takes = f" on {', '.join(taken)}" if taken else ""
+        advice = f"; {self.suggestion}" if self.suggestion else ""
+        return f"node '{self.node}' ({self.operator}{takes}): {self.reason}{advice}"
+
+
+def read_fallback(record: dict[str, Any]) -> Fallback:
+    """The inverse of `Fallback.record`, after JSON has made lists of its tuples."""
+    shapes = tuple(None if shape is None else tuple(shape) for shape in record["shapes"])
+    return Fallback(**{**record, "dtypes": tuple(record["dtypes"]), "shapes": shapes})
+
+
+def _shape(shape: tuple[int | str, ...] | None) -> str:
+    return "[...]" if shape is None else f"[{', '.join(map(str, shape))}]"
