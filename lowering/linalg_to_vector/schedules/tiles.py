@@ -60,13 +60,13 @@ class Extents:
 
     @property
     def is_panel_major(self) -> bool:
-        """Whether all rows stay in the second-level cache, and the weight not in the first.
+        """Whether all rows stay in the second-level cache, and the weight neither in the first nor is it the smaller.
 
         Then whatever needs a panel comes one after the other, in however many blocks. Otherwise what needs a row does,
-        in all kernels, so that a thread finds in its cache what it wrote there.
+        in all kernels, so that a thread finds in its cache what it wrote there: that is worth reading the weight too.
         """
         row_bytes = self.element_bytes * self.reduction[-1] * math.prod(self.outer)
-        return self.weight_bytes > CACHE_BYTES[0] and row_bytes <= CACHE_BYTES[1]
+        return self.weight_bytes > max(CACHE_BYTES[0], row_bytes) and row_bytes <= CACHE_BYTES[1]
 
     @property
     def flops(self) -> int:
