@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -275,7 +276,14 @@ class Dialect:
         if context.is_registered_operation(marker):
             return
         with context, ir.Location.unknown():
-            irdl.load_dialects(self.irdl_module())  # pyright: ignore[reportAttributeAccessIssue]
+            irdl.load_dialects(ir.Module.parse(self._bytecode))  # pyright: ignore[reportAttributeAccessIssue]
+
+    @functools.cached_property
+    def _bytecode(self) -> bytes:
+        """The definition for any context: reading it takes a fifth of the time that making it takes."""
+        buffer = io.BytesIO()
+        self.irdl_module().operation.write_bytecode(buffer)
+        return buffer.getvalue()
 
     def irdl_module(self) -> ir.Module:
         """The dialect's definition in IRDL, in the current context."""

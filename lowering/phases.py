@@ -6,6 +6,7 @@ goes on with `run(module, start="tiled")`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,10 +44,12 @@ def _import(target: str) -> Pipeline:
     return Pipeline()
 
 
+@functools.cache
 def _graph(target: str) -> Pipeline:
     return graph_pipeline(Target.parse(target).vector_bytes)
 
 
+@functools.cache
 def form_kernels_pipeline() -> Pipeline:
     """The first half of the way to the phase `kernels`: kernels of stepwell ops still, each once."""
     return Pipeline(
@@ -64,19 +67,23 @@ def form_kernels_pipeline() -> Pipeline:
     )
 
 
+@functools.cache
 def lower_kernels_pipeline(target: str) -> Pipeline:
     """The second half of the way to the phase `kernels`: from here on there is code for one target."""
     return Pipeline((f"stepwell-convert-to-linalg{{target={target}}}",))
 
 
+@functools.cache
 def _kernels(target: str) -> Pipeline:
     return form_kernels_pipeline() + lower_kernels_pipeline(target)
 
 
+@functools.cache
 def _tiled(target: str) -> Pipeline:
     return Pipeline((f"stepwell-apply-schedules{{target={target}}}",))
 
 
+@functools.cache
 def _vector(target: str) -> Pipeline:
     machine = Target.parse(target)
     has_scalef = machine.architecture == "x86_64" and machine.vector_bytes == 64

@@ -159,10 +159,8 @@ class _Driver:
     """A worklist in program order; what a rewrite touches is looked at again before the rest."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        self.patterns = {
-            name: [pattern for pattern in patterns if issubclass(cls, pattern.root)]
-            for name, cls in STEPWELL.ops.items()
-        }
+        self._patterns = patterns
+        self._fitting: dict[str, list[Pattern]] = {}
         self.refused: list[Refused] = []
         self._stack: list[int] = []
         self._pending: dict[int, ir.Operation] = {}
@@ -172,7 +170,7 @@ class _Driver:
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
         """Looks at every operation inside `root`, and again where something changed; returns how many it rewrote."""
         self.refused = []
-        operations = [op for op in walk(root) if op.name in self.patterns]
+        operations = [op for op in walk(root) if op.name in STEPWELL.ops]
         self._known = set(map(identity, operations))
         for op in reversed(operations):
             self._push(op)
@@ -184,6 +182,13 @@ class _Driver:
                 raise self.endless()
         return rewrites
 
+    def _rooted_at(self, name: str) -> list[Pattern]:
+        """The patterns that an op of this name may fit."""
+        if name not in self._fitting:
+            cls = STEPWELL.ops[name]
+            self._fitting[name] = [pattern for pattern in self._patterns if issubclass(cls, pattern.root)]
+        return self._fitting[name]
+
     def endless(self) -> RuntimeError:
         """The error that patterns do not come to an end; it names those that were at work last."""
         return RuntimeError(f"no fixed point of the patterns; the last that fitted: {', '.join(self._recent)}")
@@ -194,7 +199,7 @@ class _Driver:
             return False
         view = STEPWELL.view(op)
         with op.location, ir.InsertionPoint(op):
-            for pattern in self.patterns[op.name]:
+            for pattern in self._rooted_at(op.name):
                 values = self._outcome(op, pattern, pattern.rewrite(view))
                 if values is not None:
                     self._recent.append(type(pattern).__name__)
@@ -238,7 +243,7 @@ class _Driver:
             self._push_new(operand)
 
     def _push(self, op: ir.Operation) -> None:
-        if op.name in self.patterns and identity(op) not in self._pending:
+        if op.name in STEPWELL.ops and identity(op) not in self._pending:
             self._pending[identity(op)] = op
             self._stack.append(identity(op))
 

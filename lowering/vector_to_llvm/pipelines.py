@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from ...passes.pipeline import Nested, Pipeline
 from ..target import Target
 
@@ -9,6 +11,7 @@ STACK_BYTES = 256 * 1024
 """The largest buffer that a kernel may keep on the stack; bigger ones become workspace in the arena."""
 
 
+@functools.cache
 def memref_pipeline(target: str) -> Pipeline:
     """From vector code on tensors to buffers: kernels write to their destinations, the rest lies in the arena."""
     return Pipeline(
@@ -37,6 +40,7 @@ def memref_pipeline(target: str) -> Pipeline:
     )
 
 
+@functools.cache
 def llvm_pipeline(target: str) -> Pipeline:
     """From buffers to the LLVM dialect, with a team of threads for the kernels that are shared out."""
     return Pipeline(
