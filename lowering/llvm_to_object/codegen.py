@@ -49,6 +49,7 @@ def emit_objects(
     """
     # Translation holds Python's lock, code generation does not.
     texts = {name: text for name, text in llvm_ir(module).items() if only is None or name in only}
+    threads = min(threads, len(texts))
     with ExitStack() as stack:
         machines = queue.SimpleQueue[llvm.TargetMachine]()
         for _ in range(threads):
