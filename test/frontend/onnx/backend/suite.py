@@ -223,7 +223,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--serve", action="store_true")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", type=Path, help="a file that gets a line of JSON for each case")
     options = parser.parse_args()
     if options.serve:
         serve()
@@ -233,11 +233,12 @@ def main() -> int:
     outcomes = []
     for outcome in suite.run(chosen):
         outcomes.append(outcome)
+        if options.keep:
+            with options.keep.open("a") as file:
+                file.write(json.dumps(asdict(outcome)) + "\n")
         if options.names:
             host = " (partly on the host)" if outcome.on_host else ""
             print(f"{outcome.name}: {outcome.failure or 'passes' + host} [{outcome.seconds:.2f} s]", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps([asdict(outcome) for outcome in outcomes]))
     if options.update:
         update(outcomes)
     found = unexpected(outcomes)
