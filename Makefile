@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 LIT := $(BIN)/lit -j$(JOBS) --quiet --no-progress-bar
 RESULTS ?= bench/results
+MUTANTS ?= 5000
+FIRST ?= 0
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: venv test lint check-style check-types check-imports lit pytest demo bench format clean
+.PHONY: venv test lint check-style check-types check-imports lit pytest fuzz demo bench format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -40,6 +42,12 @@ lit: venv
 
 pytest: venv
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --quiet
+
+# Broken files of every kind, until one crashes something; MUTANTS and FIRST say which.
+fuzz: venv
+	for kind in onnx mlir artefact; do \
+	  $(BIN)/python test/fuzz/run.py $$kind --count $(MUTANTS) --first $(FIRST) --jobs $(JOBS) --keep build/fuzz || exit 1; \
+	done
 
 format: venv
 	$(BIN)/ruff check --fix .

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from .lowering.target import TargetError
     from .passes.base import PassError
     from .passes.runner import PassFailure
-    from .runtime.errors import ArtefactError, GuardError, InputError, RuntimeFailure, ShapeError
+    from .runtime.errors import ArtefactError, CapacityError, GuardError, InputError, RuntimeFailure, ShapeError
     from .runtime.executable import Executable
     from .runtime.program import TensorInfo
     from .source import SourceError
 
 __all__ = [
     "ArtefactError",
+    "CapacityError",
     "CodegenError",
     "Executable",
     "GuardError",
@@ -56,6 +57,7 @@ _HOME = {
     "TargetError": "lowering.target",
     "CodegenError": "lowering.llvm_to_object.codegen",
     "ArtefactError": "runtime.errors",
+    "CapacityError": "runtime.errors",
     "GuardError": "runtime.errors",
     "InputError": "runtime.errors",
     "RuntimeFailure": "runtime.errors",

@@ -21,3 +21,7 @@ class ShapeError(InputError):
 
 class GuardError(RuntimeFailure):
     """The inputs' contents chose a branch of the model that cannot work on their shapes."""
+
+
+class CapacityError(RuntimeFailure):
+    """There is not as much memory as a program needs."""

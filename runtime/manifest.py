@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from .errors import ArtefactError
 from .program import ENTRY, CpuTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class StoredProgram:
     kernels: tuple[KernelInfo, ...]
     uses_threads: bool
     guards: tuple[str, ...]
+    contents: tuple[StoredParameter, ...]
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def decode(text: bytes) -> Manifest:
                 str(name): Member(int(entry["size"]), str(entry["sha256"])) for name, entry in record["members"].items()
             },
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtefactError(f"its manifest is not one of schema {SCHEMA}: {error!r}") from error
 
 
@@ -141,6 +142,7 @@ def _program(program: StoredProgram) -> dict[str, Any]:
         "arena_bytes": program.arena_bytes,
         "uses_threads": program.uses_threads,
         "guards": list(program.guards),
+        "contents": [asdict(parameter) for parameter in program.contents],
         "objects": dict(program.objects),
         "library": program.library,
         "kernels": [asdict(kernel) for kernel in program.kernels],
@@ -165,6 +167,7 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         kernels=tuple(KernelInfo(**{**kernel, "ops": tuple(kernel["ops"])}) for kernel in entry["kernels"]),
         uses_threads=bool(entry["uses_threads"]),
         guards=tuple(map(str, entry["guards"])),
+        contents=_read_contents(entry["contents"], {info.name for info in inputs}),
     )
 
 
@@ -181,6 +184,13 @@ def _read_parameters(entries: Sequence[Mapping[str, Any]]) -> tuple[StoredParame
         )
         for entry in entries
     )
+
+
+def _read_contents(entries: Sequence[Mapping[str, Any]], inputs: Collection[str]) -> tuple[StoredParameter, ...]:
+    contents = _read_parameters(entries)
+    if any(parameter.name not in inputs for parameter in contents):
+        raise ValueError("contents are given for what is no input")
+    return contents
 
 
 def _natural(value: Any) -> int:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .errors import CapacityError
+
 Shape = tuple[int, ...]
 ENTRY = "stepwell_main"
 WORK = "stepwell_work"
@@ -110,6 +112,8 @@ class Program:
         library: the same, linked to a shared library.
         kernels: what it calls.
         uses_threads: whether its code shares out work to a team of threads.
+        contents: what some inputs, by name, must hold for the program to be right, in the order in which that was
+            found; it does not read these.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -122,6 +126,7 @@ class Program:
     library: bytes | None = None
     kernels: Sequence[KernelInfo] = ()
     uses_threads: bool = True
+    contents: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:
@@ -130,8 +135,15 @@ class Program:
 
 
 def aligned_empty(nbytes: int) -> np.ndarray:
-    """Uninitialised bytes, the first at a multiple of `ALIGNMENT`."""
-    block = np.empty(nbytes + ALIGNMENT, np.uint8)
+    """Uninitialised bytes, the first at a multiple of `ALIGNMENT`.
+
+    Raises:
+        CapacityError: there is not so much memory.
+    """
+    try:
+        block = np.empty(nbytes + ALIGNMENT, np.uint8)
+    except MemoryError:
+        raise CapacityError(f"{nbytes / 2**30:.1f} GiB of memory are needed in one piece, and are not there") from None
     start = -block.ctypes.data % ALIGNMENT
     return block[start : start + nbytes]
 

@@ -13,7 +13,7 @@ from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ..base import Pass, register
 from ..functions import body_of, function_named, main_function
 from ..rewriting import identity, walk
-from .values import dtype_of, shape_of, size_of
+from .values import dtype_of, shape_of, size_of, splat_of
 
 MAX_GROWTH = 16
 """What makes more than so many times what it reads, and more than MAX_GROWN elements, is computed in every run.
@@ -30,7 +30,7 @@ class HoistParametersPass(Pass):
 
     @init runs once, when the model is compiled; @main then reads its results as parameters. Constants of more than
     `max-elements` elements become parameters in the same way, so that no tensor is part of the code. What would make a
-    small parameter much larger (a broadcast) stays in @main.
+    small parameter much larger (a broadcast) stays in @main, and so does a result of which all elements are equal.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -87,6 +87,8 @@ class HoistParametersPass(Pass):
         if owner.name == ConstantOp.OPERATION_NAME and size_of(value) <= self.max_elements:
             return False
         readers = [use.owner.operation for use in value.uses]
+        if owner.name == ConstantOp.OPERATION_NAME and not any(len(reader.results) for reader in readers):
+            return splat_of(value) is None  # a result that is one number everywhere is filled with it
         return any(not len(reader.results) or identity(reader) not in fixed for reader in readers)
 
 

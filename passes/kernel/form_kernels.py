@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
 from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.stepwell.movement import BroadcastToOp
+from ...dialects.types import array_of
 from ..base import Pass, PassError, register
 from ..functions import main_function
-from .classify import bytes_of, bytes_read, flops, kernel_class
+from ..rewriting import walk
+from .classify import bytes_of, bytes_read, elements, flops, kernel_class
 from .fusion import ANCHOR_ORDER, Grouping, inputs_of
 from .views import annotate
 
@@ -37,7 +42,31 @@ class FormKernelsPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Forms the kernels of the module's @main."""
         main = main_function(op)
+        for inner in list(walk(main)):
+            if inner.name in ("func.return", "scf.yield"):
+                _fill_results(inner)
         _Outliner(op.regions[0].blocks[0]).visit(main.regions[0])
+
+
+_LARGEST_LITERAL = 1024
+
+
+def _fill_results(terminator: ir.Operation) -> None:
+    """Fills large results with their one element while the model runs, rather than store it so often beforehand.
+
+    return %c : tensor<...> --> %0 = broadcast_to %scalar; return %0
+    """
+    for index, value in enumerate(terminator.operands):
+        if not isinstance(value.type, ir.RankedTensorType) or not _is_inline_constant(value):
+            continue
+        if elements(value) <= _LARGEST_LITERAL:
+            continue
+        element = array_of(ir.DenseElementsAttr(value.owner.attributes["value"])).flat[0]
+        with value.owner.location, ir.InsertionPoint(terminator):
+            shape = ir.RankedTensorType(value.type).shape
+            terminator.operands[index] = BroadcastToOp(ConstantOp(value=np.asarray(element)), shape=shape).result
+        if next(iter(value.uses), None) is None:
+            value.owner.erase()
 
 
 class _Outliner:

@@ -1,0 +1,72 @@
+"""What a user does with MLIR: runs `stepwell-opt` on it, and compiles it where it is a model."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+import tempfile
+
+import numpy as np
+import stepwell
+from stepwell.tools import opt
+
+LARGEST = 1 << 20
+"""Inputs of more elements are not made."""
+
+
+def run(data: bytes) -> None:
+    """Runs the pipeline of the first line on the rest, then compiles and calls @main if there is one.
+
+    Raises:
+        AssertionError: the tool ended otherwise than with 0 or 1, or showed a traceback.
+        Exception: whatever the package raises.
+    """
+    _optimise(data)
+    if b"@main" in data:
+        _compile(data)
+
+
+def _optimise(data: bytes) -> None:
+    first = data.split(b"\n", 1)[0].decode()
+    command = first.partition("stepwell-opt")[2].split("|")[0].split("2>&1")[0]
+    flags = [word for word in shlex.split(command) if word != "%s" and not word.startswith(("%", ">", "-o"))]
+    with tempfile.TemporaryDirectory() as folder:
+        path, errors = os.path.join(folder, "mutant.mlir"), os.path.join(folder, "errors")
+        with open(path, "wb") as file:
+            file.write(data)
+        with _redirected(errors):
+            code = opt.main([path, *flags])
+        with open(errors, "rb") as file:
+            told = file.read()
+    assert code in (0, 1), f"stepwell-opt ended with {code}"
+    assert b"Traceback" not in told, told[-2000:].decode("utf-8", "replace")
+    assert code == 0 or told.strip(), "stepwell-opt failed without a word"
+
+
+@contextlib.contextmanager
+def _redirected(errors: str):
+    """Standard error to a file, standard output to nowhere, for child processes too."""
+    kept = os.dup(1), os.dup(2)
+    out, err = os.open(os.devnull, os.O_WRONLY), os.open(errors, os.O_CREAT | os.O_WRONLY)
+    os.dup2(out, 1), os.dup2(err, 2)
+    try:
+        with contextlib.redirect_stderr(io.TextIOWrapper(io.FileIO(err, "w", closefd=False), write_through=True)):
+            yield
+    finally:
+        for descriptor, number in zip(kept, (1, 2), strict=True):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        os.close(out), os.close(err)
+
+
+def _compile(data: bytes) -> None:
+    executable = stepwell.compile(data, threads=1, options=stepwell.Options(cache=False))
+    arrays = []
+    for info in executable.inputs:
+        shape = tuple(dim if isinstance(dim, int) else 2 for dim in info.shape)
+        if np.prod(shape, dtype=float) > LARGEST:
+            return
+        arrays.append(np.random.default_rng(0).integers(0, 3, shape).astype(info.dtype))
+    executable(*arrays)

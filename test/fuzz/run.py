@@ -1,0 +1,119 @@
+"""Tries mutants of a kind: nothing that is in a file may crash, hang, or raise what is not one of the package's errors.
+
+    python run.py onnx --count 5000 [--first N] [--jobs 2] [--keep FOLDER]
+
+Exits with 1 if one did; those mutants are kept in FOLDER, named by their numbers, and are made again by the same
+number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+KINDS = ("onnx", "mlir", "artefact")
+
+
+@dataclass
+class Campaign:
+    """A run over numbers `first` to `last`, shared among worker processes.
+
+    Attributes:
+        seconds: how long a mutant may take.
+    """
+
+    kind: str
+    first: int
+    last: int
+    jobs: int
+    seconds: float
+    words: Counter[str] = field(default_factory=Counter)
+    failures: dict[int, str] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Tries all of them."""
+        threads = [threading.Thread(target=self._share, args=(job,)) for job in range(self.jobs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _share(self, job: int) -> None:
+        """Runs one worker after the other; a new one goes on behind the mutant that ended the last."""
+        number = self.first + job
+        while number < self.last:
+            number = self._until_the_end(number) + self.jobs
+
+    def _until_the_end(self, number: int) -> int:
+        """Runs one worker from `number` on; gives the last number that it tried."""
+        command = [sys.executable, "worker.py", self.kind, str(number), str(self.jobs), str(self.last)]
+        environment = {**os.environ, "PYTHONPATH": str(HERE), "PYTHONHASHSEED": "0"}
+        process = subprocess.Popen(
+            command, cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        lines: queue.Queue[str] = queue.Queue()
+        errors: list[str] = []
+        for stream, take in ((process.stdout, lines.put), (process.stderr, errors.append)):
+            threading.Thread(target=lambda stream, take: [take(line) for line in stream], args=(stream, take)).start()
+        current, done = number, number - self.jobs
+        while process.poll() is None or not lines.empty():
+            try:
+                # The first line waits for the imports and for the models that mutants are made from.
+                record = json.loads(lines.get(timeout=self.seconds if current > done else 1))
+            except queue.Empty:
+                if current > done and process.poll() is None:
+                    process.kill()
+                    self._note(current, "failed", f"took more than {self.seconds:g} s")
+                    return current
+                continue
+            if record[0] == "start":
+                current = record[1]
+            else:
+                done = record[1]
+                self._note(*record[1:])
+        if process.returncode or current > done:
+            text = "".join(errors)[-2000:]
+            self._note(current, "failed", f"the process ended with {process.returncode}:\n{text}")
+        return current if current + self.jobs < self.last else self.last
+
+    def _note(self, number: int, word: str, reason: str) -> None:
+        self.words[f"{word}: {reason}" if word == "refused" else word] += 1
+        if word == "failed":
+            self.failures[number] = reason
+            print(f"{self.kind} mutant {number}: {reason}", flush=True)
+
+
+def main() -> int:
+    """Parses the command line; the number of failures decides the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=60, help="how long one may take")
+    parser.add_argument("--keep", type=Path, help="where those that fail are written")
+    arguments = parser.parse_args()
+    first, last = arguments.first, arguments.first + arguments.count
+    campaign = Campaign(arguments.kind, first, last, min(arguments.jobs, arguments.count), arguments.seconds)
+    campaign.run()
+    if arguments.keep and campaign.failures:
+        arguments.keep.mkdir(parents=True, exist_ok=True)
+        module = importlib.import_module(f"{arguments.kind}_mutants")
+        for number in campaign.failures:
+            (arguments.keep / f"{arguments.kind}_{number}").write_bytes(module.mutant(number))
+    print(f"{arguments.kind}: {sum(campaign.words.values())} mutants; {dict(campaign.words.most_common())}")
+    return 1 if campaign.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

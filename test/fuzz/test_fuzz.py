@@ -1,0 +1,41 @@
+"""A short run over mutants of every kind; `make fuzz` makes the long one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = Path(__file__).with_name("run.py")
+
+
+@pytest.mark.parametrize(("kind", "count"), [("onnx", 150), ("mlir", 80), ("artefact", 150)])
+def test_nothing_in_a_file_crashes(kind: str, count: int) -> None:
+    command = [sys.executable, str(RUN), kind, "--count", str(count), "--jobs", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_crashes_is_found(tmp_path: Path) -> None:
+    """The watch itself: a mutant that ends the process, hangs or raises is told from one that is refused."""
+    for name in ("run.py", "worker.py"):
+        (tmp_path / name).write_text(RUN.with_name(name).read_text())
+    (tmp_path / "onnx_mutants.py").write_text("def mutant(number):\n    return bytes([number])\n")
+    target = """
+import os, time, stepwell
+def run(data):
+    if data[0] == 1: os.abort()
+    if data[0] == 2: raise KeyError("x")
+    if data[0] == 3: time.sleep(600)
+    if data[0] == 4: raise stepwell.InputError("no")
+"""
+    (tmp_path / "onnx_target.py").write_text(target)
+    command = [sys.executable, str(tmp_path / "run.py"), "onnx", "--count", "6", "--jobs", "1", "--seconds", "15"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert "mutant 1: the process ended with -6" in done.stdout
+    assert "KeyError: 'x'" in done.stdout
+    assert "mutant 3: took more than 15 s" in done.stdout
+    assert "{'failed': 3, 'ran': 2, 'refused: InputError': 1}" in done.stdout
