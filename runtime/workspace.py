@@ -11,10 +11,8 @@ import numpy as np
 from . import loader
 from .errors import GuardError
 from .program import Program, aligned_empty
+from .results import shelves_for
 from .team import POOL
-
-_ALIGNED_OUTPUT_BYTES = 1 << 16
-"""From this size on an output is worth the 2 us that aligning it to a cache line costs."""
 
 
 class LoadedProgram:
@@ -24,16 +22,16 @@ class LoadedProgram:
         self.program, self.code, self.parameters = program, code, parameters
         self.entry = code.entry
         self.addresses = [address(array) for array in parameters]
-        self._outputs = [(tuple(int(dim) for dim in info.shape), info.dtype, info.nbytes) for info in program.outputs]
-        self._outputs += [((), np.dtype(np.bool_), 1)] * len(program.guards)
+        kinds = [(tuple(int(dim) for dim in info.shape), info.dtype) for info in program.outputs]
+        shelves = shelves_for([info.nbytes for info in program.outputs])
+        self._outputs = [(shape, dtype, shelf) for (shape, dtype), shelf in zip(kinds, shelves, strict=True)]
+        self._outputs += [((), np.dtype(np.bool_), None)] * len(program.guards)
 
     def new_outputs(self) -> list[np.ndarray]:
-        """Fresh arrays for one call: the outputs, then the guards."""
+        """Arrays for one call that nobody else has: the outputs, then the guards."""
         return [
-            np.empty(shape, dtype)
-            if nbytes < _ALIGNED_OUTPUT_BYTES
-            else aligned_empty(nbytes).view(dtype).reshape(shape)
-            for shape, dtype, nbytes in self._outputs
+            np.empty(shape, dtype) if shelf is None else shelf.array(shape, dtype)
+            for shape, dtype, shelf in self._outputs
         ]
 
     def checked(self, outputs: list[np.ndarray]) -> list[np.ndarray]:

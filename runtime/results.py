@@ -1,0 +1,94 @@
+"""Memory for the results of calls: where an array lay, the next one lies when nobody has the first any more.
+
+To get fresh pages from the system takes longer than to fill them, so memory of large results is kept:
+
+    Shelf.array() --> np.ndarray --.base--> Loan --from_buffer--> block
+                                             | when the array and all views of it are gone
+                                             v
+                                      Shelf._blocks, or the system where the shelf is full or gone
+
+The programs of a process share shelves, one per size. A shelf lives as long as a program that puts results of its size
+on it, and has room for those of two calls: a loop holds the last result while it computes the next.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .program import aligned_empty
+
+LEAST_BYTES = 1 << 16
+"""From this size on memory is kept; smaller results cost numpy less than that would."""
+
+_CALLS = 2
+
+
+class Shelf:
+    """Free blocks of one size. Safe under threads and inside of finalizers: all it does is single operations on lists.
+
+    Attributes:
+        nbytes: the size of a block.
+        most: how many free blocks it keeps.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        """An empty shelf for blocks of `nbytes`."""
+        self.nbytes, self.most = nbytes, 0
+        self._blocks: list[np.ndarray] = []
+        self._loan = _loan_type(self)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An uninitialised array that fits a block; its memory comes back when the array and all views are gone."""
+        try:
+            block = self._blocks.pop()
+        except IndexError:
+            block = aligned_empty(self.nbytes)
+        loan = self._loan.from_buffer(block)
+        loan.block = block
+        return np.ndarray(shape, dtype, loan)
+
+    def take_back(self, block: np.ndarray) -> None:
+        """Keeps a block that nobody uses, if there is room."""
+        if len(self._blocks) < self.most:
+            self._blocks.append(block)
+
+
+def _loan_type(shelf: Shelf) -> Any:
+    """The type of what an array has as its base, and all views of it have too: it goes when the last of them does."""
+    home = weakref.ref(shelf)
+
+    def come_back(loan: Any) -> None:
+        shelf = home()
+        if shelf is not None:
+            shelf.take_back(loan.block)
+
+    members = {"_type_": ctypes.c_char, "_length_": shelf.nbytes, "__del__": come_back}
+    return type("Loan", (ctypes.Array,), members)
+
+
+_SHELVES: weakref.WeakValueDictionary[int, Shelf] = weakref.WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
+def shelves_for(sizes: Sequence[int]) -> list[Shelf | None]:
+    """A shelf for each result of a program, given their sizes in bytes; None for those that are too small.
+
+    Blocks are powers of two, so that results of models with many shapes share them: of memory that is never touched
+    the system gives none, and all shelves together hold no more than about twice what the largest does.
+    """
+    classes = [1 << (size - 1).bit_length() if size >= LEAST_BYTES else 0 for size in sizes]
+    found: list[Shelf | None] = []
+    with _LOCK:
+        for size in classes:
+            shelf = None
+            if size:
+                shelf = _SHELVES.get(size) or _SHELVES.setdefault(size, Shelf(size))
+                shelf.most = max(shelf.most, _CALLS * classes.count(size))
+            found.append(shelf)
+    return found
