@@ -17,6 +17,7 @@ from .lowering.kernel_objects.pool import KernelPool, kernel_pool
 from .lowering.llvm_to_object.codegen import emit_objects
 from .lowering.target import Target
 from .passes.base import PassError
+from .passes.functions import dictionaries
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.kernel.merge_kernels import kernel_text
@@ -52,30 +53,39 @@ class Compilation:
     reached: Reached | None = None
     without: tuple[str, ...] = ()
 
-    def program(self, source: ModelSource, shapes: Mapping[str, Shape]) -> Program:
+    def program(
+        self, source: ModelSource, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
+    ) -> Program:
         """The program for one set of input shapes.
+
+        Args:
+            source: the model.
+            shapes: the shape of each input.
+            contents: what some inputs hold.
 
         Raises:
             ModelError: the model cannot be read.
+            NeedsContents: `contents` does not say all that must be known.
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM refused a function.
         """
         with compiler_context() as context, ir.Location.unknown():
-            imported = source.import_into(context, shapes)
+            imported = source.import_into(context, shapes, contents or {})
             module, parameters = imported.module, imported.parameters
             start = phase_of(module)
             self._tell("import", module, parameters)
             with kernel_pool(self.target, self.codegen_threads if _is_large(module) else 1) as pool:
                 if start == "import":
                     parameters = self.graph(module, parameters, shapes)
-                return self._finish(module, parameters, max(start, "graph", key=phases.NAMES.index), pool)
+                program = self._finish(module, parameters, max(start, "graph", key=phases.NAMES.index), pool)
+                return replace(program, contents=dict(contents or {}))
 
     def graph(
         self, module: ir.Module, parameters: Mapping[str, np.ndarray], shapes: Mapping[str, Shape]
     ) -> Mapping[str, np.ndarray]:
         """Takes a module to the phase `graph` for given input shapes, and runs its @init; returns all parameters."""
         main = ir.SymbolTable(module.operation)["main"]
-        names = _names(main.attributes["arg_attrs"])
+        names = _names(main, "arg_attrs", "input")
         Pipeline((SpecializeShapesPass.of([shapes[name] for name in names]),)).run(module)
         phases.run(module, self.target, "import", "graph", without=self.without)
         parameters = scale_denormal_weights(module, run_init(module, parameters))
@@ -154,7 +164,10 @@ def run_init(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[st
     if "init" not in symbols:
         return dict(parameters)
     init = symbols["init"]
-    inputs, outputs = (_names(init.attributes[key]) for key in ("arg_attrs", "res_attrs"))
+    inputs, outputs = (_names(init, key, "parameter") for key in ("arg_attrs", "res_attrs"))
+    absent = [name for name in inputs if name not in parameters]
+    if absent:
+        raise PassError(f"@init takes the parameter '{absent[0]}', which is not there", init.location)
     results = interpreter.evaluate(module, "init", [parameters[name] for name in inputs], parameters)
     init.operation.erase()
     return {**parameters, **dict(zip(outputs, results, strict=True))}
@@ -229,8 +242,12 @@ def _tensors(entries: ir.Attribute) -> tuple[TensorInfo, ...]:
     return tuple(found)
 
 
-def _names(attributes: ir.Attribute) -> list[str]:
-    return [ir.StringAttr(ir.DictAttr(attrs)["stepwell.name"]).value for attrs in ir.ArrayAttr(attributes)]
+def _names(function: ir.OpView, key: str, default: str) -> list[str]:
+    """The names of a function's arguments or results; those without one are numbered."""
+    return [
+        ir.StringAttr(attrs["stepwell.name"]).value if "stepwell.name" in attrs else f"{default}{index}"
+        for index, attrs in enumerate(dictionaries(function, key))
+    ]
 
 
 def _strings(attributes: ir.Attribute) -> tuple[str, ...]:

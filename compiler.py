@@ -17,6 +17,7 @@ from .runtime import artefact, store
 from .runtime.cache import Cache, default_cache
 from .runtime.executable import Executable
 from .runtime.program import Program, Shape, TensorInfo
+from .runtime.specialization import ByContents, Contents
 from .source import ModelSource
 from .version import fingerprint
 
@@ -81,7 +82,7 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
     kept = artefact.Source(source.kind, source.contents) if source.is_whole else None
     executable = Executable(inputs, outputs, specialize=specializer, threads=threads, name=name, source=kept)
     if options.shapes or all(info.is_static for info in inputs):
-        executable.prepare(options.shapes)
+        executable.try_prepare(options.shapes)
     return executable
 
 
@@ -116,7 +117,7 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable
 
 @dataclass(frozen=True)
 class _Specializer:
-    """Makes the program for one set of input shapes: from the cache, or by compiling."""
+    """Makes the program for one set of input shapes (and contents): from the cache, or by compiling."""
 
     source: ModelSource
     inputs: tuple[TensorInfo, ...]
@@ -124,21 +125,34 @@ class _Specializer:
     options: Options
     cache: Cache | None
 
-    def __call__(self, shapes: tuple[Shape, ...]) -> Program:
+    def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents:
         from .runtime import host
 
         machine = "+".join(sorted(host.features() or ())) if self.target == "cpu" else ""
         code = f"{self.target} winograd={self.options.winograd}"
-        key = store.key_of(fingerprint(), self.source.fingerprint, code, machine, repr(shapes))
-        if self.cache and (program := store.get_program(self.cache, key)) is not None:
-            return program
-        from .compilation import Compilation
+        held = [item for position, array in contents.items() for item in (str(position), array.tobytes())]
+        key = store.key_of(fingerprint(), self.source.fingerprint, code, machine, repr(shapes), *held)
+        if self.cache and (known := store.get_program(self.cache, key)) is not None:
+            return known
+        made = self._made(shapes, contents)
+        if self.cache and isinstance(made, Program):
+            store.put_program(self.cache, key, made)
+        elif self.cache and isinstance(made, ByContents):
+            store.put_by_contents(self.cache, key, made)
+        return made
 
-        by_name = {info.name: shape for info, shape in zip(self.inputs, shapes, strict=True)}
+    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents:
+        from .compilation import Compilation
+        from .frontend.errors import NeedsContents
+
+        names = [info.name for info in self.inputs]
         options = self.options
         without = () if options.winograd else ("stepwell-choose-winograd",)
         compilation = Compilation(self.target, self.cache, options.codegen_threads, options.reached, without)
-        program = compilation.program(self.source, by_name)
-        if self.cache:
-            store.put_program(self.cache, key, program)
-        return program
+        held = {names[position]: array for position, array in contents.items()}
+        try:
+            return compilation.program(self.source, dict(zip(names, shapes, strict=True)), held)
+        except NeedsContents as error:
+            if not error.inputs:
+                raise
+            return ByContents(tuple(map(names.index, error.inputs)), str(error))

@@ -15,6 +15,7 @@ from .runtime.large_file import LargeFile
 from .runtime.program import Shape, TensorInfo
 
 if TYPE_CHECKING:
+    import numpy as np
     from mlir import ir
 
     from .frontend.onnx.importer import ImportedModel
@@ -103,17 +104,27 @@ class ModelSource:
         info = describe_model(self.path or self.data)
         return tuple(map(_tensor_info, info.inputs)), tuple(map(_tensor_info, info.outputs))
 
-    def import_into(self, context: ir.Context, shapes: Mapping[str, Shape]) -> ImportedModel:
+    def import_into(
+        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+    ) -> ImportedModel:
         """The model as a module of the `import` phase (or the later one an `.mlir` file is in), and its parameters.
+
+        Args:
+            context: where the module is made.
+            shapes: the shape of each input.
+            contents: what some inputs hold.
 
         Raises:
             ModelError: the model cannot be read.
+            NeedsContents: `contents` does not say all that must be known.
         """
         if self.kind == "mlir":
-            from .frontend.mlir_text import import_model
-        else:
-            from .frontend.onnx.importer import import_model
-        return import_model(self.path or self.data, context, shapes)
+            from .frontend import mlir_text
+
+            return mlir_text.import_model(self.path or self.data, context, shapes)
+        from .frontend.onnx import importer
+
+        return importer.import_model(self.path or self.data, context, shapes, contents, sized=True)
 
     @property
     def is_whole(self) -> bool:

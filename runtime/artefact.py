@@ -130,6 +130,7 @@ class _Content:
             kernels=tuple(program.kernels),
             uses_threads=program.uses_threads,
             guards=tuple(program.guards),
+            contents=self._add_parameters(program.contents),
         )
 
     def add_source(self, source: Source) -> StoredSource:
@@ -249,7 +250,7 @@ def _verify(members: Mapping[str, np.ndarray], expected: Mapping[str, Member]) -
 
 
 def _runnable(programs: Iterable[StoredProgram]) -> list[StoredProgram]:
-    """Of the programs for the same shapes the one with the most features among those that run on this machine."""
+    """Of the programs for the same inputs the one with the most features among those that run on this machine."""
     refused: dict[str, list[str]] = {}
     best: dict[tuple, StoredProgram] = {}
     for program in programs:
@@ -257,9 +258,9 @@ def _runnable(programs: Iterable[StoredProgram]) -> list[StoredProgram]:
         if lacking:
             refused[str(program.target)] = lacking
             continue
-        shapes = tuple(info.shape for info in program.inputs)
-        if shapes not in best or len(host.needs(program.target)) > len(host.needs(best[shapes].target)):
-            best[shapes] = program
+        key = tuple(info.shape for info in program.inputs), program.contents
+        if key not in best or len(host.needs(program.target)) > len(host.needs(best[key].target)):
+            best[key] = program
     if refused and not best:
         needs = "; ".join(f"code for {name} needs {', '.join(lacking)}" for name, lacking in refused.items())
         raise ArtefactError(f"it does not run on this machine: {needs}")
@@ -278,6 +279,7 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
         kernels=entry.kernels,
         uses_threads=entry.uses_threads,
         guards=entry.guards,
+        contents=_parameters(entry.contents, tensors),
     )
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import artefact, host, loader
-from .errors import ArtefactError, InputError, ShapeError
-from .program import ALIGNMENT, Program, Shape, TensorInfo, aligned_empty, is_splat
-from .workspace import LoadedProgram, Workspace, address
+from . import artefact
+from .errors import ArtefactError, InputError
+from .program import Program, Shape, TensorInfo
+from .specialization import ByContents, Specializations, Specialize, check_shapes
+from .workspace import LoadedProgram
 
-Specialize = Callable[[tuple[Shape, ...]], Program]
 Outputs = np.ndarray | tuple[np.ndarray, ...]
 
 
@@ -46,7 +45,7 @@ class Executable:
             inputs: the model's inputs, in order.
             outputs: the model's outputs, in order.
             programs: the code compiled so far.
-            specialize: compiles for further input shapes, given in input order.
+            specialize: compiles for further input shapes, given in input order, and contents.
             threads: how many threads a call uses; by default as many as there are cores for this process.
             name: the model's name.
             source: the model itself, for `save`; None where it cannot be kept in one piece.
@@ -55,18 +54,22 @@ class Executable:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.threads = threads if threads is not None else available_cores()
-        self._specialize = specialize
         self.source = source
-        self._lock = threading.Lock()
-        self._memory: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._idle: list[Workspace] = []
-        self._programs = {program.input_shapes: program for program in programs}
-        self._loaded: dict[tuple[Shape, ...], LoadedProgram] = {}
+        self._code = Specializations(self.inputs, programs, specialize, name)
+        self._loaded = self._code.loaded
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The code at hand, one program for each set of input shapes."""
-        return tuple(self._programs.copy().values())
+        """The code at hand, one program for each set of input shapes (and of what `by_contents` hold)."""
+        return self._code.programs
+
+    @property
+    def by_contents(self) -> dict[str, str]:
+        """The small inputs whose contents the code is specialised for, as their shapes are: by name, with the reason.
+
+        They are found when code is made: where shapes vary, by the first call.
+        """
+        return self._code.by_contents
 
     @property
     def peak_bytes(self) -> int:
@@ -87,43 +90,50 @@ class Executable:
             args = self._in_order(args, kwargs)
         arrays = [_accept(value, info) for value, info in zip(args, self.inputs, strict=True)]
         shapes = tuple([array.shape for array in arrays])
-        loaded = self._loaded.get(shapes) or self._ready(shapes)
-        outputs = loaded.new_outputs()
-        try:
-            workspace = self._idle.pop()
-        except IndexError:
-            workspace = Workspace()
-        try:
-            workspace.run(loaded, arrays, outputs, self.threads)
-        finally:
-            self._idle.append(workspace)
-        if loaded.program.guards:
-            outputs = loaded.checked(outputs)
+        loaded = self._loaded.get(shapes)
+        if type(loaded) is not LoadedProgram:
+            loaded = self._ready(shapes, arrays)
+        outputs = self._code.run(loaded, arrays, self.threads)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def prepare(self, shapes: Mapping[str, Shape]) -> Program:
+    def prepare(self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None) -> Program:
         """Compiles for further input shapes ahead of the first call, and loads the code if it is for this machine.
 
         Args:
-            shapes: by input; those of fixed shape may be left out.
+            shapes: by input; those of fixed shape, and those in `contents`, may be left out.
+            contents: what inputs will hold, for those in `by_contents`.
+
+        Raises:
+            InputError: the model does not take such shapes, or the contents of an input must be known too.
+        """
+        made = self.try_prepare(shapes, contents)
+        if isinstance(made, ByContents):
+            names = [self.inputs[place].name for place in made.positions]
+            missing = next(name for name in names if name not in (contents or {}))
+            raise InputError(f"input '{missing}' must be given with its contents, which decide on sizes: {made.reason}")
+        return made
+
+    def try_prepare(
+        self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
+    ) -> Program | ByContents:
+        """`prepare`, but what else must be known is no error.
 
         Raises:
             InputError: the model does not take such shapes.
         """
-        unknown = set(shapes) - {info.name for info in self.inputs}
+        known = dict(contents or {})
+        unknown = (set(shapes) | set(known)) - {info.name for info in self.inputs}
         if unknown:
             raise InputError(f"no input is called '{min(unknown)}'; the inputs are {_listing(self.inputs)}")
+        held = {place: _accept(known[info.name], info) for place, info in enumerate(self.inputs) if info.name in known}
         chosen = []
-        for info in self.inputs:
-            if info.name not in shapes and not info.is_static:
+        for place, info in enumerate(self.inputs):
+            if info.name not in shapes and place not in held and not info.is_static:
                 raise InputError(f"input '{info.name}' has no fixed shape, so it needs one: {info}")
-            chosen.append(tuple(int(dim) for dim in shapes.get(info.name, info.shape)))
-        self._check(tuple(chosen))
-        with self._lock:
-            program = self._program(tuple(chosen))
-        if not host.missing(program.target):
-            self._ready(program.input_shapes)
-        return program
+            shape = held[place].shape if place in held else shapes.get(info.name, info.shape)
+            chosen.append(tuple(int(dim) for dim in shape))
+        check_shapes(self.inputs, tuple(chosen))
+        return self._code.prepare(tuple(chosen), held)
 
     def save(self, path: str | os.PathLike[str], *, keep_model: bool = False) -> None:
         """Writes the code made so far as an artefact, which `stepwell.load` and `stepwell-run` take.
@@ -142,7 +152,7 @@ class Executable:
 
     def __repr__(self) -> str:
         takes, gives = _listing(self.inputs), _listing(self.outputs)
-        return f"<Executable {self.name}: ({takes}) -> ({gives}), {len(self._programs)} programs>"
+        return f"<Executable {self.name}: ({takes}) -> ({gives}), {len(self.programs)} programs>"
 
     def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         names = [info.name for info in self.inputs]
@@ -164,58 +174,10 @@ class Executable:
             raise InputError(f"input '{missing[0]}' is missing; the inputs are {_listing(self.inputs)}")
         return tuple(given[name] for name in names)
 
-    def _ready(self, shapes: tuple[Shape, ...]) -> LoadedProgram:
-        self._check(shapes)
-        with self._lock:  # another thread may have loaded the code while this one waited
-            if shapes not in self._loaded:
-                self._loaded[shapes] = self._load(self._program(shapes))
-            return self._loaded[shapes]
-
-    def _program(self, shapes: tuple[Shape, ...]) -> Program:
-        if shapes in self._programs:
-            return self._programs[shapes]
-        if self._specialize is None:
-            there = "; ".join(_shapes(self.inputs, known) for known in self._programs) or "none"
-            asked = _shapes(self.inputs, shapes)
-            raise ShapeError(f"there is no code for {asked}, and no compiler to make it; there is code for: {there}")
-        return self._programs.setdefault(shapes, self._specialize(shapes))
-
-    def _check(self, shapes: tuple[Shape, ...]) -> None:
-        """Compares shapes with the declared ones; a symbol must stand for the same number wherever it occurs."""
-        bound: dict[str, tuple[int, str]] = {}
-        for info, shape in zip(self.inputs, shapes, strict=True):
-            if len(shape) != len(info.shape):
-                raise InputError(
-                    f"input '{info.name}' must have {len(info.shape)} dimensions ({info}), but has shape {shape}"
-                )
-            for axis, (declared, dim) in enumerate(zip(info.shape, shape, strict=True)):
-                expected, where = (
-                    bound.setdefault(declared, (dim, info.name)) if isinstance(declared, str) else (declared, "")
-                )
-                if dim != expected:
-                    also = f" as in input '{where}'" if where else ""
-                    raise InputError(
-                        f"input '{info.name}' must have {expected}{also} in dimension {axis} ({info}), "
-                        f"but has shape {shape}"
-                    )
-
-    def _load(self, program: Program) -> LoadedProgram:
-        lacking = host.missing(program.target)
-        if lacking:
-            raise ArtefactError(f"the code is for {program.target}, and this machine lacks {', '.join(lacking)}")
-        arrays = [self._resident(array) for array in program.parameters.values()]
-        return LoadedProgram(program, loader.load(program), arrays)
-
-    def _resident(self, array: np.ndarray) -> np.ndarray:
-        """The parameter as the native code reads it, dense and aligned; programs that share one share its memory."""
-        if id(array) in self._memory:
-            return self._memory[id(array)][1]
-        dense = array
-        if is_splat(array) or not array.flags.c_contiguous or address(array) % ALIGNMENT:
-            dense = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
-            dense[...] = array
-        self._memory[id(array)] = (array, dense)  # the key stays valid for as long as the array lives
-        return dense
+    def _ready(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram:
+        if shapes not in self._loaded:
+            check_shapes(self.inputs, shapes)
+        return self._code.choose(shapes, arrays)
 
 
 def available_cores() -> int:
@@ -248,9 +210,3 @@ def _as_array(value: Any, info: TensorInfo) -> np.ndarray:
 
 def _listing(tensors: Sequence[TensorInfo]) -> str:
     return ", ".join(map(str, tensors))
-
-
-def _shapes(inputs: Sequence[TensorInfo], shapes: Iterable[Shape]) -> str:
-    return ", ".join(
-        f"{info.name}={'x'.join(map(str, shape)) or 'scalar'}" for info, shape in zip(inputs, shapes, strict=True)
-    )

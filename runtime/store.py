@@ -12,6 +12,7 @@ import numpy as np
 from .cache import Cache
 from .large_file import LargeFile
 from .program import CpuTarget, KernelInfo, Program, TensorInfo, is_splat
+from .specialization import ByContents
 
 
 def key_of(*parts: str | bytes | memoryview | LargeFile) -> str:
@@ -72,19 +73,28 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
         "target": asdict(program.target),
         "kernels": [asdict(kernel) for kernel in program.kernels],
         "uses_threads": program.uses_threads,
+        "contents": {name: _put_parameter(cache, array) for name, array in program.contents.items()},
     }
     cache.put("programs", key, json.dumps(record).encode())
 
 
-def get_program(cache: Cache, key: str) -> Program | None:
-    """A program from the cache; None where it, or a part of it, is not there."""
+def put_by_contents(cache: Cache, key: str, asked: ByContents) -> None:
+    """Keeps that what was asked for depends on what some inputs hold."""
+    cache.put("programs", key, json.dumps({"by_contents": asked.positions, "reason": asked.reason}).encode())
+
+
+def get_program(cache: Cache, key: str) -> Program | ByContents | None:
+    """A program from the cache, or what else must be known for one; None where it, or a part of it, is not there."""
     data = cache.get("programs", key)
     if data is None:
         return None
     record = json.loads(bytes(data))
+    if "by_contents" in record:
+        return ByContents(tuple(record["by_contents"]), record["reason"])
+    contents = {name: cache.get_array("parameters", part) for name, part in record["contents"].items()}
     parameters = {name: cache.get_array("parameters", part) for name, part in record["parameters"].items()}
     objects = {name: cache.get("objects", part) for name, part in record["objects"].items()}
-    if any(part is None for part in [*parameters.values(), *objects.values()]):
+    if any(part is None for part in [*parameters.values(), *objects.values(), *contents.values()]):
         return None
     return Program(
         inputs=tuple(map(_read_tensor, record["inputs"])),
@@ -96,6 +106,7 @@ def get_program(cache: Cache, key: str) -> Program | None:
         objects={name: bytes(data) for name, data in objects.items() if data is not None},
         kernels=[KernelInfo(**(kernel | {"ops": tuple(kernel["ops"])})) for kernel in record["kernels"]],
         uses_threads=record["uses_threads"],
+        contents={name: array for name, array in contents.items() if array is not None},
     )
 
 

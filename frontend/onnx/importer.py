@@ -6,6 +6,7 @@ known input shapes that is all the arithmetic on shapes, so that conditions on s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +19,14 @@ from mlir.dialects import func
 from ...dialects.core import OpError, spec_of
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
-from ..errors import ModelError, NeedsShapes, NodeError, UnsupportedError
+from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
+from .build import constant
 from .definitions import definition_of
 from .functions import FunctionTable
 from .model import Model, ModelInfo, describe_model, normal_domain, opsets, read_model
 from .node import Node
+from .origins import Origins
 from .registry import Handler, handler_for
 from .scope import Scope, Unavailable
 from .signature import bound_inputs, named, result_dims, tensor_of
@@ -32,6 +35,9 @@ from .weights import tensor_array
 
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
 """By kind of element, how large a literal may be; larger tensors are parameters. Integers are often shapes."""
+
+MAX_BOUND = {"f": 8, "i": 64, "u": 64, "b": 64}
+"""By kind of element, how many an input may have whose contents a compile may ask for."""
 
 MAX_NODES = 1_000_000
 """More nodes than any model has; functions that use functions can make a small file expand without end."""
@@ -58,6 +64,9 @@ def import_model(
     model: bytes | str | Path | onnx.ModelProto | Model,
     context: ir.Context,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    contents: Mapping[str, np.ndarray] | None = None,
+    *,
+    sized: bool = False,
 ) -> ImportedModel:
     """Makes a module of stepwell ops from an ONNX model.
 
@@ -69,9 +78,12 @@ def import_model(
         model: the file's path or its bytes, or what `read_model` made of them.
         context: where the module is made.
         shapes: shapes for some or all inputs, by name; a symbol bound by one is bound for all.
+        contents: what some inputs hold, by name; the module does not read those.
+        sized: whether the size of every result must follow from `shapes` and `contents`.
 
     Raises:
         ModelError: the model is damaged, or uses what is not supported.
+        NeedsContents: a node can only be imported where more is known of what the inputs hold.
         NeedsShapes: it can only be imported for known input shapes, and `shapes` does not give them.
         OSError: the file cannot be read.
     """
@@ -79,7 +91,7 @@ def import_model(
     STEPWELL.load(context)
     try:
         with context, ir.Location.unknown():
-            return Importer(source, shapes or {}).run()
+            return Importer(source, shapes or {}, contents or {}, sized).run()
     except ModelError as error:
         error.at(model=source.name)
         raise
@@ -94,8 +106,15 @@ class Importer:
         is_specialized: whether the shape of every input is known.
     """
 
-    def __init__(self, model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        shapes: Mapping[str, Sequence[int]],
+        contents: Mapping[str, np.ndarray] | None = None,
+        sized: bool = False,
+    ) -> None:
         self._model = model
+        self._contents = contents or {}
         self._info = describe_model(model)
         self._dims = bound_inputs(self._info, shapes)
         self._functions = FunctionTable(model)
@@ -103,6 +122,7 @@ class Importer:
         self.folder = model.folder
         self.parameters: dict[str, np.ndarray] = {}
         self.is_specialized = all(isinstance(dim, int) for dims in self._dims for dim in dims)
+        self._must_size = sized and self.is_specialized
 
     def run(self) -> ImportedModel:
         """Imports the model."""
@@ -118,7 +138,8 @@ class Importer:
         scope = Scope(versions=versions)
         with ir.InsertionPoint(block):
             for info, argument in zip(self._info.inputs, block.arguments, strict=True):
-                scope.define(info.name, argument)
+                known = self._contents.get(info.name)
+                scope.define(info.name, argument if known is None else constant(known))
             values = self.graph(proto.graph, scope)
             self._check_outputs(values)
             func.ReturnOp([*values, *(guard.holds for guard in scope.guards)])
@@ -153,11 +174,11 @@ class Importer:
                 with ir.Location.name(name):
                     self._node(proto, name, scope)
             except (OpError, ArithmeticError, LookupError, ValueError) as error:
-                raise NodeError(str(error), node=name, op_type=proto.op_type) from error
+                raise NodeError(str(error)).at(node=name, op_type=proto.op_type, position=index) from error
             except NeedsShapes as error:
-                raise self._needing(error).at(node=name, op_type=proto.op_type) from None
+                raise self._needing(error, proto, scope).at(node=name, op_type=proto.op_type, position=index) from None
             except ModelError as error:
-                error.at(node=name, op_type=proto.op_type)
+                error.at(node=name, op_type=proto.op_type, position=index)
                 raise
 
     def _node(self, proto: onnx.NodeProto, name: str, scope: Scope) -> None:
@@ -168,6 +189,8 @@ class Importer:
         while inputs and inputs[-1] is None:
             inputs.pop()
         results = self._results(proto, name, scope, inputs)
+        if self._must_size:
+            self._check_sizes([result for result in results if result is not None])
         for index, output in enumerate(proto.output):
             result = results[index] if index < len(results) else None
             missing = Unavailable(f"reads output {index} of '{name}' ({proto.op_type}), which is not supported")
@@ -225,11 +248,33 @@ class Importer:
                 with ir.Location.name(tensor.name or "weight"):
                     scope.define(tensor.name, self.weight(tensor.name, tensor_array(tensor, self.folder)))
 
-    def _needing(self, error: NeedsShapes) -> ModelError:
-        """What is not known although every shape is, no shape could tell."""
+    def _needing(self, error: NeedsShapes, proto: onnx.NodeProto, scope: Scope) -> ModelError:
+        """What is not known although every shape is, only contents could tell."""
         if not self.is_specialized:
             return error
-        return NodeError(f"{error.reason}; it depends on the inputs' contents, which is not supported")
+        if error.value is not None:
+            return self._needing_contents(error.reason, Origins().of_contents([error.value]))
+        inputs = [scope.lookup(item) for item in proto.input if item]
+        origins = Origins().of_sizes(inputs)
+        return self._needing_contents(error.reason, origins if origins.arguments else origins.of_contents(inputs))
+
+    def _check_sizes(self, results: Sequence[ir.Value]) -> None:
+        """Sees that no size of a result depends on what the inputs hold.
+
+        Raises:
+            NeedsContents: one does.
+        """
+        if all(ir.RankedTensorType(result.type).has_static_shape for result in results):
+            return
+        origins = Origins().of_sizes(results)
+        if origins.arguments:  # else the compiler can work it out: it folds larger constants than importing does
+            raise self._needing_contents("the size of its output depends on what is computed", origins)
+
+    def _needing_contents(self, reason: str, origins: Origins) -> NeedsContents:
+        found = [(self._info.inputs[index], self._dims[index]) for index in sorted(origins.arguments)]
+        if all(_is_small(info.dtype, dims) for info, dims in found):
+            return NeedsContents(reason, [info.name for info, _ in found])
+        return NeedsContents(reason)
 
     def _check_outputs(self, values: Sequence[ir.Value]) -> None:
         if not values:
@@ -249,6 +294,10 @@ class Importer:
         guards = [ir.DictAttr.get({"stepwell.guard": ir.StringAttr.get(guard.reason)}) for guard in scope.guards]
         main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
         main.attributes["res_attrs"] = ir.ArrayAttr.get([*outputs, *guards])
+
+
+def _is_small(dtype: np.dtype, dims: Sequence[int | str]) -> bool:
+    return math.prod(dim for dim in dims if isinstance(dim, int)) <= MAX_BOUND.get(dtype.kind, 0)
 
 
 def _output(scope: Scope, name: str) -> ir.Value:

@@ -28,7 +28,10 @@ _ONNX_TYPES: dict[str, str] = {
     "float32": "tensor(float)",
     "float64": "tensor(double)",
     **{name: f"tensor({name})" for name in ("float16", "bfloat16", "bool")},
-    **{f"{sign}int{bits}": f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"{sign}int{bits}": f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"float8_{kind}": f"tensor(float8{kind})" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")},
+    "float8_e8m0fnu": "tensor(float8e8m0)",
+    "float4_e2m1fn": "tensor(float4e2m1)",
 }
 
 
@@ -139,7 +142,7 @@ class Node:
         """
         contents = self.known(value)
         if contents is None:
-            raise NeedsShapes(f"input '{what}' must be a constant, or computed from the shapes of the inputs")
+            raise NeedsShapes(f"input '{what}' must be a constant, or computed from the shapes of the inputs", value)
         return contents
 
     def integers(self, value: ir.Value, what: str) -> tuple[int, ...]:

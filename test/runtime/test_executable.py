@@ -88,7 +88,7 @@ def test_wrong_inputs_say_what_was_expected_and_what_came(executable, args, kwar
 def test_shapes_are_compiled_once_on_demand(program, reference):
     asked = []
 
-    def specialize(shapes):
+    def specialize(shapes, contents):
         asked.append(shapes)
         return program(*shapes[0])
 
@@ -117,7 +117,7 @@ def test_a_symbol_is_one_number_everywhere():
 
 
 def test_calls_from_many_threads_do_not_mix(program, reference):
-    executable = Executable(*DYNAMIC, specialize=lambda shapes: program(*shapes[0]))
+    executable = Executable(*DYNAMIC, specialize=lambda shapes, contents: program(*shapes[0]))
     wrong = []
 
     def work(seed):
@@ -162,7 +162,7 @@ import stepwell.runtime.executable, stepwell.runtime.cache
 def test_code_for_another_machine_is_made_but_not_run(program):
     made = program()
     foreign = replace(made, target=replace(made.target, triple="riscv64-unknown-linux-gnu"))
-    executable = Executable(made.inputs, made.outputs, specialize=lambda shapes: foreign)
+    executable = Executable(made.inputs, made.outputs, specialize=lambda shapes, contents: foreign)
     assert executable.prepare({}) is foreign
     with pytest.raises(ArtefactError, match="the code is for generic"):
         executable(X)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.frontend.errors import ModelError, NeedsShapes, UnsupportedError
+from stepwell.frontend.errors import ModelError, NeedsContents, NeedsShapes, UnsupportedError
 from stepwell.frontend.onnx.importer import import_model
 from stepwell.frontend.onnx.model import describe_model, read_model
 
@@ -184,8 +184,9 @@ def test_shapes_that_do_not_fit():
 def test_what_depends_on_contents_is_no_matter_of_shapes():
     sizes = helper.make_tensor_value_info("s", TensorProto.INT64, [2])
     fixed = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])
-    error = refuses(model_of(node("Tile", ["x", "s"], ["y"]), inputs=(fixed, sizes)), "depends on the inputs' contents")
-    assert not isinstance(error, NeedsShapes)
+    error = refuses(model_of(node("Tile", ["x", "s"], ["y"]), inputs=(fixed, sizes)), "must be a constant")
+    assert isinstance(error, NeedsContents)
+    assert (error.inputs, error.position) == (("s",), 0)
 
 
 def test_description_needs_no_import():

@@ -1,0 +1,263 @@
+"""Native code for one model (or a piece of one) at any input shapes: made, found again and loaded as calls need it."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import host, loader
+from .errors import ArtefactError, InputError, ShapeError
+from .program import ALIGNMENT, Program, Shape, TensorInfo, aligned_empty, is_splat
+from .workspace import LoadedProgram, Workspace, address
+
+MANY_CONTENTS = 16
+"""So many programs that differ by what an input holds are worth a warning."""
+
+Contents = Mapping[int, np.ndarray]
+"""What some inputs hold, by their position."""
+
+
+@dataclass(frozen=True)
+class ByContents:
+    """Stands where a program was asked for: it also depends on what some inputs hold.
+
+    Attributes:
+        positions: which inputs.
+        reason: why.
+    """
+
+    positions: tuple[int, ...]
+    reason: str
+
+
+Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents]
+"""Makes the program for input shapes, or says what else it must know."""
+
+
+@dataclass
+class Choice:
+    """The programs for one set of shapes that differ by the contents of some inputs.
+
+    Attributes:
+        by: which inputs, and why.
+        entries: by the bytes that these inputs hold, the program, or the next choice.
+    """
+
+    by: ByContents
+    entries: dict[tuple[bytes, ...], LoadedProgram | Choice] = field(default_factory=dict)
+
+    def key(self, arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+        """What the inputs hold that the choice is by."""
+        return tuple([arrays[position].tobytes() for position in self.by.positions])
+
+
+class Specializations:
+    """All native code of one model, for the shapes (and contents) met so far.
+
+    Attributes:
+        inputs: what the model takes.
+        loaded: by input shapes, what runs; whoever calls often looks here first.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[TensorInfo],
+        programs: Iterable[Program] = (),
+        specialize: Specialize | None = None,
+        name: str = "model",
+    ) -> None:
+        """Starts with some programs.
+
+        Args:
+            inputs: what the model takes, in order.
+            programs: the code at hand.
+            specialize: makes more of it; None where there is no compiler.
+            name: the model's name, for messages.
+        """
+        self.inputs = tuple(inputs)
+        self.loaded: dict[tuple[Shape, ...], LoadedProgram | Choice] = {}
+        self._names = [info.name for info in inputs]
+        self._name = name
+        self._specialize = specialize
+        self._programs = {self._key(program): program for program in programs}
+        self._asked: dict[tuple, ByContents] = {}
+        self._lock = threading.RLock()
+        self._memory: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._idle: list[Workspace] = []
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The code at hand."""
+        return tuple(self._programs.copy().values())
+
+    @property
+    def by_contents(self) -> dict[str, str]:
+        """The inputs that there is a program for each content of, with the reason, as far as is known by now."""
+        found: dict[str, str] = {}
+        for asked in self._asked.copy().values():
+            found.update({self._names[position]: asked.reason for position in asked.positions})
+        for program in self.programs:
+            found.update({name: "" for name in program.contents if name not in found})
+        return found
+
+    def choose(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram:
+        """The code for these inputs, made or loaded where that has not been done: the one place that decides on it."""
+        entry = self.loaded.get(shapes)
+        while isinstance(entry, Choice):
+            entry = entry.entries.get(entry.key(arrays))
+        return self._load_for(shapes, arrays) if entry is None else entry
+
+    def run(self, loaded: LoadedProgram, arrays: list[np.ndarray], threads: int) -> list[np.ndarray]:
+        """Runs code on inputs of the shapes that it is for.
+
+        Raises:
+            GuardError: their contents lead the model where it cannot go with inputs of these shapes.
+        """
+        outputs = loaded.new_outputs()
+        try:
+            workspace = self._idle.pop()
+        except IndexError:
+            workspace = Workspace()
+        try:
+            workspace.run(loaded, arrays, outputs, threads)
+        finally:
+            self._idle.append(workspace)
+        return loaded.checked(outputs) if loaded.program.guards else outputs
+
+    def prepare(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents:
+        """The program for shapes, and for contents where these matter; loaded where it is for this machine.
+
+        Returns:
+            The program, or what else must be known.
+        """
+        with self._lock:
+            known: dict[int, np.ndarray] = {}
+            made = self._made(shapes, known)
+            while isinstance(made, ByContents):
+                if not set(made.positions) <= set(contents):
+                    return made
+                known |= {position: contents[position] for position in made.positions}
+                made = self._made(shapes, known)
+            if not host.missing(made.target):
+                empty = np.empty(0)
+                self._load_for(shapes, [contents.get(position, empty) for position in range(len(shapes))])
+        return made
+
+    def _load_for(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram:
+        with self._lock:  # another thread may have loaded the code while this one waited
+            entries: dict[Any, LoadedProgram | Choice] = self.loaded
+            key: tuple = shapes
+            known: dict[int, np.ndarray] = {}
+            while True:
+                entry = entries.get(key)
+                if entry is None:
+                    made = self._made(shapes, known)
+                    entry = Choice(made) if isinstance(made, ByContents) else self._load(made)
+                    entries[key] = entry
+                if isinstance(entry, LoadedProgram):
+                    return entry
+                known |= {position: arrays[position] for position in entry.by.positions}
+                entries, key = entry.entries, entry.key(arrays)
+
+    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents:
+        key = shapes, _key_of(contents)
+        if key in self._programs:
+            return self._programs[key]
+        if key in self._asked:
+            return self._asked[key]
+        if self._specialize is None:
+            return self._among_stored(shapes, contents)
+        made = self._specialize(shapes, {position: array.copy() for position, array in contents.items()})
+        if isinstance(made, ByContents):
+            self._asked[key] = made
+            return made
+        self._programs[key] = made
+        self._warn_of_many(contents)
+        return made
+
+    def _among_stored(self, shapes: tuple[Shape, ...], contents: Contents) -> ByContents:
+        """By what else the programs at hand for some shapes differ.
+
+        Raises:
+            ShapeError: there are none, or none for such contents.
+        """
+        given = set(_key_of(contents))
+        for program_shapes, key in self._programs:
+            if program_shapes == shapes and given < set(key):
+                return ByContents((next(place for place, _ in key if place not in contents),), "")
+        there = "; ".join(self._described(*key) for key in self._programs) or "none"
+        asked = self._described(shapes, _key_of(contents))
+        raise ShapeError(f"there is no code for {asked}, and no compiler to make it; there is code for: {there}")
+
+    def _described(self, shapes: tuple[Shape, ...], contents: tuple[tuple[int, bytes], ...]) -> str:
+        text = ", ".join(
+            f"{name}={'x'.join(map(str, shape)) or 'scalar'}" for name, shape in zip(self._names, shapes, strict=True)
+        )
+        held = {place: np.frombuffer(data, self.inputs[place].dtype).tolist() for place, data in contents}
+        return text + "".join(f" with {self._names[place]} = {values}" for place, values in held.items())
+
+    def _warn_of_many(self, contents: Contents) -> None:
+        if sum(bool(key) for _, key in self._programs) != MANY_CONTENTS or not contents:
+            return
+        names = " and ".join(f"'{name}'" for name in self.by_contents)
+        warnings.warn(
+            f"{self._name}: compiled {MANY_CONTENTS} times for different contents of {names}, which decide on sizes in "
+            "the model; every new content is compiled for again",
+            stacklevel=2,
+        )
+
+    def _key(self, program: Program) -> tuple[tuple[Shape, ...], tuple[tuple[int, bytes], ...]]:
+        return program.input_shapes, _key_of(
+            {self._names.index(name): array for name, array in program.contents.items()}
+        )
+
+    def _load(self, program: Program) -> LoadedProgram:
+        lacking = host.missing(program.target)
+        if lacking:
+            raise ArtefactError(f"the code is for {program.target}, and this machine lacks {', '.join(lacking)}")
+        arrays = [self._resident(array) for array in program.parameters.values()]
+        return LoadedProgram(program, loader.load(program), arrays)
+
+    def _resident(self, array: np.ndarray) -> np.ndarray:
+        """The parameter as the native code reads it, dense and aligned; programs that share one share its memory."""
+        if id(array) in self._memory:
+            return self._memory[id(array)][1]
+        dense = array
+        if is_splat(array) or not array.flags.c_contiguous or address(array) % ALIGNMENT:
+            dense = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
+            dense[...] = array
+        self._memory[id(array)] = (array, dense)  # the key stays valid for as long as the array lives
+        return dense
+
+
+def check_shapes(inputs: Sequence[TensorInfo], shapes: tuple[Shape, ...]) -> None:
+    """Compares shapes with the declared ones; a symbol must stand for the same number wherever it occurs.
+
+    Raises:
+        InputError: they differ.
+    """
+    bound: dict[str, tuple[int, str]] = {}
+    for info, shape in zip(inputs, shapes, strict=True):
+        if len(shape) != len(info.shape):
+            raise InputError(
+                f"input '{info.name}' must have {len(info.shape)} dimensions ({info}), but has shape {shape}"
+            )
+        for axis, (declared, dim) in enumerate(zip(info.shape, shape, strict=True)):
+            expected, where = (
+                bound.setdefault(declared, (dim, info.name)) if isinstance(declared, str) else (declared, "")
+            )
+            if dim != expected:
+                also = f" as in input '{where}'" if where else ""
+                raise InputError(
+                    f"input '{info.name}' must have {expected}{also} in dimension {axis} ({info}), "
+                    f"but has shape {shape}"
+                )
+
+
+def _key_of(contents: Contents) -> tuple[tuple[int, bytes], ...]:
+    return tuple((position, array.tobytes()) for position, array in contents.items())
