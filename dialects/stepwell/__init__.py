@@ -16,6 +16,7 @@ from . import (
     recurrent,
     reduction,
     shape,
+    sorting,
     winograd,
 )
 
@@ -28,6 +29,7 @@ _FAMILIES = (
     reduction,
     normalization,
     movement,
+    sorting,
     shape,
     constant,
     recurrent,

@@ -19,6 +19,7 @@ from .schedules.elementwise import elementwise
 from .schedules.movement import movement
 from .schedules.pooling import pooling
 from .schedules.reduction import reduction
+from .schedules.sorting import sorting
 from .schedules.steps import loop_parameters
 from .schedules.winograd import winograd
 
@@ -31,6 +32,7 @@ SCHEDULES: dict[str, Callable[[ir.Operation, Target], Schedule]] = {
     "movement": movement,
     "pooling": pooling,
     "reduction": reduction,
+    "sorting": sorting,
     "winograd": winograd,
 }
 

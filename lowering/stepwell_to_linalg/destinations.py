@@ -84,6 +84,8 @@ def _target(value: ir.Value) -> ir.Value | None:
             return op.operands[count + list(op.results).index(value)]
         case "linalg.fill" | "tensor.insert_slice":
             return op.operands[1]
+        case "scf.forall":
+            return op.operands[list(op.results).index(value)]
         case "tensor.expand_shape" | "tensor.collapse_shape":
             return op.operands[0]
     return None

@@ -16,14 +16,26 @@ from ...passes.base import Pass, PassError, register
 from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
 from ..target import Target
-from . import attention, contraction, elementwise, movement, normalization, pooling, reduction, resampling, winograd
+from . import (
+    attention,
+    contraction,
+    elementwise,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+    resampling,
+    scattering,
+    sorting,
+    winograd,
+)
 from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
 from .rules import lower
 from .scalars import signless
 from .strides import add_destination_strides
 
-RULES = (elementwise, movement, normalization, pooling, reduction, resampling)
+RULES = (elementwise, movement, normalization, pooling, reduction, resampling, scattering, sorting)
 _LOWERED_WHOLE = {
     "contraction": contraction,
     "convolution": contraction,

@@ -11,6 +11,7 @@ from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.shape import BorderOp
 from .rules import lowers
 from .scalars import number
+from .sequences import from_front
 from .tensors import (
     broadcast_map,
     copy,
@@ -22,10 +23,6 @@ from .tensors import (
     structured,
     with_shape,
 )
-
-
-def _index(value: ir.Value) -> ir.Value:
-    return arith.index_cast(ir.IndexType.get(), value)
 
 
 @lowers(ops.TransposeOp)
@@ -198,11 +195,8 @@ def gather(op: ops.GatherOp, inputs: list[ir.Value], outs: list[ir.Value]) -> li
     loops = dims(rank)
 
     def body(at: ir.Value, _: ir.Value) -> ir.Value:
-        index = _index(at)
-        wrapped = arith.addi(index, arith.constant(ir.IndexType.get(), extent))
-        is_negative = arith.cmpi(arith.CmpIPredicate.slt, index, arith.constant(ir.IndexType.get(), 0))
         where = [loop_index(position) for position in range(rank)]
-        chosen = arith.select(is_negative, wrapped, index)
+        chosen, _is_inside = from_front(at, extent)
         return tensor.extract(source, [*where[:axis], chosen, *where[axis + spread :]])
 
     return structured([indices], [outs[0]], [loops[axis : axis + spread], loops], "p" * rank, body)

@@ -20,6 +20,7 @@ _BY_FAMILY = {
     "normalization": "reduction",
     "movement": "movement",
     "shape": "movement",
+    "sorting": "sorting",
     "packed": "contraction",
     "winograd": "winograd",
 }
@@ -96,6 +97,12 @@ def flops(op: Op) -> int:
     if kind == "attention":
         query, key, value = (ir.RankedTensorType(item.type).shape for item in list(op.operation.operands)[:3])
         return 2 * math.prod(query[:3]) * key[2] * (query[3] + value[3])
+    if kind == "sorting":
+        # As many comparisons as sorting takes.
+        return (
+            elements(op.operation.operands[0])
+            * ir.RankedTensorType(op.operation.operands[0].type).shape[-1].bit_length()
+        )
     if kind in ("reduction", "pooling"):
         return elements(op.operation.operands[0])
     return elements(result) if kind == "elementwise" else 0

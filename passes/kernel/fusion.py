@@ -22,6 +22,7 @@ ANCHOR_ORDER = (
     "depthwise",
     "pooling",
     "reduction",
+    "sorting",
     "elementwise",
     "movement",
 )

@@ -2,6 +2,7 @@
 
 from .dynamic import DynamicBroadcastToOp, DynamicPadOp, DynamicReshapeOp, DynamicSliceOp
 from .resizing import DynamicResizeOp, ResizeOp
+from .scattering import ScatterOp
 from .static import (
     BroadcastToOp,
     ConcatOp,
@@ -30,6 +31,7 @@ __all__ = [
     "ReshapeOp",
     "ResizeOp",
     "ReverseOp",
+    "ScatterOp",
     "SliceOp",
     "SqueezeOp",
     "TileOp",

@@ -266,6 +266,8 @@ class BroadcastToOp(Op):
 class GatherOp(Op):
     """The slices of `input` along `axis` that `indices` name, a negative one counting from the end (ONNX Gather).
 
+    An index outside is taken for the first or the last one.
+
     ```mlir
     %2 = "stepwell.gather"(%0, %1) {axis = 0 : i64}
         : (tensor<30522x384xf32>, tensor<1x128xi64>) -> tensor<1x128x384xf32>
@@ -284,12 +286,16 @@ class GatherOp(Op):
         if not is_integer(indices.dtype):
             raise OpError(f"operand 'indices' must be integers, but is {indices}")
         along = normalize_axis(axis, input.rank)
+        if input.shape[along] == 0 and 0 not in indices.shape:
+            raise OpError(f"gathers from axis {along} of {input}, which has no elements")
         return input.with_shape((*input.shape[:along], *indices.shape, *input.shape[along + 1 :]))
 
     @staticmethod
     def reference(input: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
         """Computes it with numpy."""
-        return np.take(input, indices, axis)
+        extent = input.shape[axis]
+        places = indices.astype(np.int64)
+        return np.take(input, np.where(places < 0, places + extent, places), axis, mode="clip")
 
 
 class TileOp(Op):

@@ -18,7 +18,9 @@ from . import (
     recurrent,
     reduction,
     resize,
+    scattering,
     shape,
+    sorting,
 )
 
 __all__ = [
@@ -39,5 +41,7 @@ __all__ = [
     "recurrent",
     "reduction",
     "resize",
+    "scattering",
     "shape",
+    "sorting",
 ]

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.elementwise import AddOp, LessOp, MulOp, SelectOp
-from ....dialects.stepwell.movement import DynamicSliceOp
-from ...errors import NodeError, UnsupportedError
-from ..build import (
-    cast,
-    constant,
-    dims_of,
-    emit,
-    gathered,
-    integers,
-    joined,
-    known_dim,
-    normal_axis,
-    rank,
-    reshaped,
-    scalar,
-    shape,
-)
+from ....dialects.stepwell.elementwise import LessOp, SelectOp, SubOp
+from ....dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp
+from ...errors import NodeError
+from .. import places
+from ..build import cast, emit, gathered, integers, known_dim, normal_axis, rank, scalar
 from ..node import Node
 from ..registry import imports
 
@@ -94,45 +80,53 @@ def _split(node: Node, input: ir.Value, sizes: Sequence[int]) -> tuple[ir.Value,
 
 @imports("GatherND")
 def gather_nd(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
-    """GatherND: each index names an element, or a slice, of the leading dimensions; those are one here.
+    """GatherND: each index names an element, or a slice, of dimensions after the batches; those are one here.
 
     [a, b, c...] at [..., 2] --> [a * b, c...] at [...]
     """
-    if node.attribute("batch_dims", 0):
-        raise UnsupportedError("attribute 'batch_dims' is not supported")
+    batches = node.attribute("batch_dims", 0)
     depth = known_dim(indices, rank(indices) - 1, "the number of dimensions that an index names")
-    leading = node.static(shape(input)[:depth], "the extents of the dimensions that are indexed")
-    flat = joined([integers([math.prod(leading)]), dims_of(input, depth, rank(input))])
-    stride, place = math.prod(leading), None
-    for axis, extent in enumerate(leading):
-        stride //= max(extent, 1)
-        index = _from_front(gathered(cast(indices, np.int64), constant(np.array(axis)), -1), extent)
-        index = emit(MulOp, index, scalar(stride, index))
-        place = index if place is None else emit(AddOp, place, index)
-    if place is None:
-        raise NodeError("has indices that name no dimension")
-    return gathered(reshaped(input, flat), place, 0)
+    if not 0 <= batches < min(rank(input), rank(indices)) or not 1 <= depth <= rank(input) - batches:
+        raise NodeError(f"names {depth} dimensions after {batches} batches, of {rank(input)}")
+    count = batches + depth
+    named = places.named_coordinates(node, indices, batches, depth)
+    inside = [places.inside(named[axis], places.extent(input, axis)) for axis in range(batches, count)]
+    return gathered(places.merged(input, count), places.flat(input, [*named[:batches], *inside]), 0)
 
 
 @imports("GatherElements")
 def gather_elements(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
-    """GatherElements: one index per element of the result, along an axis; here into the flat tensor.
+    """GatherElements: one index per element of the result, along an axis; here into the flat tensor."""
+    if rank(indices) != rank(input):
+        raise NodeError(f"has indices of rank {rank(indices)} for an input of rank {rank(input)}")
+    return elements(node, input, indices, normal_axis(node.attribute("axis"), rank(input)))
+
+
+def elements(node: Node, input: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
+    """The elements of `input` that have the place of their index, but along `axis` the one that it says.
 
     [a, b] at i [a, k] along 1 --> [a * b] at row * b + i
     """
-    extents = node.static(shape(input), "the extents of the input")
-    wanted = node.static(shape(indices), "the extents of the indices")
-    chosen = normal_axis(node.attribute("axis"), len(extents))
-    place = _from_front(cast(indices, np.int64), extents[chosen])
-    place = emit(MulOp, place, scalar(math.prod(extents[chosen + 1 :]), place))
-    for axis, count in enumerate(wanted):
-        if axis != chosen:
-            offsets = np.arange(count).reshape(-1, *[1] * (len(wanted) - 1 - axis)) * math.prod(extents[axis + 1 :])
-            place = emit(AddOp, place, node.importer.weight(f"{node.name}.offsets", offsets))
-    return gathered(reshaped(input, integers([math.prod(extents)])), place, 0)
+    if rank(input) == 1:
+        return gathered(input, indices, 0)
+    chosen = places.inside(indices, places.extent(input, axis))
+    place = places.flat(input, places.coordinates_of(node, input, chosen, axis))
+    return gathered(places.merged(input, rank(input)), place, 0)
 
 
-def _from_front(indices: ir.Value, extent: int) -> ir.Value:
-    """Indices that count from the front, negative ones included."""
-    zero = scalar(0, indices)
-    return emit(SelectOp, emit(LessOp, indices, zero), emit(AddOp, indices, scalar(extent, indices)), indices)
+@imports("ReverseSequence")
+def reverse_sequence(node: Node, input: ir.Value, lengths: ir.Value) -> ir.Value:
+    """ReverseSequence: the first elements of each batch backwards, as many as `lengths` says; the others as they are.
+
+    [t, b, c...] --> [t * b, c...] at rows that are counted from the length down
+    """
+    time, batch = node.attribute("time_axis"), node.attribute("batch_axis")
+    if sorted((time, batch)) != [0, 1] or rank(input) < 2:
+        raise NodeError(f"attributes 'time_axis' and 'batch_axis' must be 0 and 1, but are {time} and {batch}")
+    step, row = (places.numbers(node, input, axis, 2) for axis in (time, batch))
+    count = emit(ExpandDimsOp, cast(lengths, np.int64), axes=(time,))
+    last = emit(SubOp, count, scalar(1, count))
+    turned = emit(SelectOp, emit(LessOp, step, count), emit(SubOp, last, step), step)
+    inside = places.inside(turned, places.extent(input, time))
+    place = places.flat(input, [inside, row] if time == 0 else [row, inside])
+    return gathered(places.merged(input, 2), place, 0)

@@ -1,0 +1,74 @@
+"""Movement into places that an operand names (ONNX ScatterElements, ScatterND, TensorScatter)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core import Op, OpError, attribute, operand, result
+from ...types import TensorSpec, is_integer
+from ..shapes import common_dim, may_equal, normalize_axis, same_dtype
+
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+
+_COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+class ScatterOp(Op):
+    """`input`, of which `updates` replace (or change) the slices along `axis` that `indices` name.
+
+    The dimensions before `axis` are batches, each with indices of its own. Updates are applied in their order, so that
+    of several of one slice the last one stays. An index may count from the end; an update outside is dropped.
+
+    Attributes:
+        axis: the dimension along which the slices lie.
+        reduction: what becomes of a slice and its update: the update ("none"), or both combined.
+
+    ```mlir
+    %3 = "stepwell.scatter"(%0, %1, %2) {axis = 0 : i64, reduction = "add"}
+        : (tensor<8x4xf32>, tensor<3xi64>, tensor<3x4xf32>) -> tensor<8x4xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.scatter"
+    input = operand()
+    indices = operand("integers: the dimensions of the input before `axis`, and the number of updates")
+    updates = operand("like the input, but with the number of updates along `axis`")
+    axis = attribute(int)
+    reduction = attribute(str, default="none", choices=REDUCTIONS)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, indices: TensorSpec, updates: TensorSpec, *, axis: int, reduction: str) -> TensorSpec:
+        """The result is like the input."""
+        same_dtype(input, updates)
+        if not is_integer(indices.dtype):
+            raise OpError(f"operand 'indices' must be integers, but is {indices}")
+        along = normalize_axis(axis, input.rank)
+        if indices.rank != along + 1:
+            raise OpError(f"operand 'indices' must have rank {along + 1}, for axis {along}, but is {indices}")
+        count = indices.shape[-1]
+        wanted = (*input.shape[:along], count, *input.shape[along + 1 :])
+        if updates.rank != input.rank or not all(map(may_equal, updates.shape, wanted)):
+            raise OpError(f"operand 'updates' must be {input.with_shape(wanted)}, but is {updates}")
+        if not all(map(may_equal, indices.shape[:along], input.shape[:along])):
+            raise OpError(f"operand 'indices' must have the batches of the input, {input}, but is {indices}")
+        batches = tuple(map(common_dim, input.shape[:along], indices.shape[:along]))
+        return input.with_shape((*batches, *input.shape[along:]))
+
+    @staticmethod
+    def reference(
+        input: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, reduction: str
+    ) -> np.ndarray:
+        """Applies the updates one after the other."""
+        result = np.array(input)
+        axis %= input.ndim
+        extent = input.shape[axis]
+        for place in np.ndindex(indices.shape):
+            index = int(indices[place])
+            index += extent if index < 0 else 0
+            if not 0 <= index < extent:
+                continue
+            target = (*place[:-1], index)
+            value = updates[place]
+            result[target] = value if reduction == "none" else _COMBINE[reduction](result[target], value)
+        return result

@@ -1,0 +1,102 @@
+"""Scatter: a copy, then the updates one after the other. Batches and parts of slices are independent, so in parallel.
+
+%copied = linalg.generic {copy} ins(%input) outs(%out)
+%result = scf.forall (%batch, %, %part) shared_outs(%block = %copied) {
+  scf.for %update = %c0 to %count iter_args(%block) { %index = tensor.extract %indices[%batch, %update] ... }
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, tensor
+
+from ...dialects.stepwell import movement as ops
+from ...dialects.types import is_float, spec_of_type
+from . import scalars
+from .rules import lowers
+from .scalars import narrow, pack, unpack, widen
+from .sequences import from_front, in_parallel, part, put, repeat
+from .tensors import copy, dims, shape_of, structured, with_shape
+
+# A part of a slice has so many elements at least: whoever works on one reads all the indices.
+_PART = 512
+
+
+@lowers(ops.ScatterOp)
+def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """Updates of [batch, slice, element]."""
+    input, indices, updates = inputs
+    shape = shape_of(input)
+    if 0 in (*shape, *shape_of(updates)):
+        return [copy(input, outs[0])]
+    axis = op.axis % len(shape)
+    batches, extent, size = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    count = shape_of(indices)[-1]
+    dtype = spec_of_type(op.operation.operands[0].type).dtype
+    where, changes = with_shape(indices, [batches, count]), with_shape(updates, [batches, count, size])
+    copied = with_shape(copy(input, outs[0]), [batches, extent, size])
+    width = _part_of(size)
+    result = in_parallel(
+        [1, extent, width],
+        copied,
+        lambda at, block: repeat(
+            0,
+            count,
+            [block],
+            lambda update, carried: [_apply(op.reduction, dtype, where, changes, [*at, update], carried[0])],
+        )[0],
+    )
+    return [with_shape(result, shape)]
+
+
+def _part_of(size: int) -> int:
+    """The elements of a slice that are worked on together: a divisor of `size`."""
+    return next(size // count for count in range(max(1, min(size // _PART, 16)), 0, -1) if size % count == 0)
+
+
+def _apply(
+    reduction: str, dtype: np.dtype, indices: ir.Value, updates: ir.Value, at: list[ir.Value], block: ir.Value
+) -> ir.Value:
+    """`block` [1, slice, element] after one update; `at` is batch, slice, element and number of the update."""
+    batch, _, element, update = at
+    _, extent, width = shape_of(block)
+    index, is_inside = from_front(tensor.extract(indices, [batch, update]), extent)
+
+    def combine(new: ir.Value, old: ir.Value) -> ir.Value:
+        return arith.select(is_inside, _combined(reduction, dtype, new, old), old)
+
+    if width == 1:
+        zero = arith.constant(ir.IndexType.get(), 0)
+        new, old = tensor.extract(updates, [batch, update, element]), tensor.extract(block, [zero, index, zero])
+        return tensor.insert(combine(new, old), block, [zero, index, zero])
+    row = part(block, [0, index, 0], [1, 1, width], rank=1)
+    change = part(updates, [batch, update, element], [1, 1, width], rank=1)
+    made = structured([change], [row], [dims(1), dims(1)], "p", combine)[0]
+    return put(made, block, [0, index, 0], [1, 1, width])
+
+
+def _combined(reduction: str, dtype: np.dtype, new: ir.Value, old: ir.Value) -> ir.Value:
+    if reduction == "none":
+        return new
+    lhs, rhs = (widen(unpack(value, dtype)) for value in (old, new))
+    match reduction:
+        case "add":
+            total = arith.addf(lhs, rhs) if is_float(dtype) else _added(dtype, lhs, rhs)
+        case "mul":
+            total = arith.mulf(lhs, rhs) if is_float(dtype) else _multiplied(dtype, lhs, rhs)
+        case "max":
+            total = scalars.maximum(lhs, rhs, dtype)
+        case _:
+            total = scalars.minimum(lhs, rhs, dtype)
+    return pack(narrow(total, new.type) if is_float(dtype) else total, dtype)
+
+
+def _added(dtype: np.dtype, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    return arith.ori(lhs, rhs) if dtype == np.bool_ else arith.addi(lhs, rhs)
+
+
+def _multiplied(dtype: np.dtype, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    return arith.andi(lhs, rhs) if dtype == np.bool_ else arith.muli(lhs, rhs)

@@ -1,0 +1,70 @@
+"""Loops on tensors, for ops whose results are not made element by element: each step sees what the ones before left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, scf, tensor
+
+from ..linalg_to_vector.loops.indices import Index, value_of
+from .tensors import element_of
+
+Values = list[ir.Value]
+
+
+def repeat(
+    start: Index, stop: Index, carried: Sequence[ir.Value], body: Callable[[ir.Value, Values], Sequence[ir.Value]]
+) -> Values:
+    """`for i in range(start, stop): carried = body(i, carried)`"""
+    op = scf.ForOp(value_of(start), value_of(stop), value_of(1), list(carried))
+    with ir.InsertionPoint(op.body):
+        scf.YieldOp(list(body(op.induction_variable, list(op.inner_iter_args))))
+    return list(op.results)
+
+
+def in_parallel(
+    steps: Sequence[int], out: ir.Value, body: Callable[[Sequence[ir.Value], ir.Value], ir.Value]
+) -> ir.Value:
+    """`out`, cut into blocks of `steps` elements that `body(offsets, block)` makes in any order.
+
+    The blocks divide the dimensions of `out`.
+    """
+    kind = ir.RankedTensorType(out.type)
+    op = scf.ForallOp([0] * kind.rank, list(kind.shape), list(steps), [out])
+    with ir.InsertionPoint(op.body):
+        offsets, target = list(op.induction_variables), op.inner_iter_args[0]
+        made = body(offsets, part(target, offsets, steps))
+        end = scf.InParallelOp()
+        with ir.InsertionPoint(end.block):
+            tensor.parallel_insert_slice(made, target, *_box(offsets, steps))
+    return op.results[0]
+
+
+def part(value: ir.Value, offsets: Sequence[Index], sizes: Sequence[int], rank: int | None = None) -> ir.Value:
+    """The elements of `value` in a box, without its first dimensions (of extent 1) where `rank` is less."""
+    shape = list(sizes)[len(sizes) - rank if rank is not None else 0 :]
+    kind = ir.RankedTensorType.get(shape, element_of(value))
+    return tensor.ExtractSliceOp(kind, value, *_box(offsets, sizes)).result
+
+
+def put(value: ir.Value, into: ir.Value, offsets: Sequence[Index], sizes: Sequence[int]) -> ir.Value:
+    """`into` with `value` in the box."""
+    return tensor.InsertSliceOp(value, into, *_box(offsets, sizes)).result
+
+
+def _box(offsets: Sequence[Index], sizes: Sequence[int]) -> tuple[list[ir.Value], list, list, list[int], list, list]:
+    marker = ir.ShapedType.get_dynamic_stride_or_offset()
+    dynamic = [offset for offset in offsets if not isinstance(offset, int)]
+    static = [offset if isinstance(offset, int) else marker for offset in offsets]
+    return dynamic, [], [], static, list(sizes), [1] * len(sizes)
+
+
+def from_front(index: ir.Value, extent: int) -> tuple[ir.Value, ir.Value]:
+    """An integer that may count from the end as an index inside of `extent`, and whether it was inside before."""
+    index = arith.index_cast(ir.IndexType.get(), index)
+    zero, last = value_of(0), value_of(max(extent - 1, 0))
+    is_negative = arith.cmpi(arith.CmpIPredicate.slt, index, zero)
+    wrapped = arith.select(is_negative, arith.addi(index, value_of(extent)), index)
+    inside = arith.minsi(arith.maxsi(wrapped, zero), last)
+    return inside, arith.cmpi(arith.CmpIPredicate.eq, inside, wrapped)

@@ -1,0 +1,60 @@
+"""Native sorting and scattering, compared with the references of the ops."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from stepwell.dialects.stepwell.movement import GatherOp, ScatterOp
+from stepwell.dialects.stepwell.sorting import TopKOp
+
+RNG = np.random.default_rng(0)
+
+
+def numbers(kind, *shape):
+    """Few different numbers, so that some are equal."""
+    values = RNG.integers(0, 60, shape) - (0 if np.dtype(kind).kind in "ub" else 30)
+    return (values % 2 if kind == np.bool_ else values).astype(kind)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(("extent", "k"), [(1, 1), (70, 70), (70, 3), (300, 300), (700, 9)])
+def test_top_k_of_every_length(check_op, extent, k, largest):
+    x = numbers(np.float32, 3, extent) / 7
+    x[0, ::5], x[1, ::3], x[1, 0], x[2, ::4] = np.nan, -0.0, np.inf, -np.inf
+    check_op(TopKOp, x, k=k, largest=largest)
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.float64, np.int8, np.uint8, np.int64, np.uint64])
+def test_top_k_of_every_type(check_op, kind):
+    check_op(TopKOp, numbers(kind, 2, 300), k=40)
+    check_op(TopKOp, numbers(kind, 2, 20), k=20, largest=False)
+
+
+def test_top_k_tells_the_extremes_of_integers_apart(check_op):
+    for kind in (np.int64, np.uint64, np.int32, np.uint32):
+        info = np.iinfo(kind)
+        check_op(TopKOp, np.array([info.max, info.min, 1, info.max - 1, 0, info.min], kind), k=6)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize(
+    ("kind", "shape", "axis", "count"),
+    [
+        (np.float32, (3, 1100), 0, 4),
+        (np.float32, (4, 5, 3), 1, 7),
+        (np.float16, (6,), 0, 9),
+        (np.uint8, (6, 4), 0, 9),
+        (np.bool_, (3, 5), 1, 7),
+    ],
+)
+def test_scatter(check_op, kind, shape, axis, count, reduction):
+    updates = numbers(kind, *shape[:axis], count, *shape[axis + 1 :])
+    indices = RNG.integers(-shape[axis], shape[axis], (*shape[:axis], count))
+    check_op(ScatterOp, numbers(kind, *shape), indices, updates, axis=axis, reduction=reduction)
+
+
+def test_indices_outside_touch_nothing_else(check_op):
+    indices = np.array([-9, 6, 2, -6, 1 << 40, -(1 << 62)])
+    check_op(ScatterOp, numbers(np.float32, 6, 3), indices, numbers(np.float32, 6, 3), axis=0)
+    check_op(ScatterOp, numbers(np.float32, 6), indices.astype(np.int32), numbers(np.float32, 6), axis=0)
+    check_op(GatherOp, numbers(np.float32, 6, 3), indices, axis=0)
+    check_op(GatherOp, numbers(np.float32, 3, 6), indices, axis=1)
