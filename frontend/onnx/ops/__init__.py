@@ -21,6 +21,7 @@ from . import (
     scattering,
     shape,
     sorting,
+    training,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "scattering",
     "shape",
     "sorting",
+    "training",
 ]
