@@ -29,6 +29,16 @@ _MLIR_NAMES: dict[np.dtype, str] = {
     np.dtype(np.uint16): "ui16",
     np.dtype(np.uint8): "ui8",
     np.dtype(np.bool_): "i1",
+    np.dtype(ml_dtypes.int4): "i4",
+    np.dtype(ml_dtypes.int2): "i2",
+    np.dtype(ml_dtypes.uint4): "ui4",
+    np.dtype(ml_dtypes.uint2): "ui2",
+    np.dtype(ml_dtypes.float8_e4m3fn): "f8E4M3FN",
+    np.dtype(ml_dtypes.float8_e4m3fnuz): "f8E4M3FNUZ",
+    np.dtype(ml_dtypes.float8_e5m2): "f8E5M2",
+    np.dtype(ml_dtypes.float8_e5m2fnuz): "f8E5M2FNUZ",
+    np.dtype(ml_dtypes.float8_e8m0fnu): "f8E8M0FNU",
+    np.dtype(ml_dtypes.float4_e2m1fn): "f4E2M1FN",
 }
 _MLIR_TYPES: dict[np.dtype, Callable[[], ir.Type]] = {
     np.dtype(np.float64): ir.F64Type.get,
@@ -38,6 +48,23 @@ _MLIR_TYPES: dict[np.dtype, Callable[[], ir.Type]] = {
     np.dtype(np.bool_): lambda: ir.IntegerType.get_signless(1),
     **{np.dtype(f"int{width}"): functools.partial(ir.IntegerType.get_signless, width) for width in (8, 16, 32, 64)},
     **{np.dtype(f"uint{width}"): functools.partial(ir.IntegerType.get_unsigned, width) for width in (8, 16, 32, 64)},
+    np.dtype(ml_dtypes.int4): lambda: ir.IntegerType.get_signless(4),
+    np.dtype(ml_dtypes.int2): lambda: ir.IntegerType.get_signless(2),
+    np.dtype(ml_dtypes.uint4): lambda: ir.IntegerType.get_unsigned(4),
+    np.dtype(ml_dtypes.uint2): lambda: ir.IntegerType.get_unsigned(2),
+    np.dtype(ml_dtypes.float8_e4m3fn): ir.Float8E4M3FNType.get,
+    np.dtype(ml_dtypes.float8_e4m3fnuz): ir.Float8E4M3FNUZType.get,
+    np.dtype(ml_dtypes.float8_e5m2): ir.Float8E5M2Type.get,
+    np.dtype(ml_dtypes.float8_e5m2fnuz): ir.Float8E5M2FNUZType.get,
+    np.dtype(ml_dtypes.float8_e8m0fnu): ir.Float8E8M0FNUType.get,
+    np.dtype(ml_dtypes.float4_e2m1fn): ir.Float4E2M1FNType.get,
+}
+_FLOATS = frozenset(dtype for dtype, name in _MLIR_NAMES.items() if name.startswith(("f", "bf")))
+_WIDER_INTEGERS: dict[np.dtype, np.dtype] = {
+    np.dtype(ml_dtypes.int4): np.dtype(np.int8),
+    np.dtype(ml_dtypes.int2): np.dtype(np.int8),
+    np.dtype(ml_dtypes.uint4): np.dtype(np.uint8),
+    np.dtype(ml_dtypes.uint2): np.dtype(np.uint8),
 }
 _DTYPES = {name: dtype for dtype, name in _MLIR_NAMES.items()}
 
@@ -120,13 +147,28 @@ def type_name(dtype: np.dtype | type) -> str:
 
 
 def is_float(dtype: np.dtype | type) -> bool:
-    """Whether a dtype is floating point; ml_dtypes' own types are none to numpy."""
-    return np.dtype(dtype).kind == "f" or np.dtype(dtype) == ml_dtypes.bfloat16
+    """Whether a dtype is floating point; most of ml_dtypes' own types are none to numpy."""
+    return np.dtype(dtype) in _FLOATS
+
+
+def is_tiny_float(dtype: np.dtype | type) -> bool:
+    """Whether a dtype is one of the floats of eight bits or four."""
+    return is_float(dtype) and np.dtype(dtype).itemsize == 1
 
 
 def is_integer(dtype: np.dtype | type) -> bool:
     """Whether a dtype is a signed or unsigned integer; bool is not."""
-    return np.dtype(dtype).kind in "iu"
+    return np.dtype(dtype).kind in "iu" or np.dtype(dtype) in _WIDER_INTEGERS
+
+
+def byte_integer(dtype: np.dtype | type) -> np.dtype:
+    """The dtype that integers of less than a byte are computed in; any other dtype as it is."""
+    return _WIDER_INTEGERS.get(np.dtype(dtype), np.dtype(dtype))
+
+
+def integer_bits(dtype: np.dtype | type) -> int:
+    """The bits of an integer, of which a byte may hold more."""
+    return int(ml_dtypes.iinfo(np.dtype(dtype)).bits)
 
 
 def dense(array: np.ndarray) -> ir.DenseElementsAttr:
@@ -137,7 +179,9 @@ def dense(array: np.ndarray) -> ir.DenseElementsAttr:
     buffer: Any = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype == np.bool_:
         return ir.DenseElementsAttr.get(buffer)
-    return ir.DenseElementsAttr.get(buffer, type=ir.RankedTensorType.get(list(array.shape), element_type(array.dtype)))
+    # The bindings know no buffers of ml_dtypes' types of one byte, but take their bytes.
+    raw = buffer.view(np.uint8) if array.dtype.itemsize == 1 else buffer
+    return ir.DenseElementsAttr.get(raw, type=ir.RankedTensorType.get(list(array.shape), element_type(array.dtype)))
 
 
 def splat(value: np.generic, shape: tuple[int, ...]) -> ir.DenseElementsAttr:
@@ -151,10 +195,13 @@ def array_of(attribute: ir.Attribute) -> np.ndarray:
     """The contents of a dense attribute; a splat comes back as a read-only broadcast of one element."""
     kind = ir.RankedTensorType(ir.DenseElementsAttr(attribute).type)
     dtype, shape = numpy_dtype(kind.element_type), tuple(kind.shape)
-    if dtype == np.dtype(ml_dtypes.bfloat16):
+    if dtype.name in _ML_DTYPES:
         return _parse_elements(str(attribute), dtype, shape)
     array = np.array(attribute, dtype=dtype, copy=False)
     return np.broadcast_to(array.flat[0], shape) if ir.DenseElementsAttr(attribute).is_splat and shape else array
+
+
+_ML_DTYPES = frozenset(dtype.name for dtype in _MLIR_NAMES if hasattr(ml_dtypes, dtype.name))
 
 
 def _parse_elements(text: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
@@ -162,11 +209,12 @@ def _parse_elements(text: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.nd
     body = text[text.index("<") + 1 : text.rindex("> :")]
     if body.startswith('"0x'):
         return np.frombuffer(bytes.fromhex(body[3:-1]), dtype).reshape(shape)
-    values = np.array([_parse_bfloat16(item) for item in re.findall(r"[-+.\w]+", body)], dtype)
+    values = np.array([_parse_element(item, dtype) for item in re.findall(r"[-+.\w]+", body)], dtype)
     return values.reshape(shape) if len(values) != 1 else np.broadcast_to(values[0], shape)
 
 
-def _parse_bfloat16(text: str) -> np.generic:
+def _parse_element(text: str, dtype: np.dtype) -> np.ndarray:
     """One element: a decimal number, or the bits in hexadecimal where no decimal number would do (infinities, NaN)."""
-    bfloat16 = np.dtype(ml_dtypes.bfloat16)
-    return np.uint16(int(text, 16)).view(bfloat16) if text.startswith("0x") else bfloat16.type(float(text))
+    if text.startswith("0x"):
+        return np.array(int(text, 16), f"u{dtype.itemsize}").view(dtype)
+    return np.array(float(text)).astype(dtype)

@@ -28,6 +28,14 @@ _NAMES = {
     "uint16": "U16",
     "uint8": "U8",
     "bool": "BOOL",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e8m0fnu": "F8_E8M0",
+    # The layout has no names for these.
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float4_e2m1fn": "F4_IN_BYTE",
+    **{name: f"{name.upper()}_IN_BYTE" for name in ("int4", "int2", "uint4", "uint2")},
 }
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _MAX_HEADER = 100 << 20
@@ -35,18 +43,18 @@ _PAD = ".pad"
 
 
 def dtype_of(name: str) -> np.dtype:
-    """The numpy dtype called `name` ("float32"); bfloat16 needs ml_dtypes.
+    """The numpy dtype called `name` ("float32"); those that numpy lacks need ml_dtypes.
 
     Raises:
         ArtefactError: there is no such element type.
     """
     if name not in _NAMES:
         raise ArtefactError(f"'{name}' is not an element type")
-    if name == "bfloat16":
-        import ml_dtypes  # only models with bfloat16 need it
+    if hasattr(np, name) or name == "bool":
+        return np.dtype(name)
+    import ml_dtypes  # only models with such elements need it
 
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+    return np.dtype(getattr(ml_dtypes, name))
 
 
 def chunks(tensors: Mapping[str, np.ndarray]) -> list[bytes | memoryview]:
@@ -87,7 +95,7 @@ def view(data: np.ndarray) -> dict[str, np.ndarray]:
             name: _tensor(name, body, dtype_of(_DTYPES[entry["dtype"]]), tuple(entry["shape"]), *entry["data_offsets"])
             for name, entry in entries
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtefactError(f"the parameters' header is not one of safetensors: {error!r}") from error
 
 

@@ -35,7 +35,26 @@ _DTYPES: dict[int, np.dtype] = {
     onnx.TensorProto.UINT16: np.dtype(np.uint16),
     onnx.TensorProto.UINT8: np.dtype(np.uint8),
     onnx.TensorProto.BOOL: np.dtype(np.bool_),
+    onnx.TensorProto.INT4: np.dtype(ml_dtypes.int4),
+    onnx.TensorProto.INT2: np.dtype(ml_dtypes.int2),
+    onnx.TensorProto.UINT4: np.dtype(ml_dtypes.uint4),
+    onnx.TensorProto.UINT2: np.dtype(ml_dtypes.uint2),
+    onnx.TensorProto.FLOAT8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
+    onnx.TensorProto.FLOAT8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),
+    onnx.TensorProto.FLOAT8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    onnx.TensorProto.FLOAT8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
+    onnx.TensorProto.FLOAT8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
+    onnx.TensorProto.FLOAT4E2M1: np.dtype(ml_dtypes.float4_e2m1fn),
 }
+
+
+_CONVERSION_ERRORS = (
+    RuntimeError,
+    ValueError,
+    onnx.checker.ValidationError,
+    onnx.shape_inference.InferenceError,
+    version_converter.ConvertError,
+)
 
 
 @dataclass(frozen=True)
@@ -126,7 +145,7 @@ def _converted(model: Model, opset: int) -> Model:
     """A model of an opset before those that are understood, in the oldest of these."""
     try:
         proto = version_converter.convert_version(model.proto, OLDEST_OPSET)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+    except _CONVERSION_ERRORS as error:
         reason = str(error).strip().rpartition("failed: ")[2] or type(error).__name__
         message = f"uses opset {opset}, and ONNX cannot convert it to opset {OLDEST_OPSET}: {reason}"
         raise ModelError(message, model=model.name) from None

@@ -19,6 +19,14 @@ _TYPED_FIELDS: dict[int, str] = {
     onnx.TensorProto.UINT64: "uint64_data",
     onnx.TensorProto.UINT32: "uint64_data",
 }
+# Elements of less than a byte are packed into bytes, also where each byte is stored as an int32.
+_PACKED_BITS: dict[int, int] = {
+    onnx.TensorProto.INT4: 4,
+    onnx.TensorProto.UINT4: 4,
+    onnx.TensorProto.FLOAT4E2M1: 4,
+    onnx.TensorProto.INT2: 2,
+    onnx.TensorProto.UINT2: 2,
+}
 _MAX_RANK = 32
 
 
@@ -48,13 +56,25 @@ def _stored(
 ) -> np.ndarray:
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _external(tensor, what, dtype, shape, folder)
+    bits = _PACKED_BITS.get(tensor.data_type)
     if tensor.HasField("raw_data"):
-        data = tensor.raw_data
-        _check_size(what, shape, dtype, len(data), math.prod(shape) * dtype.itemsize, "bytes")
-        return _view(np.frombuffer(data, np.uint8), dtype, shape)
+        data = np.frombuffer(tensor.raw_data, np.uint8)
+        _check_size(what, shape, dtype, len(data), _stored_bytes(shape, dtype, bits), "bytes")
+        return _view(data, dtype, shape) if bits is None else _unpacked(data, dtype, shape, bits)
     field = _TYPED_FIELDS.get(tensor.data_type, "int32_data")
-    _check_size(what, shape, dtype, len(getattr(tensor, field)), math.prod(shape), "elements")
+    needed = math.prod(shape) if bits is None else _stored_bytes(shape, dtype, bits)
+    _check_size(what, shape, dtype, len(getattr(tensor, field)), needed, "elements")
     return numpy_helper.to_array(tensor)
+
+
+def _stored_bytes(shape: tuple[int, ...], dtype: np.dtype, bits: int | None) -> int:
+    return math.prod(shape) * dtype.itemsize if bits is None else -(-math.prod(shape) * bits // 8)
+
+
+def _unpacked(data: np.ndarray, dtype: np.dtype, shape: tuple[int, ...], bits: int) -> np.ndarray:
+    """One element per byte, of elements that share bytes, the first in the lowest bits."""
+    parts = np.stack([data >> shift & ((1 << bits) - 1) for shift in range(0, 8, bits)], axis=-1)
+    return parts.reshape(-1)[: math.prod(shape)].view(dtype).reshape(shape)
 
 
 def _external(
@@ -63,7 +83,8 @@ def _external(
     entries = {entry.key: entry.value for entry in tensor.external_data}
     path = _external_path(entries.get("location", ""), what, folder)
     size = path.stat().st_size
-    needed = math.prod(shape) * dtype.itemsize
+    bits = _PACKED_BITS.get(tensor.data_type)
+    needed = _stored_bytes(shape, dtype, bits)
     offset = _number(entries.get("offset", "0"), "offset", what)
     length = _number(entries["length"], "length", what) if "length" in entries else needed
     _check_size(what, shape, dtype, length, needed, "bytes")
@@ -71,7 +92,8 @@ def _external(
         raise ModelError(f"{what} ends at byte {offset + length} of '{path.name}', which has only {size}")
     if needed == 0:
         return np.empty(shape, dtype)
-    return _view(np.memmap(path, np.uint8, mode="r", offset=offset, shape=(needed,)), dtype, shape)
+    data = np.memmap(path, np.uint8, mode="r", offset=offset, shape=(needed,))
+    return _view(data, dtype, shape) if bits is None else _unpacked(data, dtype, shape, bits)
 
 
 def _view(data: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

@@ -14,7 +14,7 @@ from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
 from ...dialects.types import is_float, spec_of_type
 from ...passes.base import PassError
-from . import activations, scalars
+from . import activations, integers, scalars
 from .rules import lowers
 from .scalars import number
 from .tensors import elementwise_generic
@@ -66,7 +66,7 @@ def _sign(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
 
 
 def _pow(op: Op, dtype: np.dtype, base: ir.Value, exponent: ir.Value) -> ir.Value:
-    return math.powf(base, exponent) if is_float(dtype) else math.ipowi(base, exponent)
+    return math.powf(base, exponent) if is_float(dtype) else integers.power(base, exponent, dtype)
 
 
 def _div(op: Op, dtype: np.dtype, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
@@ -133,6 +133,8 @@ _SCALARS: dict[str, Scalar] = {
     "erf": _plain(math.erf),
     "sin": _plain(math.sin),
     "cos": _plain(math.cos),
+    **{name: _plain(getattr(math, name)) for name in ("tan", "asin", "acos", "atan")},
+    **{name: _plain(getattr(math, name)) for name in ("sinh", "cosh", "asinh", "acosh", "atanh")},
     "floor": _plain(math.floor),
     "ceil": _plain(math.ceil),
     "round": _plain(math.roundeven),
@@ -153,6 +155,8 @@ _SCALARS: dict[str, Scalar] = {
     "or": _plain(arith.ori),
     "xor": _plain(arith.xori),
     "not": _not,
+    "shift_left": integers.shift_left,
+    "shift_right": integers.shift_right,
     "select": _plain(arith.select),
     "relu": _relu,
     "clip": _clip,
@@ -161,7 +165,7 @@ _SCALARS: dict[str, Scalar] = {
 
 
 def scalar_body(op: Op) -> Callable[..., ir.Value]:
-    """The scalar code of an elementwise op: a function of one unpacked scalar per operand (a bool is one bit).
+    """The scalar code of an elementwise op: a function of one unpacked scalar per operand.
 
     Floats narrower than f32 are computed in f32 and rounded once per op, as the reference does.
 
@@ -172,21 +176,27 @@ def scalar_body(op: Op) -> Callable[..., ir.Value]:
     dtype = spec_of_type(op.operation.operands[0].type).dtype
     if name == "cast":
         return lambda value: scalars.convert(value, dtype, op.attribute_values()["dtype"])
+    if name == "bitcast":
+        return lambda value: scalars.reinterpret(value, dtype, op.attribute_values()["dtype"])
     compute = _SCALARS.get(name)
     if compute is None:
         raise PassError(f"'{op.OPERATION_NAME}' op is not elementwise", op.operation.location)
-    result = scalars.signless(ir.RankedTensorType(op.operation.results[0].type).element_type)
+    kinds = [spec_of_type(value.type).dtype for value in op.operation.operands]
+    result = spec_of_type(op.operation.results[0].type).dtype
 
     def body(*values: ir.Value) -> ir.Value:
         if name == "select":
             return arith.select(*values)
-        value = compute(op, dtype, *map(scalars.widen, values))
-        return scalars.narrow(value, result) if isinstance(result, ir.FloatType) else value
+        wide = map(scalars.computable, values, kinds)
+        return scalars.computed(compute(op, scalars.compute_dtype(dtype), *wide), result)
 
     return body
 
 
-@lowers(*(kind for name, kind in STEPWELL.ops.items() if name.removeprefix("stepwell.") in {*_SCALARS, "cast"}))
+_NAMES = {*_SCALARS, "cast", "bitcast"}
+
+
+@lowers(*(kind for name, kind in STEPWELL.ops.items() if name.removeprefix("stepwell.") in _NAMES))
 def elementwise(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """One linalg.generic; broadcasting is in its indexing maps."""
     dtypes = [spec_of_type(value.type).dtype for value in op.operation.operands]

@@ -147,9 +147,9 @@ def _lower_op(op: ir.Operation, lowered: dict[ir.Value, ir.Value], destination: 
 
 def _signless_constant(op: ConstantOp) -> ir.Attribute:
     array = op.value
-    dtype = np.dtype(np.int8) if array.dtype == np.bool_ else array.dtype
-    if dtype.kind == "u":
-        dtype = np.dtype(f"i{dtype.itemsize}")
+    if array.dtype.itemsize == 1:
+        return dense(array.view(np.int8))
+    dtype = np.dtype(f"i{array.dtype.itemsize}") if array.dtype.kind == "u" else array.dtype
     return dense(array.astype(dtype))
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, math
 
-from ...dialects.types import element_type, is_float
+from ...dialects.types import byte_integer, element_type, integer_bits, is_float, is_tiny_float
+from . import tiny_floats
 
 CONTRACT = "#arith.fastmath<contract>"
 AFN = "#arith.fastmath<afn>"
@@ -22,11 +23,16 @@ def flags(text: str) -> ir.Attribute:
 
 
 def signless(kind: ir.Type) -> ir.Type:
-    """The type that holds elements of `kind` in kernels: no sign, and a byte for a bool; tensors by their elements."""
+    """The type that holds elements of `kind` in kernels; tensors by their elements.
+
+    Integers have no sign, and what is of eight bits or less, floats too, is a byte.
+    """
     if isinstance(kind, ir.RankedTensorType):
         return ir.RankedTensorType.get(list(kind.shape), signless(kind.element_type))
     if isinstance(kind, ir.IntegerType):
         return ir.IntegerType.get_signless(max(8, kind.width))
+    if isinstance(kind, ir.FloatType) and kind.width <= 8:
+        return ir.IntegerType.get_signless(8)
     return kind
 
 
@@ -36,17 +42,47 @@ def number(value: float | int, kind: ir.Type) -> ir.Value:
 
 
 def unpack(value: ir.Value, dtype: np.dtype) -> ir.Value:
-    """A scalar as loaded, ready for arithmetic: a bool is one bit."""
+    """A scalar as loaded, ready for the scalar code of an op: a bool is one bit, an integer of a few bits a byte."""
     if dtype != np.bool_:
-        return value
+        return wrap(value, dtype)
     return arith.trunci(ir.IntegerType.get_signless(1), value)
 
 
 def pack(value: ir.Value, dtype: np.dtype) -> ir.Value:
     """The reverse of `unpack`."""
-    if dtype != np.bool_:
+    if dtype == np.bool_:
+        return arith.extui(ir.IntegerType.get_signless(8), value)
+    if byte_integer(dtype) == dtype:
         return value
-    return arith.extui(ir.IntegerType.get_signless(8), value)
+    return arith.andi(value, number((1 << integer_bits(dtype)) - 1, value.type))
+
+
+def wrap(value: ir.Value, dtype: np.dtype) -> ir.Value:
+    """The low bits of a byte that make an integer of less than a byte, as a byte; other dtypes as they are."""
+    if byte_integer(dtype) == dtype:
+        return value
+    bits = integer_bits(dtype)
+    if byte_integer(dtype).kind == "u":
+        return arith.andi(value, number((1 << bits) - 1, value.type))
+    places = number(8 - bits, value.type)
+    return arith.shrsi(arith.shli(value, places), places)
+
+
+def computable(value: ir.Value, dtype: np.dtype) -> ir.Value:
+    """An unpacked scalar in the type in which it is computed."""
+    return tiny_floats.decode(value, dtype) if is_tiny_float(dtype) else widen(value)
+
+
+def computed(value: ir.Value, dtype: np.dtype) -> ir.Value:
+    """The unpacked scalar of a computed value."""
+    if is_tiny_float(dtype):
+        return tiny_floats.encode(value, dtype)
+    return narrow(value, element_type(dtype)) if is_float(dtype) else wrap(value, dtype)
+
+
+def compute_dtype(dtype: np.dtype) -> np.dtype:
+    """What scalar code sees of a dtype that it does not compute in."""
+    return np.dtype(np.float32) if is_tiny_float(dtype) else byte_integer(dtype)
 
 
 def compute_type(kind: ir.Type) -> ir.Type:
@@ -124,6 +160,17 @@ def convert(value: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
     """An unpacked scalar as another dtype, as numpy's astype."""
     if source == target:
         return value
+    if is_tiny_float(source):
+        return convert(tiny_floats.decode(value, source), np.dtype(np.float32), target)
+    if is_tiny_float(target):
+        return tiny_floats.encode(convert(value, source, np.dtype(np.float32)), target)
+    whole = byte_integer(target)
+    return wrap(_convert(value, byte_integer(source), whole), target)
+
+
+def _convert(value: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
+    if source == target:
+        return value
     kind = signless(element_type(target))
     if target == np.bool_:
         return _is_not_zero(value, source)
@@ -138,6 +185,15 @@ def convert(value: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
     if width < old:
         return arith.trunci(kind, value)
     return (arith.extui if source.kind in "ub" else arith.extsi)(kind, value)
+
+
+def reinterpret(value: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
+    """An unpacked scalar's bits as an unpacked scalar of another dtype."""
+    stored = pack(value, source)
+    kind = signless(element_type(target))
+    if target == np.bool_:
+        return _is_not_zero(stored, np.dtype(np.int8))
+    return unpack(stored if stored.type == kind else arith.bitcast(kind, stored), target)
 
 
 def _bits(kind: ir.Type) -> int:

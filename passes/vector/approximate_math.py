@@ -11,11 +11,26 @@ from mlir.dialects import arith, math
 
 from ..base import Pass, register
 from ..rewriting import walk
-from .approximations import error_function, exponential, logarithm, roots, trigonometry
+from .approximations import (
+    error_function,
+    exponential,
+    hyperbolic,
+    inverse_trigonometry,
+    logarithm,
+    roots,
+    trigonometry,
+)
 from .approximations.arithmetic import Arithmetic
 
 FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
+    "math.acos": inverse_trigonometry.acos,
+    "math.acosh": hyperbolic.acosh,
+    "math.asin": inverse_trigonometry.asin,
+    "math.asinh": hyperbolic.asinh,
+    "math.atan": inverse_trigonometry.atan,
+    "math.atanh": hyperbolic.atanh,
     "math.cos": trigonometry.cos,
+    "math.cosh": hyperbolic.cosh,
     "math.erf": error_function.erf,
     "math.exp": exponential.exp,
     "math.expm1": exponential.expm1,
@@ -23,18 +38,23 @@ FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "math.log1p": logarithm.log1p,
     "math.powf": logarithm.pow,
     "math.sin": trigonometry.sin,
+    "math.sinh": hyperbolic.sinh,
+    "math.tan": trigonometry.tan,
     "math.tanh": exponential.tanh,
 }
 # With `fastmath<afn>`.
 _SHORTER = {"math.exp": exponential.exp_of_normal, "math.erf": error_function.erf_as_ratio}
-# The power is a product of two roundings that the exponent multiplies: f32 is not precise enough inside.
-_IN_DOUBLE = {"math.powf"}
+# The power is a product of two roundings that the exponent multiplies: f32 is not precise enough inside. The others are
+# rare, and by logarithms of sums.
+_IN_DOUBLE = {"math.powf", "math.acosh", "math.asinh", "math.atanh"}
 
 
 @register
 @dataclass(frozen=True)
 class ApproximateMathPass(Pass):
-    """Replace exp, expm1, log, log1p, tanh, erf, sin, cos and powf by polynomials, on scalars and vectors alike.
+    """Replace elementary functions by polynomials, on scalars and vectors alike.
+
+    They are exp, expm1, log, log1p, powf and erf, the trigonometric and hyperbolic functions and the inverses of these.
 
     Results are within 4 units in the last place (docs/numerics.md has the bound of each); infinities, NaN and denormal
     numbers are treated as IEEE 754 says. f16 and bf16 are computed in f32. A power with a constant exponent of small

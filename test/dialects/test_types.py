@@ -15,6 +15,7 @@ from stepwell.dialects.types import (
     element_type,
     is_float,
     is_integer,
+    is_tiny_float,
     numpy_dtype,
     spec_of_type,
     splat,
@@ -22,21 +23,25 @@ from stepwell.dialects.types import (
 )
 
 NUMBERS = [np.dtype(f"{kind}{width}") for kind in ("int", "uint") for width in (8, 16, 32, 64)]
+NUMBERS += [np.dtype(getattr(ml_dtypes, f"{kind}{width}")) for kind in ("int", "uint") for width in (2, 4)]
 FLOATS = [*map(np.dtype, (np.float16, np.float32, np.float64, ml_dtypes.bfloat16))]
-ALL = [*NUMBERS, *FLOATS, np.dtype(np.bool_)]
+EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+TINY = [np.dtype(getattr(ml_dtypes, name)) for name in (*EIGHT_BITS, "float4_e2m1fn")]
+ALL = [*NUMBERS, *FLOATS, *TINY, np.dtype(np.bool_)]
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_types_survive_the_way_there_and_back(context, dtype):
     assert numpy_dtype(element_type(dtype)) == dtype
-    assert is_float(dtype) == (dtype in FLOATS)
+    assert is_float(dtype) == (dtype in FLOATS or dtype in TINY)
+    assert is_tiny_float(dtype) == (dtype in TINY)
     assert is_integer(dtype) == (dtype in NUMBERS)
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shape", [(2, 3), (), (1,), (0, 3)])
 def test_contents_survive_the_way_there_and_back(context, dtype, shape):
-    array = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    array = (np.arange(np.prod(shape)) % 4 + (dtype.name == EIGHT_BITS[-1])).reshape(shape).astype(dtype)
     for contents in (array, np.ones(shape, dtype)):
         back = array_of(dense(contents))
         assert back.dtype == dtype
@@ -49,6 +54,16 @@ def test_infinities_and_nan_survive(context, dtype):
     back = array_of(dense(array))
     np.testing.assert_array_equal(back.astype(np.float64), array.astype(np.float64))
     assert np.signbit(back[-1])
+
+
+@pytest.mark.parametrize("dtype", TINY, ids=str)
+def test_every_byte_survives(context, dtype):
+    count = 16 if dtype.name.startswith("float4") else 256
+    codes = np.arange(count, dtype=np.uint8)
+    back = array_of(dense(codes.view(dtype)))
+    is_nan = np.isnan(codes.view(dtype).astype(np.float32))
+    np.testing.assert_array_equal(back.view(np.uint8)[~is_nan], codes[~is_nan])
+    assert np.isnan(back.astype(np.float32)[is_nan]).all()
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)

@@ -40,6 +40,7 @@ from .arithmetic import (
     TanhOp,
     UnaryOp,
 )
+from .bits import BitcastOp, ShiftLeftOp, ShiftOp, ShiftRightOp
 from .logic import (
     AndOp,
     CastOp,
@@ -55,17 +56,26 @@ from .logic import (
     SelectOp,
     XorOp,
 )
+from .trigonometry import AcoshOp, AcosOp, AsinhOp, AsinOp, AtanhOp, AtanOp, CoshOp, SinhOp, TanOp
 
 __all__ = [
     "AbsOp",
+    "AcosOp",
+    "AcoshOp",
     "AddOp",
     "AndOp",
+    "AsinOp",
+    "AsinhOp",
+    "AtanOp",
+    "AtanhOp",
     "BinaryOp",
+    "BitcastOp",
     "CastOp",
     "CeilOp",
     "ClipOp",
     "ComparisonOp",
     "CosOp",
+    "CoshOp",
     "DivOp",
     "EluOp",
     "EqualOp",
@@ -96,13 +106,18 @@ __all__ = [
     "RoundOp",
     "RsqrtOp",
     "SelectOp",
+    "ShiftLeftOp",
+    "ShiftOp",
+    "ShiftRightOp",
     "SigmoidOp",
     "SignOp",
     "SiluOp",
     "SinOp",
+    "SinhOp",
     "SoftplusOp",
     "SqrtOp",
     "SubOp",
+    "TanOp",
     "TanhOp",
     "UnaryOp",
     "XorOp",

@@ -7,6 +7,7 @@ from . import (
     constant,
     contraction,
     control,
+    conversion,
     einsum,
     indexing,
     layout,
@@ -21,7 +22,6 @@ from . import (
     scattering,
     shape,
     sorting,
-    training,
 )
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "constant",
     "contraction",
     "control",
+    "conversion",
     "einsum",
     "indexing",
     "layout",
@@ -45,5 +46,4 @@ __all__ = [
     "scattering",
     "shape",
     "sorting",
-    "training",
 ]

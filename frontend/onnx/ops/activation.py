@@ -7,8 +7,10 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.movement import ExpandDimsOp
+from ....dialects.stepwell.reduction import ArgmaxOp
 from ....dialects.types import is_float
-from ..build import dtype, emit, scalar
+from ..build import cast, dtype, emit, flattened, known_dim, normal_axis, rank, reshaped, scalar, shape, shape_of
 from ..node import Node
 from ..registry import Handler, imports
 
@@ -95,8 +97,37 @@ def thresholded_relu(node: Node, input: ir.Value) -> ir.Value:
 
 @imports("PRelu")
 def parametric_relu(node: Node, input: ir.Value, slope: ir.Value) -> ir.Value:
-    """PRelu: x where it is not negative, else slope * x."""
+    """PRelu: x where it is not negative, else slope * x.
+
+    A list of slopes that does not broadcast, as older exporters write it, has one for each channel.
+    """
+    dims, slopes = shape(input), shape(slope)
+    if len(slopes) == 1 and len(dims) > 2 and slopes[0] not in (1, dims[-1]) and slopes[0] == dims[1]:
+        slope = emit(ExpandDimsOp, slope, axes=tuple(range(1, len(dims) - 1)))
     return emit(ew.SelectOp, emit(ew.LessOp, input, scalar(0, input)), emit(ew.MulOp, slope, input), input)
+
+
+@imports("Hardmax")
+def flattened_hardmax(node: Node, input: ir.Value) -> ir.Value:
+    """Hardmax of opset 1: over all dimensions from `axis` on, as if they were one."""
+    start = node.attribute("axis")
+    start = start if start == rank(input) else normal_axis(start, rank(input))
+    return reshaped(_is_first_greatest(node, flattened(input, start), 1), shape_of(input))
+
+
+@imports("Hardmax", since=13)
+def hardmax(node: Node, input: ir.Value) -> ir.Value:
+    """Hardmax of opset 13: along one dimension."""
+    return _is_first_greatest(node, input, normal_axis(node.attribute("axis"), rank(input)))
+
+
+def _is_first_greatest(node: Node, input: ir.Value, axis: int) -> ir.Value:
+    """1 at the first of the greatest elements along an axis, 0 elsewhere."""
+    count = known_dim(input, axis, "the extent of the axis")
+    places = np.arange(count).reshape(count, *[1] * (rank(input) - 1 - axis))
+    greatest = emit(ArgmaxOp, input, axis=axis)
+    found = emit(ew.EqualOp, greatest, node.importer.weight(f"{node.name}.places", places))
+    return cast(found, dtype(input))
 
 
 @imports("Shrink")

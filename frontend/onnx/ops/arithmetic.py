@@ -8,14 +8,22 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float
+from ...errors import NodeError
 from ..build import cast, chained, dtype, emit, scalar
 from ..node import Node
 from ..registry import Handler, imports
 
 _UNARY: dict[str, type[Op]] = {
     "Abs": ew.AbsOp,
+    "Acos": ew.AcosOp,
+    "Acosh": ew.AcoshOp,
+    "Asin": ew.AsinOp,
+    "Asinh": ew.AsinhOp,
+    "Atan": ew.AtanOp,
+    "Atanh": ew.AtanhOp,
     "Ceil": ew.CeilOp,
     "Cos": ew.CosOp,
+    "Cosh": ew.CoshOp,
     "Erf": ew.ErfOp,
     "Exp": ew.ExpOp,
     "Floor": ew.FloorOp,
@@ -25,7 +33,9 @@ _UNARY: dict[str, type[Op]] = {
     "Round": ew.RoundOp,
     "Sign": ew.SignOp,
     "Sin": ew.SinOp,
+    "Sinh": ew.SinhOp,
     "Sqrt": ew.SqrtOp,
+    "Tan": ew.TanOp,
     "Tanh": ew.TanhOp,
 }
 _BINARY: dict[str, type[Op]] = {"Add": ew.AddOp, "Sub": ew.SubOp, "Mul": ew.MulOp, "Div": ew.DivOp}
@@ -60,11 +70,23 @@ def mean(node: Node, *inputs: ir.Value) -> ir.Value:
 
 @imports("Pow")
 def power(node: Node, base: ir.Value, exponent: ir.Value) -> ir.Value:
-    """Pow; an integer base with a fractional exponent is computed in floating point."""
-    kind = dtype(base)
-    if is_float(dtype(exponent)) and not is_float(kind):
-        return cast(emit(ew.PowOp, cast(base, np.float64), cast(exponent, np.float64)), kind)
-    return emit(ew.PowOp, base, cast(exponent, kind))
+    """Pow, computed in the more precise of the two types and returned in the base's."""
+    kind, other = dtype(base), dtype(exponent)
+    if is_float(kind):
+        wide = other if is_float(other) and other.itemsize > kind.itemsize else kind
+        return cast(emit(ew.PowOp, cast(base, wide), cast(exponent, wide)), kind)
+    if is_float(other):
+        return _whole_part(emit(ew.PowOp, cast(base, np.float64), cast(exponent, np.float64)), kind)
+    wide = kind if other.itemsize <= kind.itemsize else other
+    return cast(emit(ew.PowOp, cast(base, wide), cast(exponent, wide)), kind)
+
+
+def _whole_part(power: ir.Value, kind: np.dtype) -> ir.Value:
+    """A power as integers: what is a whole number but for the error of the computation is that number."""
+    nearest = emit(ew.RoundOp, power)
+    error = emit(ew.AbsOp, emit(ew.SubOp, power, nearest))
+    is_whole = emit(ew.LessEqualOp, error, emit(ew.MulOp, emit(ew.AbsOp, power), scalar(2.0**-49, power)))
+    return cast(emit(ew.SelectOp, is_whole, nearest, power), kind)
 
 
 @imports("Mod")
@@ -87,29 +109,10 @@ def modulo(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     return emit(ew.SelectOp, emit(ew.EqualOp, remainder, zero), signed_zero, moved)
 
 
-@imports("Tan")
-def tangent(node: Node, input: ir.Value) -> ir.Value:
-    """Tan: sin(x) / cos(x)."""
-    return emit(ew.DivOp, emit(ew.SinOp, input), emit(ew.CosOp, input))
-
-
-@imports("Sinh", "Cosh")
-def hyperbolic(node: Node, input: ir.Value) -> ir.Value:
-    """Sinh and Cosh: (exp(x) -+ exp(-x)) / 2."""
-    op = ew.SubOp if node.op_type == "Sinh" else ew.AddOp
-    both = emit(op, emit(ew.ExpOp, input), emit(ew.ExpOp, emit(ew.NegOp, input)))
-    return emit(ew.DivOp, both, scalar(2, input))
-
-
-@imports("CastLike")
-def cast_like(node: Node, input: ir.Value, target: ir.Value) -> ir.Value:
-    """CastLike: a cast to the second input's element type."""
-    return cast(input, dtype(target))
-
-
-@imports("Cast")
-def cast_to(node: Node, input: ir.Value) -> ir.Value:
-    """Cast."""
-    kind = node.dtype("to")
-    assert kind is not None
-    return cast(input, kind)
+@imports("BitShift")
+def bit_shift(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """BitShift in one of two directions."""
+    direction = node.attribute("direction")
+    if direction not in ("LEFT", "RIGHT"):
+        raise NodeError(f"attribute 'direction' is '{direction}', which is neither LEFT nor RIGHT")
+    return emit(ew.ShiftLeftOp if direction == "LEFT" else ew.ShiftRightOp, lhs, rhs)

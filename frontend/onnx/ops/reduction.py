@@ -106,12 +106,16 @@ def _descending(input: ir.Value) -> ir.Value:
     return emit(ew.NegOp if dtype(input).kind not in "iu" else ew.NotOp, input)
 
 
-@imports("CumSum")
-def cumulative_sum(node: Node, input: ir.Value, axis: ir.Value) -> ir.Value:
-    """CumSum: every element gets that before it, then each gets the one two places before it, then four, and so on.
+_RUNNING: dict[str, tuple[type[Op], int]] = {"CumSum": (ew.AddOp, 0), "CumProd": (ew.MulOp, 1)}
 
-    x --> x += moved by 1; x += moved by 2; x += moved by 4; ... where what is moved in is 0
+
+@imports("CumSum", "CumProd")
+def cumulative(node: Node, input: ir.Value, axis: ir.Value) -> ir.Value:
+    """CumSum and CumProd: every element takes that before it, then the one two places before it, then four, and so on.
+
+    x --> x += moved by 1; x += moved by 2; x += moved by 4; ... where what is moved in is neutral
     """
+    combine, neutral = _RUNNING[node.op_type]
     along = normal_axis(node.integers(axis, "axis")[0], rank(input))
     count = known_dim(input, along, "the extent of the axis")
     places = np.arange(count)
@@ -122,9 +126,9 @@ def cumulative_sum(node: Node, input: ir.Value, axis: ir.Value) -> ir.Value:
         name, inside = f"{node.name}.{by}", (sources >= 0) & (sources < count)
         mask = node.importer.weight(f"{name}.inside", inside.reshape(count, *[1] * (rank(input) - 1 - along)))
         sources = node.importer.weight(f"{name}.sources", np.clip(sources, 0, count - 1))
-        return emit(ew.SelectOp, mask, emit(GatherOp, value, sources, axis=along), scalar(0, input))
+        return emit(ew.SelectOp, mask, emit(GatherOp, value, sources, axis=along), scalar(neutral, input))
 
     total, by = moved(input, 1) if is_exclusive else input, 1
     while by < count:
-        total, by = emit(ew.AddOp, total, moved(total, by)), 2 * by
+        total, by = emit(combine, total, moved(total, by)), 2 * by
     return total

@@ -9,7 +9,13 @@ from mlir import ir
 
 from .generic import Generic
 
-_COSTLY = frozenset({f"math.{name}" for name in ("cos", "erf", "exp", "expm1", "log", "log1p", "powf", "sin", "tanh")})
+_COSTLY = frozenset(
+    f"math.{name}"
+    for name in (
+        *("exp", "expm1", "log", "log1p", "powf", "erf", "sin", "cos", "tan", "asin", "acos", "atan"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    )
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""sin and cos.
+"""sin, cos and tan.
 
 Source: S. Moshier, Cephes Mathematical Library.
 """
@@ -44,6 +44,13 @@ def cos(on: Arithmetic, x: ir.Value) -> ir.Value:
     """The cosine, as precise as the sine."""
     rest, quarter = _reduced(on, x)
     return _of_quarter(on, rest, arith.addi(quarter, on.integer(1)))
+
+
+def tan(on: Arithmetic, x: ir.Value) -> ir.Value:
+    """The tangent within 3 ulp where sine and cosine are precise, as their ratio."""
+    rest, quarter = _reduced(on, x)
+    sine, cosine = (_of_quarter(on, rest, item) for item in (quarter, arith.addi(quarter, on.integer(1))))
+    return arith.divf(sine, cosine)
 
 
 def _reduced(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
 from stepwell.dialects.core import OpError
 from stepwell.dialects.stepwell import STEPWELL, elementwise
-from stepwell.dialects.stepwell.elementwise import activation, arithmetic, logic
+from stepwell.dialects.stepwell.elementwise import activation, arithmetic, bits, logic
 from stepwell.dialects.stepwell.numerics import erf
 from stepwell.dialects.types import TensorSpec
 
@@ -40,6 +40,13 @@ def test_unary_is_that_of_onnx(run_onnx, compute, name):
     (expected,) = run_onnx(model_name(name), X)
     (result,) = compute(STEPWELL.ops[f"stepwell.{name}"], X)
     np.testing.assert_allclose(result, expected, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan"])
+def test_inverse_and_hyperbolic_functions_are_those_of_onnx(run_onnx, compute, name):
+    x = POSITIVE + 1 if name == "acosh" else X / 20
+    (expected,) = run_onnx(model_name(name), x)
+    np.testing.assert_allclose(compute(STEPWELL.ops[f"stepwell.{name}"], x)[0], expected, rtol=2e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["log", "sqrt", "reciprocal"])
@@ -140,6 +147,26 @@ def test_cast_rounds_towards_zero_and_to_even(compute):
     np.testing.assert_array_equal(compute(logic.CastOp, x, dtype=np.dtype(np.bool_))[0], [True, True, False, True])
     halves = compute(logic.CastOp, np.array([2049.0, 2051.0], np.float32), dtype=np.dtype(np.float16))[0]
     np.testing.assert_array_equal(halves, [2048, 2052])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64])
+def test_shifts_are_those_of_onnx(run_onnx, compute, dtype):
+    lhs, rhs = np.array([[200], [3]], dtype), np.array([0, 1, 7], dtype)
+    for op, direction in ((bits.ShiftLeftOp, "LEFT"), (bits.ShiftRightOp, "RIGHT")):
+        np.testing.assert_array_equal(compute(op, lhs, rhs)[0], run_onnx("BitShift", lhs, rhs, direction=direction)[0])
+
+
+def test_shifts_by_impossible_numbers_leave_the_sign(compute):
+    lhs, rhs = np.array([5, -5, 5, -5], np.int8), np.array([8, 8, -1, -1], np.int8)
+    np.testing.assert_array_equal(compute(bits.ShiftLeftOp, lhs, rhs)[0], [0, 0, 0, 0])
+    np.testing.assert_array_equal(compute(bits.ShiftRightOp, lhs, rhs)[0], [0, -1, 0, -1])
+
+
+def test_bits_are_kept(compute):
+    x = np.array([1.0, -0.0, np.inf], np.float32)
+    (result,) = compute(bits.BitcastOp, x, dtype=np.dtype(np.int32))
+    np.testing.assert_array_equal(result, [0x3F800000, -(2**31), 0x7F800000])
+    np.testing.assert_array_equal(compute(bits.BitcastOp, result, dtype=np.dtype(np.float32))[0], x)
 
 
 def test_clip_of_integers_takes_bounds_inside(compute):

@@ -25,6 +25,12 @@ def test_unary_positive(check, op_type):
     check(op_type, 13, [POSITIVE.astype(F64)])
 
 
+@pytest.mark.parametrize("op_type", ["Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh"])
+def test_inverse_functions(check, op_type):
+    for opset in (9, 22):
+        check(op_type, opset, [POSITIVE + 1 if op_type == "Acosh" else BOTH_SIGNS / 4])
+
+
 @pytest.mark.parametrize("op_type", ["Abs", "Neg", "Sign"])
 def test_unary_integer(check, op_type):
     check(op_type, 13, [np.array([-7, 0, 5], I64)])
@@ -51,6 +57,16 @@ def test_pow_takes_any_exponent(check):
     check("Pow", 12, [POSITIVE, np.array(3, I64)])
     check("Pow", 13, [np.array([2, 3], I64), np.array([3, 2], I64)])
     check("Pow", 15, [np.array([4, 9], I32), np.array(0.5, F32)])
+
+
+def test_powers_of_integers_by_floats_are_whole(check):
+    check("Pow", 15, [np.arange(1, 200, dtype=I64), np.array(3, F32)])
+    check("Pow", 15, [np.arange(1, 200, dtype=I32) ** 2, np.array(0.5, F64)])
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_bit_shift(check, direction):
+    check("BitShift", 11, [np.array([[16], [200]], np.uint8), np.array([1, 3], np.uint8)], direction=direction)
 
 
 def test_mod_signs(check):
@@ -94,6 +110,12 @@ def test_microsoft_gelu_with_bias(check):
 @pytest.mark.parametrize("opset", [7, 9, 16])
 def test_prelu(check, opset):
     check("PRelu", opset, [BOTH_SIGNS, np.array([0.1, 0.2, 0.3, 0.4], F32)])
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+@pytest.mark.parametrize("opset", [11, 13])
+def test_hardmax(check, opset, axis):
+    check("Hardmax", opset, [np.array([[1, 3, 3], [2, 0, 5]], F32)], axis=axis, dynamic=False)
 
 
 @pytest.mark.parametrize("bounds", [{}, {"min": -1.0}, {"max": 1.0}, {"min": -1.0, "max": 1.0}])

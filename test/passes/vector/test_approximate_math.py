@@ -108,7 +108,31 @@ def angles(dtype: str) -> Array:
     return np.concatenate([*small, large, [0, np.inf, np.nan]]).astype(dtype)
 
 
+def fractions(dtype: str) -> Array:
+    """Numbers of [-1, 1], many of them near its ends and its middle, and a few outside."""
+    rng = np.random.default_rng(3)
+    near = np.exp(rng.uniform(-30, 0, 4000)) * rng.choice([-1, 1], 4000)
+    parts = [rng.uniform(-1, 1, 4000), near, np.copysign(1 - np.abs(near), near), [0.5, 1, -1, 1.5, 0]]
+    return np.concatenate([specials(dtype), *(np.asarray(part).astype(dtype) for part in parts)])
+
+
+def above_one(dtype: str) -> Array:
+    rng = np.random.default_rng(4)
+    limit = 700 if dtype == "f8" else 87
+    parts = [1 + np.exp(rng.uniform(-15, 0, 4000)), np.exp(rng.uniform(0, limit, 4000))]
+    return np.concatenate([specials(dtype), *(part.astype(dtype) for part in parts)])
+
+
 FUNCTIONS: dict[str, tuple[Callable[[Array], Array], Callable[[str], Array]]] = {
+    "acos": (np.arccos, fractions),
+    "acosh": (np.arccosh, above_one),
+    "asin": (np.arcsin, fractions),
+    "asinh": (np.arcsinh, everywhere),
+    "atan": (np.arctan, everywhere),
+    "atanh": (np.arctanh, fractions),
+    "cosh": (np.cosh, everywhere),
+    "sinh": (np.sinh, everywhere),
+    "tan": (np.tan, angles),
     "exp": (np.exp, everywhere),
     "expm1": (np.expm1, everywhere),
     "tanh": (np.tanh, everywhere),

@@ -1,0 +1,59 @@
+"""Scalar arithmetic on integers that no single instruction does: powers and shifts by any number."""
+
+from __future__ import annotations
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith
+
+from ...dialects.core import Op
+from ...dialects.types import integer_bits, spec_of_type
+from .scalars import number
+
+_EQUAL, _UNSIGNED_LESS = arith.CmpIPredicate.eq, arith.CmpIPredicate.ult
+
+
+def power(base: ir.Value, exponent: ir.Value, dtype: np.dtype) -> ir.Value:
+    """`base ** exponent` by repeated squares, wrapping around.
+
+    Of negative powers, which only 1 and -1 have among the integers, the others are 0.
+    """
+    zero, one = number(0, base.type), number(1, base.type)
+    result, square = one, base
+    bits = integer_bits(dtype)
+    for place in range(bits if dtype.kind == "u" else bits - 1):
+        bit = arith.andi(exponent, number(1 << place if place < bits - 1 else -(1 << place), base.type))
+        is_used = arith.cmpi(arith.CmpIPredicate.ne, bit, zero)
+        result = arith.select(is_used, arith.muli(result, square), result)
+        square = arith.muli(square, square)
+    if dtype.kind == "u":
+        return result
+    # (-1) ** n is by the lowest bit, whatever the sign of n.
+    is_odd = arith.cmpi(arith.CmpIPredicate.ne, arith.andi(exponent, one), zero)
+    minus = number(-1, base.type)
+    of_minus = arith.select(is_odd, minus, one)
+    inverse = arith.select(arith.cmpi(_EQUAL, base, one), one, zero)
+    inverse = arith.select(arith.cmpi(_EQUAL, base, minus), of_minus, inverse)
+    return arith.select(arith.cmpi(arith.CmpIPredicate.slt, exponent, zero), inverse, result)
+
+
+def shift_left(op: Op, dtype: np.dtype, value: ir.Value, places: ir.Value) -> ir.Value:
+    """The bits moved up; 0 where none are left."""
+    is_possible, some = _possible(op, places)
+    return arith.select(is_possible, arith.shli(value, some), number(0, value.type))
+
+
+def shift_right(op: Op, dtype: np.dtype, value: ir.Value, places: ir.Value) -> ir.Value:
+    """The bits moved down; the sign where none are left."""
+    is_possible, some = _possible(op, places)
+    if dtype.kind == "u":
+        return arith.select(is_possible, arith.shrui(value, some), number(0, value.type))
+    all_places = number(8 * dtype.itemsize - 1, value.type)
+    return arith.shrsi(value, arith.select(is_possible, some, all_places))
+
+
+def _possible(op: Op, places: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Whether the number of places is less than the bits, and if so the number, else 0: more would be undefined."""
+    bits = integer_bits(spec_of_type(op.operation.operands[0].type).dtype)
+    is_possible = arith.cmpi(_UNSIGNED_LESS, places, number(bits, places.type))
+    return is_possible, arith.select(is_possible, places, number(0, places.type))
