@@ -147,4 +147,4 @@ def _looks_like_mlir(data: bytes) -> bool:
 
 
 def _tensor_info(info: ValueInfo) -> TensorInfo:
-    return TensorInfo(info.name, info.dtype, info.dims or ())
+    return TensorInfo(info.name, info.dtype, info.dims or (), info.kind)

@@ -7,11 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from .errors import ArtefactError
 from .program import ENTRY, CpuTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
 
 SCHEMA = 3
+_HOST_DTYPES = ("object", "complex64", "complex128")
 
 
 @dataclass(frozen=True)
@@ -117,13 +120,21 @@ def decode(text: bytes) -> Manifest:
 
 
 def _tensors(tensors: Iterable[TensorInfo]) -> list[dict[str, Any]]:
-    return [{"name": info.name, "dtype": info.dtype.name, "shape": list(info.shape)} for info in tensors]
+    return [
+        {"name": info.name, "dtype": info.dtype.name, "shape": list(info.shape), "kind": info.kind} for info in tensors
+    ]
 
 
 def _read_tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[TensorInfo, ...]:
     return tuple(
-        TensorInfo(str(entry["name"]), dtype_of(entry["dtype"]), _read_shape(entry["shape"])) for entry in entries
+        TensorInfo(str(entry["name"]), _read_dtype(entry["dtype"]), _read_shape(entry["shape"]), str(entry["kind"]))
+        for entry in entries
     )
+
+
+def _read_dtype(name: str) -> np.dtype:
+    """An element type, of those too that only steps on the host have."""
+    return np.dtype(name) if name in _HOST_DTYPES else dtype_of(name)
 
 
 def _read_shape(shape: Sequence[int | str]) -> tuple[int | str, ...]:

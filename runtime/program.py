@@ -28,13 +28,15 @@ class TensorInfo:
 
     Attributes:
         name: its name in the model.
-        dtype: the numpy element type.
+        dtype: the numpy element type; that of Python objects for strings, and for what is no tensor.
         shape: a number per dimension, or the symbol (or expression) that stands for one.
+        kind: "tensor", or what it is instead: "seq(float32)", "optional(int64)", ...; "" where only a run can tell.
     """
 
     name: str
     dtype: np.dtype
     shape: tuple[int | str, ...]
+    kind: str = "tensor"
 
     @property
     def is_static(self) -> bool:
@@ -47,7 +49,10 @@ class TensorInfo:
         return int(np.prod([int(dim) for dim in self.shape], dtype=np.int64)) * self.dtype.itemsize
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype.name}[{', '.join(map(str, self.shape))}]"
+        if self.kind != "tensor":
+            return f"{self.name}: {self.kind or 'unknown'}"
+        kind = "string" if self.dtype == object else self.dtype.name
+        return f"{self.name}: {kind}[{', '.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True)

@@ -125,9 +125,9 @@ def _put_object(cache: Cache, data: bytes) -> str:
 
 
 def _tensor(info: TensorInfo) -> list:
-    return [info.name, info.dtype.name, list(info.shape)]
+    return [info.name, info.dtype.name, list(info.shape), info.kind]
 
 
 def _read_tensor(record: list) -> TensorInfo:
-    name, dtype, shape = record
-    return TensorInfo(name, np.dtype(dtype), tuple(shape))
+    name, dtype, shape, kind = record
+    return TensorInfo(name, np.dtype(dtype), tuple(shape), kind)

@@ -26,7 +26,7 @@ from .definitions import definition_of
 from .functions import FunctionTable
 from .model import Model, ModelInfo, describe_model, normal_domain, opsets, read_model
 from .node import Node
-from .origins import Origins
+from .origins import Origins, is_dynamic
 from .registry import Handler, handler_for
 from .scope import Scope, Unavailable
 from .signature import bound_inputs, named, result_dims, tensor_of
@@ -116,6 +116,7 @@ class Importer:
         self._model = model
         self._contents = contents or {}
         self._info = describe_model(model)
+        _check_native(self._info)
         self._dims = bound_inputs(self._info, shapes)
         self._functions = FunctionTable(model)
         self._node_count = 0
@@ -190,7 +191,7 @@ class Importer:
             inputs.pop()
         results = self._results(proto, name, scope, inputs)
         if self._must_size:
-            self._check_sizes([result for result in results if result is not None])
+            self._check_sizes([result for result in results if result is not None and is_dynamic(result)])
         for index, output in enumerate(proto.output):
             result = results[index] if index < len(results) else None
             missing = Unavailable(f"reads output {index} of '{name}' ({proto.op_type}), which is not supported")
@@ -264,9 +265,7 @@ class Importer:
         Raises:
             NeedsContents: one does.
         """
-        if all(ir.RankedTensorType(result.type).has_static_shape for result in results):
-            return
-        origins = Origins().of_sizes(results)
+        origins = Origins().of_sizes(results) if results else Origins()
         if origins.arguments:  # else the compiler can work it out: it folds larger constants than importing does
             raise self._needing_contents("the size of its output depends on what is computed", origins)
 
@@ -280,7 +279,7 @@ class Importer:
         if not values:
             raise ModelError("has no outputs")
         for info, value in zip(self._info.outputs, values, strict=True):
-            if spec_of(value).dtype != info.dtype:
+            if info.kind and spec_of(value).dtype != info.dtype:
                 raise ModelError(f"declares output '{info.name}' as {info.dtype}, but computes {spec_of(value).dtype}")
 
     def _declare(self, main: func.FuncOp, values: Sequence[ir.Value], scope: Scope) -> None:
@@ -294,6 +293,20 @@ class Importer:
         guards = [ir.DictAttr.get({"stepwell.guard": ir.StringAttr.get(guard.reason)}) for guard in scope.guards]
         main.attributes["arg_attrs"] = ir.ArrayAttr.get(inputs)
         main.attributes["res_attrs"] = ir.ArrayAttr.get([*outputs, *guards])
+
+
+def _check_native(info: ModelInfo) -> None:
+    """Sees that what goes in and comes out are tensors that code can be compiled for.
+
+    Raises:
+        UnsupportedError: something is not.
+    """
+    for what, values in (("input", info.inputs), ("output", info.outputs)):
+        for value in values:
+            if value.kind and not value.is_native:
+                kind = "string" if value.dtype == object and value.kind == "tensor" else value.kind
+                text = value.dtype if value.dtype != object else kind
+                raise UnsupportedError(f"{what} '{value.name}' has the type {text}, which is not supported")
 
 
 def _is_small(dtype: np.dtype, dims: Sequence[int | str]) -> bool:

@@ -64,30 +64,6 @@ def _with_shape(value: onnx.ValueInfoProto, shape: Sequence[int] | None) -> onnx
     return helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape)
 
 
-def type_text(kind: onnx.TypeProto | None) -> str:
-    """A type in words: "float32", "string", "seq(float32)"; "" where it is not known."""
-    which = None if kind is None else kind.WhichOneof("value")
-    if kind is None or which is None:
-        return ""
-    if which in ("tensor_type", "sparse_tensor_type"):
-        return element_text(getattr(kind, which).elem_type)
-    if which == "map_type":
-        return f"map({element_text(kind.map_type.key_type)}, {type_text(kind.map_type.value_type)})"
-    if which == "sequence_type":
-        return f"seq({type_text(kind.sequence_type.elem_type)})"
-    return f"optional({type_text(kind.optional_type.elem_type)})" if which == "optional_type" else which
-
-
-def element_text(kind: int) -> str:
-    """An element type in numpy's words; "string" has none there."""
-    if kind == onnx.TensorProto.STRING:
-        return "string"
-    try:
-        return helper.tensor_dtype_to_np_dtype(kind).name
-    except KeyError:
-        return ""
-
-
 def shape_of_type(kind: onnx.TypeProto | None) -> tuple[int | str, ...] | None:
     """The shape in a tensor's type, "?" where an extent is not known; None where not even the rank is."""
     if kind is None or kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.HasField("shape"):

@@ -32,7 +32,7 @@ class Origins:
 
     def of_sizes(self, values: Iterable[ir.Value]) -> Origins:
         """Goes back from the extents of values that are not numbers."""
-        pending = [value for value in values if _is_dynamic(value)]
+        pending = [value for value in values if is_dynamic(value)]
         self._search(pending, [])
         return self
 
@@ -63,14 +63,14 @@ class Origins:
             contents.extend(_read_by(op))
             return
         contents.extend(_operands_read(view))
-        sizes.extend(operand for operand in op.operands if _is_dynamic(operand))
+        sizes.extend(operand for operand in op.operands if is_dynamic(operand))
 
     def _behind_contents(self, value: ir.Value, sizes: list[ir.Value], contents: list[ir.Value]) -> None:
         op = _maker(value)
         if op is None:
             self.arguments.add(ir.BlockArgument(value).arg_number)
         elif op.name in (ShapeOfOp.OPERATION_NAME, SizeOfOp.OPERATION_NAME):
-            sizes.extend(operand for operand in op.operands if _is_dynamic(operand))
+            sizes.extend(operand for operand in op.operands if is_dynamic(operand))
         else:
             contents.extend(_read_by(op))
 
@@ -84,7 +84,8 @@ def _maker(value: ir.Value) -> ir.Operation | None:
     return None if around.name == "func.func" else around
 
 
-def _is_dynamic(value: ir.Value) -> bool:
+def is_dynamic(value: ir.Value) -> bool:
+    """Whether a value is a tensor with an extent that is no number."""
     return isinstance(value.type, ir.RankedTensorType) and not ir.RankedTensorType(value.type).has_static_shape
 
 

@@ -14,8 +14,8 @@ from ...runtime.fallback import Fallback
 from ..errors import UnsupportedError
 from .definitions import is_defined
 from .functions import FunctionTable
-from .inferred import inferred_types, shape_of_type, type_text
-from .model import Model, normal_domain, opsets
+from .inferred import inferred_types, shape_of_type
+from .model import Model, normal_domain, opsets, type_text
 from .registry import handler_for
 
 
