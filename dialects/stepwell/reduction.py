@@ -10,7 +10,7 @@ from ..core import Op, OpError, attribute, operand, result
 from ..dims import Shape
 from ..types import TensorSpec
 from .numerics import widened
-from .shapes import normalize_axes, normalize_axis
+from .shapes import normalize_axes, normalize_axis, require_number
 
 
 class ReductionOp(Op):
@@ -32,6 +32,16 @@ class ReductionOp(Op):
         return input.with_shape(_reduced(input.shape, normalize_axes(axes, input.rank), keepdims))
 
 
+class NumericReductionOp(ReductionOp):
+    """Base of the reductions that count with the elements."""
+
+    @staticmethod
+    def infer(input: TensorSpec, *, axes: tuple[int, ...], keepdims: bool) -> TensorSpec:
+        """The input's dimensions, the reduced ones 1 or gone; bools cannot be counted with."""
+        require_number(input=input)
+        return ReductionOp.infer(input, axes=axes, keepdims=keepdims)
+
+
 def _reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     if keepdims:
         return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
@@ -48,7 +58,7 @@ def _with(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return reference
 
 
-class ReduceSumOp(ReductionOp):
+class ReduceSumOp(NumericReductionOp):
     """The sum (ONNX ReduceSum); integers wrap around.
 
     ```mlir
@@ -60,7 +70,7 @@ class ReduceSumOp(ReductionOp):
     reference = staticmethod(_with(np.sum))
 
 
-class ReduceMeanOp(ReductionOp):
+class ReduceMeanOp(NumericReductionOp):
     """The mean (ONNX ReduceMean); of integers, rounded towards zero.
 
     ```mlir
@@ -72,7 +82,7 @@ class ReduceMeanOp(ReductionOp):
     reference = staticmethod(_with(np.mean))
 
 
-class ReduceProdOp(ReductionOp):
+class ReduceProdOp(NumericReductionOp):
     """The product (ONNX ReduceProd); integers wrap around.
 
     ```mlir
@@ -128,6 +138,7 @@ class ArgmaxOp(Op):
     @staticmethod
     def infer(input: TensorSpec, *, axis: int, keepdims: bool) -> TensorSpec:
         """i64, the dimension 1 or gone."""
+        require_number(input=input)
         along = normalize_axis(axis, input.rank)
         if input.shape[along] == 0:
             raise OpError(f"axis {along} of {input} has no element")

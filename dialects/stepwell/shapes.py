@@ -61,6 +61,17 @@ def normalize_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
+def require_number(**specs: TensorSpec) -> None:
+    """Checks that the named operands are of a type that one can count with.
+
+    Raises:
+        OpError: one is bool.
+    """
+    for name, spec in specs.items():
+        if spec.dtype == np.bool_:
+            raise OpError(f"operand '{name}' must be a number, but is {spec}")
+
+
 def require_float(**specs: TensorSpec | None) -> None:
     """Checks that the named operands (absent ones aside) are floating point.
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...core import Op, operand, result
 from ...types import TensorSpec, is_float
 from ..numerics import erf, widened
-from ..shapes import broadcast, require_float, same_dtype
+from ..shapes import broadcast, require_float, require_number, same_dtype
 
 
 class UnaryOp(Op):
@@ -21,6 +21,7 @@ class UnaryOp(Op):
     @staticmethod
     def infer(input: TensorSpec, **_attributes: Any) -> TensorSpec:
         """The result is like the input."""
+        require_number(input=input)
         return input.with_shape(input.shape)
 
 
@@ -45,6 +46,7 @@ class BinaryOp(Op):
     def infer(lhs: TensorSpec, rhs: TensorSpec) -> TensorSpec:
         """The shape is that of the operands, broadcast; the element type is theirs."""
         same_dtype(lhs, rhs)
+        require_number(lhs=lhs)
         return lhs.with_shape(broadcast(lhs.shape, rhs.shape))
 
 

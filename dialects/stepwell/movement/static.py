@@ -232,6 +232,8 @@ def padded_shape(shape: Shape, low: tuple[int, ...], high: tuple[int, ...], mode
 def padded(array: np.ndarray, low: tuple[int, ...], high: tuple[int, ...], mode: str, value: float) -> np.ndarray:
     """`array` padded with numpy."""
     widths = list(zip(low, high, strict=True))
+    if not widths:
+        return array
     if mode == "constant":
         return np.pad(array, widths, constant_values=np.asarray(value).astype(array.dtype))
     return np.pad(array, widths, mode="edge" if mode == "edge" else "reflect")
