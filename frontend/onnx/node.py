@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -218,8 +219,9 @@ def _formal_inputs(op_type: str, opset: int) -> _Formals:
 def _handler_inputs(handler: Handler) -> _Formals:
     """What the handler of an operator takes that is not ONNX's own."""
     formals = list(inspect.signature(handler).parameters.values())[1:]
-    required = sum(formal.default is inspect.Parameter.empty for formal in formals)
-    return _Formals(required, len(formals), ())
+    variadic = [formal for formal in formals if formal.kind is inspect.Parameter.VAR_POSITIONAL]
+    required = sum(formal.default is inspect.Parameter.empty for formal in formals) - len(variadic)
+    return _Formals(required, sys.maxsize if variadic else len(formals), ())
 
 
 def _check_type(dtype: np.dtype, formal: tuple[str, frozenset[str], str], bound: dict[str, str]) -> None:

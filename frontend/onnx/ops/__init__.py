@@ -22,6 +22,7 @@ from . import (
     scattering,
     shape,
     sorting,
+    training,
 )
 
 __all__ = [
@@ -46,4 +47,5 @@ __all__ = [
     "scattering",
     "shape",
     "sorting",
+    "training",
 ]

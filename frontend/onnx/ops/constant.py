@@ -43,10 +43,10 @@ def identity(node: Node, input: ir.Value) -> ir.Value:
 def dropout(
     node: Node, input: ir.Value, ratio: ir.Value | None = None, training: ir.Value | None = None
 ) -> tuple[ir.Value, ...]:
-    """Dropout, which does nothing outside training; its mask (opset 12) is all true."""
+    """Dropout, which does nothing outside training, nor where it drops nothing; its mask (opset 12) is all true."""
     node.ignore("ratio", "seed", "is_test")
-    flag = node.known(training)
-    if training is not None and (flag is None or flag.any()):
+    is_training = training is not None and node.constant(training, "training_mode").any()
+    if is_training and (ratio is None or node.constant(ratio, "ratio").any()):
         raise UnsupportedError("is in training mode; export the model for inference")
     if len(node.outputs) < 2 or node.opset < 12:
         return (input,)

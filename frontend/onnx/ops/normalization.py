@@ -33,6 +33,7 @@ from ..build import (
 )
 from ..node import Node
 from ..registry import imports
+from .training import batch_norm_by_batch
 
 _SOFTMAX: dict[str, type[Op]] = {"Softmax": SoftmaxOp, "LogSoftmax": LogSoftmaxOp}
 
@@ -54,14 +55,14 @@ def softmax(node: Node, input: ir.Value) -> ir.Value:
 
 
 @imports("BatchNormalization")
-def batch_norm(node: Node, *inputs: ir.Value) -> tuple[ir.Value]:
-    """BatchNormalization outside training; the outputs of training are not there.
+def batch_norm(node: Node, *inputs: ir.Value) -> tuple[ir.Value, ...]:
+    """BatchNormalization; before opset 14 the outputs of training are not there.
 
     From opset 15 on the statistics may have another element type than the input.
     """
-    node.ignore("momentum")
     if node.attribute("training_mode", 0):
-        raise UnsupportedError("is in training mode; export the model for inference")
+        return batch_norm_by_batch(node, *inputs)
+    node.ignore("momentum")
     if not node.attribute("spatial", 1):
         raise UnsupportedError("normalises each position by itself (spatial = 0), which is not supported")
     return (
