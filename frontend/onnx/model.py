@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import version_converter
+from onnx import helper, version_converter
 
-from ..errors import ModelError
+from ..errors import ModelError, UnsupportedError
 from .text import check_text
 
 OLDEST_OPSET = 7
@@ -48,6 +48,9 @@ _DTYPES: dict[int, np.dtype] = {
 }
 
 
+_NATIVE = frozenset(_DTYPES.values())
+_OBJECT = np.dtype(object)
+
 _CONVERSION_ERRORS = (
     RuntimeError,
     ValueError,
@@ -63,13 +66,20 @@ class ValueInfo:
 
     Attributes:
         name: its name.
-        dtype: the numpy element type.
+        dtype: the numpy element type; that of Python objects for strings, and for what is no tensor.
         dims: a number, or the name of a symbol, for each dimension; None where not even the rank is declared.
+        kind: "tensor", what it is instead ("seq(float32)", "optional(int64)", ...), or "" where nothing is declared.
     """
 
     name: str
     dtype: np.dtype
     dims: tuple[int | str, ...] | None
+    kind: str = "tensor"
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it is a tensor that code can be compiled for."""
+        return self.kind == "tensor" and self.dtype in _NATIVE
 
 
 @dataclass(frozen=True)
@@ -132,9 +142,10 @@ def _parsed(data: bytes, name: str) -> onnx.ModelProto:
 def _checked(model: Model) -> Model:
     if not model.proto.HasField("graph"):
         raise ModelError("not an ONNX model: it holds no graph", model=model.name)
-    opset = opsets(model.proto.opset_import, model.name).get("")
-    if opset is None:
+    imported = opsets(model.proto.opset_import, model.name)
+    if not imported:
         raise ModelError("does not say which version of the ONNX operators it uses (opset_import)", model=model.name)
+    opset = imported.get("", NEWEST_OPSET)
     if opset > NEWEST_OPSET:
         message = f"uses opset {opset}, but the newest that is understood is {NEWEST_OPSET}; export it for that one"
         raise ModelError(message, model=model.name)
@@ -175,7 +186,7 @@ def describe_model(model: bytes | str | Path | onnx.ModelProto | Model) -> Model
     """The inputs and outputs that a model declares; nothing is compiled, and no weight is read.
 
     Raises:
-        ModelError: it is not an ONNX model, or an input is not a tensor of a known type.
+        ModelError: it is not an ONNX model, or the type of an input is not declared.
         OSError: the file cannot be read.
     """
     read = model if isinstance(model, Model) else read_model(model)
@@ -183,6 +194,9 @@ def describe_model(model: bytes | str | Path | onnx.ModelProto | Model) -> Model
     stored = {tensor.name for tensor in graph.initializer}
     try:
         inputs = tuple(value_info(value, "input") for value in graph.input if value.name not in stored)
+        undeclared = [info.name for info in inputs if not info.kind]
+        if undeclared:
+            raise ModelError(f"does not declare the type of input '{undeclared[0]}'")
         outputs = tuple(value_info(value, "output") for value in graph.output)
         _check_unique([info.name for info in inputs], "inputs")
     except ModelError as error:
@@ -200,12 +214,14 @@ def value_info(value: onnx.ValueInfoProto, what: str) -> ValueInfo:
     """One declaration; dimensions without a name are named after the value and their axis.
 
     Raises:
-        ModelError: it is not a tensor of a type that numpy knows.
+        ModelError: it is a tensor of a type that does not exist.
     """
     if value.type.WhichOneof("value") != "tensor_type":
-        raise ModelError(f"{what} '{value.name}' is not a tensor; sequences, maps and optionals are not supported")
+        return ValueInfo(value.name, _OBJECT, None, type_text(value.type))
     tensor = value.type.tensor_type
-    dtype = element_dtype(tensor.elem_type, f"{what} '{value.name}'")
+    if not tensor.elem_type:
+        return ValueInfo(value.name, _OBJECT, None, "")
+    dtype = host_dtype(tensor.elem_type, f"{what} '{value.name}'")
     if not tensor.HasField("shape"):
         return ValueInfo(value.name, dtype, None)
     return ValueInfo(value.name, dtype, tuple(_dim(dim, value.name, axis) for axis, dim in enumerate(tensor.shape.dim)))
@@ -222,10 +238,52 @@ def element_dtype(kind: int, what: str) -> np.dtype:
     """The numpy dtype of an ONNX element type; `what` is what has it, for the message.
 
     Raises:
-        ModelError: there is none.
+        UnsupportedError: there is none that code can be compiled for.
     """
     if kind not in _DTYPES:
-        known = onnx.TensorProto.DataType.values()
-        name = onnx.TensorProto.DataType.Name(kind) if kind in known else str(kind)
-        raise ModelError(f"{what} has the element type {name}, which is not supported")
+        raise UnsupportedError(f"{what} has the element type {_element_name(kind)}, which is not supported")
     return _DTYPES[kind]
+
+
+def host_dtype(kind: int, what: str) -> np.dtype:
+    """`element_dtype`, and what else numpy has: Python objects for strings, complex numbers.
+
+    Raises:
+        UnsupportedError: there is no such element type.
+    """
+    if kind in _DTYPES:
+        return _DTYPES[kind]
+    if kind == onnx.TensorProto.UNDEFINED or kind not in onnx.TensorProto.DataType.values():
+        raise UnsupportedError(f"{what} has the element type {_element_name(kind)}, which is not supported")
+    return helper.tensor_dtype_to_np_dtype(kind)
+
+
+def is_native(kind: onnx.TypeProto) -> bool:
+    """Whether values of a type are tensors that code can be compiled for."""
+    return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.elem_type in _DTYPES
+
+
+def type_text(kind: onnx.TypeProto | None) -> str:
+    """A type in words: "float32", "string", "seq(float32)"; "" where it is not known."""
+    which = None if kind is None else kind.WhichOneof("value")
+    if kind is None or which is None:
+        return ""
+    if which in ("tensor_type", "sparse_tensor_type"):
+        return _element_text(getattr(kind, which).elem_type)
+    if which == "map_type":
+        return f"map({_element_text(kind.map_type.key_type)}, {type_text(kind.map_type.value_type)})"
+    if which == "sequence_type":
+        return f"seq({type_text(kind.sequence_type.elem_type)})"
+    return f"optional({type_text(kind.optional_type.elem_type)})" if which == "optional_type" else which
+
+
+def _element_text(kind: int) -> str:
+    """An element type in numpy's words; "string" has none there."""
+    known = kind in onnx.TensorProto.DataType.values() and kind != onnx.TensorProto.UNDEFINED
+    if kind == onnx.TensorProto.STRING or not known:
+        return "string" if known else ""
+    return helper.tensor_dtype_to_np_dtype(kind).name
+
+
+def _element_name(kind: int) -> str:
+    return onnx.TensorProto.DataType.Name(kind) if kind in onnx.TensorProto.DataType.values() else str(kind)
