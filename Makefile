@@ -43,9 +43,9 @@ lit: venv
 pytest: venv
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --quiet
 
-# Broken files of every kind, until one crashes something; MUTANTS and FIRST say which.
+# Broken files of every kind, and random programs, until one fails; MUTANTS and FIRST say which.
 fuzz: venv
-	for kind in onnx mlir artefact; do \
+	for kind in onnx mlir artefact graph; do \
 	  $(BIN)/python test/fuzz/run.py $$kind --count $(MUTANTS) --first $(FIRST) --jobs $(JOBS) --keep build/fuzz || exit 1; \
 	done
 

@@ -202,16 +202,27 @@ def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
             kernel.erase()
             continue
         kernel.attributes["sym_name"] = ir.StringAttr.get(name)
-        facts = ir.DictAttr(kernel.attributes["stepwell.kernel"])
-        flops, size = (ir.IntegerAttr(facts[key]).value for key in ("flops", "bytes"))
-        infos[name] = KernelInfo(name, ir.StringAttr(facts["class"]).value, flops=flops, bytes=size, calls=0)
+        infos[name] = _kernel_info(name, kernel)
     for call in walk(module.operation):
         if call.name == "func.call":
-            name = renamed[ir.FlatSymbolRefAttr(call.attributes["callee"]).value]
+            callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+            if callee not in renamed:
+                raise PassError(f"'func.call' op calls @{callee}, which is no kernel", call.location)
+            name = renamed[callee]
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
             ops = _strings(call.attributes["stepwell.ops"]) if "stepwell.ops" in call.attributes else ()
             infos[name] = replace(infos[name], calls=infos[name].calls + 1, ops=infos[name].ops or ops)
     return infos
+
+
+def _kernel_info(name: str, kernel: ir.Operation) -> KernelInfo:
+    facts = kernel.attributes["stepwell.kernel"]
+    try:
+        flops, size = (ir.IntegerAttr(ir.DictAttr(facts)[key]).value for key in ("flops", "bytes"))
+        return KernelInfo(name, ir.StringAttr(ir.DictAttr(facts)["class"]).value, flops=flops, bytes=size, calls=0)
+    except (KeyError, ValueError) as error:
+        message = f"'stepwell.kernel' must hold a class, flops and bytes, but is {facts}"
+        raise PassError(message, kernel.location) from error
 
 
 def make_declaration(function: ir.Operation, facts: ir.DictAttr) -> None:

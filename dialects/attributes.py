@@ -39,7 +39,13 @@ class AttributeField(Generic[T]):
         if op is None:
             return self
         attributes = op.operation.attributes
-        return self.read(attributes[self.name]) if self.name in attributes else self.default
+        if self.name not in attributes:
+            return self.default
+        try:
+            attr = attributes[self.name]
+        except TypeError as error:  # of a kind that Python does not know, an array of unsigned integers for one
+            raise OpError(f"attribute '{self.name}' must be {self.kind_name}") from error
+        return self.read(attr)
 
     def read(self, attr: ir.Attribute) -> T:
         """The Python value of an attribute.

@@ -119,8 +119,15 @@ def _values(types: Sequence[ir.Type], attributes: ir.OpAttributeMap, key: str, w
 def _value(kind: ir.Type, attributes: ir.DictAttr, default: str) -> ValueInfo:
     if not isinstance(kind, ir.RankedTensorType):
         raise ModelError(f"@main takes and returns tensors of known rank, but {default} is {kind}")
-    name = ir.StringAttr(attributes["stepwell.name"]).value if "stepwell.name" in attributes else default
-    dims = list(ir.ArrayAttr(attributes["stepwell.dims"])) if "stepwell.dims" in attributes else [None] * kind.rank
+    given = attributes["stepwell.name"] if "stepwell.name" in attributes else ir.StringAttr.get(default)
+    if not isinstance(given, ir.StringAttr):
+        raise ModelError(f"the attribute 'stepwell.name' of {default} must be a string, but is {given}")
+    name, dims = given.value, [None] * kind.rank
+    if "stepwell.dims" in attributes:
+        listed = attributes["stepwell.dims"]
+        if not isinstance(listed, ir.ArrayAttr) or len(listed) != kind.rank:
+            raise ModelError(f"the attribute 'stepwell.dims' of {name} must list {kind.rank} dimensions, not {listed}")
+        dims = list(listed)
     shape = tuple(
         kind.get_dim_size(axis)
         if not kind.is_dynamic_dim(axis)

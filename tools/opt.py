@@ -146,6 +146,8 @@ class Tool:
         try:
             root = source.parse(not self.line.has("no-implicit-module"))
         except MLIRError:
+            if printer is not None and not printer.had_error:  # MLIR says nothing of an op in a syntax that it has not
+                printer.print(ir.Location.file(source.filename, 1, 1), "error", "cannot be parsed", show_line=False)
             return b"", False
         if report_violations(root.operation):
             return b"", False

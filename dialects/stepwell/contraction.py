@@ -10,7 +10,7 @@ from ..core import Op, OpError, attribute, operand, optional_operand, result
 from ..dims import Shape, numbers
 from ..types import TensorSpec
 from .numerics import widened
-from .shapes import broadcast, may_equal, require_length, require_rank, require_shape, same_dtype
+from .shapes import broadcast, may_equal, require_length, require_number, require_rank, require_shape, same_dtype
 from .windows import CHANNELS_FIRST, LAYOUTS, Window, from_channels_first, join_layout, split_layout, to_channels_first
 
 
@@ -40,6 +40,7 @@ class MatmulOp(Op):
     def infer(lhs: TensorSpec, rhs: TensorSpec, *, transpose_lhs: bool, transpose_rhs: bool) -> TensorSpec:
         """[..., M, N], the batches broadcast."""
         same_dtype(lhs, rhs)
+        require_number(lhs=lhs)
         for name, spec in (("lhs", lhs), ("rhs", rhs)):
             if spec.rank < 2:
                 raise OpError(f"operand '{name}' must have at least rank 2, but is {spec}")
@@ -247,6 +248,7 @@ def _kernel_of(input: TensorSpec, weight: TensorSpec, bias: TensorSpec | None) -
         OpError: element types or ranks do not fit, or the kernel's extents are not numbers.
     """
     same_dtype(*(spec for spec in (input, weight, bias) if spec is not None))
+    require_number(input=input)
     require_rank(input.rank, weight=weight)
     kernel = tuple(size for size in weight.shape[2:] if isinstance(size, int))
     if len(kernel) != input.rank - 2:

@@ -7,7 +7,7 @@ import numpy as np
 from ..core import Op, OpError, attribute, operand, result
 from ..types import TensorSpec, is_float
 from .numerics import widened
-from .shapes import require_float, require_length
+from .shapes import require_float, require_length, require_number
 from .windows import CHANNELS_FIRST, LAYOUTS, Window, from_channels_first, join_layout, split_layout, to_channels_first
 
 
@@ -45,6 +45,7 @@ class PoolOp(Op):
         **_attributes: object,
     ) -> TensorSpec:
         """The same channels, and as many spatial positions as the window has."""
+        require_number(input=input)
         require_length(input.rank - 2, kernel=kernel)
         window = Window(kernel, strides, pads, dilations, ceil_mode)
         window.check()

@@ -60,8 +60,10 @@ def collapse(kernel: ir.Operation) -> None:
     loops = [_Loops(op.operation) for op in kernel.regions[0].blocks[0].operations if op.name == "linalg.generic"]
     joined = _solve(loops, strides_of_made(kernel))
     collapsed: dict[ir.Value, ir.Value] = {}
-    for generic in loops:
-        _rewrite(generic, joined, collapsed)
+    replaced = [generic.op for generic in loops if _rewrite(generic, joined, collapsed)]
+    # Only now: a new op in the memory of an erased one would be taken for it.
+    for op in reversed(replaced):
+        op.erase()
 
 
 def _solve(generics: Sequence[_Loops], made: Mapping[ir.Value, Sequence[int]]) -> dict[ir.Value, list[bool]]:
@@ -136,10 +138,11 @@ def _groups(joined: Sequence[bool]) -> list[list[int]]:
     return groups
 
 
-def _rewrite(generic: _Loops, joined: dict[ir.Value, list[bool]], collapsed: dict[ir.Value, ir.Value]) -> None:
+def _rewrite(generic: _Loops, joined: dict[ir.Value, list[bool]], collapsed: dict[ir.Value, ir.Value]) -> bool:
+    """Puts an op over collapsed dimensions in the place of an op, which nobody reads then; says whether it could."""
     op, groups = generic.op, generic.groups()
     if generic.count == 0 or len(groups) == generic.count:
-        return
+        return False
     number = {loop: index for index, group in enumerate(groups) for loop in group}
     replacements = [ir.AffineExpr.get_dim(number[loop]) for loop in range(generic.count)]
     with op.location, ir.InsertionPoint(op):
@@ -169,7 +172,7 @@ def _rewrite(generic: _Loops, joined: dict[ir.Value, list[bool]], collapsed: dic
                 collapsed[wide] = result
             joined[wide] = joined[old]
             old.replace_all_uses_with(wide)
-    op.erase()
+    return True
 
 
 def _collapsed(value: ir.Value, joined: dict[ir.Value, list[bool]], collapsed: dict[ir.Value, ir.Value]) -> ir.Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from mlir import ir
@@ -136,10 +137,9 @@ def with_shape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
         return tensor.ExpandShapeOp(kind, value, groups, [], list(shape)).result
     if groups is not None:
         return tensor.CollapseShapeOp(kind, value, groups).result
-    total = 1
-    for extent in old:
-        total *= extent
-    return with_shape(with_shape(value, [total]), shape)
+    row = ir.RankedTensorType.get([math.prod(old)], element_of(value))
+    flat = value if len(old) == 1 else tensor.CollapseShapeOp(row, value, [list(range(len(old)))]).result
+    return tensor.ExpandShapeOp(kind, flat, [list(range(len(shape)))], [], list(shape)).result
 
 
 def reassociation(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | None:

@@ -1,5 +1,7 @@
 """Tries mutants of a kind: nothing that is in a file may crash, hang, or raise what is not one of the package's errors.
 
+Of the kind `graph` they are no broken files but random programs, which must compile and agree with their references.
+
     python run.py onnx --count 5000 [--first N] [--jobs 2] [--keep FOLDER]
 
 Exits with 1 if one did; those mutants are kept in FOLDER, named by their numbers, and are made again by the same
@@ -21,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).parent
-KINDS = ("onnx", "mlir", "artefact")
+KINDS = ("onnx", "mlir", "artefact", "graph")
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Campaign:
     def _until_the_end(self, number: int) -> int:
         """Runs one worker from `number` on; gives the last number that it tried."""
         command = [sys.executable, "worker.py", self.kind, str(number), str(self.jobs), str(self.last)]
-        environment = {**os.environ, "PYTHONPATH": str(HERE), "PYTHONHASHSEED": "0"}
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
         process = subprocess.Popen(
             command, cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -1,0 +1,114 @@
+"""Compiles a random graph at several levels of optimisation, and compares what it computes with the references."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import stepwell
+from mlir import ir
+from random_graphs import Graph, Grower, Value
+from stepwell.compilation import Compilation
+from stepwell.dialects import interpreter
+from stepwell.dialects.stepwell import STEPWELL
+from stepwell.runtime import safetensors
+from stepwell.runtime.executable import Executable
+from stepwell.source import ModelSource
+
+PLAIN = tuple(
+    f"stepwell-{name}"
+    for name in (
+        *("cse", "fuse-composites", "fold-batch-norm", "merge-convolutions", "merge-projections", "fold-transposes"),
+        *("propagate-transposes", "choose-winograd", "sink-movement"),
+    )
+)
+"""Passes of the graph that only make it faster."""
+
+LEVELS = {"all passes": ("cpu", ()), "AVX2": ("x86-64-v3", ()), "no graph optimisation": ("cpu", PLAIN)}
+
+ERRORS = (stepwell.RuntimeFailure, stepwell.PassError, stepwell.PassFailure, stepwell.CodegenError, stepwell.ModelError)
+
+_ROUNDING = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-9}
+_AMPLIFIED = 64
+"""An error may be so many times that of the reference itself, computed in the program's dtypes."""
+
+
+class Difference(AssertionError):
+    """A level computes something else; the message says what."""
+
+
+def run(data: bytes) -> None:
+    """Checks the graph of a seed.
+
+    Raises:
+        Difference: a level computes something else, or cannot compile what the dialect allows.
+    """
+    try:
+        check(int(data))
+    except ERRORS as error:
+        raise Difference(f"{type(error).__name__}: {error}") from error
+
+
+def check(seed: int, levels: dict[str, tuple[str, tuple[str, ...]]] | None = None) -> Graph:
+    """Grows the graph of a seed and compares.
+
+    Raises:
+        Difference: a level computes something else.
+    """
+    graph = Grower(seed).grow()
+    with ir.Context() as context, ir.Location.unknown():
+        STEPWELL.load(context)
+        module, parameters = graph.module()
+        text = module.operation.get_asm(enable_debug_info=True)
+        _compare(graph, interpreter.evaluate(module, "main", _inputs(graph), parameters), "the interpreter", text)
+    for level, (target, without) in (levels or LEVELS).items():
+        _compare(graph, _computed(graph, text, parameters, target, without), level, text)
+    return graph
+
+
+def _inputs(graph: Graph) -> list[np.ndarray]:
+    return [graph.values[index].array for index in graph.sources("input")]
+
+
+def _computed(
+    graph: Graph, text: str, parameters: dict[str, np.ndarray], target: str, without: tuple[str, ...]
+) -> list[np.ndarray]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.mlir"
+        path.write_text(text)
+        if parameters:
+            path.with_name("parameters.safetensors").write_bytes(b"".join(safetensors.chunks(parameters)))
+        source = ModelSource.read(path)
+        shapes = {f"input{index}": array.shape for index, array in enumerate(_inputs(graph))}
+        program = Compilation(target, None, 1, None, without).program(source, shapes)
+        executable = Executable(program.inputs, program.outputs, [program], threads=2)
+        outputs = executable(*_inputs(graph))
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]
+
+
+def _compare(graph: Graph, arrays: list[np.ndarray], level: str, text: str) -> None:
+    for number, (index, array) in enumerate(zip(graph.outputs, arrays, strict=True)):
+        problem = _difference(graph.values[index], np.asarray(array))
+        if problem:
+            raise Difference(f"{level}: output {number} {problem}\n{text}")
+
+
+def _difference(wanted: Value, array: np.ndarray) -> str:
+    """How an output differs from what is wanted; "" where it does not."""
+    if array.shape != wanted.array.shape or array.dtype != wanted.array.dtype:
+        return f"is {array.dtype}{array.shape}, not {wanted.array.dtype}{wanted.array.shape}"
+    if not np.issubdtype(array.dtype, np.floating):
+        return "" if np.array_equal(array, wanted.array) else f"differs in {(array != wanted.array).sum()} elements"
+    if not array.size:
+        return ""
+    if wanted.is_exact:
+        return "" if np.array_equal(array, wanted.array) else "differs, though nothing in it is rounded"
+    own = np.abs(wanted.array - wanted.precise).max()
+    allowed = _AMPLIFIED * own + _ROUNDING[array.dtype.name] * max(1.0, np.abs(wanted.precise).max())
+    error = np.abs(array - wanted.precise).max()
+    return (
+        ""
+        if error <= allowed
+        else f"is off by {error:.3g}; {allowed:.3g} is allowed, the reference is off by {own:.3g}"
+    )

@@ -1,0 +1,222 @@
+"""Random programs of the stepwell dialect, with inputs on which they are well conditioned.
+
+A program is grown op by op from the dialect's own definitions: an op proposes operands and attributes, `infer` says
+whether they fit, `reference` computes what comes out, and what is not finite or too large is not taken. So every
+program is legal, every result is known, once with the dtypes of the program and once in float64.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import func
+from proposals import PROPOSALS, Proposal
+from stepwell.dialects.core import Op, OpError
+from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.stepwell.constant import ConstantOp, ParameterOp
+from stepwell.dialects.types import TensorSpec, tensor_type
+
+LARGEST = 40_000
+"""Values have at most so many elements, and absolute values of at most `HIGHEST`."""
+
+HIGHEST = 1e4
+
+_EXACT = {
+    *("abs", "neg", "relu", "clip", "maximum", "minimum", "sign", "floor", "ceil", "round", "not", "and", "or", "xor"),
+    *("equal", "less", "less_equal", "greater", "greater_equal", "select", "concat", "slice", "transpose", "reshape"),
+    *("reverse", "tile", "pad", "gather", "broadcast_to", "expand_dims", "squeeze", "max_pool", "reduce_max"),
+    *("reduce_min", "argmax", "cast"),
+}
+"""Ops that round nothing: their results are equal to the reference's."""
+
+_JUMPS = {
+    *("floor", "ceil", "round", "sign", "cast", "mod", "argmax", "equal", "less", "less_equal", "greater", "select"),
+    *("greater_equal", "bitcast", "pow"),
+}
+"""Ops of which a small change of the operands may change the result by much: they take equal operands only."""
+
+
+@dataclass
+class Value:
+    """A tensor of a program.
+
+    Attributes:
+        array: its contents.
+        precise: the same computed in float64, where it is a float.
+        is_exact: whether compiled code must give just these bits.
+        source: "input", "parameter" or "constant", or "" for the result of a step.
+    """
+
+    array: np.ndarray
+    precise: np.ndarray
+    is_exact: bool
+    source: str = ""
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Its type; what a constant holds belongs to it."""
+        return TensorSpec(self.array.shape, self.array.dtype, self.array if self.source == "constant" else None)
+
+
+@dataclass
+class Step:
+    """One op: its class, and which values it takes and makes."""
+
+    op: type[Op]
+    operands: list[int | None]
+    attributes: dict[str, Any]
+    results: list[int]
+
+
+@dataclass
+class Graph:
+    """A program, and everything that it computes."""
+
+    values: list[Value] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+
+    def sources(self, kind: str) -> list[int]:
+        """The values of one source."""
+        return [index for index, value in enumerate(self.values) if value.source == kind]
+
+    def module(self) -> tuple[ir.Module, dict[str, np.ndarray]]:
+        """The program in the phase `import`, in the current context, and its parameters."""
+        names = {index: f"p{index}" for index in self.sources("parameter")}
+        module = ir.Module.create()
+        inputs = self.sources("input")
+        with ir.InsertionPoint(module.body):
+            main = func.FuncOp("main", ([tensor_type(self.values[index].spec) for index in inputs], []))
+        block = main.add_entry_block()
+        made: dict[int, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            for index, name in names.items():
+                array, place = self.values[index].array, ir.Location.name(name)
+                made[index] = ParameterOp(name=name, shape=array.shape, dtype=array.dtype, loc=place).result
+            for index in self.sources("constant"):
+                made[index] = ConstantOp(value=self.values[index].array, loc=ir.Location.name(f"c{index}")).result
+            for number, step in enumerate(self.steps):
+                operands = [None if index is None else made[index] for index in step.operands]
+                op = step.op(*operands, **step.attributes, loc=ir.Location.name(f"{step.op.__name__}_{number}"))
+                made.update(zip(step.results, op.operation.results, strict=True))
+            func.ReturnOp([made[index] for index in self.outputs])
+        main.attributes["function_type"] = ir.TypeAttr.get(
+            ir.FunctionType.get([value.type for value in block.arguments], [made[index].type for index in self.outputs])
+        )
+        return module, {name: self.values[index].array for index, name in names.items()}
+
+
+class Grower:
+    """Grows one graph; what it does hangs on the seed alone."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.numbers = np.random.default_rng(seed)
+        self.graph = Graph()
+
+    def grow(self) -> Graph:
+        """A graph of 3 to 30 ops."""
+        count = self.random.choice((3, 4, 5, 6, 8, 12, 20, 30))
+        names = sorted(PROPOSALS)
+        for _ in range(40 * count):
+            if len(self.graph.steps) == count:
+                break
+            self._try(self.random.choice(names))
+        read = {index for step in self.graph.steps for index in step.operands}
+        made = [index for step in self.graph.steps for index in step.results]
+        leaves = [index for index in made if index not in read]
+        extra = self.random.sample(made, min(len(made), self.random.choice((0, 0, 1, 2))))
+        self.graph.outputs = list(dict.fromkeys([*leaves, *extra]))
+        return self.graph
+
+    def _try(self, name: str) -> None:
+        graph, count = self.graph, len(self.graph.values)
+        proposal = PROPOSALS[name](self)
+        if proposal is None or not self._accept(name, proposal):
+            del graph.values[count:]
+
+    def _accept(self, name: str, proposal: Proposal) -> bool:
+        op, values = STEPWELL.ops[f"stepwell.{name}"], self.graph.values
+        operands = [None if index is None else values[index] for index in proposal.operands]
+        given = [value for value in operands if value is not None]
+        if name in _JUMPS and not all(value.is_exact for value in given):
+            return False
+        try:
+            attributes = op._complete(proposal.attributes)
+            specs = op.infer(*(None if value is None else value.spec for value in operands), **attributes)
+        except OpError:
+            return False
+        specs = specs if isinstance(specs, tuple | list) else (specs,)
+        if any(np.prod(spec.shape, dtype=float) > LARGEST for spec in specs):
+            return False
+        try:
+            with np.errstate(all="ignore"):
+                arrays, precise = (
+                    _tuple(op.reference(*(None if value is None else view(value) for value in operands), **attributes))
+                    for view in (lambda value: value.array, lambda value: value.precise)
+                )
+        except ValueError:  # contents that break a rule, such as a negative power of an integer
+            return False
+        if not all(_is_tame(array) for array in (*arrays, *precise)):
+            return False
+        exact = name in _EXACT and all(value.is_exact for value in given)
+        results = [
+            self.add(np.asarray(array), "", _as_precise(np.asarray(double), array.dtype), exact)
+            for array, double in zip(arrays, precise, strict=True)
+        ]
+        self.graph.steps.append(Step(op, proposal.operands, proposal.attributes, results))
+        return True
+
+    def add(self, array: np.ndarray, source: str, precise: np.ndarray | None = None, is_exact: bool = True) -> int:
+        """A further value; gives its number."""
+        double = _as_precise(array, array.dtype) if precise is None else precise
+        self.graph.values.append(Value(array, double, is_exact, source))
+        return len(self.graph.values) - 1
+
+    def fresh(self, shape: Sequence[int], dtype: Any = None, sources: Sequence[str] = ("input", "parameter")) -> int:
+        """A new input or parameter."""
+        kind = np.dtype(dtype or self.dtype())
+        if kind == np.bool_:
+            array = self.numbers.integers(0, 2, shape).astype(kind)
+        elif np.issubdtype(kind, np.integer):
+            array = self.numbers.integers(-4 if np.issubdtype(kind, np.signedinteger) else 0, 5, shape).astype(kind)
+        else:
+            array = self.numbers.uniform(-2, 2, shape).astype(kind)
+        return self.add(np.asarray(array), self.random.choice(list(sources)))
+
+    def dtype(self) -> str:
+        """An element type, mostly float32."""
+        return self.random.choice(("float32",) * 8 + ("float64", "float16", "int32", "int64", "int8", "uint8", "bool"))
+
+    def shape(self, rank: int | None = None) -> tuple[int, ...]:
+        """A shape of mixed extents."""
+        rank = self.random.choice((1, 2, 2, 3, 3, 4)) if rank is None else rank
+        extents = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 32, 33, 64)
+        while True:
+            shape = tuple(self.random.choice(extents) for _ in range(rank))
+            if np.prod(shape, dtype=float) <= LARGEST / 4:
+                return shape
+
+    def pick(self, fits: Callable[[np.ndarray], bool] = lambda array: True) -> int | None:
+        """One of the tensors that are there; None where none fits."""
+        found = [index for index, value in enumerate(self.graph.values) if fits(value.array)]
+        return self.random.choice(found[-12:]) if found else None
+
+
+def _tuple(value: Any) -> tuple[np.ndarray, ...]:
+    return tuple(map(np.asarray, value)) if isinstance(value, tuple | list) else (np.asarray(value),)
+
+
+def _is_tame(array: np.ndarray) -> bool:
+    if not np.issubdtype(array.dtype, np.floating) or not array.size:
+        return True
+    return bool(np.isfinite(array).all() and np.abs(array).max() <= HIGHEST)
+
+
+def _as_precise(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return array.astype(np.float64) if np.issubdtype(dtype, np.floating) else array
