@@ -198,7 +198,9 @@ def _destination(result: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
     insertion = insertion_of(result)
     if insertion is None:
         return tensor.EmptyOp(list(kind.shape), kind.element_type).result
-    return tensor.ExtractSliceOp(kind, insertion.operands[1], [], [], [], *box_of(insertion)).result
+    return tensor.ExtractSliceOp(
+        kind, insertion.operands[1], list(insertion.operands)[2:], [], [], *box_of(insertion)
+    ).result
 
 
 def _extract_bool(op: ir.Operation) -> None:

@@ -2,6 +2,7 @@
 
 from .dynamic import DynamicBroadcastToOp, DynamicPadOp, DynamicReshapeOp, DynamicSliceOp
 from .resizing import DynamicResizeOp, ResizeOp
+from .rows import RowOp, WithRowOp
 from .scattering import ScatterOp
 from .static import (
     BroadcastToOp,
@@ -31,9 +32,11 @@ __all__ = [
     "ReshapeOp",
     "ResizeOp",
     "ReverseOp",
+    "RowOp",
     "ScatterOp",
     "SliceOp",
     "SqueezeOp",
     "TileOp",
     "TransposeOp",
+    "WithRowOp",
 ]
