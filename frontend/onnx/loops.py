@@ -12,16 +12,16 @@ from mlir.dialects import arith, tensor
 from ...dialects.core import spec_of
 from ...dialects.dims import is_static
 from ...dialects.stepwell.elementwise import MulOp
-from ...dialects.stepwell.movement import ExpandDimsOp, WithRowOp
+from ...dialects.stepwell.movement import ExpandDimsOp, RowOp, WithRowOp
 from ...dialects.stepwell.shape import FillOp
 from ..errors import NeedsShapes, UnsupportedError
-from .build import constant, dtype, emit, integers, joined, rank, reshaped, shape, shape_of
+from .build import constant, dims_of, dtype, emit, integers, joined, rank, reshaped, shape, shape_of
 
 Values = list[ir.Value]
 
 
-class CarriedTypeError(UnsupportedError):
-    """A round returns another shape or element type than it was given, which rounds may but that no loop has."""
+class LoopError(UnsupportedError):
+    """No loop does what some rounds do, though one round after the other may."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,14 @@ class Stack:
     """The rows that one round adds to a tensor.
 
     Attributes:
-        writes: the index of each row (a scalar i64) and the row; the tensor has as many rows as all rounds write.
+        writes: the index of each row (a scalar i64) and the row.
         extents: those of a row, a list made outside of the loop, where they are not all numbers.
+        length: how many rows the tensor has (a scalar i64), where that is not as many as all rounds write.
     """
 
     writes: Sequence[tuple[ir.Value, ir.Value]]
     extents: ir.Value | None = None
+    length: ir.Value | None = None
 
 
 Body = Callable[[ir.Value, Values], tuple[Values, list[Stack]]]
@@ -52,18 +54,31 @@ def counted(count: ir.Value, initial: Sequence[ir.Value], body: Body) -> tuple[V
         body: builds a round at the insertion point.
 
     Raises:
-        CarriedTypeError: a carried value changes its type.
+        LoopError: a carried value changes its type.
         NeedsShapes: the extents of a row are not known outside of the loop.
     """
     known = spec_of(count).value
     if known is not None and known == 1:
-        carried, stacks = body(constant(np.array(0, np.int64)), list(initial))
-        return carried, [_joined_rows(stack) for stack in stacks]
-    draft = ir.Operation.create("scf.for", regions=1)
+        return written_out(1, initial, body)
+    # Only for what looks for the origins of values: the loop itself is made when its rows are known.
+    draft = ir.Operation.create("scf.for", operands=[count, *initial], regions=1)
     try:
         return _loop(draft.regions[0], count, list(initial), body)
     finally:
         draft.erase()
+
+
+def written_out(count: int, initial: Sequence[ir.Value], body: Body) -> tuple[Values, Values]:
+    """What `counted` does, one round after the other."""
+    carried, rounds = list(initial), []
+    for number in range(count):
+        carried, stacks = body(constant(np.array(number, np.int64)), carried)
+        rounds.append(stacks)
+    together = [
+        Stack([write for stack in parts for write in stack.writes], parts[0].extents, parts[0].length)
+        for parts in zip(*rounds, strict=True)
+    ]
+    return carried, [_joined_rows(stack) for stack in together]
 
 
 def _loop(region: ir.Region, count: ir.Value, initial: Values, body: Body) -> tuple[Values, Values]:
@@ -109,7 +124,7 @@ def repeated(
         body: builds a round; returns its condition (None for true) and the next carried values.
 
     Raises:
-        CarriedTypeError: a carried value changes its type.
+        LoopError: a carried value changes its type.
     """
     begins = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result if condition is None else scalar_in(condition)
     last = None if limit is None else index_of(limit)
@@ -135,6 +150,13 @@ def repeated(
         loop.erase()
         raise
     return list(loop.results)[2:]
+
+
+def row(value: ir.Value, index: ir.Value) -> ir.Value:
+    """`value[index]`; of no rows one of zeros, as its type is all that anybody asks for."""
+    if shape(value)[0] != 0:
+        return emit(RowOp, value, index)
+    return emit(FillOp, dims_of(value, 1, rank(value)), value=np.zeros((), dtype(value)))
 
 
 def _block(region: ir.Region, types: Sequence[ir.Type]) -> ir.Block:
@@ -172,7 +194,7 @@ def as_type(value: ir.Value, kind: ir.Type) -> ir.Value:
     """`value`, of which as much is known as `kind` says.
 
     Raises:
-        CarriedTypeError: the two cannot be of one shape and element type.
+        LoopError: the two cannot be of one shape and element type.
     """
     if value.type == kind:
         return value
@@ -180,14 +202,20 @@ def as_type(value: ir.Value, kind: ir.Type) -> ir.Value:
     dynamic = ir.ShapedType.get_dynamic_size()
     fits = own.element_type == other.element_type and own.rank == other.rank
     if not fits or any(a != b and dynamic not in (a, b) for a, b in zip(own.shape, other.shape, strict=True)):
-        raise CarriedTypeError(f"carries {other} from round to round, but a round makes {own} of it")
+        raise LoopError(f"carries {other} from round to round, but a round makes {own} of it")
     return tensor.CastOp(kind, value).result
 
 
 def _joined_rows(stack: Stack) -> ir.Value:
-    """The rows of a single round, whose indices are numbers."""
-    order = sorted(stack.writes, key=lambda write: int(spec_of(write[0]).value))
-    return joined([emit(ExpandDimsOp, row, axes=(0,)) for _, row in order])
+    """All rows, whose indices are numbers."""
+    order = sorted(stack.writes, key=lambda write: int(spec_of(write[0]).value.item()))
+    rows = joined([emit(ExpandDimsOp, row, axes=(0,)) for _, row in order])
+    if stack.length is None or spec_of(stack.length).value == len(order):
+        return rows
+    whole = _empty_stack(stack.length, stack)
+    for index, row in stack.writes:
+        whole = emit(WithRowOp, whole, row, index)
+    return whole
 
 
 def _empty_stack(count: ir.Value, stack: Stack) -> ir.Value:
@@ -199,6 +227,6 @@ def _empty_stack(count: ir.Value, stack: Stack) -> ir.Value:
         raise NeedsShapes("the shape of what each round of a loop adds must be known")
     else:
         extents = stack.extents
-    rows = emit(MulOp, count, constant(np.array(len(stack.writes), np.int64)))
+    rows = stack.length or emit(MulOp, count, constant(np.array(len(stack.writes), np.int64)))
     zero = np.zeros((), dtype(row))
     return emit(FillOp, joined([emit(ExpandDimsOp, rows, axes=(0,)), extents]), value=zero)

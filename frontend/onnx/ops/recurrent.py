@@ -14,7 +14,7 @@ from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp, RowOp, SqueezeOp
+from ....dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.shape import FillOp, RangeOp
 from ...errors import NodeError
 from ..activations import Activation, activations
@@ -33,7 +33,7 @@ from ..build import (
     shape,
     transposed,
 )
-from ..loops import Stack, counted
+from ..loops import Stack, counted, row
 from ..node import Node
 from ..registry import imports
 
@@ -212,10 +212,10 @@ def _recurrent(
         for index, layer in enumerate(layers):
             own = carried[index * len(initial) : (index + 1) * len(initial)]
             at, place = _places(layer, number, steps, index, len(layers))
-            after = cell.step(layer, emit(RowOp, layer.inputs, at), own)
+            after = cell.step(layer, row(layer.inputs, at), own)
             output = after[0]
             if valid is not None:
-                holds = emit(RowOp, valid, at)
+                holds = row(valid, at)
                 after = [emit(ew.SelectOp, holds, new, old) for new, old in zip(after, own, strict=True)]
                 output = emit(ew.SelectOp, holds, output, scalar(0, output))
             following += after
@@ -272,7 +272,7 @@ def _layers(node: Node, cell: _Cell, sequence: ir.Value, weights: Sequence[ir.Va
 
 
 def _row(value: ir.Value, index: int) -> ir.Value:
-    return emit(RowOp, value, constant(np.array(index, np.int64)))
+    return row(value, constant(np.array(index, np.int64)))
 
 
 def _valid(node: Node, lengths: ir.Value | None, sequence: ir.Value) -> ir.Value | None:
