@@ -24,7 +24,9 @@ from . import (
     normalization,
     pooling,
     reduction,
+    regions,
     resampling,
+    sampling,
     scattering,
     sorting,
     winograd,
@@ -35,7 +37,7 @@ from .rules import lower
 from .scalars import signless
 from .strides import add_destination_strides
 
-RULES = (elementwise, movement, normalization, pooling, reduction, resampling, scattering, sorting)
+RULES = (elementwise, movement, normalization, pooling, reduction, regions, resampling, sampling, scattering, sorting)
 _LOWERED_WHOLE = {
     "contraction": contraction,
     "convolution": contraction,

@@ -3,6 +3,7 @@
 from .dynamic import DynamicBroadcastToOp, DynamicPadOp, DynamicReshapeOp, DynamicSliceOp
 from .resizing import DynamicResizeOp, ResizeOp
 from .rows import RowOp, WithRowOp
+from .sampling import SampleOp
 from .scattering import ScatterOp
 from .static import (
     BroadcastToOp,
@@ -33,6 +34,7 @@ __all__ = [
     "ResizeOp",
     "ReverseOp",
     "RowOp",
+    "SampleOp",
     "ScatterOp",
     "SliceOp",
     "SqueezeOp",
