@@ -10,6 +10,7 @@ from mlir.passmanager import PassManager
 
 from ...passes.base import Pass, PassError, register
 from ...passes.rewriting import walk
+from ..streams import is_stream
 from .clamp_tiles import clamp_tiles
 from .loops.emit import vectorize_loops
 from .loops.widths import Widths
@@ -67,9 +68,15 @@ def _vectorize(kernel: ir.Operation) -> None:
             clamp_tiles(kernel)
         PassManager.parse("func.func(linalg-generalize-named-ops)").run(kernel)
         widths = Widths(parameters["vector_bytes"], parameters.get("unroll", 4))
-        # Where tiles overlap, two threads may make the same results: what the one overwrites the other may read.
-        vectorize_loops(kernel, widths, may_overwrite=not overlaps)
+        # Where tiles overlap, two threads may make the same results: what the one overwrites the other may read. What
+        # is too large for the caches is best written once, and rows lie in the cache meanwhile.
+        is_streamed = bool(parameters.get("rows")) and any(map(is_stream, _results(kernel)))
+        vectorize_loops(kernel, widths, may_overwrite=not overlaps and not is_streamed)
     PassManager.parse("func.func(canonicalize,cse,loop-invariant-code-motion)").run(kernel)
+
+
+def _results(kernel: ir.Operation) -> list[ir.Type]:
+    return list(ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results)
 
 
 def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any]) -> None:
