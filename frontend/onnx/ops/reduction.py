@@ -81,10 +81,8 @@ for _name, (_reduction, _since) in _REDUCTIONS.items():
 
 def _reduced(node: Node, reduction: Reduction, input: ir.Value, axes: Sequence[int] | None) -> ir.Value:
     """Without axes all are reduced, or none where the node says so (magnitudes and squares are still taken)."""
-    if axes:
-        chosen = tuple(normal_axis(axis, rank(input)) for axis in axes)
-    else:
-        chosen = () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank(input)))
+    without_axes = () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank(input)))
+    chosen = tuple(normal_axis(axis, rank(input)) for axis in axes) if axes else without_axes
     return reduction(input, chosen, bool(node.attribute("keepdims")))
 
 
