@@ -169,12 +169,9 @@ def _rewrite_caller(function: ir.Operation) -> None:
             _extract_bool(op)
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     for block in _blocks(function):
-        for argument in block.arguments:
-            argument.set_type(signless(argument.type))
-        for op in block.operations:
-            for result in op.results:
-                if isinstance(result.type, ir.RankedTensorType):
-                    result.set_type(signless(result.type))
+        for value in (*block.arguments, *(result for op in block.operations for result in op.results)):
+            if isinstance(value.type, ir.RankedTensorType):
+                value.set_type(signless(value.type))
     for name, types in (("arg_attrs", kind.inputs), ("res_attrs", kind.results)):
         _remember_dtypes(function, name, types)
     types = ir.FunctionType.get([signless(item) for item in kind.inputs], [signless(item) for item in kind.results])
