@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 from mlir.dialects import arith, func, tensor
-from mlir.passmanager import PassManager
 
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp
@@ -15,6 +14,7 @@ from ...dialects.types import dense
 from ...passes.base import Pass, PassError, register
 from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
+from ...passes.upstream import PreparedPipelines
 from ..target import Target
 from . import (
     attention,
@@ -46,7 +46,7 @@ _LOWERED_WHOLE = {
     "attention": attention,
 }
 # Fused before unit dimensions go, as reshapes between ops stand in the way of fusion.
-_CLEANUP = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
+_FUSE = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
 
 
 @register
@@ -76,6 +76,7 @@ class ConvertToLinalgPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Lowers every kernel of a module, then rewrites its other functions."""
         Target.parse(self.target)
+        pipelines = PreparedPipelines()
         functions = [
             inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"
         ]
@@ -83,21 +84,21 @@ class ConvertToLinalgPass(Pass):
             if "stepwell.kernel" in function.attributes and not len(function.regions[0].blocks):
                 _lower_declaration(function)
             elif "stepwell.kernel" in function.attributes:
-                _lower_kernel(function)
+                _lower_kernel(function, pipelines)
             else:
                 _rewrite_caller(function)
 
 
-def _lower_kernel(kernel: ir.Operation) -> None:
+def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
     add_destination_strides(kernel)
     kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
     if kind in _LOWERED_WHOLE:
         _LOWERED_WHOLE[kind].lower_kernel(kernel.opview)
         return
     _to_linalg(kernel)
-    PassManager.parse(_CLEANUP).run(kernel)
+    pipelines.run(_FUSE, kernel)
     collapse(kernel)
-    PassManager.parse("func.func(canonicalize,cse)").run(kernel)
+    pipelines.run("func.func(canonicalize,cse)", kernel)
     bind_destination(kernel)
     copy_inserted(kernel)
 

@@ -16,6 +16,7 @@ from ...dialects.dims import Dim
 from ...dialects.stepwell import STEPWELL
 from ...dialects.types import TensorSpec, spec_of_type, tensor_type
 from ..base import PassError
+from ..rewriting import find_op
 from .control_flow import drop_casts, inline_branch
 
 MAX_ELEMENTS = 1024
@@ -194,6 +195,18 @@ def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec | None]) 
     return inference
 
 
+def is_settled(function: ir.Operation) -> bool:
+    """Whether inference would find nothing new: all shapes are numbers, and there are no branches to take."""
+    return find_op(function, _is_open) is None
+
+
+def _is_open(op: ir.Operation) -> bool:
+    if op.name in _OPEN or "stepwell.dims" in op.attributes:
+        return True
+    kinds = [value.type for value in op.results]
+    return any(isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape for kind in kinds)
+
+
 def argument_attributes(function: ir.Operation) -> list[dict[str, ir.Attribute]]:
     """The attributes of each argument of a function."""
     count = len(function.regions[0].blocks[0].arguments)
@@ -251,3 +264,4 @@ _OTHERS: dict[str, Callable[[Inference, ir.Operation], None]] = {
     "scf.for": Inference._infer_for,
     "scf.while": Inference._infer_while,
 }
+_OPEN = frozenset({"scf.if", "scf.for", "scf.while", "tensor.cast"})
