@@ -17,7 +17,7 @@ from ...dialects.stepwell.shape import FillOp
 from ..errors import NeedsShapes, UnsupportedError
 from .build import constant, dims_of, dtype, emit, integers, joined, rank, reshaped, shape, shape_of
 
-Values = list[ir.Value]
+Values = Sequence[ir.Value]
 
 
 class LoopError(UnsupportedError):
@@ -89,7 +89,8 @@ def _loop(region: ir.Region, count: ir.Value, initial: Values, body: Body) -> tu
         carried, stacks = body(scalar_of(block.arguments[0]), list(block.arguments)[1:])
         carried = [as_type(value, kind) for value, kind in zip(carried, types, strict=True)]
     starts = [_empty_stack(count, stack) for stack in stacks]
-    if spec_of(count).value is not None and not spec_of(count).value.item() > 0:
+    known = spec_of(count).value
+    if known is not None and known.item() < 1:
         return initial, starts
     bounds = [_index(0), index_of(count), _index(1)]
     final = ir.Operation.create(
@@ -208,8 +209,9 @@ def as_type(value: ir.Value, kind: ir.Type) -> ir.Value:
 
 def _joined_rows(stack: Stack) -> ir.Value:
     """All rows, whose indices are numbers."""
-    order = sorted(stack.writes, key=lambda write: int(spec_of(write[0]).value.item()))
-    rows = joined([emit(ExpandDimsOp, row, axes=(0,)) for _, row in order])
+    places = [spec_of(index).value for index, _ in stack.writes]
+    order = sorted(zip(places, stack.writes, strict=True), key=lambda item: int(np.asarray(item[0])))
+    rows = joined([emit(ExpandDimsOp, row, axes=(0,)) for _, (_, row) in order])
     if stack.length is None or spec_of(stack.length).value == len(order):
         return rows
     whole = _empty_stack(stack.length, stack)

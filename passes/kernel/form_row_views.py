@@ -190,19 +190,21 @@ def _is_overwritten(whole: ir.Value) -> bool:
     """Whether a counted loop, the bounds of which are numbers, writes every row of a tensor that it carries."""
     if not isinstance(whole.owner, ir.Block) or whole.owner.owner.name != "scf.for":
         return False
-    bounds = [_number(bound) for bound in list(whole.owner.owner.operands)[:3]]
-    if None in bounds:
+    lower, upper, step = (_number(bound) for bound in list(whole.owner.owner.operands)[:3])
+    if lower is None or upper is None or step is None or len(range(lower, upper, step)) > _shape(whole)[0]:
         return False
-    number, rounds = whole.owner.arguments[0], np.arange(*bounds)
+    number, rounds = whole.owner.arguments[0], np.arange(lower, upper, step)
     written: set[int] = set()
-    value = whole
-    while has_one_use(value) and (user := next(iter(value.uses)).owner.operation).name == WithRowOp.OPERATION_NAME:
-        at = _values(WithRowOp(user).index, number, rounds)
-        if at is None or WithRowOp(user).input != value:
+    value, use = whole, next(iter(whole.uses))
+    while has_one_use(value) and use.owner.operation.name == WithRowOp.OPERATION_NAME and use.operand_number == 0:
+        at = _values(WithRowOp(use.owner).index, number, rounds)
+        if at is None:
             return False
         written.update(np.clip(at, 0, _shape(whole)[0] - 1).tolist())
-        value = user.results[0]
-    return len(written) == _shape(whole)[0]
+        value = use.owner.results[0]
+        use = next(iter(value.uses))
+    is_only_carried = has_one_use(value) and use.owner.operation.name == "scf.yield"
+    return is_only_carried and len(written) == _shape(whole)[0]
 
 
 def _number(bound: ir.Value) -> int | None:
@@ -222,15 +224,16 @@ def _values(index: ir.Value, number: ir.Value, rounds: np.ndarray) -> np.ndarray
         return np.broadcast_to(constant.value.reshape(()), rounds.shape)
     if owner.name not in _ARITHMETIC:
         return None
-    values = [_values(value, number, rounds) for value in owner.operands]
-    return None if any(value is None for value in values) else _ARITHMETIC[owner.name].compute(*values)
+    left, right = (_values(value, number, rounds) for value in owner.operands)
+    return None if left is None or right is None else _ARITHMETIC[owner.name].compute(left, right)
 
 
 def _forget_start(whole: ir.Value) -> None:
     """Has a loop begin with nothing in a tensor that it carries."""
-    loop, kind = whole.owner.owner.operation, ir.RankedTensorType(whole.type)
+    argument, kind = ir.BlockArgument(whole), ir.RankedTensorType(whole.type)
+    loop = argument.owner.owner.operation
     with loop.location, ir.InsertionPoint(loop):
-        loop.operands[3 + whole.arg_number - 1] = tensor.EmptyOp(list(kind.shape), kind.element_type).result
+        loop.operands[3 + argument.arg_number - 1] = tensor.EmptyOp(list(kind.shape), kind.element_type).result
 
 
 def _copied(value: ir.Value) -> ir.Value:

@@ -193,7 +193,7 @@ def _number(value: int) -> ir.Value:
 
 def _is_none(limit: ir.Value | None) -> bool:
     known = None if limit is None else spec_of(limit).value
-    return known is not None and known <= 0
+    return known is not None and known.item() <= 0
 
 
 def _as_scalar(value: ir.Value) -> ir.Value:

@@ -86,7 +86,7 @@ class _Layer:
         return emit(ew.AddOp, value, emit(ew.MulOp, self.part(self.peepholes, gate, gate + 1, 0), cell))
 
 
-Step = Callable[[_Layer, ir.Value, list[ir.Value]], list[ir.Value]]
+Step = Callable[[_Layer, ir.Value, Sequence[ir.Value]], list[ir.Value]]
 """`step(layer, what the inputs add [B, gates * H], states [B, H])`: the next states; the first is the output."""
 
 
@@ -119,7 +119,7 @@ def rnn(
 ) -> tuple[ir.Value | None, ...]:
     """RNN: one gate."""
 
-    def step(layer: _Layer, given: ir.Value, states: list[ir.Value]) -> list[ir.Value]:
+    def step(layer: _Layer, given: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         return [layer.activated(0, emit(ew.AddOp, layer.product(states[0], 0, 1), given))]
 
     cell = _Cell(1, ("Tanh",), False, step)
@@ -139,7 +139,7 @@ def gru(
     """GRU, its gates in the order update, reset, hidden."""
     is_late = bool(node.attribute("linear_before_reset", 0))
 
-    def step(layer: _Layer, given: ir.Value, states: list[ir.Value]) -> list[ir.Value]:
+    def step(layer: _Layer, given: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         (state,) = states
         products = added(layer.product(state, 0, 3 if is_late else 2), layer.bias)
         gates = emit(ew.AddOp, layer.part(products, 0, 2) if is_late else products, layer.part(given, 0, 2))
@@ -170,7 +170,7 @@ def lstm(
     """LSTM, its gates in the order input, output, forget, cell; peepholes are those of the first three."""
     is_coupled = bool(node.attribute("input_forget", 0))
 
-    def step(layer: _Layer, given: ir.Value, states: list[ir.Value]) -> list[ir.Value]:
+    def step(layer: _Layer, given: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
         state, cell = states
         gates = emit(ew.AddOp, layer.product(state, 0, 4), given)
         enter, leave, forget, candidate = (layer.part(gates, gate, gate + 1) for gate in range(4))
@@ -206,7 +206,7 @@ def _recurrent(
     steps = emit(SqueezeOp, dims_of(sequence, 0, 1), axes=(0,))
     valid = _valid(node, lengths, sequence)
 
-    def round_(number: ir.Value, carried: list[ir.Value]) -> tuple[list[ir.Value], list[Stack]]:
+    def round_(number: ir.Value, carried: Sequence[ir.Value]) -> tuple[list[ir.Value], list[Stack]]:
         following: list[ir.Value] = []
         writes = []
         for index, layer in enumerate(layers):

@@ -18,7 +18,7 @@ def node(op_type, inputs, outputs, **attributes):
 
 
 def body(nodes, inputs, outputs, shape=None):
-    """A graph of floats of a shape, but for a round's number `i` and condition `c`, and the condition of the next, `d`."""
+    """A graph of floats of a shape, but for the numbers of rounds `i` and `j` and the bools `c` to `f`."""
 
     def values(names):
         kinds = {**KINDS, "j": KINDS["i"], **dict.fromkeys("def", KINDS["c"])}
