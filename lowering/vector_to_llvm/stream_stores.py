@@ -54,11 +54,10 @@ class StreamStoresPass(Pass):
         if Target.parse(self.target).architecture != "x86_64":
             return
         for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
-            if "stepwell.kernel" not in function.attributes or not len(function.regions[0].blocks):
-                continue
-            kind = ir.DictAttr(function.attributes["stepwell.kernel"])["class"]
-            if ir.StringAttr(kind).value in _CLASSES:
-                self._rewrite(function)
+            if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
+                facts = ir.DictAttr(function.attributes["stepwell.kernel"])
+                if "class" in facts and ir.StringAttr(facts["class"]).value in _CLASSES:
+                    self._rewrite(function)
 
     def _rewrite(self, kernel: ir.Operation) -> None:
         streams = self._streams(kernel)
