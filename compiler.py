@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .runtime import artefact, store
 from .runtime.cache import Cache, default_cache
 from .runtime.executable import Executable
+from .runtime.plan import LoadedPlan
 from .runtime.program import Shape, TensorInfo
 from .source import ModelSource
 from .specializer import Settings, Specializer
@@ -115,10 +116,11 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable
         ArtefactError: the file is damaged, or was made for another kind of machine.
     """
     stored = artefact.read(Path(path))
-    specializer = None
+    specializer, compile_piece = None, None
     if stored.source is not None and importlib.util.find_spec("mlir") is not None:
         source = ModelSource(stored.source.kind, stored.source.data)
         specializer = _specializer(source, stored.inputs, "cpu", Options(), default_cache())
+        compile_piece = specializer.compile_piece
     return Executable(
         stored.inputs,
         stored.outputs,
@@ -127,4 +129,5 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable
         threads=threads,
         name=stored.name,
         source=stored.source,
+        steps=None if stored.plan is None else LoadedPlan(stored.plan, compile_piece, stored.name),
     )

@@ -120,7 +120,7 @@ class Specializer:
         if not isinstance(made, Plan):
             return made
         self._report(made)
-        return LoadedPlan(made, self._compile_piece, self.source.name)
+        return LoadedPlan(made, self.compile_piece, self.source.name)
 
     def _key(self, shapes: tuple[Shape, ...], contents: Contents) -> str:
         from .runtime import host
@@ -194,7 +194,8 @@ class Specializer:
         total = sum(len(step.nodes) if isinstance(step, NativeStep) else 1 for step in plan.steps)
         warnings.warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning, stacklevel=2)
 
-    def _compile_piece(self, step: NativeStep, kinds: Kinds) -> Specialize:
+    def compile_piece(self, step: NativeStep, kinds: Kinds) -> Specialize:
+        """What makes the code of a piece, for inputs of given element types."""
         decided = self.source.decided if isinstance(self.source, PieceSource) else self._decided
         return replace(self, source=PieceSource(self.source, step, kinds, decided), names=step.inputs)
 

@@ -40,6 +40,7 @@ class Executable:
         threads: int | None = None,
         name: str = "model",
         source: artefact.Source | None = None,
+        steps: Steps | None = None,
     ) -> None:
         """Makes native code callable.
 
@@ -51,6 +52,7 @@ class Executable:
             threads: how many threads a call uses; by default as many as there are cores for this process.
             name: the model's name.
             source: the model itself, for `save`; None where it cannot be kept in one piece.
+            steps: what the model does where some of its nodes run on the host.
         """
         self.name = name
         self.inputs = tuple(inputs)
@@ -58,6 +60,7 @@ class Executable:
         self.threads = threads if threads is not None else available_cores()
         self.source = source
         self._code = Specializations(self.inputs, programs, specialize, name)
+        self._code.steps = steps
         self._loaded = self._code.loaded
         self._takes_arrays = all(_is_tensor(info) and info.dtype != object for info in self.inputs)
 
@@ -166,8 +169,14 @@ class Executable:
         """
         if keep_model and self.source is None:
             raise ArtefactError(f"{self.name}: the model is not at hand in one file, so the artefact cannot keep it")
+        artefact.write(Path(path), self.stored(keep_model=keep_model))
+
+    def stored(self, *, keep_model: bool = False) -> artefact.Artefact:
+        """What `save` writes."""
         source = self.source if keep_model else None
-        artefact.write(Path(path), artefact.Artefact(self.name, self.inputs, self.outputs, self.programs, source))
+        steps = self._code.steps
+        plan = steps.stored() if isinstance(steps, LoadedPlan) else None
+        return artefact.Artefact(self.name, self.inputs, self.outputs, self._code.own_programs, source, plan)
 
     def __repr__(self) -> str:
         takes, gives = _listing(self.inputs), _listing(self.outputs)

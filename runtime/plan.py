@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,23 @@ class Plan:
     def fallbacks(self) -> tuple[Fallback, ...]:
         """The nodes on the host."""
         return tuple(step.fallback for step in self.steps if isinstance(step, HostStep))
+
+    def merged(self, other: Plan) -> Plan:
+        """This plan with the code of another one too, made for another target."""
+        pairs = zip(self.steps, other.steps, strict=True)
+        steps = [step if isinstance(step, HostStep) else _merged(step, theirs) for step, theirs in pairs]
+        return replace(self, steps=tuple(steps))
+
+
+def _merged(step: NativeStep, other: HostStep | NativeStep) -> NativeStep:
+    if isinstance(other, HostStep):
+        raise ValueError("plans of different models cannot be merged")
+    variants = {variant.kinds: variant for variant in step.variants}
+    for theirs in other.variants:
+        mine = variants.setdefault(theirs.kinds, Variant(theirs.kinds))
+        plan = mine.plan.merged(theirs.plan) if mine.plan and theirs.plan else mine.plan or theirs.plan
+        variants[theirs.kinds] = Variant(theirs.kinds, mine.programs + theirs.programs, plan)
+    return replace(step, variants=tuple(variants.values()))
 
 
 PieceCompiler = Callable[[NativeStep, Kinds], Specialize]
@@ -267,7 +284,7 @@ class _Native:
         variants = []
         for kinds, code in self._by_kinds.copy().items():
             plan = code.steps.stored() if isinstance(code.steps, LoadedPlan) else None
-            variants.append(Variant(kinds, () if plan else code.programs, plan))
+            variants.append(Variant(kinds, code.own_programs, plan))
         return NativeStep(self.step.inputs, self.step.outputs, self.step.nodes, tuple(variants))
 
     def _new_code(self, kinds: Kinds, variant: Variant | None = None) -> Specializations:
@@ -276,7 +293,7 @@ class _Native:
         programs = variant.programs if variant is not None else ()
         code = Specializations(infos, programs, specialize, self._name)
         if variant is not None and variant.plan is not None:
-            code.steps = LoadedPlan(variant.plan, None, self._name)
+            code.steps = LoadedPlan(variant.plan, getattr(specialize, "compile_piece", None), self._name)
         return code
 
 

@@ -120,7 +120,12 @@ class Specializations:
     def programs(self) -> tuple[Program, ...]:
         """The code at hand."""
         inner = () if self.steps is None else self.steps.programs
-        return (*self._programs.copy().values(), *inner)
+        return (*self.own_programs, *inner)
+
+    @property
+    def own_programs(self) -> tuple[Program, ...]:
+        """The code that computes all of the model at once."""
+        return tuple(self._programs.copy().values())
 
     @property
     def by_contents(self) -> dict[str, str]:
@@ -128,7 +133,7 @@ class Specializations:
         found: dict[str, str] = {}
         for asked in self._asked.copy().values():
             found.update({self._names[position]: asked.reason for position in asked.positions})
-        for program in self._programs.copy().values():
+        for program in self.own_programs:
             found.update({name: "" for name in program.contents if name not in found})
         return found
 

@@ -47,21 +47,19 @@ def nodes_on_host(model: Model, error: UnsupportedError) -> dict[int, Fallback]:
     """
     found = unknown_operators(model)
     types = inferred_types(model)
-    if error.position is not None and error.position not in found:
-        node = model.proto.graph.node[error.position]
-        kind = "size" if isinstance(error, NeedsContents) else "attribute"
-        within = f"'{error.node}' ({error.op_type}): " if error.op_type not in ("", node.op_type) else ""
-        record = fallback_of(model, error.position, within + error.reason, kind)
-        found[error.position] = with_types(record, node.input, types)
     foreign = {name: type_text(kind) for name, kind in types.items() if not is_native(kind)}
-    if not foreign:
-        return found
     for index, node in enumerate(model.proto.graph.node):
         touched = next((name for name in [*reads(node), *node.output] if name in foreign), None)
         if index in found or touched is None or node.op_type == "Constant":
             continue
         reason = f"'{touched}' is a {foreign[touched]}, which is not computed natively"
         found[index] = with_types(fallback_of(model, index, reason, "type"), node.input, types)
+    if error.position is not None and error.position not in found:
+        node = model.proto.graph.node[error.position]
+        kind = "size" if isinstance(error, NeedsContents) else "attribute"
+        within = f"'{error.node}' ({error.op_type}): " if error.op_type not in ("", node.op_type) else ""
+        record = fallback_of(model, error.position, within + error.reason, kind)
+        found[error.position] = with_types(record, node.input, types)
     return found
 
 
