@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .passes.runner import PassFailure
     from .runtime.errors import ArtefactError, CapacityError, GuardError, InputError, RuntimeFailure, ShapeError
     from .runtime.executable import Executable
+    from .runtime.fallback import Fallback, FallbackWarning
     from .runtime.program import TensorInfo
     from .source import SourceError
 
@@ -29,6 +30,8 @@ __all__ = [
     "CapacityError",
     "CodegenError",
     "Executable",
+    "Fallback",
+    "FallbackWarning",
     "GuardError",
     "InputError",
     "ModelError",
@@ -63,6 +66,8 @@ _HOME = {
     "RuntimeFailure": "runtime.errors",
     "ShapeError": "runtime.errors",
     "Executable": "runtime.executable",
+    "Fallback": "runtime.fallback",
+    "FallbackWarning": "runtime.fallback",
     "TensorInfo": "runtime.program",
 }
 

@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 from .runtime import artefact, store
 from .runtime.cache import Cache, default_cache
 from .runtime.executable import Executable
-from .runtime.program import Program, Shape, TensorInfo
-from .runtime.specialization import ByContents, Contents
+from .runtime.plan import LoadedPlan
+from .runtime.program import Shape, TensorInfo
 from .source import ModelSource
+from .specializer import Settings, Specializer
 from .version import fingerprint
 
 if TYPE_CHECKING:
     import numpy as np
     from mlir import ir
+
+FALLBACK = ("warn", "error", "quiet")
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ class Options:
             counted, where there are processors for them.
         winograd: whether 3x3 convolutions may be computed by Winograd's method where that is faster. It rounds more
             often than the direct method; errors are about twice as large (docs/numerics.md).
+        fallback: what to do about nodes that cannot be compiled, which then run on the host, between compiled pieces of
+            the model (docs/fallback.md): "warn" of them, refuse the model with an "error" that names them, or nothing
+            ("quiet").
         reached: told the name of each phase, the module as it is there, and the parameters that it names.
     """
 
@@ -44,6 +50,7 @@ class Options:
     cache: bool = True
     codegen_threads: int = 2
     winograd: bool = True
+    fallback: str = "warn"
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
 
 
@@ -64,7 +71,7 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
 
     Raises:
         SourceError: what was given is no model, or cannot be read.
-        ModelError: the model is damaged, or has what Stepwell cannot compile; names the node.
+        ModelError: the model is damaged, or has a node that can neither be compiled nor run on the host; names it.
         TargetError: there is no such target.
         PassFailure, PassError, CodegenError: the compiler failed at a pass, a phase or a kernel; names the place.
     """
@@ -78,12 +85,21 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         if cache:
             store.put_interface(cache, key, *interface)
     name, inputs, outputs = interface
-    specializer = _Specializer(source, inputs, target, options, cache)
+    if options.fallback not in FALLBACK:
+        raise ValueError(f"fallback is {options.fallback!r}, and must be one of {', '.join(FALLBACK)}")
+    specializer = _specializer(source, inputs, target, options, cache)
     kept = artefact.Source(source.kind, source.contents) if source.is_whole else None
     executable = Executable(inputs, outputs, specialize=specializer, threads=threads, name=name, source=kept)
     if options.shapes or all(info.is_static for info in inputs):
         executable.try_prepare(options.shapes)
     return executable
+
+
+def _specializer(
+    source: ModelSource, inputs: tuple[TensorInfo, ...], target: str, options: Options, cache: Cache | None
+) -> Specializer:
+    settings = Settings(target, cache, options.codegen_threads, options.winograd, options.reached, options.fallback)
+    return Specializer(source, tuple(info.name for info in inputs), settings)
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable:
@@ -100,10 +116,11 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable
         ArtefactError: the file is damaged, or was made for another kind of machine.
     """
     stored = artefact.read(Path(path))
-    specializer = None
+    specializer, compile_piece = None, None
     if stored.source is not None and importlib.util.find_spec("mlir") is not None:
         source = ModelSource(stored.source.kind, stored.source.data)
-        specializer = _Specializer(source, stored.inputs, "cpu", Options(), default_cache())
+        specializer = _specializer(source, stored.inputs, "cpu", Options(), default_cache())
+        compile_piece = specializer.compile_piece
     return Executable(
         stored.inputs,
         stored.outputs,
@@ -112,47 +129,5 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable
         threads=threads,
         name=stored.name,
         source=stored.source,
+        steps=None if stored.plan is None else LoadedPlan(stored.plan, compile_piece, stored.name),
     )
-
-
-@dataclass(frozen=True)
-class _Specializer:
-    """Makes the program for one set of input shapes (and contents): from the cache, or by compiling."""
-
-    source: ModelSource
-    inputs: tuple[TensorInfo, ...]
-    target: str
-    options: Options
-    cache: Cache | None
-
-    def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents:
-        from .runtime import host
-
-        machine = "+".join(sorted(host.features() or ())) if self.target == "cpu" else ""
-        code = f"{self.target} winograd={self.options.winograd}"
-        held = [item for position, array in contents.items() for item in (str(position), array.tobytes())]
-        key = store.key_of(fingerprint(), self.source.fingerprint, code, machine, repr(shapes), *held)
-        if self.cache and (known := store.get_program(self.cache, key)) is not None:
-            return known
-        made = self._made(shapes, contents)
-        if self.cache and isinstance(made, Program):
-            store.put_program(self.cache, key, made)
-        elif self.cache and isinstance(made, ByContents):
-            store.put_by_contents(self.cache, key, made)
-        return made
-
-    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents:
-        from .compilation import Compilation
-        from .frontend.errors import NeedsContents
-
-        names = [info.name for info in self.inputs]
-        options = self.options
-        without = () if options.winograd else ("stepwell-choose-winograd",)
-        compilation = Compilation(self.target, self.cache, options.codegen_threads, options.reached, without)
-        held = {names[position]: array for position, array in contents.items()}
-        try:
-            return compilation.program(self.source, dict(zip(names, shapes, strict=True)), held)
-        except NeedsContents as error:
-            if not error.inputs:
-                raise
-            return ByContents(tuple(map(names.index, error.inputs)), str(error))

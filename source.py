@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .runtime import store
 from .runtime.cache import Cache
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mlir import ir
 
     from .frontend.onnx.importer import ImportedModel
-    from .frontend.onnx.model import ValueInfo
+    from .frontend.onnx.model import Model, ValueInfo
 
 
 # Smaller files are kept in memory.
@@ -28,6 +28,16 @@ _LARGE_BYTES = 16 << 20
 
 class SourceError(Exception):
     """What was given is no model, or cannot be read."""
+
+
+class Importable(Protocol):
+    """A model, or a piece of one, that can become a module."""
+
+    def import_into(
+        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+    ) -> ImportedModel:
+        """See `ModelSource.import_into`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,17 @@ class ModelSource:
         from .frontend.onnx import importer
 
         return importer.import_model(self.path or self.data, context, shapes, contents, sized=True)
+
+    @functools.cached_property
+    def model(self) -> Model:
+        """The parsed ONNX model, kept from then on.
+
+        Raises:
+            ModelError: it is damaged.
+        """
+        from .frontend.onnx.model import read_model
+
+        return read_model(self.path or self.data)
 
     @property
     def is_whole(self) -> bool:

@@ -29,7 +29,7 @@ import inspect
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from mlir import ir
@@ -38,6 +38,9 @@ from mlir.dialects import irdl
 
 from .attributes import AttributeField, OpError, attribute
 from .types import TensorSpec, array_of, spec_of_type, tensor_type
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -127,6 +130,13 @@ class Op(ir.OpView):
         super().__init__(type(self)._create(operands, attributes, loc, ip))
 
     @classmethod
+    def of(cls, operation: ir.Operation) -> Self:
+        """Views an operation that is known to be of this kind."""
+        view = cls.__new__(cls)
+        ir.OpView.__init__(view, operation)
+        return view
+
+    @classmethod
     def _is_mine(cls, item: Any) -> bool:
         return isinstance(item, ir.Operation | ir.OpView) and item.operation.name == cls.OPERATION_NAME
 
@@ -164,15 +174,16 @@ class Op(ir.OpView):
     @classmethod
     def _complete(cls, attributes: dict[str, Any]) -> dict[str, Any]:
         """Checks the attributes that a caller gave, and adds the defaults of the others."""
-        fields = {field.name: field for field in cls.attribute_fields()}
-        unknown = [name for name in attributes if name not in fields]
-        if unknown:
-            raise OpError(f"has no attribute '{unknown[0]}'")
-        missing = [name for name, field in fields.items() if field.is_required and name not in attributes]
+        complete = cls._defaults().copy()
+        fields = {field.name: field for field in cls.attribute_fields()} if attributes else {}
+        for name, value in attributes.items():
+            if name not in fields:
+                raise OpError(f"has no attribute '{name}'")
+            complete[name] = fields[name].normalize(value)
+        missing = [field.name for field in cls.attribute_fields() if field.is_required and field.name not in attributes]
         if missing:
             raise OpError(f"requires attribute '{missing[0]}'")
-        given = {name: fields[name].normalize(value) for name, value in attributes.items()}
-        return {name: field.default for name, field in fields.items()} | given
+        return complete
 
     @classmethod
     @functools.cache
@@ -191,6 +202,11 @@ class Op(ir.OpView):
     def attribute_fields(cls) -> list[AttributeField]:
         """The declared attributes, in order."""
         return list(_fields(cls, AttributeField))
+
+    @classmethod
+    @functools.cache
+    def _defaults(cls) -> dict[str, Any]:
+        return {field.name: field.default for field in cls.attribute_fields()}
 
     @classmethod
     @functools.cache
@@ -217,7 +233,14 @@ class Op(ir.OpView):
 
     def attribute_values(self) -> dict[str, Any]:
         """The attributes by name, defaults included."""
-        return {field.name: field.__get__(self, type(self)) for field in self.attribute_fields()}
+        fields = self.attribute_fields()
+        if not fields:
+            return {}
+        attributes = self.operation.attributes
+        return {
+            field.name: field.read(attributes[field.name]) if field.name in attributes else field.default
+            for field in fields
+        }
 
     def infer_specs(self, spec: Callable[[ir.Value], TensorSpec]) -> tuple[TensorSpec, ...]:
         """The results' specs, from those that `spec` gives for the operands.
@@ -244,7 +267,7 @@ def _check_extents(specs: Sequence[TensorSpec]) -> None:
     """
     for spec in specs:
         numbers = [dim for dim in spec.shape if isinstance(dim, int)]
-        if min(numbers, default=0) < 0 or math.prod(numbers) > _MAX_ELEMENTS:
+        if numbers and (min(numbers) < 0 or math.prod(numbers) > _MAX_ELEMENTS):
             raise OpError(f"the result would have the impossible shape {'x'.join(map(str, spec.shape))}")
 
 
@@ -255,7 +278,7 @@ def spec_of(value: ir.Value) -> TensorSpec:
     """What the IR alone says of a value: its type and, if an op with a constant value makes it, the contents."""
     spec = spec_of_type(value.type)
     owner = value.owner
-    if isinstance(owner, ir.Block) or "value" not in owner.attributes or len(owner.operands):
+    if isinstance(owner, ir.Block) or len(owner.operands) or "value" not in owner.attributes:
         return spec
     attr = owner.attributes["value"]
     if not isinstance(attr, ir.DenseElementsAttr):
@@ -297,8 +320,9 @@ class Dialect:
 
     def view(self, operation: ir.Operation | ir.OpView) -> Op | None:
         """The typed view of an operation, or None where it is not one of this dialect's."""
-        cls = self.ops.get(operation.operation.name)
-        return None if cls is None else cls(operation.operation)
+        operation = operation.operation
+        cls = self.ops.get(operation.name)
+        return None if cls is None else cls.of(operation)
 
 
 def _define(op: type[Op]) -> None:

@@ -1,8 +1,8 @@
 """Runs a program of the stepwell dialect with numpy: what every compiled result is compared with.
 
-Besides the dialect's ops, by their references, it knows functions, `scf.if` and `scf.for`, and the few ops on scalars
-and tensors that lead from one to the other. A tensor is a numpy array, a scalar a Python number. A tensor is let go
-after its last use, so a model needs no more memory than its widest place.
+Besides the dialect's ops, by their references, it knows functions, `scf.if`, `scf.for` and `scf.while`, and the few ops
+on scalars and tensors that lead from one to the other. A tensor is a numpy array, a scalar a Python number. A tensor is
+let go after its last use, so a model needs no more memory than its widest place.
 """
 
 from __future__ import annotations
@@ -189,6 +189,16 @@ def _run_for(interpreter: _Interpreter, operation: ir.Operation) -> Sequence[Any
     return carried
 
 
+def _run_while(interpreter: _Interpreter, operation: ir.Operation) -> Sequence[Any]:
+    before, after = (region.blocks[0] for region in operation.regions)
+    carried = interpreter.operands(operation)
+    while True:
+        goes_on, *values = interpreter.block(before, carried)
+        if not goes_on:
+            return values
+        carried = interpreter.block(after, values)
+
+
 def _run_constant(_: _Interpreter, operation: ir.Operation) -> Sequence[Any]:
     attribute = operation.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr):
@@ -251,9 +261,11 @@ _RUNNERS: dict[str, Callable[[_Interpreter, ir.Operation], Sequence[Any]]] = {
     # A terminator's operands are what its block returns.
     "func.return": lambda interpreter, operation: [],
     "scf.yield": lambda interpreter, operation: [],
+    "scf.condition": lambda interpreter, operation: [],
     "func.call": _run_call,
     "scf.if": _run_if,
     "scf.for": _run_for,
+    "scf.while": _run_while,
     "arith.constant": _run_constant,
     "arith.index_cast": _scalar(int),
     "arith.addi": _scalar(operator.add),

@@ -12,6 +12,7 @@ from ..passes.functions import LIBRARY, main_function
 from ..passes.kernel.views import EXTRACT, INSERT, box_of
 from ..passes.rewriting import find_op, walk
 
+_ALLOCATING = ("memref.alloc", "memref.dealloc")
 _NO_WORK = {"stepwell.parameter", "stepwell.constant", "stepwell.reshape"}
 
 
@@ -64,9 +65,10 @@ def check_vector(module: ir.Module) -> None:
 def check_memref(module: ir.Module) -> None:
     """No tensor is left, and nothing allocates."""
     for function in [*kernels(module)] if is_library(module) else [main_function(module.operation), *kernels(module)]:
-        if left := find_op(function, lambda op: op.name in ("memref.alloc", "memref.dealloc")):
+        left = find_op(function, lambda op: op.name in _ALLOCATING or _makes_tensor(op))
+        if left and left.name in _ALLOCATING:
             raise PassError(f"'{left.name}' op allocates while the model runs", left.location)
-        if left := find_op(function, _makes_tensor):
+        if left:
             raise PassError(f"'{left.name}' op still makes a tensor", left.location)
 
 

@@ -60,6 +60,7 @@ def form_kernels_pipeline() -> Pipeline:
             "stepwell-record-interface",
             # Concatenation, padding and slices that are views move nothing, and need no kernels.
             "stepwell-form-views",
+            "stepwell-form-row-views",
             # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.
             "stepwell-form-kernels",
             "stepwell-merge-kernels",

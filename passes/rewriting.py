@@ -82,7 +82,7 @@ def defining_op(value: ir.Value | None, kind: type[AnyOp]) -> AnyOp | None:
     """The op that makes `value`, if it is of the class `kind`."""
     if value is None or isinstance(value.owner, ir.Block) or value.owner.name != kind.OPERATION_NAME:
         return None
-    return kind(value.owner)
+    return kind.of(value.owner.operation)
 
 
 def has_one_use(value: ir.Value) -> bool:
@@ -101,14 +101,23 @@ def identity(op: ir.Operation | ir.OpView) -> int:
 
 def walk(op: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
     """Every operation inside `op`, outer before inner, in program order; safe against erasure of the one at hand."""
-    for region in op.operation.regions:
+    levels = [_directly_inside(op.operation)]
+    while levels:
+        inner = next(levels[-1], None)
+        if inner is None:
+            levels.pop()
+            continue
+        # Asked now, as the caller may erase the op.
+        has_regions = len(inner.regions) > 0
+        yield inner
+        if has_regions:
+            levels.append(_directly_inside(inner))
+
+
+def _directly_inside(op: ir.Operation) -> Iterator[ir.Operation]:
+    for region in op.regions:
         for block in region:
-            for inner in [item.operation for item in block.operations]:
-                # Asked now, as the caller may erase the op.
-                has_regions = len(inner.regions) > 0
-                yield inner
-                if has_regions:
-                    yield from walk(inner)
+            yield from [item.operation for item in block.operations]
 
 
 def find_op(root: ir.Operation | ir.OpView, wanted: Callable[[ir.Operation], bool]) -> ir.Operation | None:
@@ -171,9 +180,10 @@ class _Driver:
         """Looks at every operation inside `root`, and again where something changed; returns how many it rewrote."""
         self.refused = []
         operations = [op for op in walk(root) if op.name in STEPWELL.ops]
-        self._known = set(map(identity, operations))
-        for op in reversed(operations):
-            self._push(op)
+        identities = list(map(identity, operations))
+        self._known = set(identities)
+        self._pending = dict(zip(identities, operations, strict=True))
+        self._stack = identities[::-1]
         budget, rewrites = 16 * len(operations) + 1024, 0
         while self._stack:
             op = self._pending.pop(self._stack.pop(), None)
@@ -197,9 +207,12 @@ class _Driver:
         if not _is_read(op):
             self._erase(op)
             return False
-        view = STEPWELL.view(op)
+        patterns = self._rooted_at(op.name)
+        if not patterns:
+            return False
+        view = STEPWELL.ops[op.name].of(op)
         with op.location, ir.InsertionPoint(op):
-            for pattern in self._rooted_at(op.name):
+            for pattern in patterns:
                 values = self._outcome(op, pattern, pattern.rewrite(view))
                 if values is not None:
                     self._recent.append(type(pattern).__name__)
@@ -234,18 +247,22 @@ class _Driver:
             self._push(user)
 
     def _push_new(self, value: ir.Value) -> None:
-        owner = value.owner
-        if isinstance(owner, ir.Block) or identity(owner.operation) in self._known:
+        if isinstance(value.owner, ir.Block):
             return
-        self._known.add(identity(owner.operation))
-        self._push(owner.operation)
-        for operand in owner.operation.operands:
+        owner = value.owner.operation
+        key = identity(owner)
+        if key in self._known:
+            return
+        self._known.add(key)
+        self._push(owner)
+        for operand in owner.operands:
             self._push_new(operand)
 
     def _push(self, op: ir.Operation) -> None:
-        if op.name in STEPWELL.ops and identity(op) not in self._pending:
-            self._pending[identity(op)] = op
-            self._stack.append(identity(op))
+        key = identity(op) if op.name in STEPWELL.ops else None
+        if key is not None and key not in self._pending:
+            self._pending[key] = op
+            self._stack.append(key)
 
     def _erase(self, op: ir.Operation) -> None:
         makers = [value.owner for value in op.operands]
@@ -258,7 +275,7 @@ class _Driver:
 
 
 def _is_read(op: ir.Operation) -> bool:
-    return any(next(iter(result.uses), None) is not None for result in op.results)
+    return any(True for result in op.results for _ in result.uses)
 
 
 def replace_op(operation: ir.Operation, values: Sequence[ir.Value]) -> None:

@@ -88,3 +88,20 @@ def anchor_of(name: str) -> str | None:
             restricted = re.search(r"restricted to '(\S+)'", str(error))
             return restricted[1] if restricted else None
         return "builtin.module"
+
+
+class PreparedPipelines:
+    """Upstream pipelines in the current context, each made ready once and run on many ops.
+
+    Canonicalisation gathers the patterns of all dialects when its pass manager first runs, which takes longer than to
+    run it on a kernel.
+    """
+
+    def __init__(self) -> None:
+        self._managers: dict[str, PassManager] = {}
+
+    def run(self, pipeline: str, op: ir.Operation) -> None:
+        """Runs a pipeline, given as text, on an op of the kind that it is anchored on."""
+        if pipeline not in self._managers:
+            self._managers[pipeline] = PassManager.parse(pipeline)
+        self._managers[pipeline].run(op)

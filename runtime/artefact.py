@@ -4,6 +4,7 @@
     parameters.safetensors      every parameter once, named by its contents
     programs/<n>.so             the code of a program as a shared library, or
     objects/<SHA-256>.o         as relocatable objects, each once
+    nodes/<SHA-256>.onnx        a node that runs on the host
     model                       optional: the model itself, from which a compiler makes code for further shapes
 
 Nothing in it is believed before it is checked: `read` refuses a file that is cut short, altered, of another schema, or
@@ -26,7 +27,19 @@ import numpy as np
 from . import host, linker, safetensors
 from .errors import ArtefactError
 from .large_file import LargeFile
-from .manifest import Manifest, Member, StoredParameter, StoredProgram, StoredSource, decode
+from .manifest import (
+    Manifest,
+    Member,
+    StoredHostStep,
+    StoredNativeStep,
+    StoredParameter,
+    StoredPlan,
+    StoredProgram,
+    StoredSource,
+    StoredVariant,
+    decode,
+)
+from .plan import HostStep, NativeStep, Plan, Variant
 from .program import ALIGNMENT, Program, TensorInfo, is_splat
 
 MANIFEST = "manifest.json"
@@ -69,6 +82,7 @@ class Artefact:
         outputs: what a call gives.
         programs: code for concrete input shapes, each for one target.
         source: the model itself, from which a compiler can make more of them.
+        plan: the steps of a model of which some nodes run on the host, with their programs.
     """
 
     name: str
@@ -76,6 +90,7 @@ class Artefact:
     outputs: tuple[TensorInfo, ...]
     programs: tuple[Program, ...]
     source: Source | None = None
+    plan: Plan | None = None
 
 
 def write(path: Path, model: Artefact) -> None:
@@ -85,12 +100,13 @@ def write(path: Path, model: Artefact) -> None:
         ArtefactError: the file cannot be written there.
     """
     content = _Content()
-    programs = tuple(content.add_program(program, number) for number, program in enumerate(model.programs))
+    programs = tuple(map(content.add_program, model.programs))
+    plan = None if model.plan is None else content.add_plan(model.plan)
     source = None if model.source is None else content.add_source(model.source)
     members = content.members
     members[PARAMETERS] = safetensors.chunks(content.tensors)
     checksums = {name: _checksum(chunks) for name, chunks in members.items()}
-    record = Manifest(model.name, model.inputs, model.outputs, programs, source, checksums).encode()
+    record = Manifest(model.name, model.inputs, model.outputs, programs, plan, source, checksums).encode()
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(temporary, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -109,8 +125,31 @@ class _Content:
 
     members: dict[str, Sequence[bytes | memoryview]] = field(default_factory=dict)
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
+    count: int = 0
 
-    def add_program(self, program: Program, number: int) -> StoredProgram:
+    def add_plan(self, plan: Plan) -> StoredPlan:
+        steps = [self._add_node(step) if isinstance(step, HostStep) else self._add_piece(step) for step in plan.steps]
+        return StoredPlan(plan.inputs, plan.outputs, tuple(steps))
+
+    def _add_node(self, step: HostStep) -> StoredHostStep:
+        member = f"nodes/{hashlib.sha256(step.model).hexdigest()}.onnx"
+        self.members[member] = [step.model]
+        return StoredHostStep(step.inputs, step.outputs, member, step.fallback)
+
+    def _add_piece(self, step: NativeStep) -> StoredNativeStep:
+        variants = [
+            StoredVariant(
+                variant.kinds,
+                tuple(map(self.add_program, variant.programs)),
+                None if variant.plan is None else self.add_plan(variant.plan),
+            )
+            for variant in step.variants
+        ]
+        return StoredNativeStep(step.inputs, step.outputs, step.nodes, tuple(variants))
+
+    def add_program(self, program: Program) -> StoredProgram:
+        number = self.count
+        self.count += 1
         library, objects = program.library, {}
         if library is None:
             library = linker.link(program.objects, program.target)
@@ -198,11 +237,27 @@ def _decode(members: dict[str, np.ndarray]) -> Artefact:
     _verify(members, record.members)
     tensors = safetensors.view(members[PARAMETERS])
     programs = tuple(_program(entry, members, tensors) for entry in _runnable(record.programs))
-    source = record.source
-    if source is None:
-        return Artefact(record.name, record.inputs, record.outputs, programs)
-    model = Source(source.kind, _member(members, source.member))
-    return Artefact(record.name, record.inputs, record.outputs, programs, model)
+    plan = None if record.plan is None else _plan(record.plan, members, tensors)
+    source = record.source and Source(record.source.kind, _member(members, record.source.member))
+    return Artefact(record.name, record.inputs, record.outputs, programs, source, plan)
+
+
+def _plan(plan: StoredPlan, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> Plan:
+    steps: list[HostStep | NativeStep] = []
+    for step in plan.steps:
+        if isinstance(step, StoredHostStep):
+            steps.append(HostStep(step.inputs, step.outputs, _member(members, step.member), step.fallback))
+            continue
+        variants = [
+            Variant(
+                variant.kinds,
+                tuple(_program(entry, members, tensors) for entry in _runnable(variant.programs)),
+                None if variant.plan is None else _plan(variant.plan, members, tensors),
+            )
+            for variant in step.variants
+        ]
+        steps.append(NativeStep(step.inputs, step.outputs, step.nodes, tuple(variants)))
+    return Plan(plan.inputs, plan.outputs, tuple(steps))
 
 
 def _members(file: BinaryIO, image: np.ndarray) -> dict[str, np.ndarray]:

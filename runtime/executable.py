@@ -11,8 +11,10 @@ import numpy as np
 
 from . import artefact
 from .errors import ArtefactError, InputError
+from .fallback import Fallback
+from .plan import LoadedPlan, Share
 from .program import Program, Shape, TensorInfo
-from .specialization import ByContents, Specializations, Specialize, check_shapes
+from .specialization import ByContents, Specializations, Specialize, Steps, check_shapes
 from .workspace import LoadedProgram
 
 Outputs = np.ndarray | tuple[np.ndarray, ...]
@@ -38,6 +40,7 @@ class Executable:
         threads: int | None = None,
         name: str = "model",
         source: artefact.Source | None = None,
+        steps: Steps | None = None,
     ) -> None:
         """Makes native code callable.
 
@@ -49,6 +52,7 @@ class Executable:
             threads: how many threads a call uses; by default as many as there are cores for this process.
             name: the model's name.
             source: the model itself, for `save`; None where it cannot be kept in one piece.
+            steps: what the model does where some of its nodes run on the host.
         """
         self.name = name
         self.inputs = tuple(inputs)
@@ -56,7 +60,9 @@ class Executable:
         self.threads = threads if threads is not None else available_cores()
         self.source = source
         self._code = Specializations(self.inputs, programs, specialize, name)
+        self._code.steps = steps
         self._loaded = self._code.loaded
+        self._takes_arrays = all(_is_tensor(info) and info.dtype != object for info in self.inputs)
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -88,6 +94,8 @@ class Executable:
         """
         if kwargs or len(args) != len(self.inputs):
             args = self._in_order(args, kwargs)
+        if not self._takes_arrays:
+            return self._call_on_values(args)
         arrays = [_accept(value, info) for value, info in zip(args, self.inputs, strict=True)]
         shapes = tuple([array.shape for array in arrays])
         loaded = self._loaded.get(shapes)
@@ -96,12 +104,25 @@ class Executable:
         outputs = self._code.run(loaded, arrays, self.threads)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def prepare(self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None) -> Program:
+    @property
+    def fallbacks(self) -> tuple[Fallback, ...]:
+        """The nodes that run on the host, each with the reason; those found so far, where shapes vary."""
+        return () if self._code.steps is None else self._code.steps.fallbacks
+
+    @property
+    def share_on_host(self) -> Share:
+        """How much of the model's nodes, and of the time of its runs so far, is on the host."""
+        return self._code.steps.share if isinstance(self._code.steps, LoadedPlan) else Share()
+
+    def prepare(self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None) -> Program | None:
         """Compiles for further input shapes ahead of the first call, and loads the code if it is for this machine.
 
         Args:
             shapes: by input; those of fixed shape, and those in `contents`, may be left out.
             contents: what inputs will hold, for those in `by_contents`.
+
+        Returns:
+            The program; None for a model that runs in steps, of which all is compiled that the shapes decide on.
 
         Raises:
             InputError: the model does not take such shapes, or the contents of an input must be known too.
@@ -111,11 +132,11 @@ class Executable:
             names = [self.inputs[place].name for place in made.positions]
             missing = next(name for name in names if name not in (contents or {}))
             raise InputError(f"input '{missing}' must be given with its contents, which decide on sizes: {made.reason}")
-        return made
+        return made if isinstance(made, Program) else None
 
     def try_prepare(
         self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
-    ) -> Program | ByContents:
+    ) -> Program | ByContents | Steps:
         """`prepare`, but what else must be known is no error.
 
         Raises:
@@ -128,11 +149,12 @@ class Executable:
         held = {place: _accept(known[info.name], info) for place, info in enumerate(self.inputs) if info.name in known}
         chosen = []
         for place, info in enumerate(self.inputs):
-            if info.name not in shapes and place not in held and not info.is_static:
+            if info.name not in shapes and place not in held and not info.is_static and _is_tensor(info):
                 raise InputError(f"input '{info.name}' has no fixed shape, so it needs one: {info}")
             shape = held[place].shape if place in held else shapes.get(info.name, info.shape)
             chosen.append(tuple(int(dim) for dim in shape))
-        check_shapes(self.inputs, tuple(chosen))
+        tensors = [(info, shape) for info, shape in zip(self.inputs, chosen, strict=True) if _is_tensor(info)]
+        check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
         return self._code.prepare(tuple(chosen), held)
 
     def save(self, path: str | os.PathLike[str], *, keep_model: bool = False) -> None:
@@ -147,8 +169,14 @@ class Executable:
         """
         if keep_model and self.source is None:
             raise ArtefactError(f"{self.name}: the model is not at hand in one file, so the artefact cannot keep it")
+        artefact.write(Path(path), self.stored(keep_model=keep_model))
+
+    def stored(self, *, keep_model: bool = False) -> artefact.Artefact:
+        """What `save` writes."""
         source = self.source if keep_model else None
-        artefact.write(Path(path), artefact.Artefact(self.name, self.inputs, self.outputs, self.programs, source))
+        steps = self._code.steps
+        plan = steps.stored() if isinstance(steps, LoadedPlan) else None
+        return artefact.Artefact(self.name, self.inputs, self.outputs, self._code.own_programs, source, plan)
 
     def __repr__(self) -> str:
         takes, gives = _listing(self.inputs), _listing(self.outputs)
@@ -174,7 +202,16 @@ class Executable:
             raise InputError(f"input '{missing[0]}' is missing; the inputs are {_listing(self.inputs)}")
         return tuple(given[name] for name in names)
 
-    def _ready(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram:
+    def _call_on_values(self, args: Sequence[Any]) -> Outputs:
+        """A call of a model that takes more than tensors of numbers."""
+        values = [_accept_any(value, info) for value, info in zip(args, self.inputs, strict=True)]
+        tensors = [(info, value.shape) for info, value in zip(self.inputs, values, strict=True) if _is_tensor(info)]
+        check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
+        shapes = tuple(value.shape if isinstance(value, np.ndarray) else () for value in values)
+        outputs = self._code.run(self._code.choose(shapes, values), values, self.threads)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _ready(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram | Steps:
         if shapes not in self._loaded:
             check_shapes(self.inputs, shapes)
         return self._code.choose(shapes, arrays)
@@ -193,6 +230,22 @@ def _accept(value: Any, info: TensorInfo) -> np.ndarray:
     if array.flags.c_contiguous:
         return array
     return np.array(array, order="C", copy=True)
+
+
+def _is_tensor(info: TensorInfo) -> bool:
+    return info.kind == "tensor"
+
+
+def _accept_any(value: Any, info: TensorInfo) -> Any:
+    """The argument as steps take it: strings as arrays of objects, what is no tensor as it is."""
+    if not _is_tensor(info):
+        return list(value) if isinstance(value, tuple) else value
+    if info.dtype != object:
+        return _accept(value, info)
+    array = np.asarray(value)
+    if array.dtype.kind not in "OUS":
+        raise InputError(f"input '{info.name}' must hold strings, but is {array.dtype.name} ({info})")
+    return array.astype(object)
 
 
 def _as_array(value: Any, info: TensorInfo) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -49,6 +51,19 @@ class Fallback:
         takes = f" on {', '.join(taken)}" if taken else ""
         advice = f"; {self.suggestion}" if self.suggestion else ""
         return f"node '{self.node}' ({self.operator}{takes}): {self.reason}{advice}"
+
+
+class FallbackWarning(UserWarning):
+    """Nodes of a model run on the host, which is slower than code."""
+
+
+def summary(found: Sequence[Fallback], total: int) -> str:
+    """One line on the nodes on the host, of so many in all."""
+    counts = Counter(item.operator for item in found)
+    operators = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.most_common(5))
+    more = f" and {len(counts) - 5} more operators" if len(counts) > 5 else ""
+    verb = "node runs" if len(found) == 1 else "nodes run"
+    return f"{len(found)} of {total} {verb} on the host, which is slow: {operators}{more}; see Executable.fallbacks"
 
 
 def read_fallback(record: dict[str, Any]) -> Fallback:

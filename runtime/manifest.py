@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ArtefactError
+from .fallback import Fallback, read_fallback
 from .program import ENTRY, CpuTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
 
@@ -58,6 +59,44 @@ class StoredProgram:
 
 
 @dataclass(frozen=True)
+class StoredHostStep:
+    """A node on the host, whose model is a member; see `HostStep`."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    member: str
+    fallback: Fallback
+
+
+@dataclass(frozen=True)
+class StoredVariant:
+    """The code of a piece for one choice of element types; see `Variant`."""
+
+    kinds: tuple[str, ...]
+    programs: tuple[StoredProgram, ...]
+    plan: StoredPlan | None
+
+
+@dataclass(frozen=True)
+class StoredNativeStep:
+    """A compiled piece; see `NativeStep`."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[int, ...]
+    variants: tuple[StoredVariant, ...]
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """What a model that runs in steps does; see `Plan`."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    steps: tuple[StoredHostStep | StoredNativeStep, ...]
+
+
+@dataclass(frozen=True)
 class StoredSource:
     """The model's kind, and the member that it is."""
 
@@ -73,6 +112,7 @@ class Manifest:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     programs: tuple[StoredProgram, ...]
+    plan: StoredPlan | None
     source: StoredSource | None
     members: Mapping[str, Member]
 
@@ -86,6 +126,7 @@ class Manifest:
             "symbols": sorted({dim for info in self.inputs for dim in info.shape if isinstance(dim, str)}),
             "peak_bytes": max((program.arena_bytes for program in self.programs), default=0),
             "programs": [_program(program) for program in self.programs],
+            "plan": None if self.plan is None else _plan(self.plan),
             "source": None if self.source is None else asdict(self.source),
             "members": {name: asdict(member) for name, member in sorted(self.members.items())},
         }
@@ -110,6 +151,7 @@ def decode(text: bytes) -> Manifest:
             inputs=_read_tensors(record["inputs"]),
             outputs=_read_tensors(record["outputs"]),
             programs=tuple(_read_program(entry) for entry in record["programs"]),
+            plan=None if record["plan"] is None else _read_plan(record["plan"]),
             source=None if record["source"] is None else _read_source(record["source"]),
             members={
                 str(name): Member(int(entry["size"]), str(entry["sha256"])) for name, entry in record["members"].items()
@@ -180,6 +222,65 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         guards=tuple(map(str, entry["guards"])),
         contents=_read_contents(entry["contents"], {info.name for info in inputs}),
     )
+
+
+def _plan(plan: StoredPlan) -> dict[str, Any]:
+    return {"inputs": plan.inputs, "outputs": plan.outputs, "steps": [_step(step) for step in plan.steps]}
+
+
+def _step(step: StoredHostStep | StoredNativeStep) -> dict[str, Any]:
+    record: dict[str, Any] = {"inputs": step.inputs, "outputs": step.outputs}
+    if isinstance(step, StoredHostStep):
+        return {**record, "kind": "host", "member": step.member, "fallback": step.fallback.record()}
+    variants = [
+        {
+            "kinds": variant.kinds,
+            "programs": [_program(program) for program in variant.programs],
+            "plan": None if variant.plan is None else _plan(variant.plan),
+        }
+        for variant in step.variants
+    ]
+    return {**record, "kind": "native", "nodes": step.nodes, "variants": variants}
+
+
+def _read_plan(record: Mapping[str, Any]) -> StoredPlan:
+    """A plan whose steps take only what is there by then.
+
+    Raises:
+        ValueError: one does not.
+    """
+    inputs, outputs = _read_names(record["inputs"]), _read_names(record["outputs"])
+    steps = tuple(_read_step(entry) for entry in record["steps"])
+    known = set(inputs)
+    for step in steps:
+        if not known.issuperset(step.inputs):
+            raise ValueError(f"a step takes {min(set(step.inputs) - known)!r}, which is not there")
+        known.update(step.outputs)
+    if not known.issuperset(outputs):
+        raise ValueError(f"no step makes the output {min(set(outputs) - known)!r}")
+    return StoredPlan(inputs, outputs, steps)
+
+
+def _read_step(entry: Mapping[str, Any]) -> StoredHostStep | StoredNativeStep:
+    inputs, outputs = _read_names(entry["inputs"]), _read_names(entry["outputs"])
+    if entry["kind"] == "host":
+        return StoredHostStep(inputs, outputs, str(entry["member"]), read_fallback(entry["fallback"]))
+    variants = []
+    for variant in entry["variants"]:
+        kinds, plan = _read_names(variant["kinds"]), variant["plan"]
+        if len(kinds) != len(inputs):
+            raise ValueError(f"a piece takes {len(inputs)} values, but has code for {len(kinds)}")
+        programs = tuple(map(_read_program, variant["programs"]))
+        if any(tuple(info.name for info in program.inputs) != inputs for program in programs):
+            raise ValueError("a program takes something else than the piece that it is for")
+        variants.append(StoredVariant(kinds, programs, None if plan is None else _read_plan(plan)))
+    return StoredNativeStep(inputs, outputs, tuple(map(_natural, entry["nodes"])), tuple(variants))
+
+
+def _read_names(entries: Sequence[Any]) -> tuple[str, ...]:
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise ValueError(f"{entries!r} is no list of names")
+    return tuple(entries)
 
 
 def _read_source(entry: Mapping[str, Any]) -> StoredSource:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from . import host, loader
 from .errors import ArtefactError, InputError, ShapeError
+from .fallback import Fallback
 from .program import ALIGNMENT, Program, Shape, TensorInfo, aligned_empty, is_splat
 from .workspace import LoadedProgram, Workspace, address
 
@@ -35,8 +37,30 @@ class ByContents:
     reason: str
 
 
-Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents]
-"""Makes the program for input shapes, or says what else it must know."""
+class Steps(abc.ABC):
+    """A model that runs in steps, some of them on the host: see `plan`."""
+
+    @abc.abstractmethod
+    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
+        """The outputs for some inputs."""
+
+    @abc.abstractmethod
+    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
+        """Compiles what can be compiled ahead of a run; returns what is known of the outputs."""
+
+    @property
+    @abc.abstractmethod
+    def programs(self) -> tuple[Program, ...]:
+        """The code of the compiled steps."""
+
+    @property
+    @abc.abstractmethod
+    def fallbacks(self) -> tuple[Fallback, ...]:
+        """The nodes on the host."""
+
+
+Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | Steps]
+"""Makes the program for input shapes, or says what else it must know, or that it can only run in steps."""
 
 
 @dataclass
@@ -62,6 +86,7 @@ class Specializations:
     Attributes:
         inputs: what the model takes.
         loaded: by input shapes, what runs; whoever calls often looks here first.
+        steps: what runs whatever the shapes, where not all of the model can be compiled; None as long as all can.
     """
 
     def __init__(
@@ -81,6 +106,7 @@ class Specializations:
         """
         self.inputs = tuple(inputs)
         self.loaded: dict[tuple[Shape, ...], LoadedProgram | Choice] = {}
+        self.steps: Steps | None = None
         self._names = [info.name for info in inputs]
         self._name = name
         self._specialize = specialize
@@ -93,6 +119,12 @@ class Specializations:
     @property
     def programs(self) -> tuple[Program, ...]:
         """The code at hand."""
+        inner = () if self.steps is None else self.steps.programs
+        return (*self.own_programs, *inner)
+
+    @property
+    def own_programs(self) -> tuple[Program, ...]:
+        """The code that computes all of the model at once."""
         return tuple(self._programs.copy().values())
 
     @property
@@ -101,23 +133,27 @@ class Specializations:
         found: dict[str, str] = {}
         for asked in self._asked.copy().values():
             found.update({self._names[position]: asked.reason for position in asked.positions})
-        for program in self.programs:
+        for program in self.own_programs:
             found.update({name: "" for name in program.contents if name not in found})
         return found
 
-    def choose(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram:
+    def choose(self, shapes: tuple[Shape, ...], arrays: Sequence[Any]) -> LoadedProgram | Steps:
         """The code for these inputs, made or loaded where that has not been done: the one place that decides on it."""
         entry = self.loaded.get(shapes)
         while isinstance(entry, Choice):
             entry = entry.entries.get(entry.key(arrays))
-        return self._load_for(shapes, arrays) if entry is None else entry
+        if entry is not None:
+            return entry
+        return self.steps or self._load_for(shapes, arrays)
 
-    def run(self, loaded: LoadedProgram, arrays: list[np.ndarray], threads: int) -> list[np.ndarray]:
+    def run(self, loaded: LoadedProgram | Steps, arrays: list[Any], threads: int) -> list[Any]:
         """Runs code on inputs of the shapes that it is for.
 
         Raises:
             GuardError: their contents lead the model where it cannot go with inputs of these shapes.
         """
+        if isinstance(loaded, Steps):
+            return loaded.run(arrays, threads)
         outputs = loaded.new_outputs()
         try:
             workspace = self._idle.pop()
@@ -129,11 +165,12 @@ class Specializations:
             self._idle.append(workspace)
         return loaded.checked(outputs) if loaded.program.guards else outputs
 
-    def prepare(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents:
+    def prepare(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
         """The program for shapes, and for contents where these matter; loaded where it is for this machine.
 
         Returns:
-            The program, or what else must be known.
+            The program, or what else must be known; of a model that runs in steps those, in which all is compiled that
+            these shapes decide on.
         """
         with self._lock:
             known: dict[int, np.ndarray] = {}
@@ -143,12 +180,16 @@ class Specializations:
                     return made
                 known |= {position: contents[position] for position in made.positions}
                 made = self._made(shapes, known)
+            if isinstance(made, Steps):
+                infos = zip(self.inputs, shapes, strict=True)
+                made.prepare([TensorInfo(info.name, info.dtype, shape, info.kind) for info, shape in infos])
+                return made
             if not host.missing(made.target):
                 empty = np.empty(0)
                 self._load_for(shapes, [contents.get(position, empty) for position in range(len(shapes))])
         return made
 
-    def _load_for(self, shapes: tuple[Shape, ...], arrays: Sequence[np.ndarray]) -> LoadedProgram:
+    def _load_for(self, shapes: tuple[Shape, ...], arrays: Sequence[Any]) -> LoadedProgram | Steps:
         with self._lock:  # another thread may have loaded the code while this one waited
             entries: dict[Any, LoadedProgram | Choice] = self.loaded
             key: tuple = shapes
@@ -157,6 +198,8 @@ class Specializations:
                 entry = entries.get(key)
                 if entry is None:
                     made = self._made(shapes, known)
+                    if isinstance(made, Steps):
+                        return made
                     entry = Choice(made) if isinstance(made, ByContents) else self._load(made)
                     entries[key] = entry
                 if isinstance(entry, LoadedProgram):
@@ -164,17 +207,22 @@ class Specializations:
                 known |= {position: arrays[position] for position in entry.by.positions}
                 entries, key = entry.entries, entry.key(arrays)
 
-    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents:
+    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
         key = shapes, _key_of(contents)
         if key in self._programs:
             return self._programs[key]
         if key in self._asked:
             return self._asked[key]
+        if self.steps is not None:
+            return self.steps
         if self._specialize is None:
             return self._among_stored(shapes, contents)
         made = self._specialize(shapes, {position: array.copy() for position, array in contents.items()})
         if isinstance(made, ByContents):
             self._asked[key] = made
+            return made
+        if isinstance(made, Steps):
+            self.steps = made
             return made
         self._programs[key] = made
         self._warn_of_many(contents)

@@ -6,11 +6,14 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
 from .cache import Cache
+from .fallback import read_fallback
 from .large_file import LargeFile
+from .plan import HostStep, NativeStep, Plan
 from .program import CpuTarget, KernelInfo, Program, TensorInfo, is_splat
 from .specialization import ByContents
 
@@ -83,14 +86,47 @@ def put_by_contents(cache: Cache, key: str, asked: ByContents) -> None:
     cache.put("programs", key, json.dumps({"by_contents": asked.positions, "reason": asked.reason}).encode())
 
 
-def get_program(cache: Cache, key: str) -> Program | ByContents | None:
-    """A program from the cache, or what else must be known for one; None where it, or a part of it, is not there."""
+def put_plan(cache: Cache, key: str, plan: Plan) -> None:
+    """Keeps that what was asked for runs in steps, without the code of these."""
+    steps = [
+        {"inputs": step.inputs, "outputs": step.outputs, "nodes": step.nodes}
+        if isinstance(step, NativeStep)
+        else {
+            "inputs": step.inputs,
+            "outputs": step.outputs,
+            "model": _put_object(cache, step.model),
+            "fallback": step.fallback.record(),
+        }
+        for step in plan.steps
+    ]
+    record = {"plan": {"inputs": plan.inputs, "outputs": plan.outputs, "steps": steps}}
+    cache.put("programs", key, json.dumps(record).encode())
+
+
+def _get_plan(cache: Cache, record: dict[str, Any]) -> Plan | None:
+    steps: list[HostStep | NativeStep] = []
+    for entry in record["steps"]:
+        inputs, outputs = tuple(entry["inputs"]), tuple(entry["outputs"])
+        if "nodes" in entry:
+            steps.append(NativeStep(inputs, outputs, tuple(entry["nodes"])))
+            continue
+        model = cache.get("objects", entry["model"])
+        if model is None:
+            return None
+        steps.append(HostStep(inputs, outputs, bytes(model), read_fallback(entry["fallback"])))
+    return Plan(tuple(record["inputs"]), tuple(record["outputs"]), tuple(steps))
+
+
+def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
+    """A program from the cache, or what took its place; None where it, or a part of it, is not there."""
     data = cache.get("programs", key)
     if data is None:
         return None
     record = json.loads(bytes(data))
     if "by_contents" in record:
         return ByContents(tuple(record["by_contents"]), record["reason"])
+    if "plan" in record:
+        return _get_plan(cache, record["plan"])
     contents = {name: cache.get_array("parameters", part) for name, part in record["contents"].items()}
     parameters = {name: cache.get_array("parameters", part) for name, part in record["parameters"].items()}
     objects = {name: cache.get("objects", part) for name, part in record["objects"].items()}

@@ -12,9 +12,11 @@ import argparse
 import os
 import sys
 import traceback
+import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +40,14 @@ def run_tool(name: str, work: Callable[[], int]) -> int:
 
     `STEPWELL_DEBUG=1` shows where it went wrong.
     """
+
+    def say(message: Warning | str, *_: Any) -> None:
+        print(f"{name}: warning: {message}", file=sys.stderr)
+
     try:
-        return work()
+        with warnings.catch_warnings():
+            warnings.showwarning = say
+            return work()
     except BrokenPipeError:
         # Whoever read the output has had enough; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -67,6 +75,14 @@ def parser(name: str, description: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(name, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"{name} {_version()}")
     return made
+
+
+def add_fallback(parser: argparse.ArgumentParser) -> None:
+    """Adds the option about nodes that cannot be compiled."""
+    text = (
+        "of nodes that cannot be compiled and run on the host: warn of them, refuse them all as an error, or be quiet"
+    )
+    parser.add_argument("--fallback", choices=("warn", "error", "quiet"), default="warn", help=text)
 
 
 def positive(text: str) -> int:
@@ -190,13 +206,19 @@ def check_names(names: Iterable[str], inputs: Sequence[TensorInfo], option: str)
             raise UsageError(f"{option} {name}: the model has no such input; it has {', '.join(map(str, inputs))}")
 
 
-def open_model(path: str, target: str, threads: int | None, shapes: Mapping[str, Shape] | None = None) -> Executable:
+def open_model(
+    path: str,
+    target: str,
+    threads: int | None,
+    shapes: Mapping[str, Shape] | None = None,
+    fallback: str = "warn",
+) -> Executable:
     """Loads an artefact, or compiles anything else."""
     from .. import Options, compile, load  # the compiler takes a while to import, and --help should not wait for it
 
     if is_artefact(path):
         return load(path, threads=threads)
-    return compile(path, target=target, threads=threads, options=Options(shapes=shapes or {}))
+    return compile(path, target=target, threads=threads, options=Options(shapes=shapes or {}, fallback=fallback))
 
 
 def is_artefact(path: str) -> bool:

@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--keep-model", action="store_true", help="store the model too: to compile for further shapes")
     parser.add_argument("--no-winograd", action="store_true", help="compute all convolutions directly: slower, exacter")
+    arguments.add_fallback(parser)
     parser.add_argument("--no-cache", action="store_true", help="compile all of it anew")
     return parser
 
@@ -75,16 +76,29 @@ def _run(options: argparse.Namespace) -> int:
             return _write_text(options.output, stopped.text)
     if stop is not None:
         raise UsageError(f"--compile-to={stop}: the model is past that phase already")
-    programs = tuple(program for executable in executables for program in executable.programs)
     path = Path(options.output or Path(options.model).with_suffix(".stw").name)
-    first = executables[0]
-    kept = first.source if options.keep_model else None
-    if options.keep_model and kept is None:
+    if options.keep_model and executables[0].source is None:
         raise UsageError(f"--keep-model: {options.model} is in several files")
-    artefact.write(path, artefact.Artefact(first.name, first.inputs, first.outputs, programs, kept))
-    _summarise(programs)
+    artefact.write(path, _merged([executable.stored(keep_model=options.keep_model) for executable in executables]))
+    _summarise([program for executable in executables for program in executable.programs])
+    _list_fallbacks(executables[0])
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}")
     return 0
+
+
+def _merged(models: Sequence[artefact.Artefact]) -> artefact.Artefact:
+    """One artefact with the code for all targets."""
+    first, *others = models
+    programs, plan = first.programs, first.plan
+    for other in others:
+        programs += other.programs
+        plan = plan.merged(other.plan) if plan and other.plan else plan or other.plan
+    return replace(first, programs=programs, plan=plan)
+
+
+def _list_fallbacks(executable: Executable) -> None:
+    for found in executable.fallbacks:
+        print(f"on the host: {found}")
 
 
 def _compile(
@@ -97,6 +111,7 @@ def _compile(
     chosen = Options(
         cache=not (watched or options.no_cache),
         winograd=not options.no_winograd,
+        fallback=options.fallback,
         reached=watcher if watched else None,
     )
     executable = compile(options.model, target=target, options=chosen)

@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--atol", type=float, default=1e-4, help="absolute tolerance (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: %(default)s)")
     parser.add_argument("--threads", type=arguments.positive, help="threads of a call (default: one for each core)")
+    arguments.add_fallback(parser)
     parser.add_argument("--target", default="cpu", help="what to compile for (default: this machine)")
     return parser
 
@@ -50,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
     expected = None if options.expect is None else _read_arrays(options.expect)
     with progress(f"compiling {options.model}"):
         start = time.perf_counter()
-        executable = arguments.open_model(options.model, options.target, options.threads)
+        executable = arguments.open_model(options.model, options.target, options.threads, fallback=options.fallback)
         inputs = _inputs(executable, given, random)
         executable.prepare({name: array.shape for name, array in inputs.items()})
         ready = time.perf_counter() - start

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import Op, OpError, attribute, operand, result
 from ..dims import Shape
-from ..types import TensorSpec
+from ..types import TensorSpec, is_float
 from .numerics import widened
 from .shapes import normalize_axes, normalize_axis, require_number
 
@@ -58,6 +58,27 @@ def _with(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return reference
 
 
+def _extreme(function: Callable[..., np.ndarray], sign: int) -> Callable[..., np.ndarray]:
+    """The reference of an extreme; that of no elements is the end of all numbers, which `sign` says."""
+
+    @widened
+    def reference(input: np.ndarray, *, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+        if input.size:
+            return function(input, axis=axes, keepdims=keepdims)
+        return np.full(_reduced(input.shape, normalize_axes(axes, input.ndim), keepdims), _end(input.dtype, sign))
+
+    return reference
+
+
+def _end(dtype: np.dtype, sign: int) -> float | int | bool:
+    if is_float(dtype):
+        return sign * np.inf
+    if dtype == np.bool_:
+        return sign > 0
+    info = np.iinfo(dtype)
+    return int(info.max if sign > 0 else info.min)
+
+
 class ReduceSumOp(NumericReductionOp):
     """The sum (ONNX ReduceSum); integers wrap around.
 
@@ -95,7 +116,7 @@ class ReduceProdOp(NumericReductionOp):
 
 
 class ReduceMaxOp(ReductionOp):
-    """The greatest element, NaN if one is (ONNX ReduceMax).
+    """The greatest element, NaN if one is (ONNX ReduceMax); of none, the least number there is, -inf among floats.
 
     ```mlir
     %1 = "stepwell.reduce_max"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -103,11 +124,11 @@ class ReduceMaxOp(ReductionOp):
     """
 
     OPERATION_NAME = "stepwell.reduce_max"
-    reference = staticmethod(_with(np.max))
+    reference = staticmethod(_extreme(np.max, -1))
 
 
 class ReduceMinOp(ReductionOp):
-    """The least element, NaN if one is (ONNX ReduceMin).
+    """The least element, NaN if one is (ONNX ReduceMin); of none, the greatest number there is, inf among floats.
 
     ```mlir
     %1 = "stepwell.reduce_min"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -115,7 +136,7 @@ class ReduceMinOp(ReductionOp):
     """
 
     OPERATION_NAME = "stepwell.reduce_min"
-    reference = staticmethod(_with(np.min))
+    reference = staticmethod(_extreme(np.min, 1))
 
 
 class ArgmaxOp(Op):

@@ -54,7 +54,7 @@ class Sampling:
         if self.mode == "linear":
             offsets, weights = np.arange(2), np.stack([1 - ratio, ratio])
         else:
-            offsets, weights = np.arange(-1, 3), _cubic(ratio, self.cubic_coefficient)
+            offsets, weights = np.arange(-1, 3), cubic_weights(ratio, self.cubic_coefficient)
         indices = low.astype(np.int64) + offsets[:, None]
         if self.exclude_outside:
             weights = np.where((indices >= 0) & (indices < extent), weights, np.float32(0))
@@ -97,7 +97,7 @@ def _round(position: np.ndarray, nearest: str) -> np.ndarray:
     return rounded.astype(np.int64)
 
 
-def _cubic(ratio: np.ndarray, a: float) -> np.ndarray:
+def cubic_weights(ratio: np.ndarray, a: float) -> np.ndarray:
     """The weights of the elements at -1, 0, 1 and 2, `ratio` after the one at 0."""
 
     def near(x: np.ndarray) -> np.ndarray:

@@ -141,7 +141,7 @@ class Importer:
             for info, argument in zip(self._info.inputs, block.arguments, strict=True):
                 known = self._contents.get(info.name)
                 scope.define(info.name, argument if known is None else constant(known))
-            values = self.graph(proto.graph, scope)
+            values = self.graph(proto.graph, scope, self._model.initializers)
             self._check_outputs(values)
             func.ReturnOp([*values, *(guard.holds for guard in scope.guards)])
         self._declare(main, values, scope)
@@ -150,9 +150,17 @@ class Importer:
         parameters = {name: array for name, array in self.parameters.items() if name in kept}
         return ImportedModel(module, parameters, self._model.name, self._info)
 
-    def graph(self, graph: onnx.GraphProto, scope: Scope) -> list[ir.Value]:
-        """Imports a graph at the insertion point, under the names in `scope`; returns its outputs."""
-        self._weights(graph, scope)
+    def graph(
+        self, graph: onnx.GraphProto, scope: Scope, weights: Iterable[onnx.TensorProto] | None = None
+    ) -> list[ir.Value]:
+        """Imports a graph at the insertion point, under the names in `scope`; returns its outputs.
+
+        Args:
+            graph: the graph.
+            scope: where its names are defined.
+            weights: its weights, where they are not in it.
+        """
+        self._weights(graph, scope, graph.initializer if weights is None else weights)
         self.nodes(graph.node, scope)
         return [_output(scope, output.name) for output in graph.output]
 
@@ -240,11 +248,11 @@ class Importer:
         self.parameters[unique] = array
         return ParameterOp(name=unique, shape=array.shape, dtype=array.dtype).operation.result
 
-    def _weights(self, graph: onnx.GraphProto, scope: Scope) -> None:
+    def _weights(self, graph: onnx.GraphProto, scope: Scope, weights: Iterable[onnx.TensorProto]) -> None:
         if graph.sparse_initializer:
             raise ModelError("stores sparse tensors, which is not supported")
         read = names_read(graph)
-        for tensor in graph.initializer:
+        for tensor in weights:
             if tensor.name in read:
                 with ir.Location.name(tensor.name or "weight"):
                     scope.define(tensor.name, self.weight(tensor.name, tensor_array(tensor, self.folder)))

@@ -20,7 +20,7 @@ def inferred_types(model: Model, shapes: Mapping[str, Sequence[int]] | None = No
         model: the model.
         shapes: shapes for some inputs.
     """
-    skeleton = _without_weights(model.proto, shapes or {})
+    skeleton = _without_weights(model, shapes or {})
     try:
         graph = shape_inference.infer_shapes(skeleton, data_prop=True).graph
     except (shape_inference.InferenceError, ValueError, RuntimeError):  # of a node that is wrong; the importer says so
@@ -33,9 +33,9 @@ def _is_known(value: onnx.ValueInfoProto) -> bool:
     return kind is not None and (kind != "tensor_type" or value.type.tensor_type.elem_type != 0)
 
 
-def _without_weights(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+def _without_weights(model: Model, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
     """The model with its larger weights as inputs."""
-    graph = proto.graph
+    proto, graph = model.proto, model.proto.graph
     bare = onnx.ModelProto(ir_version=proto.ir_version)
     bare.opset_import.extend(proto.opset_import)
     bare.functions.extend(proto.functions)
@@ -43,11 +43,11 @@ def _without_weights(proto: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]
     bare.graph.node.extend(graph.node)
     bare.graph.output.extend(graph.output)
     bare.graph.value_info.extend(graph.value_info)
-    stored = {tensor.name for tensor in graph.initializer}
+    stored = {tensor.name for tensor in model.initializers}
     for value in graph.input:
         if value.name not in stored:
             bare.graph.input.append(_with_shape(value, shapes.get(value.name)))
-    for tensor in graph.initializer:
+    for tensor in model.initializers:
         size = 1
         for dim in tensor.dims:
             size *= dim

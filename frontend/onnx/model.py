@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -104,11 +104,18 @@ class Model:
         proto: what is in it.
         name: the name used in messages: the file's, else the graph's.
         folder: where external data lies; None when the model did not come from a file.
+        weights: those of the graph, where they are not in it: the model is a piece of a larger one.
     """
 
     proto: onnx.ModelProto
     name: str
     folder: Path | None
+    weights: Sequence[onnx.TensorProto] | None = None
+
+    @property
+    def initializers(self) -> Sequence[onnx.TensorProto]:
+        """The weights of the graph."""
+        return self.proto.graph.initializer if self.weights is None else self.weights
 
 
 def read_model(model: bytes | str | Path | onnx.ModelProto) -> Model:

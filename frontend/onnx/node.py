@@ -98,7 +98,7 @@ class Node:
             raise NodeError(f"takes {formals.smallest} to {formals.largest} inputs, but has {len(inputs)}")
         bound: dict[str, str] = {}
         for position, value in enumerate(inputs):
-            if value is None and position < formals.smallest:
+            if value is None and position in formals.required:
                 raise NodeError(f"input {position} is missing")
             if value is not None and formals.types:
                 _check_type(spec_of(value).dtype, formals.types[min(position, len(formals.types) - 1)], bound)
@@ -191,10 +191,11 @@ def _declared_attributes(op_type: str, opset: int) -> dict[str, tuple[int, Any, 
 
 @dataclass(frozen=True)
 class _Formals:
-    """How many inputs an operator takes; name, allowed types and type variable of each, the last repeated."""
+    """How many inputs an operator takes, and which; name, allowed types and type variable of each, the last repeats."""
 
     smallest: int
     largest: int
+    required: frozenset[int]
     types: tuple[tuple[str, frozenset[str], str], ...]
 
 
@@ -212,7 +213,9 @@ def _formal_inputs(op_type: str, opset: int) -> _Formals:
         )
         for formal in schema.inputs
     )
-    return _Formals(schema.min_input, schema.max_input, types)
+    option = onnx.defs.OpSchema.FormalParameterOption.Single
+    required = frozenset(index for index, formal in enumerate(schema.inputs) if formal.option == option)
+    return _Formals(schema.min_input, schema.max_input, required, types)
 
 
 @functools.cache
@@ -221,7 +224,7 @@ def _handler_inputs(handler: Handler) -> _Formals:
     formals = list(inspect.signature(handler).parameters.values())[1:]
     variadic = [formal for formal in formals if formal.kind is inspect.Parameter.VAR_POSITIONAL]
     required = sum(formal.default is inspect.Parameter.empty for formal in formals) - len(variadic)
-    return _Formals(required, sys.maxsize if variadic else len(formals), ())
+    return _Formals(required, sys.maxsize if variadic else len(formals), frozenset(range(required)), ())
 
 
 def _check_type(dtype: np.dtype, formal: tuple[str, frozenset[str], str], bound: dict[str, str]) -> None:

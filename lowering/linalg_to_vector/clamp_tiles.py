@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from mlir import ir
 from mlir.dialects import affine
-from mlir.passmanager import PassManager
 
 from ...passes.rewriting import walk
+from ...passes.upstream import PreparedPipelines
 from .linear_forms import linear_form
 
+_CLEAN_UP = "func.func(canonicalize,cse)"
 
-def clamp_tiles(kernel: ir.Operation) -> None:
+
+def clamp_tiles(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
     """Makes the last tile of a loop overlap the one before it where it would overhang.
 
     Some results are then computed twice, to the same values: a kernel's linalg ops read nothing that they write.
@@ -23,11 +25,10 @@ def clamp_tiles(kernel: ir.Operation) -> None:
           %start = affine.min (%i, 27)
           ... [%start] [14] ...
     """
-    cleanup = PassManager.parse("func.func(canonicalize,cse)", kernel.context)
-    cleanup.run(kernel)
+    pipelines.run(_CLEAN_UP, kernel)
     # The bounds of inner loops become constants only when outer tiles have static sizes.
     while sum(_clamp_loop(op) for op in walk(kernel)):
-        cleanup.run(kernel)
+        pipelines.run(_CLEAN_UP, kernel)
 
 
 def _clamp_loop(op: ir.Operation) -> bool:

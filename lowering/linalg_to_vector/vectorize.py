@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir import ir
-from mlir.passmanager import PassManager
 
 from ...passes.base import Pass, PassError, register
 from ...passes.rewriting import walk
+from ...passes.upstream import PreparedPipelines
+from ..streams import is_stream
 from .clamp_tiles import clamp_tiles
 from .loops.emit import vectorize_loops
 from .loops.widths import Widths
@@ -44,12 +45,13 @@ class VectorizePass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Vectorises every kernel of a module."""
+        pipelines = PreparedPipelines()
         for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
             if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
-                _vectorize(function)
+                _vectorize(function, pipelines)
 
 
-def _vectorize(kernel: ir.Operation) -> None:
+def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
     parameters = given_parameters(kernel)
     if "vector_bytes" not in parameters:
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
@@ -58,35 +60,41 @@ def _vectorize(kernel: ir.Operation) -> None:
     if kind == "winograd":
         vectorize_transforms(kernel, parameters["vector_bytes"] // 4)
     if kind in _REGISTER_TILED:
-        _tile_registers(kernel, parameters["vector_bytes"], parameters.get("ahead", 1))
+        _tile_registers(kernel, parameters["vector_bytes"], parameters.get("ahead", 1), pipelines)
     elif kind == "attention":
-        _vectorize_attention(kernel, parameters)
+        _vectorize_attention(kernel, parameters, pipelines)
     else:
         overlaps = any(op.name == "affine.min" for op in walk(kernel))
         if overlaps:
-            clamp_tiles(kernel)
-        PassManager.parse("func.func(linalg-generalize-named-ops)").run(kernel)
+            clamp_tiles(kernel, pipelines)
+        pipelines.run("func.func(linalg-generalize-named-ops)", kernel)
         widths = Widths(parameters["vector_bytes"], parameters.get("unroll", 4))
-        # Where tiles overlap, two threads may make the same results: what the one overwrites the other may read.
-        vectorize_loops(kernel, widths, may_overwrite=not overlaps)
-    PassManager.parse("func.func(canonicalize,cse,loop-invariant-code-motion)").run(kernel)
+        # Where tiles overlap, two threads may make the same results: what the one overwrites the other may read. What
+        # is too large for the caches is best written once, and rows lie in the cache meanwhile.
+        is_streamed = bool(parameters.get("rows")) and any(map(is_stream, _results(kernel)))
+        vectorize_loops(kernel, widths, may_overwrite=not overlaps and not is_streamed)
+    pipelines.run("func.func(canonicalize,cse,loop-invariant-code-motion)", kernel)
 
 
-def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any]) -> None:
+def _results(kernel: ir.Operation) -> list[ir.Type]:
+    return list(ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results)
+
+
+def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any], pipelines: PreparedPipelines) -> None:
     """The contractions and what follows them as register tiles; all else as loops over vectors."""
-    clamp_tiles(kernel)
-    PassManager.parse("func.func(canonicalize,cse,canonicalize)").run(kernel)
+    clamp_tiles(kernel, pipelines)
+    pipelines.run("func.func(canonicalize,cse,canonicalize)", kernel)
     sink_fills(kernel)
     for roles in REGISTER_TILES:
         ops = [op.opview for op in walk(kernel) if role_of(op) in roles]
         RegisterTiler(parameters["vector_bytes"] // 4).run(ops)
-    PassManager.parse("func.func(linalg-generalize-named-ops)").run(kernel)
+    pipelines.run("func.func(linalg-generalize-named-ops)", kernel)
     vectorize_loops(kernel, Widths(parameters["vector_bytes"], parameters.get("unroll", 4)))
 
 
-def _tile_registers(kernel: ir.Operation, vector_bytes: int, ahead: int) -> None:
-    clamp_tiles(kernel)
-    PassManager.parse("func.func(canonicalize,cse,canonicalize)").run(kernel)
+def _tile_registers(kernel: ir.Operation, vector_bytes: int, ahead: int, pipelines: PreparedPipelines) -> None:
+    clamp_tiles(kernel, pipelines)
+    pipelines.run("func.func(canonicalize,cse,canonicalize)", kernel)
     blocks = {op.block: None for op in walk(kernel) if op.name.startswith("linalg.") and op.name != "linalg.yield"}
     for block in blocks:
         if not block.owner.operation.name.startswith("linalg."):

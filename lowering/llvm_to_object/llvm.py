@@ -15,7 +15,8 @@ from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_void_
 from pathlib import Path
 
 _ASSEMBLY, _OBJECT = 0, 1
-_LEVEL_AGGRESSIVE, _RELOC_PIC, _CODE_MODEL_DEFAULT = 3, 2, 0
+QUICKLY, THOROUGHLY = 0, 3
+_RELOC_PIC, _CODE_MODEL_DEFAULT = 2, 0
 _RETURN_STATUS = 2
 _SEVERITY_ERROR = 0
 _ARCHITECTURES = ("X86", "AArch64")
@@ -99,8 +100,8 @@ def host() -> tuple[str, str, str]:
 class TargetMachine:
     """What LLVM knows of a CPU, and the way to code for it."""
 
-    def __init__(self, triple: str, cpu: str, features: str) -> None:
-        """Prepares code generation.
+    def __init__(self, triple: str, cpu: str, features: str, effort: int = THOROUGHLY) -> None:
+        """Prepares code generation: `QUICKLY` without choosing instructions and registers well, or `THOROUGHLY`.
 
         Raises:
             LLVMError: no such target is built in.
@@ -110,7 +111,7 @@ class TargetMachine:
             raise LLVMError(_take_string(message))
         self.triple = triple
         names = (triple.encode(), cpu.encode(), features.encode())
-        kinds = (_LEVEL_AGGRESSIVE, _RELOC_PIC, _CODE_MODEL_DEFAULT)
+        kinds = (effort, _RELOC_PIC, _CODE_MODEL_DEFAULT)
         self.handle = llvm.LLVMCreateTargetMachine(target, *names, *kinds)
 
     def close(self) -> None:
@@ -202,9 +203,9 @@ class Module:
 
 
 @contextmanager
-def machine(triple: str, cpu: str, features: str) -> Iterator[TargetMachine]:
+def machine(triple: str, cpu: str, features: str, effort: int = THOROUGHLY) -> Iterator[TargetMachine]:
     """A target machine that is freed at the end of the block."""
-    made = TargetMachine(triple, cpu, features)
+    made = TargetMachine(triple, cpu, features, effort)
     try:
         yield made
     finally:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 from mlir.dialects import arith, func, tensor
-from mlir.passmanager import PassManager
 
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp
@@ -15,6 +14,7 @@ from ...dialects.types import dense
 from ...passes.base import Pass, PassError, register
 from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
+from ...passes.upstream import PreparedPipelines
 from ..target import Target
 from . import (
     attention,
@@ -24,7 +24,9 @@ from . import (
     normalization,
     pooling,
     reduction,
+    regions,
     resampling,
+    sampling,
     scattering,
     sorting,
     winograd,
@@ -35,7 +37,7 @@ from .rules import lower
 from .scalars import signless
 from .strides import add_destination_strides
 
-RULES = (elementwise, movement, normalization, pooling, reduction, resampling, scattering, sorting)
+RULES = (elementwise, movement, normalization, pooling, reduction, regions, resampling, sampling, scattering, sorting)
 _LOWERED_WHOLE = {
     "contraction": contraction,
     "convolution": contraction,
@@ -44,7 +46,7 @@ _LOWERED_WHOLE = {
     "attention": attention,
 }
 # Fused before unit dimensions go, as reshapes between ops stand in the way of fusion.
-_CLEANUP = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
+_FUSE = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
 
 
 @register
@@ -74,6 +76,7 @@ class ConvertToLinalgPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Lowers every kernel of a module, then rewrites its other functions."""
         Target.parse(self.target)
+        pipelines = PreparedPipelines()
         functions = [
             inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"
         ]
@@ -81,21 +84,21 @@ class ConvertToLinalgPass(Pass):
             if "stepwell.kernel" in function.attributes and not len(function.regions[0].blocks):
                 _lower_declaration(function)
             elif "stepwell.kernel" in function.attributes:
-                _lower_kernel(function)
+                _lower_kernel(function, pipelines)
             else:
                 _rewrite_caller(function)
 
 
-def _lower_kernel(kernel: ir.Operation) -> None:
+def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
     add_destination_strides(kernel)
     kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
     if kind in _LOWERED_WHOLE:
         _LOWERED_WHOLE[kind].lower_kernel(kernel.opview)
         return
     _to_linalg(kernel)
-    PassManager.parse(_CLEANUP).run(kernel)
+    pipelines.run(_FUSE, kernel)
     collapse(kernel)
-    PassManager.parse("func.func(canonicalize,cse)").run(kernel)
+    pipelines.run("func.func(canonicalize,cse)", kernel)
     bind_destination(kernel)
     copy_inserted(kernel)
 
@@ -167,12 +170,9 @@ def _rewrite_caller(function: ir.Operation) -> None:
             _extract_bool(op)
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     for block in _blocks(function):
-        for argument in block.arguments:
-            argument.set_type(signless(argument.type))
-        for op in block.operations:
-            for result in op.results:
-                if isinstance(result.type, ir.RankedTensorType):
-                    result.set_type(signless(result.type))
+        for value in (*block.arguments, *(result for op in block.operations for result in op.results)):
+            if isinstance(value.type, ir.RankedTensorType):
+                value.set_type(signless(value.type))
     for name, types in (("arg_attrs", kind.inputs), ("res_attrs", kind.results)):
         _remember_dtypes(function, name, types)
     types = ir.FunctionType.get([signless(item) for item in kind.inputs], [signless(item) for item in kind.results])
@@ -198,7 +198,9 @@ def _destination(result: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
     insertion = insertion_of(result)
     if insertion is None:
         return tensor.EmptyOp(list(kind.shape), kind.element_type).result
-    return tensor.ExtractSliceOp(kind, insertion.operands[1], [], [], [], *box_of(insertion)).result
+    return tensor.ExtractSliceOp(
+        kind, insertion.operands[1], list(insertion.operands)[2:], [], [], *box_of(insertion)
+    ).result
 
 
 def _extract_bool(op: ir.Operation) -> None:

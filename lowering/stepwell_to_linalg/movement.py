@@ -9,6 +9,7 @@ from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.shape import BorderOp
+from ..linalg_to_vector.loops.indices import value_of
 from .rules import lowers
 from .scalars import number
 from .sequences import from_front
@@ -81,11 +82,17 @@ def slice_(op: ops.SliceOp, inputs: list[ir.Value], outs: list[ir.Value]) -> lis
 
 @lowers(ops.ReverseOp)
 def reverse(op: ops.ReverseOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A copy that reads backwards."""
-    shape = shape_of(inputs[0])
-    axes = {axis % len(shape) for axis in op.axes}
-    exprs = [loop * -1 + (shape[axis] - 1) if axis in axes else loop for axis, loop in enumerate(dims(len(shape)))]
-    return [copy(inputs[0], outs[0], exprs)]
+    """Every element looks up its own, from the end: MLIR cannot tile what an index map reads backwards."""
+    source, rank = inputs[0], len(shape_of(inputs[0]))
+    last = {axis % rank: shape_of(source)[axis] - 1 for axis in op.axes}
+
+    def body(_: ir.Value) -> ir.Value:
+        where = [loop_index(axis) for axis in range(rank)]
+        return tensor.extract(
+            source, [arith.subi(value_of(last[axis]), at) if axis in last else at for axis, at in enumerate(where)]
+        )
+
+    return structured([], [outs[0]], [dims(rank)], "p" * rank, body)
 
 
 @lowers(ops.BroadcastToOp)

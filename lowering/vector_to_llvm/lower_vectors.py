@@ -16,19 +16,18 @@ from ...passes.rewriting import walk
 _SCRIPT = """
 module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
-    %functions = transform.structured.match ops{["func.func"]} in %root : (!transform.any_op) -> !transform.any_op
-    transform.apply_patterns to %functions {
+    transform.apply_patterns to %root {
       transform.apply_patterns.vector.lower_contraction lowering_strategy = outerproduct
       transform.apply_patterns.vector.lower_outerproduct
       transform.apply_patterns.vector.lower_multi_reduction lowering_strategy = innerreduction
       transform.apply_patterns.vector.transfer_permutation_patterns
       transform.apply_patterns.canonicalization
     } : !transform.any_op
-    transform.apply_patterns to %functions {
+    transform.apply_patterns to %root {
       transform.apply_patterns.vector.transfer_to_scf max_transfer_rank = 1 full_unroll = true
       transform.apply_patterns.canonicalization
     } : !transform.any_op
-    transform.apply_patterns to %functions {
+    transform.apply_patterns to %root {
       transform.apply_patterns.vector.lower_transpose lowering_strategy = shuffle_1d
       transform.apply_patterns.vector.lower_transfer max_transfer_rank = 1
       transform.apply_patterns.vector.lower_shape_cast

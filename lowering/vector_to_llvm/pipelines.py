@@ -47,6 +47,7 @@ def llvm_pipeline(target: str) -> Pipeline:
         (
             "stepwell-lower-copies",
             "stepwell-lower-vectors",
+            f"stepwell-stream-stores{{target={target}}}",
             *_narrow_floats(Target.parse(target)),
             # What the vector patterns left as transfers or linalg becomes loops.
             Nested("func.func", ("convert-linalg-to-loops", "convert-vector-to-scf{full-unroll=true}")),

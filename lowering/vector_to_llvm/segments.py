@@ -30,6 +30,7 @@ _VIEWS = frozenset(
 # Places of the workspace do not overlap, so that each is memory of its own; `memref.assume_alignment` is none.
 _SOURCES = frozenset({"memref.alloca", "memref.get_global", "memref.view"})
 _NO_EFFECT = frozenset({"memref.dim", "memref.prefetch", "memref.assume_alignment", "memref.extract_strided_metadata"})
+_HARMLESS = _VIEWS | _SOURCES | _NO_EFFECT
 
 
 @dataclass(frozen=True)
@@ -148,12 +149,13 @@ def _effects(op: ir.Operation) -> tuple[list[Region], list[Region]]:
     reads: list[Region] = []
     writes: list[Region] = []
     for inner in (op, *walk(op)):
-        if inner.name in _VIEWS | _SOURCES | _NO_EFFECT:
+        name = inner.name
+        if name in _HARMLESS:
             continue
         memory = [region_of(value) for value in inner.operands if isinstance(value.type, ir.MemRefType)]
-        if inner.name not in _WRITES:
+        if name not in _WRITES:
             reads += memory
-        if inner.name not in _READS:
+        if name not in _READS:
             writes += memory
     return reads, writes
 

@@ -10,8 +10,8 @@ from ...passes.base import Pass, register
 from ...passes.functions import LIBRARY, body_of, main_function
 from ...passes.rewriting import walk
 from ..target import Target
-from .share_out_loops import SHARED
-from .team import BEGIN, END, SHARE, module_text
+from .share_out_loops import IS_SHORT, SHARED
+from .team import BEGIN, END, LONG, SHARE, SHORT, module_text
 
 
 @register
@@ -26,7 +26,7 @@ class ShareOutCallsPass(Pass):
           llvm.call @k(%x, %first, %last)
         }
         llvm.func @main(%x: !llvm.ptr, %team: !llvm.ptr) {
-          llvm.call @stepwell_begin(%team)
+          llvm.call @stepwell_begin(%team, %is_long_or_short)
           %args = llvm.alloca ...
           llvm.store %x, %args
           llvm.call @stepwell_share(%team, @k.part, %args, %first, %last) {stepwell.shared = @k}
@@ -58,7 +58,7 @@ class ShareOutCallsPass(Pass):
             with ir.InsertionPoint.at_block_begin(body_of(main)):
                 most = max(len(call.operands) for call in calls) - 2
                 args = _alloca(most)
-                _call(BEGIN, [team])
+                _call(BEGIN, [team, _number(SHORT if IS_SHORT in op.attributes else LONG)])
             for end in [op for op in walk(main) if op.name == "llvm.return"]:
                 with ir.InsertionPoint(end):
                     _call(END, [team])
@@ -82,13 +82,16 @@ def _add_team(main: ir.Operation) -> ir.Value:
     return body.add_argument(pointer, main.location)
 
 
+def _number(value: int) -> ir.Value:
+    i64 = ir.IntegerType.get_signless(64)
+    attributes = {"value": ir.IntegerAttr.get(i64, value)}
+    return ir.Operation.create("llvm.mlir.constant", results=[i64], attributes=attributes).result
+
+
 def _alloca(slots: int) -> ir.Value:
     """Memory for the arguments of one call; calls come one after the other."""
-    i64, pointer = ir.IntegerType.get_signless(64), ir.Type.parse("!llvm.ptr")
-    count = ir.Operation.create(
-        "llvm.mlir.constant", results=[i64], attributes={"value": ir.IntegerAttr.get(i64, max(1, slots))}
-    ).result
-    attributes = {"elem_type": ir.TypeAttr.get(i64)}
+    pointer, attributes = ir.Type.parse("!llvm.ptr"), {"elem_type": ir.TypeAttr.get(ir.IntegerType.get_signless(64))}
+    count = _number(max(1, slots))
     return ir.Operation.create("llvm.alloca", results=[pointer], operands=[count], attributes=attributes).result
 
 

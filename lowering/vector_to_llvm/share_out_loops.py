@@ -18,6 +18,8 @@ from .segments import Segment, phases_of
 
 ATTRIBUTE = "stepwell.phases"
 SHARED = "stepwell.shared"
+IS_SHORT = "stepwell.is_short"
+"""Marks a module whose calls are too short to wake threads for."""
 MOST_BLOCKS = (1 << 20) - 1
 """What fits in the word by which threads claim blocks."""
 
@@ -30,7 +32,8 @@ class ShareOutLoopsPass(Pass):
     Parts of a kernel that depend on each other are phases. The rounds of the largest parallel loop of a phase are its
     blocks, which may run in any order and at once; `stepwell.phases` says where each phase ends. A smaller loop does
     its share of rounds, and what cannot be divided belongs to one block. Calls of several blocks are marked
-    `stepwell.shared`, unless all of them together take less than `min_microseconds`: then threads had better sleep.
+    `stepwell.shared`, unless all of them together take less than `min_microseconds`. If it is less than
+    `wake_microseconds`, the module is marked `stepwell.is_short`: threads help if they are awake.
     A loop whose rounds need a workspace has no more blocks than there are slots in it, and a call takes the slot that
     has the number of its first block: calls at the same time have different ones, and one that does all blocks has one.
 
@@ -49,7 +52,8 @@ class ShareOutLoopsPass(Pass):
     """
 
     name = "stepwell-share-out-loops"
-    min_microseconds: int = 200
+    min_microseconds: int = 10
+    wake_microseconds: int = 200
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites the kernels and the calls in `@main`."""
@@ -64,9 +68,11 @@ class ShareOutLoopsPass(Pass):
             if isinstance(function, func.FuncOp) and _name(function) == "main":
                 _call_by_phase(function, phases)
                 shared = [call for call in walk(function) if SHARED in call.attributes]
-                if sum(times[_callee(call)] for call in shared) < self.min_microseconds:
-                    for call in shared:
-                        del call.attributes[SHARED]
+                total = sum(times[_callee(call)] for call in shared)
+                if total < self.wake_microseconds:
+                    op.attributes[IS_SHORT] = ir.UnitAttr.get()
+                for call in shared if total < self.min_microseconds else ():
+                    del call.attributes[SHARED]
 
 
 def _declared(kernel: func.FuncOp) -> list[int]:

@@ -1,4 +1,5 @@
-"""The native code by which the threads of a team share out blocks of work, in the LLVM dialect (see team_code.py).
+"""The native code by which the threads of a team share out blocks of work, in the LLVM dialect (see team_code.py and
+team_calls.py).
 
 The calling thread never waits for a thread that has not begun: it announces a range of blocks and starts on its own
 part, and helpers that are awake start on theirs. Whoever is done goes on with what is left of the other parts. So a
@@ -12,7 +13,8 @@ are far apart:
     136  part        void part(args, first, last): does some blocks
     144  args        what `part` works on
     152  first, 160 last: the blocks
-    168  active      whether a call is under way
+    168  active      the length of the call that is under way: 1 long, 2 short; 0 where none is
+    176  ended       when the last call ended, in nanoseconds
     256  done        how many blocks helpers have done
     384  sleepers    whether somebody sleeps until the epoch changes
     512  claims      128 bytes per thread: the epoch, and in 20 bits the first block of the part that nobody has claimed
@@ -24,26 +26,35 @@ reads the announcement between two looks at the epoch, so that it never mixes tw
 from __future__ import annotations
 
 from ..target import Target
-from .team_code import CODE
+from . import team_calls, team_code
+
+LONG, SHORT = 1, 2
+"""What a call says of itself when it begins: whether it is worth waking threads for."""
 
 BEGIN, SHARE, END, WORK = "stepwell_begin", "stepwell_share", "stepwell_end", "stepwell_work"
 
 # How long a thread waits for another, in looks at memory. At first it pauses between two (about 40 ns); then it lets
 # others have its core between them (0.3 us where there are none), for it may be the very core that the other one needs.
 # A helper that has found nothing for a while goes to sleep: to wake it costs its caller about 15 us, so that it sleeps
-# later while a call is under way than between calls.
+# later while a call is under way than between calls, and that a short call wakes nobody unless it is one of many.
 _PAUSES, _LOOKS_IN_CALL, _LOOKS_BETWEEN_CALLS = 4000, 10000, 4200
+
+# A call that begins so soon after the last was made in a loop, as the next one will be.
+_RECENT_NS = 150_000
 
 _FIELD = "llvm.getelementptr %team[{offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
 
 
 def module_text(target: Target) -> str:
     """The functions `stepwell_begin`, `stepwell_share`, `stepwell_end` (internal) and `stepwell_work` as a module."""
-    return CODE.format(
+    return (team_code.CODE + team_calls.CODE).format(
         pauses=_PAUSES,
         in_call=_LOOKS_IN_CALL,
         between_calls=_LOOKS_BETWEEN_CALLS,
         pause=_PAUSE[target.architecture],
+        long=LONG,
+        recent=_RECENT_NS,
+        monotonic=1 if "linux" in target.triple else 6,
         rest=_rest(target),
         **{name: _FIELD.format(offset=offset) for name, offset in _OFFSETS.items()},
     )
@@ -57,6 +68,7 @@ _OFFSETS = {
     "first": 152,
     "last": 160,
     "active": 168,
+    "ended": 176,
     "done": 256,
     "sleepers": 384,
     "claims": 512,

@@ -72,14 +72,12 @@ llvm.func internal @stepwell.announce(%team: !llvm.ptr, %part: !llvm.ptr, %args:
     -> i64 {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
-  %none = llvm.mlir.constant(0 : i32) : i32
   %epoch_at = {epoch}
   %part_at = {part}
   %args_at = {args}
   %first_at = {first}
   %last_at = {last}
   %done_at = {done}
-  %sleepers_at = {sleepers}
   llvm.store %c0, %done_at atomic monotonic {{alignment = 8 : i64}} : i64, !llvm.ptr
   %old = llvm.load %epoch_at atomic monotonic {{alignment = 8 : i64}} : !llvm.ptr -> i64
   %changing = llvm.add %old, %c1 : i64
@@ -91,16 +89,24 @@ llvm.func internal @stepwell.announce(%team: !llvm.ptr, %part: !llvm.ptr, %args:
   llvm.store %first, %first_at atomic monotonic {{alignment = 8 : i64}} : i64, !llvm.ptr
   llvm.store %last, %last_at atomic monotonic {{alignment = 8 : i64}} : i64, !llvm.ptr
   %0 = llvm.atomicrmw xchg %epoch_at, %epoch seq_cst {{alignment = 8 : i64}} : !llvm.ptr, i64
+  llvm.return %epoch : i64
+}}
+
+// Wakes who sleeps, after an announcement.
+llvm.func internal @stepwell.wake_sleepers(%team: !llvm.ptr) {{
+  %none = llvm.mlir.constant(0 : i32) : i32
+  %epoch_at = {epoch}
+  %sleepers_at = {sleepers}
   // Either this load sees who is about to sleep, or he sees the new epoch.
   %sleepers = llvm.load %sleepers_at atomic seq_cst {{alignment = 4 : i64}} : !llvm.ptr -> i32
   %is_any = llvm.icmp "ne" %sleepers, %none : i32
   llvm.cond_br %is_any, ^wake, ^return
 ^wake:
-  %1 = llvm.atomicrmw xchg %sleepers_at, %none seq_cst {{alignment = 4 : i64}} : !llvm.ptr, i32
+  %0 = llvm.atomicrmw xchg %sleepers_at, %none seq_cst {{alignment = 4 : i64}} : !llvm.ptr, i32
   llvm.call @stepwell.wake(%epoch_at) : (!llvm.ptr) -> ()
   llvm.br ^return
 ^return:
-  llvm.return %epoch : i64
+  llvm.return
 }}
 
 // Waits a little; returns how often that has happened.
@@ -118,56 +124,40 @@ llvm.func internal @stepwell.wait(%looks: i64) -> i64 {{
   llvm.return %more : i64
 }}
 
-// A call begins: who sleeps had better be up when there is something to do.
-llvm.func internal @stepwell_begin(%team: !llvm.ptr) {{
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %none = llvm.mlir.constant(0 : i32) : i32
-  %null = llvm.mlir.zero : !llvm.ptr
-  %is_alone = llvm.icmp "eq" %team, %null : !llvm.ptr
-  llvm.cond_br %is_alone, ^return, ^begin
-^begin:
-  %active_at = {active}
-  %sleepers_at = {sleepers}
-  llvm.store %c1, %active_at atomic monotonic {{alignment = 8 : i64}} : i64, !llvm.ptr
-  %sleepers = llvm.load %sleepers_at atomic monotonic {{alignment = 4 : i64}} : !llvm.ptr -> i32
-  %is_any = llvm.icmp "ne" %sleepers, %none : i32
-  llvm.cond_br %is_any, ^wake, ^return
-^wake:
-  %0 = llvm.call @stepwell.announce(%team, %null, %null, %c0, %c0)
-    : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> i64
-  llvm.br ^return
-^return:
-  llvm.return
-}}
-
-// A call ends.
-llvm.func internal @stepwell_end(%team: !llvm.ptr) {{
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %null = llvm.mlir.zero : !llvm.ptr
-  %is_alone = llvm.icmp "eq" %team, %null : !llvm.ptr
-  llvm.cond_br %is_alone, ^return, ^end
-^end:
-  %active_at = {active}
-  llvm.store %c0, %active_at atomic monotonic {{alignment = 8 : i64}} : i64, !llvm.ptr
-  llvm.br ^return
-^return:
-  llvm.return
-}}
-
 // Does blocks `first` to `last` with the help of the team, if there is one, and returns when all are done.
 llvm.func internal @stepwell_share(%team: !llvm.ptr, %part: !llvm.ptr, %args: !llvm.ptr, %first: i64, %last: i64) {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
   %is_alone = llvm.icmp "eq" %team, %null : !llvm.ptr
-  llvm.cond_br %is_alone, ^alone, ^together
+  llvm.cond_br %is_alone, ^alone, ^look_around
 ^alone:
   llvm.call %part(%args, %first, %last) : !llvm.ptr, (!llvm.ptr, i64, i64) -> ()
   llvm.return
-^together:
+^look_around:
+  // In a short call who sleeps is left to sleep.
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %long = llvm.mlir.constant({long} : i64) : i64
+  %threads_at = {threads}
+  %active_at = {active}
+  %sleepers_at = {sleepers}
+  %length = llvm.load %active_at atomic monotonic {{alignment = 8 : i64}} : !llvm.ptr -> i64
+  %is_long = llvm.icmp "eq" %length, %long : i64
+  %threads = llvm.load %threads_at : !llvm.ptr -> i64
+  %helpers = llvm.sub %threads, %c1 : i64
+  %sleepers = llvm.load %sleepers_at atomic monotonic {{alignment = 4 : i64}} : !llvm.ptr -> i32
+  %asleep = llvm.zext %sleepers : i32 to i64
+  %is_any_awake = llvm.icmp "ult" %asleep, %helpers : i64
+  %is_shared = llvm.or %is_long, %is_any_awake : i1
+  llvm.cond_br %is_shared, ^announce, ^alone
+^announce:
   %done_at = {done}
   %epoch = llvm.call @stepwell.announce(%team, %part, %args, %first, %last)
     : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> i64
+  llvm.cond_br %is_long, ^wake, ^together
+^wake:
+  llvm.call @stepwell.wake_sleepers(%team) : (!llvm.ptr) -> ()
+  llvm.br ^together
+^together:
   %mine = llvm.call @stepwell.do_blocks(%team, %c0, %epoch, %part, %args, %first, %last)
     : (!llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, i64, i64) -> i64
   %blocks = llvm.sub %last, %first : i64

@@ -44,9 +44,11 @@ class TimeKernelsPass(Pass):
         calls = [call for call in calls if _callee(call) not in (BEGIN, END)]
         names = list(map(_callee, calls))
         body = op.regions[0].blocks[0]
+        there = {str(item.operation.attributes["sym_name"]) for item in body.operations}
         helpers = ir.Module.parse(_helpers(len(names)))
         for helper in helpers.body.operations:
-            helper.operation.clone(ip=ir.InsertionPoint(body))
+            if str(helper.operation.attributes["sym_name"]) not in there:  # teams have a clock too
+                helper.operation.clone(ip=ir.InsertionPoint(body))
         for index, call in enumerate(calls):
             _surround(call, index)
         op.attributes[KERNELS] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])

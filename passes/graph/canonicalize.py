@@ -8,7 +8,7 @@ from mlir import ir
 
 from ..base import Pass, register
 from ..rewriting import apply_patterns
-from .patterns import algebra, broadcasting, clamping, dynamic, movement, reductions
+from .patterns import algebra, broadcasting, clamping, dynamic, movement, reductions, rows
 
 
 @register
@@ -32,5 +32,5 @@ class CanonicalizePass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns until none fits."""
-        groups = (dynamic, movement, reductions, broadcasting, algebra, clamping)
+        groups = (dynamic, rows, movement, reductions, broadcasting, algebra, clamping)
         apply_patterns(op, [pattern for group in groups for pattern in group.PATTERNS])

@@ -13,10 +13,15 @@ _PURE = {
     "tensor.extract",
     "tensor.cast",
     "tensor.from_elements",
+    "arith.addi",
+    "arith.andi",
+    "arith.cmpi",
     "arith.constant",
     "arith.index_cast",
+    "arith.subi",
     "scf.if",
     "scf.for",
+    "scf.while",
 }
 
 

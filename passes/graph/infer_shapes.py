@@ -11,7 +11,7 @@ from ...dialects.stepwell import STEPWELL
 from ..base import Pass, register
 from ..functions import functions_with_bodies
 from ..rewriting import walk
-from .inference import Inference, infer_function, input_specs
+from .inference import Inference, infer_function, input_specs, is_settled
 
 
 @register
@@ -35,6 +35,8 @@ class InferShapesPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Infers every function with a body from its own arguments."""
         for function in functions_with_bodies(op):
+            if is_settled(function):
+                continue
             inference = infer_function(function, input_specs(function))
             for inner in walk(function):
                 if inner.name in STEPWELL.ops:

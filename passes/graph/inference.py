@@ -16,6 +16,7 @@ from ...dialects.dims import Dim
 from ...dialects.stepwell import STEPWELL
 from ...dialects.types import TensorSpec, spec_of_type, tensor_type
 from ..base import PassError
+from ..rewriting import find_op
 from .control_flow import drop_casts, inline_branch
 
 MAX_ELEMENTS = 1024
@@ -138,18 +139,34 @@ class Inference:
 
     def _infer_for(self, op: ir.Operation) -> None:
         body = op.regions[0].blocks[0]
-        carried, inits = list(body.arguments)[1:], list(op.operands)[3:]
-        for argument, init in zip(carried, inits, strict=True):
-            if isinstance(argument.type, ir.RankedTensorType):
-                self.refine(argument, self.spec(init).with_shape(self.spec(init).shape))
-        self.run(body)
-        for init, value, result in zip(inits, _terminator(body).operands, op.results, strict=True):
-            if not isinstance(result.type, ir.RankedTensorType):
-                continue
+        self._infer_loop(op, [body], list(body.arguments)[1:], list(op.operands)[3:])
+
+    def _infer_while(self, op: ir.Operation) -> None:
+        before, after = (region.blocks[0] for region in op.regions)
+        inits = list(op.operands)
+        forwarded = list(_terminator(before).operands)[1:]
+        if forwarded != list(before.arguments):
+            raise PassError("'scf.while' op gives its body other values than it carries", op.location)
+        self._infer_loop(op, [before, after], [*before.arguments, *after.arguments], inits)
+
+    def _infer_loop(
+        self, op: ir.Operation, blocks: Sequence[ir.Block], carried: Sequence[ir.Value], inits: Sequence[ir.Value]
+    ) -> None:
+        """Infers a loop whose blocks have `carried` as arguments, for each block those that `inits` are at first."""
+        for index, argument in enumerate(carried):
+            self._continue(argument, inits[index % len(inits)])
+        for block in blocks:
+            self.run(block)
+        for init, value, result in zip(inits, _terminator(blocks[-1]).operands, op.results, strict=True):
             if value.type != init.type:
                 message = f"a value that the loop carries changes its shape, from {init.type} to {value.type}"
                 raise PassError(message, op.location)
-            self.refine(result, self.spec(init).with_shape(self.spec(init).shape))
+            self._continue(result, init)
+
+    def _continue(self, value: ir.Value, init: ir.Value) -> None:
+        """Notes that a loop makes one value of another, whose shape it has."""
+        if isinstance(value.type, ir.RankedTensorType):
+            self.refine(value, self.spec(init).with_shape(self.spec(init).shape))
 
 
 def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec | None]) -> Inference:
@@ -176,6 +193,18 @@ def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec | None]) 
     kind = ir.FunctionType.get([argument.type for argument in block.arguments], results)
     function.attributes["function_type"] = ir.TypeAttr.get(kind)
     return inference
+
+
+def is_settled(function: ir.Operation) -> bool:
+    """Whether inference would find nothing new: all shapes are numbers, and there are no branches to take."""
+    return find_op(function, _is_open) is None
+
+
+def _is_open(op: ir.Operation) -> bool:
+    if op.name in _OPEN or "stepwell.dims" in op.attributes:
+        return True
+    kinds = [value.type for value in op.results]
+    return any(isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape for kind in kinds)
 
 
 def argument_attributes(function: ir.Operation) -> list[dict[str, ir.Attribute]]:
@@ -233,4 +262,6 @@ _OTHERS: dict[str, Callable[[Inference, ir.Operation], None]] = {
     "tensor.cast": Inference._infer_cast,
     "scf.if": Inference._infer_if,
     "scf.for": Inference._infer_for,
+    "scf.while": Inference._infer_while,
 }
+_OPEN = frozenset({"scf.if", "scf.for", "scf.while", "tensor.cast"})

@@ -12,7 +12,7 @@ from ...dialects.dims import Dim, Sym
 from ...dialects.types import TensorSpec
 from ..base import Pass, PassError, register
 from ..functions import main_function
-from .inference import infer_function, input_specs
+from .inference import infer_function, input_specs, is_settled
 
 KEEP = "_"
 
@@ -56,7 +56,9 @@ class SpecializeShapesPass(Pass):
         for index, (spec, shape) in enumerate(zip(specs, bound, strict=True)):
             for dim, size in zip(spec.shape, shape, strict=True):
                 _bind(values, dim, size, index)
-        infer_function(main, [spec.with_shape(tuple(dims.bind(dim, values) for dim in spec.shape)) for spec in specs])
+        known = [spec.with_shape(tuple(dims.bind(dim, values) for dim in spec.shape)) for spec in specs]
+        if known != specs or not is_settled(main):
+            infer_function(main, known)
 
 
 def _tensor(spec: TensorSpec | None, index: int) -> TensorSpec:

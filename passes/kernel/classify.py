@@ -21,6 +21,8 @@ _BY_FAMILY = {
     "movement": "movement",
     "shape": "movement",
     "sorting": "sorting",
+    # Each element is found by itself, as in movement.
+    "regions": "movement",
     "packed": "contraction",
     "winograd": "winograd",
 }

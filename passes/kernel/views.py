@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from ..base import PassError
 from ..functions import dictionaries
 
 STRIDES = "stepwell.strides"
@@ -37,10 +38,27 @@ def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def box_of(op: ir.Operation | ir.OpView) -> Box:
-    """The offsets, sizes and steps of a slicing op whose bounds are constant."""
+    """The offsets, sizes and steps of a slicing op; what is computed is a `?`, as of `ShapedType`."""
     names = ("static_offsets", "static_sizes", "static_strides")
     offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in names)
     return offsets, sizes, steps
+
+
+def row_index(op: ir.Operation | ir.OpView) -> ir.Value | None:
+    """The index that a slicing op takes or changes one row at, where that is an operand; its bounds are constant else.
+
+    Raises:
+        PassError: more than the index of a row is computed.
+    """
+    sources = 2 if op.operation.name == INSERT else 1
+    computed = list(op.operation.operands)[sources:]
+    if not computed:
+        return None
+    offsets, sizes, steps = box_of(op)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    if len(computed) > 1 or offsets[0] != dynamic or sizes[0] != 1 or dynamic in (*offsets[1:], *sizes, *steps):
+        raise PassError(f"'{op.operation.name}' op computes more than the index of a row", op.operation.location)
+    return computed[0]
 
 
 def kept_dims(sizes: Sequence[int], shape: Sequence[int]) -> list[int]:

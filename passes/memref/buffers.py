@@ -3,8 +3,8 @@
 A call of a kernel writes one buffer of its own per result, or the part of a larger one into which its result is
 inserted. Slices, reshapes and casts are other views of their operand's buffer. What a branch yields is written straight
 into the buffer of the `scf.if` result, and what `@main` returns straight into the output, wherever the buffer is not
-promised to something else already; otherwise there is a copy. A loop carries its tensors in buffers that are copied
-into at the end of every round.
+promised to something else already; otherwise there is a copy. A loop carries each of its tensors in one buffer, which
+a round writes to once it has read what the round before left there; what cannot wait for that is copied at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from mlir import ir
 
 from ..base import PassError
-from ..kernel.views import EXTRACT, INSERT, box_of
+from ..kernel.views import EXTRACT, INSERT, box_of, row_index
 from .layout import byte_size, is_tensor, shape_of
 from .places import ALIASES, CONSTANTS, Buffer, Copy, Place, View, Writes
 
@@ -75,8 +75,7 @@ class BufferAnalysis:
         if op.name in ALIASES and tensors:
             self._of[op.results[0]] = self._alias(op)
         elif op.name == EXTRACT:
-            place = self._of[op.operands[0]]
-            self._of[op.results[0]] = replace(place, view=place.view.part(box_of(op), shape_of(op.results[0])))
+            self._of[op.results[0]] = _part(self._of[op.operands[0]], op, op.results[0])
         elif op.name == INSERT:
             self._of[op.results[0]] = self._insert(op)
         elif op.name == "tensor.empty":
@@ -87,15 +86,23 @@ class BufferAnalysis:
             self._put(op.results[0], self._parameter(op))
         elif op.name in CONSTANTS and tensors:
             self._put(op.results[0], Buffer(byte_size(op.results[0].type), "constant", constant=op))
+        elif op.name == "tensor.from_elements":
+            self._put(op.results[0], self._new(op.results[0].type, block, "scalar"))
+            self._step(op, [self.buffer(op.results[0])])
         elif op.name == "tensor.extract":
             self._step(op, [self.buffer(op.operands[0])])
         elif op.name == "scf.if":
             self._visit_if(op, block)
         elif op.name == "scf.for":
-            self._visit_for(op, block)
+            body = op.regions[0].blocks[0]
+            self._visit_loop(op, block, [body], list(body.arguments)[1:], list(op.operands)[3:])
+        elif op.name == "scf.while":
+            blocks = [region.blocks[0] for region in op.regions]
+            arguments = [argument for inner in blocks for argument in inner.arguments]
+            self._visit_loop(op, block, blocks, arguments, list(op.operands))
         elif op.name == "func.return":
             self._visit_return(op, block)
-        elif tensors and op.name != "scf.yield":
+        elif tensors and op.name not in ("scf.yield", "scf.condition"):
             raise PassError(f"'{op.name}' op works on tensors in @main outside of every kernel", op.location)
 
     def _alias(self, op: ir.Operation) -> Place:
@@ -107,8 +114,7 @@ class BufferAnalysis:
     def _insert(self, op: ir.Operation) -> Place:
         """What is inserted has to be made in its place: that is all that happens then."""
         part, whole = (self._of[value] for value in list(op.operands)[:2])
-        view = whole.view.part(box_of(op), shape_of(op.operands[0]))
-        if part.buffer is not whole.buffer or part.view != view:
+        if part.buffer is not whole.buffer or part.view != _part(whole, op, op.operands[0]).view:
             raise PassError("'tensor.insert_slice' op of a tensor that was made elsewhere", op.location)
         return replace(whole, since=self._now)
 
@@ -134,7 +140,8 @@ class BufferAnalysis:
 
     def _part_of_ours(self, op: ir.Operation, destination: ir.Value, block: ir.Block) -> Place:
         place = self._of[destination]
-        if place.buffer.home != "arena" or place.buffer.block != block:
+        # A loop's own tensor gets its rows inside of the loop.
+        if place.buffer.home != "arena" or (place.buffer.block != block and not place.view.shifts):
             raise PassError("a call writes to a part of a tensor that is not made in the same block", op.location)
         return place
 
@@ -154,38 +161,53 @@ class BufferAnalysis:
         for index, buffer in merged.items():
             self._put(op.results[index], buffer)
 
-    def _visit_for(self, op: ir.Operation, block: ir.Block) -> None:
-        body = op.regions[0].blocks[0]
-        arguments, initial = list(body.arguments)[1:], list(op.operands)[3:]
-        carried = {index: self._new(item.type, block, "for") for index, item in enumerate(arguments) if is_tensor(item)}
+    def _visit_loop(
+        self,
+        op: ir.Operation,
+        block: ir.Block,
+        blocks: Sequence[ir.Block],
+        arguments: Sequence[ir.Value],
+        initial: Sequence[ir.Value],
+    ) -> None:
+        """A loop whose blocks have `arguments`, for each block those that are `initial` at first."""
+        kinds = {index: value.type for index, value in enumerate(initial) if is_tensor(value)}
+        carried = {index: self._new(kind, block, op.name.removeprefix("scf.")) for index, kind in kinds.items()}
         for index, buffer in carried.items():
-            self._put(arguments[index], buffer)
-            self._put(op.results[index], buffer)
+            for argument in arguments[index :: len(initial)]:
+                self._put(argument, buffer)
             if not _made_by(initial[index], "tensor.empty"):
                 self._copy(op, initial[index], self._of[arguments[index]])
         start = self._step(op, list(carried.values()))
-        self._visit_block(body)
-        self._carry_over(list(body.operations)[-1].operation, carried, body)
+        for inner in blocks:
+            self._visit_block(inner)
+        self._carry_over(list(blocks[-1].operations)[-1].operation, carried, blocks[-1])
         for buffer in self._buffers:
             # What was there before the loop and is read in it has to outlive the last round.
             if buffer.first <= start <= buffer.last:
                 buffer.last = max(buffer.last, self._now)
+        for index, buffer in carried.items():
+            self._of[op.results[index]] = Place(buffer, View.of(shape_of(op.results[index])), self._now)
 
     def _carry_over(self, terminator: ir.Operation, carried: dict[int, Buffer], body: ir.Block) -> None:
-        """Copies what a round yields to where the next one reads it, first out of the way where the loop permutes."""
-        moving = {
-            index: buffer for index, buffer in carried.items() if self.buffer(terminator.operands[index]) is not buffer
-        }
+        """Gets what a round yields to where the next one reads it, first out of the way where the loop permutes."""
+        values = {index: terminator.operands[index] for index in carried}
+        for index, buffer in carried.items():
+            source, view = self._of[values[index]].buffer, self._of[values[index]].view
+            is_free = source is source.root() and source.home == "arena" and source.block == body and view.is_whole
+            is_wanted = any(self.buffer(value) is buffer for value in values.values())
+            if is_free and not is_wanted and 0 <= buffer.last < source.first:
+                source.merged_into = buffer
+        moving = {index: buffer for index, buffer in carried.items() if self.buffer(values[index]) is not buffer}
         late = []
         for index, buffer in moving.items():
-            value = terminator.operands[index]
-            if self.buffer(value) in carried.values():
+            value = values[index]
+            if self.buffer(value) in moving.values():
                 aside, whole = self._new(value.type, body, "for"), View.of(shape_of(value))
                 self._copy(terminator, value, Place(aside, whole))
                 late.append(Copy(Place(aside, whole), Place(buffer, whole), value.type))
         for index, buffer in moving.items():
-            value = terminator.operands[index]
-            if self.buffer(value) not in carried.values():
+            value = values[index]
+            if self.buffer(value) not in moving.values():
                 self._copy(terminator, value, Place(buffer, View.of(shape_of(value))))
         for copy in late:
             self._record(terminator, copy)
@@ -248,3 +270,9 @@ class BufferAnalysis:
 
 def _made_by(value: ir.Value, name: str) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.name == name
+
+
+def _part(whole: Place, op: ir.Operation, part: ir.Value) -> Place:
+    """The part of a tensor that a slicing op is about."""
+    index, shape = row_index(op), shape_of(part)
+    return replace(whole, view=whole.view.part(box_of(op), shape) if index is None else whole.view.row(index, shape))

@@ -35,6 +35,7 @@ class View:
         strides: how many elements lie from one index of a dimension to the next.
         whole: the extents of the tensor that fills the buffer.
         box: for each dimension of `whole`, the first index of the view and the one after the last.
+        shifts: what is added to `offset` in each run: indices, and how many elements lie from one to the next.
     """
 
     offset: int
@@ -42,6 +43,7 @@ class View:
     strides: tuple[int, ...]
     whole: tuple[int, ...]
     box: tuple[Range, ...]
+    shifts: tuple[tuple[ir.Value, int], ...] = ()
 
     @staticmethod
     def of(shape: Sequence[int]) -> View:
@@ -52,12 +54,12 @@ class View:
     @property
     def is_whole(self) -> bool:
         """Whether it is all of the buffer."""
-        return self.box == tuple((0, extent) for extent in self.whole)
+        return not self.shifts and self.box == tuple((0, extent) for extent in self.whole)
 
     @property
     def is_part(self) -> bool:
         """Whether it is more than another shape of all or the first elements of the buffer."""
-        return self.offset != 0 or not self.is_contiguous
+        return self.offset != 0 or bool(self.shifts) or not self.is_contiguous
 
     @property
     def is_contiguous(self) -> bool:
@@ -77,17 +79,28 @@ class View:
         kept = kept_dims(sizes, shape)
         offset = self.offset + sum(start * stride for start, stride in zip(starts, self.strides, strict=True))
         strides = tuple(self.strides[axis] * steps[axis] for axis in kept)
-        return View(offset, tuple(shape), strides, self.whole, self._part_box(box))
+        return View(offset, tuple(shape), strides, self.whole, self._part_box(box), self.shifts)
+
+    def row(self, index: ir.Value, shape: Sequence[int]) -> View:
+        """One index of the first dimension, which is known when the program runs, as a tensor of `shape`.
+
+        Of the box nothing is known but that of this view.
+        """
+        kept = kept_dims([1, *self.sizes[1:]], shape)
+        strides = tuple(self.strides[axis] for axis in kept)
+        return View(self.offset, tuple(shape), strides, self.whole, self.box, (*self.shifts, (index, self.strides[0])))
 
     def reshaped(self, shape: Sequence[int]) -> View:
         """The same elements in another shape, of a view that is contiguous."""
         if self.is_whole:
             return View.of(shape)
         sizes = tuple(shape)
-        return View(self.offset, sizes, tuple(row_major(sizes)), self.whole, self.box)
+        return View(self.offset, sizes, tuple(row_major(sizes)), self.whole, self.box, self.shifts)
 
     def overlaps(self, other: View) -> bool:
         """Whether some element may be in both."""
+        if self.shifts or other.shifts:
+            return True
         if self.whole != other.whole:
             return self.offset < other.offset + other.span and other.offset < self.offset + self.span
         pairs = zip(self.box, other.box, strict=True)

@@ -130,12 +130,14 @@ class _MainRewriter:
             call.operation.attributes["stepwell.step"] = _i64(self._analysis.steps[op])
         elif op.name == "func.return":
             func.ReturnOp([])
-        elif op.name == "scf.yield":
-            scf.YieldOp([self._scalars[item] for item in op.operands if not is_tensor(item)])
+        elif op.name in ("scf.yield", "scf.condition"):
+            ir.Operation.create(op.name, operands=[self._scalars[item] for item in op.operands if not is_tensor(item)])
         elif op.name == "scf.if":
             self._rewrite_if(op)
-        elif op.name == "scf.for":
-            self._rewrite_for(op)
+        elif op.name in ("scf.for", "scf.while"):
+            self._rewrite_loop(op)
+        elif op.name == "tensor.from_elements":
+            self._rewrite_from_elements(op)
         elif op.name == "tensor.extract":
             self._scalars[op.results[0]] = self._rewrite_extract(op)
         elif not any(map(is_tensor, op.results)):
@@ -159,16 +161,27 @@ class _MainRewriter:
                     self._rewrite_block(old_block)
         self._scalars.update(zip(results, new.results, strict=True))
 
-    def _rewrite_for(self, op: ir.Operation) -> None:
-        initial = [self._scalars[item] for item in list(op.operands)[3:] if not is_tensor(item)]
-        bounds = [self._scalars[item] for item in list(op.operands)[:3]]
-        new = scf.ForOp(bounds[0], bounds[1], bounds[2], initial)
-        body = op.regions[0].blocks[0]
-        scalars = [item for item in body.arguments if not is_tensor(item)]
-        self._scalars.update(zip(scalars, new.body.arguments, strict=True))
-        with ir.InsertionPoint(new.body):
-            self._rewrite_block(body)
-        self._scalars.update(zip((item for item in op.results if not is_tensor(item)), new.results, strict=True))
+    def _rewrite_loop(self, op: ir.Operation) -> None:
+        results = [item for item in op.results if not is_tensor(item)]
+        scalars = [self._scalars[item] for item in op.operands if not is_tensor(item)]
+        new = ir.Operation.create(
+            op.name, results=[item.type for item in results], operands=scalars, regions=len(op.regions)
+        )
+        for old_region, new_region in zip(op.regions, new.regions, strict=True):
+            arguments = [item for item in old_region.blocks[0].arguments if not is_tensor(item)]
+            types = [item.type for item in arguments]
+            block = ir.Block.create_at_start(new_region, types, [op.location] * len(types))
+            self._scalars.update(zip(arguments, block.arguments, strict=True))
+            with ir.InsertionPoint(block):
+                self._rewrite_block(old_region.blocks[0])
+        self._scalars.update(zip(results, new.results, strict=True))
+
+    def _rewrite_from_elements(self, op: ir.Operation) -> None:
+        """A scalar of the main program that kernels read."""
+        place, item = self._memory(op.results[0]), self._scalars[op.operands[0]]
+        element = ir.MemRefType(place.type).element_type
+        value = item if item.type == element else arith.ExtUIOp(element, item).result
+        memref.StoreOp(value, place, [])
 
     def _rewrite_extract(self, op: ir.Operation) -> ir.Value:
         indices = [self._scalars[item] for item in list(op.operands)[1:]]
@@ -187,11 +200,12 @@ class _MainRewriter:
         buffer, view, kind = place.buffer.root(), place.view, memref_type(tensor)
         if buffer.home != "arena" and not view.is_part:
             return self._whole(buffer, kind)
-        if buffer.constant:
-            raise PassError("a part of a constant is used in @main outside of every kernel", buffer.constant.location)
-        base = self._arguments["arena"][0] if buffer.home == "arena" else self._arguments[buffer.group][buffer.index]
+        base = self._base(buffer)
         start = self._offsets.get(buffer, 0)
         offset = arith.ConstantOp(ir.IndexType.get(), start + view.offset * element_bytes(kind)).result
+        for index, stride in view.shifts:
+            step = arith.ConstantOp(ir.IndexType.get(), stride * element_bytes(kind)).result
+            offset = arith.AddIOp(offset, arith.MulIOp(self._scalars[index], step).result).result
         if view.is_contiguous:
             return memref.ViewOp(kind, base, offset, []).result
         flat = memref.ViewOp(ir.MemRefType.get([view.span], kind.element_type), base, offset, []).result
@@ -206,15 +220,25 @@ class _MainRewriter:
             return memref.ViewOp(kind, base, arith.ConstantOp(ir.IndexType.get(), 0).result, []).result
         return _reinterpreted(base, kind, row_major(kind.shape))
 
+    def _base(self, buffer: Buffer) -> ir.Value:
+        """The bytes that a buffer is a part of."""
+        if buffer.constant:
+            contents = np.ascontiguousarray(array_of(buffer.constant.attributes["value"]))
+            return self._global(contents.reshape(-1).view(np.int8))
+        return self._arguments["arena"][0] if buffer.home == "arena" else self._arguments[buffer.group][buffer.index]
+
     def _constant(self, buffer: Buffer) -> ir.Value:
         assert buffer.constant is not None
         contents = array_of(buffer.constant.attributes["value"])
-        kind = memref_type(buffer.constant.results[0].type)
         if not contents.size:  # LLVM has no global without elements
-            start = arith.ConstantOp(ir.IndexType.get(), 0).result
+            start, kind = arith.ConstantOp(ir.IndexType.get(), 0).result, memref_type(buffer.constant.results[0].type)
             return memref.ViewOp(kind, self._arguments["arena"][0], start, []).result
         if contents.dtype.kind in "bu":
             contents = np.ascontiguousarray(contents).view(f"i{contents.dtype.itemsize}")
+        return self._global(contents)
+
+    def _global(self, contents: np.ndarray) -> ir.Value:
+        kind = memref_type(dense(contents).type)
         with ir.InsertionPoint(self._main):
             symbol = f"{ENTRY}.constant_{self._globals}"
             self._globals += 1

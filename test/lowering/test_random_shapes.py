@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import stepwell
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
@@ -112,3 +112,13 @@ def test_cumulative_sums(rows: int, length: int, exclusive: bool, reverse: bool)
     options = {"exclusive": int(exclusive), "reverse": int(reverse)}
     got = computed("CumSum", x, constants=(np.array(1),), **options)
     np.testing.assert_array_equal(got, want[:, ::-1] if reverse else want)
+
+
+@settings(max_examples=12, deadline=None)
+@given(SHAPES, st.data())
+@example((20, 1, 4096), None)  # large enough to be cut into blocks
+def test_what_is_read_backwards(shape: tuple[int, ...], data: st.DataObject | None) -> None:
+    axes = [0] if data is None else data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
+    x, ends = floats(shape), [np.full(len(axes), number) for number in (-1, np.iinfo(np.int64).min)]
+    got = computed("Slice", x, constants=(*ends, np.array(axes), np.full(len(axes), -1)))
+    np.testing.assert_array_equal(got, np.flip(x, axes))

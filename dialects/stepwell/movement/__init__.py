@@ -2,6 +2,8 @@
 
 from .dynamic import DynamicBroadcastToOp, DynamicPadOp, DynamicReshapeOp, DynamicSliceOp
 from .resizing import DynamicResizeOp, ResizeOp
+from .rows import RowOp, WithRowOp
+from .sampling import SampleOp
 from .scattering import ScatterOp
 from .static import (
     BroadcastToOp,
@@ -31,9 +33,12 @@ __all__ = [
     "ReshapeOp",
     "ResizeOp",
     "ReverseOp",
+    "RowOp",
+    "SampleOp",
     "ScatterOp",
     "SliceOp",
     "SqueezeOp",
     "TileOp",
     "TransposeOp",
+    "WithRowOp",
 ]

@@ -18,12 +18,17 @@ from ..windows import Window, halved, pads_of, window_of
 
 @imports("MatMul")
 def matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """MatMul with numpy's rules: a vector is a matrix of one row (on the left) or column (on the right)."""
+    """MatMul."""
+    return product(lhs, rhs)
+
+
+def product(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """A matrix product by numpy's rules: a vector is a matrix of one row (on the left) or column (on the right)."""
     left = emit(ExpandDimsOp, lhs, axes=(0,)) if rank(lhs) == 1 else lhs
     right = emit(ExpandDimsOp, rhs, axes=(1,)) if rank(rhs) == 1 else rhs
-    product = emit(MatmulOp, left, right)
+    result = emit(MatmulOp, left, right)
     added_axes = tuple(axis for axis, operand in ((-2, lhs), (-1, rhs)) if rank(operand) == 1)
-    return emit(SqueezeOp, product, axes=added_axes) if added_axes else product
+    return emit(SqueezeOp, result, axes=added_axes) if added_axes else result
 
 
 @imports("FusedMatMul", domain="com.microsoft")
@@ -31,14 +36,14 @@ def fused_matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     """FusedMatMul of ONNX Runtime: alpha * A * B, either one transposed."""
     if node.attribute("transBatchA", 0) or node.attribute("transBatchB", 0):
         raise UnsupportedError("attributes 'transBatchA' and 'transBatchB' are not supported")
-    product = emit(
+    result = emit(
         MatmulOp,
         lhs,
         rhs,
         transpose_lhs=bool(node.attribute("transA", 0)),
         transpose_rhs=bool(node.attribute("transB", 0)),
     )
-    return _scaled(product, node.attribute("alpha", 1.0))
+    return _scaled(result, node.attribute("alpha", 1.0))
 
 
 @imports("Gemm")
@@ -47,8 +52,8 @@ def gemm(node: Node, a: ir.Value, b: ir.Value, c: ir.Value | None = None) -> ir.
     transposes = {"transpose_lhs": bool(node.attribute("transA")), "transpose_rhs": bool(node.attribute("transB"))}
     if rank(a) != 2 or rank(b) != 2:
         raise NodeError(f"takes matrices, but A has rank {rank(a)} and B rank {rank(b)}")
-    product = _scaled(emit(MatmulOp, a, b, **transposes), node.attribute("alpha"))
-    return added(product, None if c is None else _scaled(c, node.attribute("beta")))
+    result = _scaled(emit(MatmulOp, a, b, **transposes), node.attribute("alpha"))
+    return added(result, None if c is None else _scaled(c, node.attribute("beta")))
 
 
 def _scaled(value: ir.Value, factor: float) -> ir.Value:
@@ -58,7 +63,7 @@ def _scaled(value: ir.Value, factor: float) -> ir.Value:
 @imports("Conv")
 def conv(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
     """Conv."""
-    window = window_of(node, input, _kernel(node, weight))
+    window = window_of(node, input, kernel_of(node, weight))
     return emit(
         ConvOp,
         input,
@@ -74,7 +79,7 @@ def conv(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = 
 @imports("ConvTranspose")
 def conv_transpose(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
     """ConvTranspose; where the shape of the output is given, the pads follow from it."""
-    kernel = _kernel(node, weight)
+    kernel = kernel_of(node, weight)
     padding = node.attribute("output_padding", (0,) * len(kernel))
     window = window_of(node, input, kernel)
     return emit(
@@ -90,7 +95,12 @@ def conv_transpose(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value
     )
 
 
-def _kernel(node: Node, weight: ir.Value) -> tuple[int, ...]:
+def kernel_of(node: Node, weight: ir.Value) -> tuple[int, ...]:
+    """The extents of a convolution's kernel, which must be known.
+
+    Raises:
+        NodeError: the attribute says something else than the weight.
+    """
     actual = node.static(shape(weight)[2:], "the extents of the kernel")
     if node.attribute("kernel_shape", actual) != actual:
         raise NodeError(

@@ -39,8 +39,10 @@ def _log_sum(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value
 
 
 def _log_sum_exp(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
-    """Of the maximum m: m + log(sum(exp(x - m))), which cannot overflow."""
+    """Of the maximum m: m + log(sum(exp(x - m))), which cannot overflow; an infinite maximum counts as 0."""
     largest = emit(ReduceMaxOp, input, axes=axes, keepdims=True)
+    is_infinite = emit(ew.EqualOp, emit(ew.AbsOp, largest), scalar(np.inf, largest))
+    largest = emit(ew.SelectOp, is_infinite, scalar(0, largest), largest)
     total = emit(ReduceSumOp, emit(ew.ExpOp, emit(ew.SubOp, input, largest)), axes=axes, keepdims=True)
     result = emit(ew.AddOp, largest, emit(ew.LogOp, total))
     return result if keepdims or not axes else emit(SqueezeOp, result, axes=axes)
@@ -79,10 +81,8 @@ for _name, (_reduction, _since) in _REDUCTIONS.items():
 
 def _reduced(node: Node, reduction: Reduction, input: ir.Value, axes: Sequence[int] | None) -> ir.Value:
     """Without axes all are reduced, or none where the node says so (magnitudes and squares are still taken)."""
-    if axes:
-        chosen = tuple(normal_axis(axis, rank(input)) for axis in axes)
-    else:
-        chosen = () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank(input)))
+    without_axes = () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank(input)))
+    chosen = tuple(normal_axis(axis, rank(input)) for axis in axes) if axes else without_axes
     return reduction(input, chosen, bool(node.attribute("keepdims")))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 from mlir.dialects import arith, tensor, vector
 
+from ....passes.rewriting import walk
 from .access import Point, broadcast, gather, is_vector, read_row, vector_type
 from .indices import value_of
 
@@ -40,7 +41,20 @@ class Body:
         if op.name == "tensor.extract":
             self._values[op.results[0]] = self._extract(op)
             return
+        if len(op.regions):
+            self._values.update(zip(op.results, self._copy(op).results, strict=True))
+            return
         self._values.update(zip(op.results, replay(op, [self._lookup(value) for value in op.operands]), strict=True))
+
+    def _copy(self, op: ir.Operation) -> ir.Operation:
+        """A loop or branch of a scalar body, as it is."""
+        inner = op.clone()
+        for user in [inner, *walk(inner)]:
+            for position, value in enumerate(user.operands):
+                found = self._lookup(value)
+                if found != value:
+                    user.operands[position] = found
+        return inner
 
     def _index(self, op: ir.Operation) -> ir.Value:
         """The index of a loop; lane by lane for the vectorised one."""

@@ -148,7 +148,12 @@ def _reads_any(op: ir.Operation, values: Sequence[ir.Value]) -> bool:
 
 
 def lane_dim(group: Group) -> int | None:
-    """The loop to vectorise: that of the results' last dimension; in reductions that along which most elements lie."""
+    """The loop to vectorise: that of the results' last dimension; in reductions that along which most elements lie.
+
+    None where a body is to be computed element by element.
+    """
+    if any(map(_branches, group.ops)):
+        return None
     sizes = group.members[0].static_sizes()
     # What is written on the way must lie along the lanes.
     written = [
@@ -176,6 +181,11 @@ def lane_dim(group: Group) -> int | None:
     if not scores:
         return None
     return max(scores, key=lambda dim: (scores[dim], dim))
+
+
+def _branches(generic: Generic) -> bool:
+    """Whether a body has loops or branches, which each lane would take by itself."""
+    return any(len(op.regions) for op in generic.block.operations)
 
 
 def _reduces_padding(operand: ir.Value, exprs: Sequence[ir.AffineExpr], dim: int) -> bool:

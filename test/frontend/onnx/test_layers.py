@@ -133,6 +133,7 @@ def test_reduction(check, normal, op_type):
     check(name, since, [array], constants={1: np.array([1], I64)}, keepdims=0)
     check(name, since, [array])
     check(name, since, [array], noop_with_empty_axes=1, constants={1: np.array([], I64)})
+    check(name, since, [array], noop_with_empty_axes=1, constants={1: np.array([1], I64)})
 
 
 def test_reduction_of_logarithm_and_integers(check, normal):

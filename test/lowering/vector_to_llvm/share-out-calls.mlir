@@ -17,7 +17,8 @@ llvm.func @whole(!llvm.ptr)
 // CHECK-LABEL: llvm.func @main(
 // CHECK-SAME: %[[X:[^:]*]]: !llvm.ptr, %[[SIZE:[^:]*]]: i64, %[[TEAM:[^:]*]]: !llvm.ptr) {
 // CHECK: %[[SLOTS:.*]] = llvm.alloca
-// CHECK: llvm.call @stepwell_begin(%[[TEAM]])
+// CHECK: %[[LONG:.*]] = llvm.mlir.constant(1 : i64) : i64
+// CHECK: llvm.call @stepwell_begin(%[[TEAM]], %[[LONG]])
 // CHECK: llvm.call @whole(%[[X]])
 // CHECK: llvm.store %[[X]]
 // CHECK: llvm.store %[[SIZE]]
@@ -32,6 +33,21 @@ llvm.func @main(%x: !llvm.ptr, %n: i64) {
   llvm.call @whole(%x) : (!llvm.ptr) -> ()
   llvm.call @k(%x, %n, %x, %first, %last) {stepwell.shared} : (!llvm.ptr, i64, !llvm.ptr, i64, i64) -> ()
   llvm.return
+}
+
+// -----
+
+// A short program says so, and wakes nobody by itself.
+
+// CHECK-LABEL: llvm.func @main(
+// CHECK: %[[SHORT:.*]] = llvm.mlir.constant(2 : i64) : i64
+// CHECK: llvm.call @stepwell_begin(%{{.*}}, %[[SHORT]])
+module attributes {stepwell.is_short} {
+  llvm.func @k(!llvm.ptr, i64, i64)
+  llvm.func @main(%x: !llvm.ptr, %first: i64, %last: i64) {
+    llvm.call @k(%x, %first, %last) {stepwell.shared} : (!llvm.ptr, i64, i64) -> ()
+    llvm.return
+  }
 }
 
 // -----

@@ -100,21 +100,3 @@ func.func private @negative_reads_between(%x: memref<4xf32> {llvm.noalias}) attr
   }
   return
 }
-
-// -----
-
-// A program of a few microseconds does not wake threads.
-// CHECK-LABEL: func.func private @small
-// CHECK: call @small({{.*}}, {{.*}}, {{.*}}) : (
-func.func private @small(%x: memref<4xf32> {llvm.noalias})
-    attributes {stepwell.kernel = {flops = 1000000 : i64, bytes = 16 : i64}} {
-  %zero = arith.constant 0.0 : f32
-  scf.forall (%i) in (4) {
-    memref.store %zero, %x[%i] : memref<4xf32>
-  }
-  return
-}
-func.func @main(%x: memref<4xf32>) {
-  func.call @small(%x) : (memref<4xf32>) -> ()
-  return
-}

@@ -14,6 +14,7 @@ from stepwell.dialects.stepwell import STEPWELL
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline
+from stepwell.lowering.vector_to_llvm.share_out_loops import IS_SHORT
 from stepwell.passes.pipeline import Pipeline
 from stepwell.runtime import orc
 from stepwell.runtime.loader import NativeCode
@@ -66,13 +67,15 @@ func.func @main(%x: {MATRIX}, %y: {MATRIX}, %z: {ROW}) {{
 Run = Callable[[np.ndarray, Team | None], list[np.ndarray]]
 
 
-@pytest.fixture(scope="module")
-def code() -> NativeCode:
-    """The program above."""
+@pytest.fixture(scope="module", params=["long", "short"])
+def code(request: pytest.FixtureRequest) -> NativeCode:
+    """The program above, as one that wakes helpers, and as one that leaves them to sleep."""
     with ir.Context() as context, ir.Location.unknown():
         STEPWELL.load(context)
         module = ir.Module.parse(TEXT)
         Pipeline(("stepwell-choose-parallel-loops,stepwell-share-out-loops",)).run(module)
+        if request.param == "short":
+            module.operation.attributes[IS_SHORT] = ir.UnitAttr.get()
         llvm_pipeline("cpu").run(module)
         loaded = orc.load_objects(emit_objects(module, Target.host()))
     return NativeCode(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address("stepwell_main")), loaded)
@@ -126,6 +129,38 @@ def test_helpers_wake_up_again(run: Run, code: NativeCode) -> None:
     for seed in range(5):
         check(run, team, seed)
         time.sleep(0.02)
+
+
+def sleepers(team: Team) -> int:
+    """How many helpers sleep, as the team's memory says."""
+    return int(team._memory[384:388].view(np.int32)[0])
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Waits; fails where it does not come about."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+
+
+def test_a_short_call_wakes_nobody_unless_it_is_one_of_many(
+    run: Run, code: NativeCode, request: pytest.FixtureRequest
+) -> None:
+    is_short = request.node.callspec.params["code"] == "short"
+    team = Team(2, code)
+    check(run, team)
+    for _ in range(3):
+        until(lambda: sleepers(team) == 1)
+        time.sleep(0.01)
+        check(run, team)
+        assert not is_short or sleepers(team) == 1
+
+    def call_again() -> bool:
+        for _ in range(5):
+            run(np.zeros((ROWS, COLUMNS), np.float32), team)
+        return sleepers(team) == 0
+
+    until(call_again)
 
 
 def test_a_team_without_helpers_is_the_caller_alone(

@@ -1,0 +1,76 @@
+"""Rows of a tensor, its parts along the first dimension: what a loop reads and writes in each of its rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core import Op, OpError, operand, result
+from ...types import TensorSpec, is_integer
+from ..shapes import common_dim, may_equal, require_rank, same_dtype
+
+
+class RowOp(Op):
+    """`input[index]`, the index brought into the range of the rows as by `clip`; nothing is moved to read it.
+
+    ```mlir
+    %2 = "stepwell.row"(%0, %1) : (tensor<10x4x8xf32>, tensor<i64>) -> tensor<4x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.row"
+    input = operand("at least rank 1, and not empty")
+    index = operand("a scalar integer")
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, index: TensorSpec) -> TensorSpec:
+        """The input's shape without the first dimension."""
+        _check_index(input, index)
+        return input.with_shape(input.shape[1:])
+
+    @staticmethod
+    def reference(input: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Computes it with numpy."""
+        return input[np.clip(index, 0, len(input) - 1)]
+
+
+class WithRowOp(Op):
+    """`input` with `row` in the place of `input[index]`, the index brought into the range of the rows as by `clip`.
+
+    Where a loop carries the input from round to round and nothing else reads it, the row is made in its place.
+
+    ```mlir
+    %3 = "stepwell.with_row"(%0, %1, %2) : (tensor<10x4x8xf32>, tensor<4x8xf32>, tensor<i64>) -> tensor<10x4x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.with_row"
+    input = operand("at least rank 1, and not empty")
+    row = operand("the input's shape without the first dimension")
+    index = operand("a scalar integer")
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, row: TensorSpec, index: TensorSpec) -> TensorSpec:
+        """The result is like the input."""
+        _check_index(input, index)
+        same_dtype(input, row)
+        pairs = list(zip(input.shape[1:], row.shape, strict=False))
+        if row.rank != input.rank - 1 or not all(may_equal(*pair) for pair in pairs):
+            raise OpError(f"operand 'row' must be like a row of {input}, but is {row}")
+        return input.with_shape((input.shape[0], *(common_dim(*pair) for pair in pairs)))
+
+    @staticmethod
+    def reference(input: np.ndarray, row: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Computes it with numpy."""
+        changed = input.copy()
+        changed[np.clip(index, 0, len(input) - 1)] = row
+        return changed
+
+
+def _check_index(input: TensorSpec, index: TensorSpec) -> None:
+    require_rank(0, index=index)
+    if not is_integer(index.dtype):
+        raise OpError(f"operand 'index' must be an integer, but is {index}")
+    if input.rank == 0 or input.shape[0] == 0:
+        raise OpError(f"operand 'input' must have rows, but is {input}")

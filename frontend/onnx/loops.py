@@ -1,0 +1,234 @@
+"""Loops as `scf` has them: counted ones, whose rounds may each add rows to tensors, and those with a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, tensor
+
+from ...dialects.core import spec_of
+from ...dialects.dims import is_static
+from ...dialects.stepwell.elementwise import MulOp
+from ...dialects.stepwell.movement import ExpandDimsOp, RowOp, WithRowOp
+from ...dialects.stepwell.shape import FillOp
+from ..errors import NeedsShapes, UnsupportedError
+from .build import constant, dims_of, dtype, emit, integers, joined, rank, reshaped, shape, shape_of
+
+Values = Sequence[ir.Value]
+
+
+class LoopError(UnsupportedError):
+    """No loop does what some rounds do, though one round after the other may."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The rows that one round adds to a tensor.
+
+    Attributes:
+        writes: the index of each row (a scalar i64) and the row.
+        extents: those of a row, a list made outside of the loop, where they are not all numbers.
+        length: how many rows the tensor has (a scalar i64), where that is not as many as all rounds write.
+    """
+
+    writes: Sequence[tuple[ir.Value, ir.Value]]
+    extents: ir.Value | None = None
+    length: ir.Value | None = None
+
+
+Body = Callable[[ir.Value, Values], tuple[Values, list[Stack]]]
+"""`body(number of the round, carried values)`: the next carried values, and rows of tensors."""
+
+
+def counted(count: ir.Value, initial: Sequence[ir.Value], body: Body) -> tuple[Values, Values]:
+    """Runs `body` so many times; returns the last carried values, and the tensors of rows.
+
+    A single round needs no loop.
+
+    Args:
+        count: a scalar i64.
+        initial: what the first round is given.
+        body: builds a round at the insertion point.
+
+    Raises:
+        LoopError: a carried value changes its type.
+        NeedsShapes: the extents of a row are not known outside of the loop.
+    """
+    known = spec_of(count).value
+    if known is not None and known == 1:
+        return written_out(1, initial, body)
+    # Only for what looks for the origins of values: the loop itself is made when its rows are known.
+    draft = ir.Operation.create("scf.for", operands=[count, *initial], regions=1)
+    try:
+        return _loop(draft.regions[0], count, list(initial), body)
+    finally:
+        draft.erase()
+
+
+def written_out(count: int, initial: Sequence[ir.Value], body: Body) -> tuple[Values, Values]:
+    """What `counted` does, one round after the other."""
+    carried, rounds = list(initial), []
+    for number in range(count):
+        carried, stacks = body(constant(np.array(number, np.int64)), carried)
+        rounds.append(stacks)
+    together = [
+        Stack([write for stack in parts for write in stack.writes], parts[0].extents, parts[0].length)
+        for parts in zip(*rounds, strict=True)
+    ]
+    return carried, [_joined_rows(stack) for stack in together]
+
+
+def _loop(region: ir.Region, count: ir.Value, initial: Values, body: Body) -> tuple[Values, Values]:
+    """%r = scf.for %i = 0 to count iter_args(%c = initial, %s = zeros) { ...; yield %next, with_row(%s, %row, %i) }"""
+    types = [value.type for value in initial]
+    block = _block(region, [ir.IndexType.get(), *types])
+    with ir.InsertionPoint(block):
+        carried, stacks = body(scalar_of(block.arguments[0]), list(block.arguments)[1:])
+        carried = [as_type(value, kind) for value, kind in zip(carried, types, strict=True)]
+    starts = [_empty_stack(count, stack) for stack in stacks]
+    known = spec_of(count).value
+    if known is not None and known.item() < 1:
+        return initial, starts
+    bounds = [_index(0), index_of(count), _index(1)]
+    final = ir.Operation.create(
+        "scf.for",
+        results=[*types, *(start.type for start in starts)],
+        operands=[*bounds, *initial, *starts],
+        regions=1,
+    )
+    with ir.InsertionPoint(block):
+        for start, stack in zip(starts, stacks, strict=True):
+            whole = block.add_argument(start.type, final.location)
+            for index, row in stack.writes:
+                whole = emit(WithRowOp, whole, row, index)
+            carried.append(as_type(whole, start.type))
+        ir.Operation.create("scf.yield", operands=carried)
+    block.append_to(final.regions[0])
+    return list(final.results)[: len(types)], list(final.results)[len(types) :]
+
+
+def repeated(
+    limit: ir.Value | None,
+    condition: ir.Value | None,
+    initial: Sequence[ir.Value],
+    body: Callable[[ir.Value, Values], tuple[ir.Value | None, Values]],
+) -> Values:
+    """Runs `body` while its condition holds, and at most `limit` times; returns the last carried values.
+
+    Args:
+        limit: a scalar i64; None for no limit.
+        condition: a scalar bool, whether to begin; None for true.
+        initial: what the first round is given.
+        body: builds a round; returns its condition (None for true) and the next carried values.
+
+    Raises:
+        LoopError: a carried value changes its type.
+    """
+    begins = arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result if condition is None else scalar_in(condition)
+    last = None if limit is None else index_of(limit)
+    start = [_index(0), begins, *initial]
+    types = [value.type for value in start]
+    loop = ir.Operation.create("scf.while", results=types, operands=start, regions=2)
+    try:
+        before, after = (_block(region, types) for region in loop.regions)
+        with ir.InsertionPoint(before):
+            number, goes_on, *_ = before.arguments
+            if last is not None:
+                is_early = arith.CmpIOp(arith.CmpIPredicate.slt, number, last).result
+                goes_on = arith.AndIOp(is_early, goes_on).result
+            ir.Operation.create("scf.condition", operands=[goes_on, *before.arguments])
+        with ir.InsertionPoint(after):
+            number, _, *carried = after.arguments
+            again, values = body(scalar_of(number), carried)
+            values = [as_type(value, kind) for value, kind in zip(values, types[2:], strict=True)]
+            flag = arith.ConstantOp(types[1], 1).result if again is None else scalar_in(again)
+            following = arith.AddIOp(number, _index(1)).result
+            ir.Operation.create("scf.yield", operands=[following, flag, *values])
+    except Exception:
+        loop.erase()
+        raise
+    return list(loop.results)[2:]
+
+
+def row(value: ir.Value, index: ir.Value) -> ir.Value:
+    """`value[index]`; of no rows one of zeros, as its type is all that anybody asks for."""
+    if shape(value)[0] != 0:
+        return emit(RowOp, value, index)
+    return emit(FillOp, dims_of(value, 1, rank(value)), value=np.zeros((), dtype(value)))
+
+
+def _block(region: ir.Region, types: Sequence[ir.Type]) -> ir.Block:
+    return ir.Block.create_at_start(region, list(types), [ir.Location.current] * len(types))
+
+
+def _index(number: int) -> ir.Value:
+    return arith.ConstantOp(ir.IndexType.get(), number).result
+
+
+def index_of(value: ir.Value) -> ir.Value:
+    """A scalar i64 tensor as an index."""
+    known = spec_of(value).value
+    return (
+        _index(int(known.item()))
+        if known is not None
+        else arith.IndexCastOp(ir.IndexType.get(), scalar_in(value)).result
+    )
+
+
+def scalar_in(value: ir.Value) -> ir.Value:
+    """The element of a tensor that has one."""
+    flat = value if rank(value) == 0 else reshaped(value, integers([]))
+    return tensor.ExtractOp(flat, []).result
+
+
+def scalar_of(index: ir.Value) -> ir.Value:
+    """An index as a scalar i64 tensor."""
+    i64 = ir.IntegerType.get_signless(64)
+    number = arith.IndexCastOp(i64, index).result
+    return tensor.FromElementsOp(ir.RankedTensorType.get([], i64), [number]).result
+
+
+def as_type(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """`value`, of which as much is known as `kind` says.
+
+    Raises:
+        LoopError: the two cannot be of one shape and element type.
+    """
+    if value.type == kind:
+        return value
+    own, other = ir.RankedTensorType(value.type), ir.RankedTensorType(kind)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    fits = own.element_type == other.element_type and own.rank == other.rank
+    if not fits or any(a != b and dynamic not in (a, b) for a, b in zip(own.shape, other.shape, strict=True)):
+        raise LoopError(f"carries {other} from round to round, but a round makes {own} of it")
+    return tensor.CastOp(kind, value).result
+
+
+def _joined_rows(stack: Stack) -> ir.Value:
+    """All rows, whose indices are numbers."""
+    places = [spec_of(index).value for index, _ in stack.writes]
+    order = sorted(zip(places, stack.writes, strict=True), key=lambda item: int(np.asarray(item[0])))
+    rows = joined([emit(ExpandDimsOp, row, axes=(0,)) for _, (_, row) in order])
+    if stack.length is None or spec_of(stack.length).value == len(order):
+        return rows
+    whole = _empty_stack(stack.length, stack)
+    for index, row in stack.writes:
+        whole = emit(WithRowOp, whole, row, index)
+    return whole
+
+
+def _empty_stack(count: ir.Value, stack: Stack) -> ir.Value:
+    """Zeros for all rows."""
+    row = stack.writes[0][1]
+    if is_static(shape(row)):
+        extents = shape_of(row)
+    elif stack.extents is None:
+        raise NeedsShapes("the shape of what each round of a loop adds must be known")
+    else:
+        extents = stack.extents
+    rows = stack.length or emit(MulOp, count, constant(np.array(len(stack.writes), np.int64)))
+    zero = np.zeros((), dtype(row))
+    return emit(FillOp, joined([emit(ExpandDimsOp, rows, axes=(0,)), extents]), value=zero)

@@ -1,0 +1,212 @@
+"""Loop and Scan: loops whose rounds are graphs.
+
+What a loop of `scf` carries keeps its type, and how often one runs that adds rows to its outputs is known by their
+shape. What has neither is written out, round by round, as long as it is known whether there is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from mlir import ir
+
+from ....dialects.core import spec_of
+from ....dialects.stepwell.elementwise import SubOp
+from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
+from ...errors import NeedsContents, NeedsShapes, NodeError, UnsupportedError
+from ..build import constant, dims_of, emit, integers, joined, normal_axis, rank, reshaped, scalar, transposed
+from ..loops import Body, LoopError, Stack, Values, counted, repeated, row, written_out
+from ..node import Node
+from ..registry import imports
+from ..scope import Scope
+
+MAX_ROUNDS = 1024
+"""A loop of more rounds is not written out."""
+
+_CANNOT_LOOP = (LoopError, NeedsShapes, NeedsContents)
+
+
+class _ConditionError(UnsupportedError):
+    """Whether there is another round is not known."""
+
+
+@imports("Loop")
+def loop(
+    node: Node, limit: ir.Value | None = None, condition: ir.Value | None = None, *initial: ir.Value
+) -> tuple[ir.Value, ...]:
+    """Loop: while a condition holds, and at most so many times."""
+    limit = None if limit is None else _as_scalar(limit)
+    begins = node.known(condition)
+    is_free = condition is None or begins is not None
+    if begins is not None and not begins.all():
+        limit = _number(0)
+    rounds = _Rounds(node, initial, limit)
+    if limit is not None and is_free:
+        try:
+            carried, rows = _counted(limit, initial, rounds.body)
+            return *carried, *rows
+        except _ConditionError:
+            pass
+    if not rounds.adds_rows:
+        try:
+            return tuple(repeated(limit, None if condition is None else _as_scalar(condition), initial, rounds.round))
+        except _CANNOT_LOOP:
+            if not is_free:
+                raise
+    if not is_free:
+        raise NeedsShapes("whether a loop that adds to its outputs begins must be known", condition)
+    return rounds.written_out()
+
+
+class _Rounds:
+    """The rounds of a Loop."""
+
+    def __init__(self, node: Node, initial: Sequence[ir.Value], limit: ir.Value | None) -> None:
+        self._node, self._graph, self._initial, self._limit = node, node.attribute("body"), list(initial), limit
+        if len(self._graph.output) < len(initial) + 1:
+            raise NodeError(
+                f"carries {len(initial)} values, but its body returns {len(self._graph.output)} with a bool"
+            )
+        self.adds_rows = len(self._graph.output) > len(initial) + 1
+
+    def round(self, number: ir.Value, carried: Values) -> tuple[ir.Value | None, Values]:
+        """Whether there may be another round (None: for sure), and all that this one makes."""
+        # Of a round that runs the condition is true.
+        goes_on, *values = _inlined(self._node, self._graph, [number, constant(np.array(True)), *carried])
+        known = self._node.known(goes_on)
+        return None if known is not None and known.all() else _as_scalar(goes_on), values
+
+    def body(self, number: ir.Value, carried: Values) -> tuple[Values, list[Stack]]:
+        """A round that another one may follow for sure."""
+        goes_on, values = self.round(number, carried)
+        if goes_on is not None and not _is_none(self._limit):
+            raise _ConditionError("has rounds that may be the last")
+        return values[: len(carried)], [Stack([(number, item)]) for item in values[len(carried) :]]
+
+    def written_out(self) -> tuple[ir.Value, ...]:
+        """All rounds, one after the other."""
+        carried, rows = self._initial, []
+        last = None if self._limit is None else int(self._node.constant(self._limit, "M").item())
+        while len(rows) != last:
+            if len(rows) == MAX_ROUNDS:
+                raise UnsupportedError(f"has more than {MAX_ROUNDS} rounds, which no loop of fixed shapes can have")
+            goes_on, values = self.round(_number(len(rows)), carried)
+            carried = values[: len(carried)]
+            rows.append([emit(ExpandDimsOp, item, axes=(0,)) for item in values[len(carried) :]])
+            if goes_on is not None and self._node.known(goes_on) is None:
+                raise NeedsShapes("whether a loop goes on must be known", goes_on)
+            if goes_on is not None:
+                break
+        return *carried, *map(joined, zip(*rows, strict=True))
+
+
+@imports("Scan", since=9)
+def scan(node: Node, *inputs: ir.Value) -> tuple[ir.Value, ...]:
+    """Scan: a round for every index of some inputs."""
+    count = node.attribute("num_scan_inputs")
+    states, sequences = _split(inputs, count)
+    axes = node.attribute("scan_input_axes", (0,) * count)
+    firsts = [_moved(value, normal_axis(axis, rank(value)), 0) for value, axis in zip(sequences, axes, strict=True)]
+    added = len(node.attribute("body").output) - len(states)
+    backwards = (
+        node.attribute("scan_input_directions", (0,) * count),
+        node.attribute("scan_output_directions", (0,) * added),
+    )
+    last, stacked = _scanned(node, states, firsts, backwards)
+    axes = node.attribute("scan_output_axes", (0,) * added)
+    return *last, *(_moved(value, 0, normal_axis(axis, rank(value))) for value, axis in zip(stacked, axes, strict=True))
+
+
+@imports("Scan")
+def batched_scan(node: Node, lengths: ir.Value | None, *inputs: ir.Value) -> tuple[ir.Value, ...]:
+    """Scan of opset 8: for every index of the first dimension one scan along the second, of a length of its own."""
+    count = node.attribute("num_scan_inputs")
+    added = len(node.attribute("body").output) - len(inputs) + count
+    backwards = (node.attribute("directions", (0,) * count), (0,) * added)
+
+    def body(number: ir.Value, carried: Values) -> tuple[Values, list[Stack]]:
+        states, sequences = _split([row(value, number) for value in inputs], count)
+        length = None if lengths is None else row(lengths, number)
+        last, stacked = _scanned(node, states, sequences, backwards, length)
+        return [], [Stack([(number, value)]) for value in (*last, *stacked)]
+
+    return tuple(_counted(_extent(inputs[0]), [], body)[1])
+
+
+def _split(inputs: Sequence[ir.Value], count: int) -> tuple[list[ir.Value], list[ir.Value]]:
+    if not 0 < count <= len(inputs):
+        raise NodeError(f"scans {count} of {len(inputs)} inputs")
+    return list(inputs[: len(inputs) - count]), list(inputs[len(inputs) - count :])
+
+
+def _scanned(
+    node: Node,
+    states: Sequence[ir.Value],
+    sequences: Sequence[ir.Value],
+    backwards: tuple[Sequence[int], Sequence[int]],
+    length: ir.Value | None = None,
+) -> tuple[Values, Values]:
+    """A scan of the first dimension of `sequences`, or of its first `length` indices; others of the outputs are 0."""
+    graph, whole = node.attribute("body"), _extent(sequences[0])
+    steps = whole if length is None else length
+
+    def body(number: ir.Value, carried: Values) -> tuple[Values, list[Stack]]:
+        places = (number, emit(SubOp, emit(SubOp, steps, scalar(1, steps)), number))
+        rows = [row(value, places[is_backward]) for value, is_backward in zip(sequences, backwards[0], strict=True)]
+        values = _inlined(node, graph, [*carried, *rows])
+        added = zip(values[len(carried) :], backwards[1], strict=True)
+        stacks = [Stack([(places[is_backward], value)], length=whole) for value, is_backward in added]
+        return values[: len(carried)], stacks
+
+    return _counted(steps, states, body)
+
+
+def _counted(count: ir.Value, initial: Sequence[ir.Value], body: Body) -> tuple[Values, Values]:
+    """A loop, or where that cannot be, what is known of it written out."""
+    try:
+        return counted(count, initial, body)
+    except _CANNOT_LOOP:
+        known = spec_of(count).value
+        if known is None or not 0 < known <= MAX_ROUNDS:
+            raise
+        return written_out(int(known.item()), initial, body)
+
+
+def _inlined(node: Node, graph: onnx.GraphProto, values: Sequence[ir.Value]) -> Values:
+    """What a graph makes of its inputs, in the place of its node."""
+    if len(graph.input) != len(values):
+        raise NodeError(f"gives its body {len(values)} values, but that takes {len(graph.input)}")
+    scope = Scope(node.scope)
+    for info, value in zip(graph.input, values, strict=True):
+        scope.define(info.name, value)
+    results = node.importer.graph(graph, scope)
+    if scope.guards:
+        raise LoopError(f"has a branch in its body that cannot always run: {scope.guards[0].reason}")
+    return results
+
+
+def _number(value: int) -> ir.Value:
+    return constant(np.array(value, np.int64))
+
+
+def _is_none(limit: ir.Value | None) -> bool:
+    known = None if limit is None else spec_of(limit).value
+    return known is not None and known.item() <= 0
+
+
+def _as_scalar(value: ir.Value) -> ir.Value:
+    return value if rank(value) == 0 else reshaped(value, integers([]))
+
+
+def _extent(value: ir.Value) -> ir.Value:
+    """The extent of the first dimension, as a scalar."""
+    return emit(SqueezeOp, dims_of(value, 0, 1), axes=(0,))
+
+
+def _moved(value: ir.Value, source: int, target: int) -> ir.Value:
+    """A value with one dimension in another place among the others."""
+    order = [axis for axis in range(rank(value)) if axis != source]
+    order.insert(target, source)
+    return transposed(value, order)

@@ -1,0 +1,221 @@
+"""Cutting a model into pieces that are compiled and nodes that run on the host, between them.
+
+Pieces are as large as the order of the nodes allows: a piece takes every node whose inputs are there by then, and ends
+where nothing but nodes on the host could give more. Constants belong to whoever reads them, so that each piece knows
+what they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from ...runtime.fallback import Fallback
+from ..errors import NeedsContents, UnsupportedError
+from .inferred import inferred_types
+from .model import Model, is_native, normal_domain, type_text
+from .survey import inner_graphs, names_read, unknown_operators, with_types
+from .weights import tensor_array
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A step of a partitioned model: a piece of the graph, or one node on the host.
+
+    Attributes:
+        nodes: the positions of its nodes in the graph, constants included.
+        inputs: the values that it takes from the model's inputs or from earlier steps.
+        outputs: the values that later steps or the model's outputs take from it.
+        fallback: why it runs on the host; None where it is compiled.
+    """
+
+    nodes: tuple[int, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    fallback: Fallback | None = None
+
+
+def nodes_on_host(model: Model, error: UnsupportedError) -> dict[int, Fallback]:
+    """The nodes that cannot be compiled: the one that an error is about, and others that no shapes would change.
+
+    Those are the nodes of unknown operators, and all that touch what is no tensor of numbers.
+    """
+    found = unknown_operators(model)
+    types = inferred_types(model)
+    foreign = {name: type_text(kind) for name, kind in types.items() if not is_native(kind)}
+    for index, node in enumerate(model.proto.graph.node):
+        touched = next((name for name in [*reads(node), *node.output] if name in foreign), None)
+        if index in found or touched is None or node.op_type == "Constant":
+            continue
+        reason = f"'{touched}' is a {foreign[touched]}, which is not computed natively"
+        found[index] = with_types(fallback_of(model, index, reason, "type"), node.input, types)
+    if error.position is not None and error.position not in found:
+        node = model.proto.graph.node[error.position]
+        kind = "size" if isinstance(error, NeedsContents) else "attribute"
+        within = f"'{error.node}' ({error.op_type}): " if error.op_type not in ("", node.op_type) else ""
+        record = fallback_of(model, error.position, within + error.reason, kind)
+        found[error.position] = with_types(record, node.input, types)
+    return found
+
+
+def fallback_of(model: Model, index: int, reason: str, kind: str, suggestion: str = "") -> Fallback:
+    """The record of a node that runs on the host."""
+    node = model.proto.graph.node[index]
+    domain = normal_domain(node.domain)
+    versions = {normal_domain(entry.domain): entry.version for entry in model.proto.opset_import}
+    name = node.name or f"{node.op_type}_{index}"
+    return Fallback(name, node.op_type, domain, versions.get(domain), reason, suggestion, kind)
+
+
+def reads(node: onnx.NodeProto) -> list[str]:
+    """The values that a node may read: its inputs, and what the graphs in it name (names of their own included)."""
+    names = dict.fromkeys(name for name in node.input if name)
+    for graph in inner_graphs(node):
+        names |= dict.fromkeys(sorted(names_read(graph)))
+    return list(names)
+
+
+def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Cut]:
+    """Cuts a model's graph into steps, in an order in which they can run; nodes that nothing needs are left out."""
+    graph = model.proto.graph
+    wanted = [output.name for output in graph.output]
+    live = _live(graph, wanted)
+    constants = {graph.node[index].output[0]: index for index in live if graph.node[index].op_type == "Constant"}
+    available = {info.name for info in graph.input} | {tensor.name for tensor in model.initializers} | set(constants)
+    pending = [index for index in live if graph.node[index].op_type != "Constant"]
+    produced = {name for index in pending for name in graph.node[index].output if name}
+    groups: list[list[int]] = []
+    while pending:
+        native = _ready(graph, pending, available, produced, lambda index: index not in on_host)
+        host = _ready(graph, pending, available, produced, lambda index: index in on_host)
+        groups += [native] if native else []
+        groups += [[index] for index in host]
+        if not native and not host:
+            groups.append(pending)  # out of order: the importer says what is wrong with it
+            break
+        taken = {*native, *host}
+        pending = [index for index in pending if index not in taken]
+    groups += [[index] for name, index in constants.items() if name in wanted]
+    return _with_interfaces(model, groups, constants, wanted, on_host)
+
+
+def _ready(
+    graph: onnx.GraphProto,
+    pending: Sequence[int],
+    available: set[str],
+    produced: set[str],
+    belongs: Callable[[int], bool],
+) -> list[int]:
+    """The nodes that can run now or after each other, without any that does not belong; their outputs are available."""
+    taken = []
+    for index in pending:
+        node = graph.node[index]
+        if belongs(index) and all(name in available or name not in produced for name in reads(node)):
+            taken.append(index)
+            available.update(name for name in node.output if name)
+    return taken
+
+
+def _live(graph: onnx.GraphProto, wanted: Iterable[str]) -> list[int]:
+    """The nodes that the wanted values depend on."""
+    needed, live = set(wanted), []
+    for index in reversed(range(len(graph.node))):
+        node = graph.node[index]
+        if needed.intersection(node.output):
+            live.append(index)
+            needed.update(reads(node))
+    return live[::-1]
+
+
+def _with_interfaces(
+    model: Model,
+    groups: Sequence[Sequence[int]],
+    constants: Mapping[str, int],
+    wanted: Sequence[str],
+    on_host: Mapping[int, Fallback],
+) -> list[Cut]:
+    graph = model.proto.graph
+    stored = {tensor.name for tensor in model.initializers}
+    fed = {info.name for info in graph.input} - stored
+    made = fed | {name for group in groups for index in group for name in graph.node[index].output}
+    needed, cuts = set(wanted), []
+    for group in reversed(groups):
+        read = dict.fromkeys(name for index in group for name in reads(graph.node[index]))
+        own = dict.fromkeys(name for index in group for name in graph.node[index].output if name)
+        inputs = tuple(name for name in read if name in made and name not in own and name not in constants)
+        used = [constants[name] for name in read if name in constants and name not in own]
+        outputs = tuple(name for name in own if name in needed)
+        needed.update(inputs)
+        fallback = on_host.get(group[0])
+        cuts.append(Cut((*sorted(used), *group), inputs, outputs, fallback))
+    weights = tuple(name for name in dict.fromkeys(wanted) if name in stored and name not in made)
+    return [*cuts[::-1], *([Cut((), (), weights)] if weights else [])]
+
+
+def follow_from_shapes(model: Model) -> set[str]:
+    """The values that the shapes of the inputs decide, or nothing at all: each is one content for one set of shapes."""
+    decided = {tensor.name for tensor in model.initializers}
+    for node in model.proto.graph.node:
+        if node.op_type in ("Shape", "Size") or all(name in decided for name in reads(node)):
+            decided.update(name for name in node.output if name)
+    return decided
+
+
+def piece_of(model: Model, cut: Cut, kinds: Mapping[str, str]) -> Model:
+    """The piece as a model of its own, whose weights are the whole model's; its outputs have no types.
+
+    Args:
+        model: the model.
+        cut: the piece.
+        kinds: the element types of its inputs in numpy's words; "" for what is no tensor.
+    """
+    proto = _around(model, cut)
+    for info in proto.graph.input:
+        _set_type(info, kinds[info.name])
+    read = {name for node in proto.graph.node for name in reads(node)} | set(cut.outputs)
+    return replace(model, proto=proto, weights=[tensor for tensor in model.initializers if tensor.name in read])
+
+
+def _set_type(info: onnx.ValueInfoProto, kind: str) -> None:
+    if not kind:
+        info.type.sequence_type.SetInParent()
+    elif kind == "object":
+        info.type.tensor_type.elem_type = onnx.TensorProto.STRING
+    else:
+        dtype = np.dtype(kind) if hasattr(np, kind) else np.dtype(getattr(ml_dtypes, kind))
+        info.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(dtype)
+
+
+def host_model(model: Model, cut: Cut) -> bytes:
+    """A node on the host, as a model that has all it needs in it."""
+    proto = _around(model, cut)
+    read = {name for node in proto.graph.node for name in reads(node)}
+    for tensor in model.initializers:
+        if tensor.name in read and tensor.data_location == onnx.TensorProto.EXTERNAL:
+            proto.graph.initializer.append(numpy_helper.from_array(tensor_array(tensor, model.folder), tensor.name))
+        elif tensor.name in read:
+            proto.graph.initializer.append(tensor)
+    return proto.SerializeToString(deterministic=True)
+
+
+def _around(model: Model, cut: Cut) -> onnx.ModelProto:
+    """A model of some nodes, without weights."""
+    whole = model.proto
+    proto = onnx.ModelProto(ir_version=whole.ir_version, functions=whole.functions)
+    proto.opset_import.extend(
+        helper.make_opsetid(normal_domain(entry.domain), entry.version) for entry in whole.opset_import
+    )
+    proto.graph.name = whole.graph.name or "graph"
+    for index in cut.nodes:
+        node = proto.graph.node.add()
+        node.CopyFrom(whole.graph.node[index])
+        node.domain = normal_domain(node.domain)
+        node.name = node.name or f"{node.op_type}_{index}"
+    proto.graph.input.extend(onnx.ValueInfoProto(name=name) for name in cut.inputs)
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in cut.outputs)
+    return proto

@@ -1,0 +1,187 @@
+"""Regions of interest: how many elements a bin has is only known at run time, so bodies are loops over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, math, tensor
+
+from ...dialects.stepwell.regions import RoiAlignOp, RoiMaxPoolOp
+from ..linalg_to_vector.loops.indices import Index, value_of
+from . import scalars
+from .rules import lowers
+from .scalars import narrow, number, widen
+from .sequences import from_front, repeat
+from .tensors import dims, element_of, loop_index, shape_of, structured
+
+Scalar = ir.Value
+
+
+def _to_float(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """An index as a float."""
+    return arith.sitofp(kind, arith.index_cast(ir.IntegerType.get_signless(64), value))
+
+
+def _to_index(value: ir.Value, low: float, high: float) -> ir.Value:
+    """A float as an index within bounds; what is no number is the lower one."""
+    kind = value.type
+    inside = arith.minnumf(arith.maxnumf(value, number(low, kind)), number(high, kind))
+    return arith.index_cast(ir.IndexType.get(), arith.fptosi(ir.IntegerType.get_signless(64), inside))
+
+
+def _for_each(
+    ranges: Sequence[tuple[Index, Index]], start: ir.Value, body: Callable[[list[ir.Value], ir.Value], ir.Value]
+) -> ir.Value:
+    """A value that goes through `body` for each point of a box."""
+
+    def loops(at: list[ir.Value], value: ir.Value) -> ir.Value:
+        if len(at) == len(ranges):
+            return body(at, value)
+        return repeat(*ranges[len(at)], [value], lambda index, carried: [loops([*at, index], carried[0])])[0]
+
+    return loops([], start)
+
+
+# A region that is not absurd has fewer samples per bin and dimension.
+_MOST_SAMPLES = 1 << 20
+
+
+@lowers(RoiAlignOp)
+def roi_align(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """One loop over [region, channel, row, column]."""
+    images, regions, names = inputs
+    element, extents = element_of(images), shape_of(images)
+    wide, kind = scalars.compute_type(element), scalars.compute_type(element_of(regions))
+
+    def body(_: ir.Value) -> ir.Value:
+        region, channel, *place = (loop_index(dim) for dim in range(4))
+        image, _inside = from_front(tensor.extract(names, [region]), extents[0])
+        edges = [_edge(op, widen(tensor.extract(regions, [region, value_of(at)]))) for at in (1, 0, 3, 2)]
+        starts, steps = edges[:2], _steps(op, edges, kind)
+        counts = [_count(op, step) for step in steps]
+
+        def accumulate(at: list[ir.Value], total: ir.Value) -> ir.Value:
+            where = [
+                _position(start, step, index, sample, count)
+                for start, step, index, sample, count in zip(starts, steps, place, at, counts, strict=True)
+            ]
+            terms = _terms(images, [image, channel], where, extents[2:], wide)
+            return _combined(op.mode, total, terms)
+
+        none = number(float("-inf") if op.mode == "max" else 0, wide)
+        total = _for_each([(0, count) for count in counts], none, accumulate)
+        samples = arith.muli(*map(value_of, counts))
+        is_empty = arith.cmpi(arith.CmpIPredicate.eq, samples, value_of(0))
+        if op.mode == "mean":
+            total = arith.divf(total, _to_float(samples, wide))
+        return narrow(arith.select(is_empty, number(0, wide), total), element)
+
+    return structured([], [outs[0]], [dims(4)], "pppp", body)
+
+
+def _edge(op: RoiAlignOp, value: ir.Value) -> ir.Value:
+    scaled = arith.mulf(value, number(op.scale, value.type))
+    return arith.subf(scaled, number(op.shift, value.type))
+
+
+def _steps(op: RoiAlignOp, edges: Sequence[ir.Value], kind: ir.Type) -> list[ir.Value]:
+    """The extent of a bin along each dimension."""
+    lengths = [arith.subf(end, start) for start, end in zip(edges[:2], edges[2:], strict=True)]
+    if op.shift == 0:
+        lengths = [arith.maxnumf(length, number(1, kind)) for length in lengths]
+    return [arith.divf(length, number(count, kind)) for length, count in zip(lengths, op.sizes, strict=True)]
+
+
+def _count(op: RoiAlignOp, step: ir.Value) -> Index:
+    return op.samples or _to_index(math.ceil(step), 0, _MOST_SAMPLES)
+
+
+def _position(start: ir.Value, step: ir.Value, place: ir.Value, sample: ir.Value, count: Index) -> ir.Value:
+    kind = start.type
+    inside = arith.mulf(arith.addf(_to_float(sample, kind), number(0.5, kind)), step)
+    offset = arith.divf(inside, _to_float(value_of(count), kind))
+    return arith.addf(start, arith.addf(arith.mulf(_to_float(place, kind), step), offset))
+
+
+def _terms(
+    images: ir.Value, where: Sequence[ir.Value], at: Sequence[ir.Value], extents: Sequence[int], wide: ir.Type
+) -> list[ir.Value]:
+    """The four elements around a position, each times its weight; zeros where it is outside."""
+    around = [_around(position, extent) for position, extent in zip(at, extents, strict=True)]
+    is_inside = arith.andi(*(inside for inside, _ in around))
+    terms = []
+    for row, vertical in around[0][1]:
+        for column, horizontal in around[1][1]:
+            weight = arith.mulf(vertical, horizontal)
+            weight = weight if weight.type == wide else _cast(weight, wide)
+            term = arith.mulf(widen(tensor.extract(images, [*where, row, column])), weight)
+            terms.append(arith.select(is_inside, term, number(0, wide)))
+    return terms
+
+
+def _cast(value: ir.Value, kind: ir.Type) -> ir.Value:
+    assert isinstance(kind, ir.FloatType) and isinstance(value.type, ir.FloatType)
+    return arith.extf(kind, value) if kind.width > value.type.width else arith.truncf(kind, value)
+
+
+def _around(at: ir.Value, extent: int) -> tuple[ir.Value, list[tuple[ir.Value, ir.Value]]]:
+    """Whether a position counts, and the two elements around it, with their weights."""
+    kind = at.type
+    after_start = arith.cmpf(arith.CmpFPredicate.OGE, at, number(-1, kind))
+    inside = arith.andi(after_start, arith.cmpf(arith.CmpFPredicate.OLE, at, number(extent, kind)))
+    at = arith.maxnumf(at, number(0, kind))
+    low = _to_index(math.floor(at), 0, extent - 1)
+    high = arith.minsi(arith.addi(low, value_of(1)), value_of(extent - 1))
+    is_last = arith.cmpi(arith.CmpIPredicate.eq, low, high)
+    ratio = arith.select(is_last, number(0, kind), arith.subf(at, _to_float(low, kind)))
+    return inside, [(low, arith.subf(number(1, kind), ratio)), (high, ratio)]
+
+
+def _combined(mode: str, total: ir.Value, terms: Sequence[ir.Value]) -> ir.Value:
+    for term in terms:
+        total = arith.addf(total, term) if mode == "mean" else arith.maximumf(total, term)
+    return total
+
+
+@lowers(RoiMaxPoolOp)
+def roi_max_pool(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """One loop over [region, channel, row, column]."""
+    images, regions = inputs
+    element, extents = element_of(images), shape_of(images)
+
+    def body(_: ir.Value) -> ir.Value:
+        region, channel, *place = (loop_index(dim) for dim in range(4))
+        name, *edges = (widen(tensor.extract(regions, [region, value_of(at)])) for at in (0, 2, 1, 4, 3))
+        image = _to_index(name, 0, extents[0] - 1)
+        top, left, bottom, right = (_rounded(arith.mulf(edge, number(op.scale, edge.type))) for edge in edges)
+        ranges = [
+            _bin(index, low, high, count, extent)
+            for index, low, high, count, extent in zip(
+                place, (top, left), (bottom, right), op.sizes, extents[2:], strict=True
+            )
+        ]
+        least = number(float("-inf"), element)
+        best = _for_each(
+            ranges, least, lambda at, best: arith.maximumf(best, tensor.extract(images, [image, channel, *at]))
+        )
+        empties = [arith.cmpi(arith.CmpIPredicate.sle, last, first) for first, last in ranges]
+        return arith.select(arith.ori(*empties), number(0, element), best)
+
+    return structured([], [outs[0]], [dims(4)], "pppp", body)
+
+
+def _rounded(value: ir.Value) -> ir.Value:
+    """The nearest whole number, of two the one that is farther from 0."""
+    size = math.floor(arith.addf(math.absf(value), number(0.5, value.type)))
+    return math.copysign(size, value)
+
+
+def _bin(place: ir.Value, low: ir.Value, high: ir.Value, count: int, extent: int) -> tuple[ir.Value, ir.Value]:
+    """As `bin_of` of the reference."""
+    kind = low.type
+    length = arith.maxnumf(arith.addf(arith.subf(high, low), number(1, kind)), number(1, kind))
+    step, start = arith.divf(length, number(count, kind)), _to_float(place, kind)
+    first = arith.addf(math.floor(arith.mulf(start, step)), low)
+    last = arith.addf(math.ceil(arith.mulf(arith.addf(start, number(1, kind)), step)), low)
+    return _to_index(first, 0, extent), _to_index(last, 0, extent)

@@ -1,0 +1,184 @@
+"""`stepwell-stream-stores`: results that are far larger than the caches are written past them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, llvm, memref, scf
+
+from ...dialects.types import numpy_dtype
+from ...passes.base import Pass, register
+from ...passes.functions import body_of
+from ...passes.rewriting import walk
+from ..streams import STREAM_BYTES, is_stream
+from ..target import Target
+from .segments import region_of
+
+_LINE = 64
+_CLASSES = frozenset({"elementwise", "reduction", "movement"})
+_STORES = frozenset({"vector.store", "vector.maskedstore", "memref.store"})
+_SUMS = frozenset({"arith.addi", "arith.subi", "arith.minui", "arith.maxui"})
+
+
+@register
+@dataclass(frozen=True)
+class StreamStoresPass(Pass):
+    """Store whole cache lines of large results that a kernel only writes without reading the lines into the cache.
+
+    An ordinary store fetches its line first, which is a third of what an addition of large tensors moves. The loop is
+    there twice, as stores past the cache must be aligned, and whether memory is shows when the kernel runs:
+
+        scf.for %i = ... { vector.store %v, %y[%i] : memref<4194304xf32>, vector<64xf32> }
+        -->
+        scf.if %is_aligned {
+          scf.for %i = ... { vector.store %v, %y[%i] {nontemporal = true, alignment = 64 : i64} ... }
+          llvm.call_intrinsic "llvm.x86.sse.sfence"()
+        } else {
+          scf.for %i = ... { vector.store %v, %y[%i] ... }
+        }
+
+    The fence is for other threads: nothing else keeps such stores in order. Only elementwise kernels, reductions and
+    movement do this, and only on x86-64.
+
+    Preconditions: bufferised, vectors of one dimension.
+    """
+
+    name = "stepwell-stream-stores"
+    target: str = "cpu"
+    min_bytes: int = STREAM_BYTES
+
+    def run(self, op: ir.Operation) -> None:
+        """Visits the kernels of a module."""
+        if Target.parse(self.target).architecture != "x86_64":
+            return
+        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
+            if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
+                facts = ir.DictAttr(function.attributes["stepwell.kernel"])
+                if "class" in facts and ir.StringAttr(facts["class"]).value in _CLASSES:
+                    self._rewrite(function)
+
+    def _rewrite(self, kernel: ir.Operation) -> None:
+        streams = self._streams(kernel)
+        for loop in [op.operation for op in body_of(kernel).operations if op.operation.name == "scf.for"]:
+            stores = [op for op in walk(loop) if op.name == "vector.store"]
+            stores = [op for op in stores if _root(op.operands[1]) in streams and _writes_lines(op)]
+            if stores:
+                _write_past_caches(loop, stores)
+
+    def _streams(self, kernel: ir.Operation) -> list[ir.Value]:
+        """The arguments that are large, written, and not read."""
+        read = [_root(value) for op in walk(kernel) if _reads(op) for value in op.operands if _is_memory(value)]
+        large = [
+            item for item in body_of(kernel).arguments if _is_memory(item) and is_stream(item.type, self.min_bytes)
+        ]
+        return [argument for argument in large if argument not in read]
+
+
+def _reads(op: ir.Operation) -> bool:
+    """Whether an op does anything else with memory than to write it, or to see it in another shape."""
+    return op.name not in _STORES and not any(map(_is_memory, op.results))
+
+
+def _is_memory(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.MemRefType)
+
+
+def _root(value: ir.Value) -> ir.Value:
+    return region_of(value).root
+
+
+def _writes_lines(op: ir.Operation) -> bool:
+    """Whether a vector.store is of whole lines, if the memory that it writes to begins with one."""
+    value, target, *indices = op.operands
+    kind = ir.VectorType(value.type)
+    size = numpy_dtype(kind.element_type).itemsize
+    return math.prod(kind.shape) * size % _LINE == 0 and size * _step(target, indices) % _LINE == 0
+
+
+def _step(target: ir.Value, indices: list[ir.Value]) -> int:
+    """A number of elements that divides how far an element is from the beginning of the memory that a view is of."""
+    strides, _ = ir.MemRefType(target.type).get_strides_and_offset()
+    found = _LINE
+    for index, stride in zip(indices, strides, strict=True):
+        found = math.gcd(found, _factor(index) * _known(stride))
+    while not isinstance(target.owner, ir.Block):
+        view = target.owner
+        target = view.operands[0]
+        if view.name == "memref.subview":
+            strides, _ = ir.MemRefType(target.type).get_strides_and_offset()
+            dynamic = iter(list(view.operands)[1:])
+            for offset, stride in zip(ir.DenseI64ArrayAttr(view.attributes["static_offsets"]), strides, strict=True):
+                known = _factor(next(dynamic)) if ir.ShapedType.is_dynamic_size(offset) else offset
+                found = math.gcd(found, known * _known(stride))
+        elif view.name not in ("memref.collapse_shape", "memref.expand_shape", "memref.cast"):
+            return 1
+    _, offset = ir.MemRefType(target.type).get_strides_and_offset()
+    return math.gcd(found, _known(offset))
+
+
+def _known(number: int) -> int:
+    """A stride or offset; 1, which says nothing, where it shows at run time only."""
+    return 1 if number == ir.ShapedType.get_dynamic_stride_or_offset() else number
+
+
+def _factor(index: ir.Value) -> int:
+    """A number that divides an index."""
+    if isinstance(index.owner, ir.Block):
+        loop = index.owner.owner
+        if loop.operation.name != "scf.for" or index != index.owner.arguments[0]:
+            return 1
+        lower, _, step = list(loop.operation.operands)[:3]
+        return math.gcd(_factor(lower), _factor(step))
+    op = index.owner.operation
+    if op.name == "arith.constant":
+        return ir.IntegerAttr(op.attributes["value"]).value
+    if op.name in _SUMS:
+        return math.gcd(*map(_factor, op.operands))
+    if op.name == "arith.muli":
+        return math.prod(map(_factor, op.operands))
+    if op.name == "affine.apply":
+        (result,) = ir.AffineMapAttr(op.attributes["map"]).value.results
+        dims = ir.AffineMapAttr(op.attributes["map"]).value.n_dims
+        return _factor_of(result, [_factor(operand) for operand in op.operands], dims)
+    return 1
+
+
+def _factor_of(expr: ir.AffineExpr, operands: list[int], dims: int) -> int:
+    if isinstance(expr, ir.AffineDimExpr):
+        return operands[expr.position]
+    if isinstance(expr, ir.AffineSymbolExpr):
+        return operands[dims + expr.position]
+    if isinstance(expr, ir.AffineConstantExpr):
+        return expr.value
+    if isinstance(expr, ir.AffineAddExpr):
+        return math.gcd(_factor_of(expr.lhs, operands, dims), _factor_of(expr.rhs, operands, dims))
+    if isinstance(expr, ir.AffineMulExpr):
+        return _factor_of(expr.lhs, operands, dims) * _factor_of(expr.rhs, operands, dims)
+    return 1
+
+
+def _write_past_caches(loop: ir.Operation, stores: list[ir.Operation]) -> None:
+    """Makes the two loops; `stores` are in the first."""
+    roots: list[ir.Value] = []
+    roots += [root for root in (_root(store.operands[1]) for store in stores) if root not in roots]
+    with loop.location, ir.InsertionPoint(loop):
+        index = ir.IndexType.get()
+        places = [memref.ExtractAlignedPointerAsIndexOp(root).result for root in roots]
+        joined = places[0]
+        for place in places[1:]:
+            joined = arith.OrIOp(joined, place).result
+        rest = arith.RemUIOp(joined, arith.ConstantOp(index, _LINE).result).result
+        is_aligned = arith.CmpIOp(arith.CmpIPredicate.eq, rest, arith.ConstantOp(index, 0).result).result
+        branch = scf.IfOp(is_aligned, has_else=True)
+        with ir.InsertionPoint(branch.else_block):
+            loop.clone()
+            scf.YieldOp([])
+        with ir.InsertionPoint(branch.then_block):
+            fence = llvm.call_intrinsic(None, "llvm.x86.sse.sfence", [], [], [])
+            scf.YieldOp([])
+        loop.move_before(fence.operation)
+    for store in stores:
+        store.attributes["nontemporal"] = ir.BoolAttr.get(True)
+        store.attributes["alignment"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _LINE)

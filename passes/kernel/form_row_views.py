@@ -1,0 +1,245 @@
+"""`stepwell-form-row-views`: rows are read where they are, and made where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, tensor
+
+from ...dialects.dims import numbers
+from ...dialects.stepwell.constant import ConstantOp
+from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
+from ...dialects.stepwell.movement import RowOp, SliceOp, WithRowOp
+from ..base import Pass, register
+from ..functions import main_function
+from ..rewriting import defining_op, has_one_use, walk
+from .classify import kernel_class
+from .views import strides_of
+
+
+@dataclass(frozen=True)
+class _Arithmetic:
+    """An op on indices: on scalars, and on numbers."""
+
+    scalar: Callable[[ir.Value, ir.Value], ir.OpView]
+    compute: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+_ARITHMETIC = {
+    AddOp.OPERATION_NAME: _Arithmetic(arith.AddIOp, np.add),
+    SubOp.OPERATION_NAME: _Arithmetic(arith.SubIOp, np.subtract),
+    MulOp.OPERATION_NAME: _Arithmetic(arith.MulIOp, np.multiply),
+}
+_SCALAR_TENSORS = {"tensor.from_elements", ConstantOp.OPERATION_NAME, *_ARITHMETIC}
+
+
+@register
+@dataclass(frozen=True)
+class FormRowViewsPass(Pass):
+    """Read rows of tensors where they are, and let kernels write rows into the tensors that loops carry.
+
+    A row that cannot be made in its place is copied there by a `slice` of all of it; so is the tensor before, where
+    something else reads it.
+
+    ```mlir
+    %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%s = %zeros) -> (tensor<9x4xf32>) {
+      %n = arith.index_cast %i : index to i64
+      %t = tensor.from_elements %n : tensor<i64>
+      %0 = "stepwell.row"(%x, %t) : (tensor<9x4xf32>, tensor<i64>) -> tensor<4xf32>
+      %1 = "stepwell.exp"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+      %2 = "stepwell.with_row"(%s, %1, %t) : (tensor<9x4xf32>, tensor<4xf32>, tensor<i64>) -> tensor<9x4xf32>
+      scf.yield %2
+    // -->
+    %none = tensor.empty() : tensor<9x4xf32>
+    %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%s = %none) -> (tensor<9x4xf32>) {
+      %0 = tensor.extract_slice %x[%i, 0] [1, 4] [1, 1] : tensor<9x4xf32> to tensor<4xf32>
+      %1 = "stepwell.exp"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+      %2 = tensor.insert_slice %1 into %s[%i, 0] [1, 4] [1, 1] : tensor<4xf32> into tensor<9x4xf32>
+      scf.yield %2
+    ```
+
+    Preconditions: as of `stepwell-form-views`, which comes before.
+    """
+
+    name = "stepwell-form-row-views"
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites every block of @main."""
+        main = main_function(op)
+        indices = _Indices()
+        for inner in list(walk(main)):
+            if inner.name == RowOp.OPERATION_NAME:
+                _view_row(RowOp(inner), indices)
+            elif inner.name == WithRowOp.OPERATION_NAME:
+                _place_row(WithRowOp(inner), indices)
+        for inner in reversed(list(walk(main))):
+            if inner.name in _SCALAR_TENSORS and not any(True for _ in inner.results[0].uses):
+                inner.erase()
+
+
+class _Indices:
+    """Indices that are scalar tensors, as scalars of the main program."""
+
+    def __init__(self) -> None:
+        self._known: dict[ir.Value, ir.Value] = {}
+        self._bounded: dict[tuple[ir.Value, int], ir.Value] = {}
+
+    def within(self, index: ir.Value, extent: int) -> ir.Value:
+        """The index as one of `extent` rows, made where its operands are."""
+        if (index, extent) not in self._bounded:
+            self._bounded[index, extent] = _bounded(self._scalar(index), extent)
+        return self._bounded[index, extent]
+
+    def _scalar(self, index: ir.Value) -> ir.Value:
+        if index not in self._known:
+            self._known[index] = self._made(index)
+        return self._known[index]
+
+    def _made(self, index: ir.Value) -> ir.Value:
+        i64 = ir.IntegerType.get_signless(64)
+        name = "" if isinstance(index.owner, ir.Block) else index.owner.name
+        if name == "tensor.from_elements" and index.owner.operands[0].type == i64:
+            return index.owner.operands[0]
+        constant = defining_op(index, ConstantOp)
+        is_arithmetic = name in _ARITHMETIC and ir.RankedTensorType(index.type).element_type == i64
+        operands = [self._scalar(value) for value in index.owner.operands] if is_arithmetic else []
+        with _after(index):
+            if constant is not None:
+                return arith.ConstantOp(i64, constant.value.item()).result
+            if is_arithmetic:
+                return _ARITHMETIC[name].scalar(*operands).result
+            item = tensor.ExtractOp(index, []).result
+            return (
+                item if item.type == i64 else arith.IndexCastOp(i64, arith.IndexCastOp(ir.IndexType.get(), item)).result
+            )
+
+
+def _bounded(scalar: ir.Value, extent: int) -> ir.Value:
+    with _after(scalar):
+        zero, last = (arith.ConstantOp(scalar.type, bound).result for bound in (0, extent - 1))
+        inside = arith.MinSIOp(arith.MaxSIOp(scalar, zero).result, last).result
+        return arith.IndexCastOp(ir.IndexType.get(), inside).result
+
+
+def _after(value: ir.Value) -> ir.InsertionPoint:
+    owner = value.owner
+    return ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+
+
+def _view_row(op: RowOp, indices: _Indices) -> None:
+    """row(x, i) --> extract_slice x[i, 0, ...]"""
+    whole, shape = op.input, _shape(op.input)
+    with op.operation.location, ir.InsertionPoint(op.operation):
+        if strides_of(whole) is not None:
+            whole = _copied(whole)
+    at = indices.within(op.index, shape[0])
+    with op.operation.location, ir.InsertionPoint(op.operation):
+        part = tensor.ExtractSliceOp(op.result.type, whole, [at], [], [], *_bounds(shape)).result
+    op.result.replace_all_uses_with(part)
+    op.operation.erase()
+
+
+def _place_row(op: WithRowOp, indices: _Indices) -> None:
+    """with_row(x, r, i) --> insert_slice r into x[i, 0, ...]"""
+    whole, row, shape = op.input, op.row, _shape(op.input)
+    if _is_overwritten(whole):
+        _forget_start(whole)
+    at = indices.within(op.index, shape[0])
+    with op.operation.location, ir.InsertionPoint(op.operation):
+        if not _is_ours(whole):
+            whole = _copied(whole)
+        if not _may_be_made_there(row, [whole, at], op):
+            row = _copied(row)
+    # Right behind the kernel, for what else is made in the tensor comes later.
+    with op.operation.location, ir.InsertionPoint.after(row.owner):
+        made = tensor.InsertSliceOp(row, whole, [at], [], [], *_bounds(shape)).result
+    op.result.replace_all_uses_with(made)
+    op.operation.erase()
+
+
+def _bounds(shape: list[int]) -> tuple[list[int], list[int], list[int]]:
+    """Offsets (the first is an operand), sizes and steps of a row."""
+    offsets = [ir.ShapedType.get_dynamic_size(), *[0] * (len(shape) - 1)]
+    return offsets, [1, *shape[1:]], [1] * len(shape)
+
+
+def _is_ours(whole: ir.Value) -> bool:
+    """Whether a tensor is what a loop carries or got a row just before, and nothing else reads it."""
+    owner = whole.owner
+    if not has_one_use(whole):
+        return False
+    if isinstance(owner, ir.Block):
+        return owner.owner.name in ("scf.for", "scf.while")
+    return owner.name == "tensor.insert_slice"
+
+
+def _may_be_made_there(row: ir.Value, needed: list[ir.Value], op: WithRowOp) -> bool:
+    """Whether a kernel in the same block makes a row for this place alone, once the place is known."""
+    owner, block = row.owner, op.operation.block
+    if isinstance(owner, ir.Block) or kernel_class(owner) is None or not has_one_use(row):
+        return False
+    makers = [value.owner.operation for value in needed if not isinstance(value.owner, ir.Block)]
+    inside = [maker for maker in makers if maker.block == block]
+    return owner.operation.block == block and all(maker.is_before_in_block(owner.operation) for maker in inside)
+
+
+def _is_overwritten(whole: ir.Value) -> bool:
+    """Whether a counted loop, the bounds of which are numbers, writes every row of a tensor that it carries."""
+    if not isinstance(whole.owner, ir.Block) or whole.owner.owner.name != "scf.for":
+        return False
+    lower, upper, step = (_number(bound) for bound in list(whole.owner.owner.operands)[:3])
+    if lower is None or upper is None or step is None or len(range(lower, upper, step)) > _shape(whole)[0]:
+        return False
+    number, rounds = whole.owner.arguments[0], np.arange(lower, upper, step)
+    written: set[int] = set()
+    value, use = whole, next(iter(whole.uses))
+    while has_one_use(value) and use.owner.operation.name == WithRowOp.OPERATION_NAME and use.operand_number == 0:
+        at = _values(WithRowOp(use.owner).index, number, rounds)
+        if at is None:
+            return False
+        written.update(np.clip(at, 0, _shape(whole)[0] - 1).tolist())
+        value = use.owner.results[0]
+        use = next(iter(value.uses))
+    is_only_carried = has_one_use(value) and use.owner.operation.name == "scf.yield"
+    return is_only_carried and len(written) == _shape(whole)[0]
+
+
+def _number(bound: ir.Value) -> int | None:
+    is_known = not isinstance(bound.owner, ir.Block) and bound.owner.name == "arith.constant"
+    return ir.IntegerAttr(bound.owner.attributes["value"]).value if is_known else None
+
+
+def _values(index: ir.Value, number: ir.Value, rounds: np.ndarray) -> np.ndarray | None:
+    """What an index is in each round of a loop; None where that is not known."""
+    if isinstance(index.owner, ir.Block):
+        return rounds if index == number else None
+    owner = index.owner.operation
+    if owner.name in ("tensor.from_elements", "arith.index_cast"):
+        return _values(owner.operands[0], number, rounds)
+    constant = defining_op(index, ConstantOp)
+    if constant is not None:
+        return np.broadcast_to(constant.value.reshape(()), rounds.shape)
+    if owner.name not in _ARITHMETIC:
+        return None
+    left, right = (_values(value, number, rounds) for value in owner.operands)
+    return None if left is None or right is None else _ARITHMETIC[owner.name].compute(left, right)
+
+
+def _forget_start(whole: ir.Value) -> None:
+    """Has a loop begin with nothing in a tensor that it carries."""
+    argument, kind = ir.BlockArgument(whole), ir.RankedTensorType(whole.type)
+    loop = argument.owner.owner.operation
+    with loop.location, ir.InsertionPoint(loop):
+        loop.operands[3 + argument.arg_number - 1] = tensor.EmptyOp(list(kind.shape), kind.element_type).result
+
+
+def _copied(value: ir.Value) -> ir.Value:
+    shape = tuple(_shape(value))
+    return SliceOp(value, starts=(0,) * len(shape), stops=shape, steps=(1,) * len(shape)).result
+
+
+def _shape(value: ir.Value) -> list[int]:
+    return list(numbers(ir.RankedTensorType(value.type).shape))

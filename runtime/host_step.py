@@ -1,0 +1,83 @@
+"""A node on the host: run by ONNX's own reference implementation of its operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import RuntimeFailure
+
+
+class HostStepError(RuntimeFailure):
+    """A node could not be run on the host."""
+
+
+class HostNode:
+    """A node with all that it needs. Calls may come from any number of threads at once."""
+
+    def __init__(self, model: bytes, name: str) -> None:
+        """Takes a node; nothing is imported for it before it is run.
+
+        Args:
+            model: an ONNX model of the node alone.
+            name: what it is called in messages.
+        """
+        self._model, self._name = model, name
+        self._idle: list[Any] = []
+
+    def check(self) -> None:
+        """Sees that there is an implementation.
+
+        Raises:
+            HostStepError: there is none, or ONNX is not installed.
+        """
+        self._idle.append(self._evaluator())
+
+    def run(self, values: Mapping[str, Any]) -> Sequence[Any]:
+        """The node's outputs.
+
+        Raises:
+            HostStepError: the implementation refuses the inputs, or ONNX is not installed.
+        """
+        try:
+            evaluator = self._idle.pop()
+        except IndexError:
+            evaluator = self._evaluator()
+        try:
+            with np.errstate(all="ignore"):
+                results = evaluator.run(None, dict(values))
+        except Exception as error:  # of whatever type an implementation chooses
+            causes = f"{error.__cause__}: " if error.__cause__ is not None else ""
+            raise HostStepError(f"{self._name} failed on the host: {causes}{error}") from error
+        finally:
+            self._idle.append(evaluator)
+        return [_normal(result) for result in results]
+
+    def _evaluator(self) -> Any:
+        try:
+            import onnx
+            from onnx.reference import ReferenceEvaluator
+        except ImportError as error:
+            raise HostStepError(
+                f"{self._name} runs on the host through the package onnx, which is not installed: pip install onnx"
+            ) from error
+        try:
+            return ReferenceEvaluator(onnx.load_model_from_string(self._model))
+        except Exception as error:  # of whatever type the evaluator chooses
+            raise HostStepError(f"{self._name} has no implementation for the host: {error}") from error
+
+
+def _normal(value: Any) -> Any:
+    """A value as native code and users take it: arrays dense, strings as Python objects."""
+    if isinstance(value, list | tuple):
+        return [_normal(item) for item in value]
+    if value is None or isinstance(value, dict):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array if array.flags.c_contiguous else np.array(array, order="C")

@@ -1,0 +1,233 @@
+"""What makes code for given input shapes: from the cache, or by compiling; in steps where not all can be compiled."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .runtime import store
+from .runtime.cache import Cache
+from .runtime.fallback import Fallback, FallbackWarning, summary
+from .runtime.host_step import HostNode, HostStepError
+from .runtime.plan import HostStep, Kinds, LoadedPlan, NativeStep, Plan
+from .runtime.program import Program, Shape
+from .runtime.specialization import ByContents, Contents, Specialize, Steps
+from .source import ModelSource
+from .version import fingerprint
+
+if TYPE_CHECKING:
+    import numpy as np
+    from mlir import ir
+
+    from .frontend.errors import UnsupportedError
+    from .frontend.onnx.importer import ImportedModel
+    from .frontend.onnx.model import Model
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What code is made for and how, whichever part of a model it is for.
+
+    Attributes:
+        target: the target's name.
+        cache: where code is kept; None where none is.
+        codegen_threads: how many kernels are compiled at the same time.
+        winograd: whether convolutions may be computed by Winograd's method.
+        reached: told each phase.
+        fallback: "warn" of nodes on the host, refuse them as an "error", or be "quiet" about them.
+    """
+
+    target: str
+    cache: Cache | None
+    codegen_threads: int
+    winograd: bool
+    reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None
+    fallback: str
+
+
+@dataclass(frozen=True)
+class PieceSource:
+    """A piece of a model.
+
+    Attributes:
+        whole: the model, or the larger piece, that it was cut from.
+        step: which piece.
+        kinds: the element types of its inputs.
+        decided: the values that one set of input shapes leaves one content.
+    """
+
+    whole: ModelSource | PieceSource
+    step: NativeStep
+    kinds: Kinds
+    decided: Callable[[], set[str]]
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Tells this piece from every other."""
+        return store.key_of(self.whole.fingerprint, repr((self.step.nodes, self.step.inputs, self.step.outputs)))
+
+    @property
+    def name(self) -> str:
+        """The model's name in messages."""
+        return self.whole.name
+
+    @functools.cached_property
+    def model(self) -> Model:
+        """The piece as a model of its own."""
+        from .frontend.onnx import partition
+
+        cut = partition.Cut(self.step.nodes, self.step.inputs, self.step.outputs)
+        return partition.piece_of(self.whole.model, cut, dict(zip(self.step.inputs, self.kinds, strict=True)))
+
+    def import_into(
+        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+    ) -> ImportedModel:
+        """The piece as a module of the `import` phase."""
+        from .frontend.onnx import importer
+
+        return importer.import_model(self.model, context, shapes, contents, sized=True)
+
+
+@dataclass(frozen=True)
+class Specializer:
+    """Makes the code of one model, or of a piece of one, for one set of input shapes (and contents).
+
+    Attributes:
+        source: the model.
+        names: its inputs.
+        settings: how code is made.
+    """
+
+    source: ModelSource | PieceSource
+    names: tuple[str, ...]
+    settings: Settings
+
+    def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
+        """The program, what else must be known for one, or steps.
+
+        Raises:
+            ModelError: the model is damaged, or a node of it can run nowhere.
+            PassFailure, PassError, CodegenError: the compiler failed.
+        """
+        key, cache = self._key(shapes, contents), self.settings.cache
+        known = store.get_program(cache, key) if cache else None
+        made = self._made(shapes, contents) if known is None else known
+        if cache and known is None:
+            _keep(cache, key, made)
+        if not isinstance(made, Plan):
+            return made
+        self._report(made)
+        return LoadedPlan(made, self.compile_piece, self.source.name)
+
+    def _key(self, shapes: tuple[Shape, ...], contents: Contents) -> str:
+        from .runtime import host
+
+        target = self.settings.target
+        machine = "+".join(sorted(host.features() or ())) if target == "cpu" else ""
+        code = f"{target} winograd={self.settings.winograd}"
+        held = [item for position, array in contents.items() for item in (str(position), array.tobytes())]
+        kinds = repr(self.source.kinds) if isinstance(self.source, PieceSource) else ""
+        return store.key_of(fingerprint(), self.source.fingerprint, code, machine, kinds, repr(shapes), *held)
+
+    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Plan:
+        from .compilation import Compilation
+        from .frontend.errors import NeedsContents, UnsupportedError
+
+        settings = self.settings
+        without = () if settings.winograd else ("stepwell-choose-winograd",)
+        compilation = Compilation(settings.target, settings.cache, settings.codegen_threads, settings.reached, without)
+        held = {self.names[position]: array for position, array in contents.items()}
+        try:
+            return compilation.program(self.source, dict(zip(self.names, shapes, strict=True)), held)
+        except NeedsContents as error:
+            if error.inputs and self._may_depend_on(error.inputs):
+                return ByContents(tuple(map(self.names.index, error.inputs)), str(error))
+            return self._planned(error)
+        except UnsupportedError as error:
+            return self._planned(error)
+
+    def _may_depend_on(self, inputs: tuple[str, ...]) -> bool:
+        """Whether a program for each content of some inputs is worth it: for the users', and for what shapes decide."""
+        return not isinstance(self.source, PieceSource) or set(inputs) <= self.source.decided()
+
+    def _planned(self, error: UnsupportedError) -> Plan:
+        """The model in steps, with the node that an error is about on the host, and others that cannot be compiled.
+
+        Raises:
+            UnsupportedError: a node can run nowhere, or none may run on the host.
+        """
+        from .frontend.onnx import partition
+
+        if isinstance(self.source, ModelSource) and self.source.kind != "onnx":
+            raise error
+        model = self.source.model
+        on_host = partition.nodes_on_host(model, error)
+        if not on_host and isinstance(self.source, PieceSource):
+            raise error
+        steps: list[HostStep | NativeStep] = []
+        for cut in partition.partition(model, on_host):
+            if cut.fallback is None:
+                steps.append(NativeStep(cut.inputs, cut.outputs, cut.nodes))
+            else:
+                steps.append(HostStep(cut.inputs, cut.outputs, partition.host_model(model, cut), cut.fallback))
+        plan = Plan(self.names, tuple(output.name for output in model.proto.graph.output), tuple(steps))
+        _check_host(plan, error)
+        return plan
+
+    def _report(self, plan: Plan) -> None:
+        """Says which nodes run on the host.
+
+        Raises:
+            UnsupportedError: none may.
+        """
+        found = plan.fallbacks
+        if not found or self.settings.fallback == "quiet":
+            return
+        if self.settings.fallback == "error":
+            from .frontend.errors import UnsupportedError
+
+            listed = "; ".join(map(str, found))
+            raise UnsupportedError(f"{len(found)} nodes cannot be compiled, and none may run on the host: {listed}")
+        total = sum(len(step.nodes) if isinstance(step, NativeStep) else 1 for step in plan.steps)
+        warnings.warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning, stacklevel=2)
+
+    def compile_piece(self, step: NativeStep, kinds: Kinds) -> Specialize:
+        """What makes the code of a piece, for inputs of given element types."""
+        decided = self.source.decided if isinstance(self.source, PieceSource) else self._decided
+        return replace(self, source=PieceSource(self.source, step, kinds, decided), names=step.inputs)
+
+    def _decided(self) -> set[str]:
+        from .frontend.onnx import partition
+
+        names = partition.follow_from_shapes(self.source.model)
+        return names | set(self.names)
+
+
+def _keep(cache: Cache, key: str, made: Program | ByContents | Plan) -> None:
+    if isinstance(made, Program):
+        store.put_program(cache, key, made)
+    elif isinstance(made, ByContents):
+        store.put_by_contents(cache, key, made)
+    else:
+        store.put_plan(cache, key, made)
+
+
+def _check_host(plan: Plan, error: UnsupportedError) -> None:
+    """Sees that every node on the host can run there.
+
+    Raises:
+        UnsupportedError: some cannot; the message names all of them.
+    """
+    missing: list[Fallback] = []
+    for step in plan.steps:
+        if isinstance(step, HostStep):
+            try:
+                HostNode(step.model, step.fallback.node).check()
+            except HostStepError:
+                missing.append(step.fallback)
+    if missing:
+        listed = "; ".join(map(str, missing))
+        raise type(error)(f"has nodes that can neither be compiled nor run on the host: {listed}") from error

@@ -1,0 +1,92 @@
+"""Recurrent layers against ONNX Runtime."""
+
+import numpy as np
+import pytest
+from mlir import ir
+from onnx import helper
+from stepwell.frontend.errors import ModelError
+from stepwell.frontend.onnx.importer import import_model
+
+STEPS, BATCH, INPUT, STATE = 5, 2, 3, 4
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def layer(rng, op_type, direction="forward", *, lengths=None, states=True, peepholes=False, steps=STEPS):
+    """The inputs of a layer, and those of them that are weights by position."""
+    count, gates = 2 if direction == "bidirectional" else 1, GATES[op_type]
+
+    def normal(*shape):
+        return rng.normal(size=shape).astype(np.float32)
+
+    weights = {
+        1: normal(count, gates * STATE, INPUT),
+        2: normal(count, gates * STATE, STATE),
+        3: normal(count, 2 * gates * STATE),
+    }
+    carried = 2 if op_type == "LSTM" else 1
+    inputs = [normal(steps, BATCH, INPUT), None, None, None, lengths and np.array(lengths, np.int32)]
+    inputs += [normal(count, BATCH, STATE) for _ in range(carried)] if states else []
+    if peepholes:
+        weights[7] = normal(count, 3 * STATE)
+    return inputs, {"constants": weights, "outputs": carried + 1, "hidden_size": STATE, "direction": direction}
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("op_type", GATES)
+def test_directions_and_lengths(check, rng, op_type, direction):
+    for lengths in (None, [3, 5]):
+        inputs, options = layer(rng, op_type, direction, lengths=lengths, states=lengths is not None)
+        check(op_type, 14, inputs, **options)
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_one_step_needs_no_loop(check, rng, op_type, build):
+    inputs, options = layer(rng, op_type, "bidirectional", lengths=[1, 1], steps=1)
+    check(op_type, 14, inputs, **options)
+    node = helper.make_node(op_type, ["x", "w", "r"], ["y"], hidden_size=STATE)
+    weights = {"w": options["constants"][1][:1], "r": options["constants"][2][:1]}
+    model = build([node], {"x": inputs[0]}, ["y"], weights, 14)
+    model.graph.output[0].type.tensor_type.elem_type = 1
+    for steps, wanted in ((1, False), (2, True)):
+        module = import_model(model, ir.Context(), {"x": (steps, BATCH, INPUT)}).module
+        assert ("scf.for" in str(module)) == wanted
+
+
+def test_variants(check, rng):
+    inputs, options = layer(rng, "GRU", "bidirectional", lengths=[2, 4])
+    check("GRU", 14, inputs, linear_before_reset=1, clip=0.5, **options)
+    inputs, options = layer(rng, "LSTM", "bidirectional", peepholes=True)
+    check("LSTM", 14, inputs, clip=0.3, **options)
+    inputs, options = layer(rng, "LSTM", "reverse")
+    check("LSTM", 7, inputs, input_forget=1, clip=0.5, **options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Affine", "Elu", "HardSigmoid", "LeakyRelu", "Relu", "ScaledTanh", "Softplus", "Softsign", "ThresholdedRelu"],
+)
+def test_activations(check, rng, name):
+    inputs, options = layer(rng, "RNN")
+    check("RNN", 14, inputs, activations=[name], activation_alpha=[0.3], activation_beta=[0.7], **options)
+
+
+def test_parameters_of_activations_are_taken_in_turns(check, rng):
+    inputs, options = layer(rng, "LSTM")
+    names = ["HardSigmoid", "leakyrelu", "Elu"]
+    check("LSTM", 14, inputs, activations=names, activation_alpha=[0.3, 0.2], activation_beta=[0.6], **options)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"activations": ["Cosh"]}, "has the activation 'Cosh', which is none of affine, elu"),
+        ({"direction": "bidirectional", "activations": ["Tanh"]}, "has 1 activations, but 1 in each direction"),
+        ({"direction": "sideways"}, "has the direction 'sideways', which is none of forward, reverse, bidirectional"),
+    ],
+)
+def test_negative_attributes(build, rng, attributes, message):
+    inputs, options = layer(rng, "RNN", "bidirectional")
+    node = helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=STATE, **attributes)
+    weights = {"w": options["constants"][1], "r": options["constants"][2]}
+    with pytest.raises(ModelError, match=message):
+        import_model(build([node], {"x": inputs[0]}, ["y"], weights, 14), ir.Context())

@@ -1,0 +1,46 @@
+"""Results that are written past the caches are right, wherever their memory begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from stepwell.compilation import Compilation
+from stepwell.lowering.streams import STREAM_BYTES
+from stepwell.lowering.target import Target
+from stepwell.runtime import loader
+from stepwell.runtime.program import Program, aligned_empty
+from stepwell.runtime.workspace import LoadedProgram, Workspace
+from stepwell.source import ModelSource
+
+ROWS, COLUMNS = STREAM_BYTES // 4096, 1024
+
+
+def compiled(op: str) -> Program:
+    """y = op(x), y as large as what is written past the caches."""
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [ROWS, COLUMNS]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"])], "one", ports[:1], ports[1:])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    return Compilation().program(ModelSource.read(made), {"x": (ROWS, COLUMNS)})
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    powers = np.exp(x - x.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+@pytest.mark.skipif(Target.host().architecture != "x86_64", reason="such stores are for x86-64")
+@pytest.mark.parametrize(("op", "reference"), [("Relu", lambda x: np.maximum(x, 0)), ("Softmax", softmax)])
+def test_results_are_right_wherever_they_begin(op: str, reference: Callable[[np.ndarray], np.ndarray]) -> None:
+    program = compiled(op)
+    loaded, workspace = LoadedProgram(program, loader.load(program), []), Workspace()
+    x = np.random.default_rng(0).standard_normal((ROWS, COLUMNS), np.float32)
+    expected, memory = reference(x), aligned_empty(STREAM_BYTES + 64)
+    for start in (0, 4):
+        y = memory[start : start + STREAM_BYTES].view(np.float32).reshape(x.shape)
+        for threads in (1, 2):
+            y.fill(np.nan)
+            workspace.run(loaded, [x], [y], threads)
+            np.testing.assert_allclose(y, expected, rtol=2e-6, atol=1e-9)
