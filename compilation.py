@@ -87,6 +87,19 @@ class Compilation:
         main = ir.SymbolTable(module.operation)["main"]
         names = _names(main, "arg_attrs", "input")
         Pipeline((SpecializeShapesPass.of([shapes[name] for name in names]),)).run(module, verify=False)
+        return self._graph(module, parameters)
+
+    def from_static(self, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> Program:
+        """The program of a module in the phase `import` whose shapes are all known.
+
+        Raises:
+            PassFailure, PassError: a pass failed.
+            CodegenError: LLVM refused a function.
+        """
+        with kernel_pool(self.target, self.codegen_threads if _is_large(module) else 1) as pool:
+            return self._finish(module, self._graph(module, parameters), "graph", pool)
+
+    def _graph(self, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         phases.run(module, self.target, "import", "graph", without=self.without)
         parameters = scale_denormal_weights(module, run_init(module, parameters))
         self._tell("graph", module, parameters)

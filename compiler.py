@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .runtime import artefact, store
+from .runtime.buckets import parse_dims
 from .runtime.cache import Cache, default_cache
 from .runtime.executable import Executable
 from .runtime.plan import LoadedPlan
@@ -38,6 +39,8 @@ class Options:
         cache: whether to keep what was compiled, and use it again. `STEPWELL_CACHE_DIR` says where.
         codegen_threads: how many kernels are compiled at the same time: of large models in so many processes, this one
             counted, where there are processors for them.
+        dims: what sizes the dimensions that vary may have, by name: a number, (low, high), (low, high, step), or a list
+            of upper bounds of buckets. One compile then serves all of them (docs/dynamic_shapes.md).
         winograd: whether 3x3 convolutions may be computed by Winograd's method where that is faster. It rounds more
             often than the direct method; errors are about twice as large (docs/numerics.md).
         fallback: what to do about nodes that cannot be compiled, which then run on the host, between compiled pieces of
@@ -47,6 +50,7 @@ class Options:
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
+    dims: Mapping[str, Any] = field(default_factory=dict)
     cache: bool = True
     codegen_threads: int = 2
     winograd: bool = True
@@ -57,8 +61,9 @@ class Options:
 def compile(model: Any, target: str = "cpu", threads: int | None = None, options: Options | None = None) -> Executable:
     """Compiles a model to native code.
 
-    A model whose inputs have symbolic dimensions is compiled for each set of input shapes when a call first has it, or
-    ahead through `Options.shapes` and `Executable.prepare`.
+    A model whose inputs have symbolic dimensions is compiled once for all sizes that `Options.dims` name. Without these
+    it is compiled for each set of input shapes when a call first has it, or ahead through `Options.shapes` and
+    `Executable.prepare`.
 
     Args:
         model: the path of an `.onnx` or `.mlir` file, bytes of one, an `onnx.ModelProto`, or an MLIR module.
@@ -89,7 +94,11 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         raise ValueError(f"fallback is {options.fallback!r}, and must be one of {', '.join(FALLBACK)}")
     specializer = _specializer(source, inputs, target, options, cache)
     kept = artefact.Source(source.kind, source.contents) if source.is_whole else None
-    executable = Executable(inputs, outputs, specialize=specializer, threads=threads, name=name, source=kept)
+    ranges, buckets = parse_dims(options.dims, inputs) if options.dims else ({}, [])
+    programs = specializer.for_buckets(inputs, buckets) if buckets else []
+    executable = Executable(
+        inputs, outputs, programs, specialize=specializer, threads=threads, name=name, source=kept, ranges=ranges
+    )
     if options.shapes or all(info.is_static for info in inputs):
         executable.try_prepare(options.shapes)
     return executable

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .runtime import store
+from .runtime.buckets import Buckets
 from .runtime.cache import Cache
 from .runtime.fallback import Fallback, FallbackWarning, summary
 from .runtime.host_step import HostNode, HostStepError
 from .runtime.plan import HostStep, Kinds, LoadedPlan, NativeStep, Plan
-from .runtime.program import Program, Shape
+from .runtime.program import Program, Shape, TensorInfo
 from .runtime.specialization import ByContents, Contents, Specialize, Steps
 from .source import ModelSource
 from .version import fingerprint
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from mlir import ir
 
+    from .compilation import Compilation
     from .frontend.errors import UnsupportedError
     from .frontend.onnx.importer import ImportedModel
     from .frontend.onnx.model import Model
@@ -122,6 +124,28 @@ class Specializer:
         self._report(made)
         return LoadedPlan(made, self.compile_piece, self.source.name)
 
+    def for_buckets(self, inputs: Sequence[TensorInfo], buckets: Buckets) -> list[Program]:
+        """One program for each bucket of sizes; none where the model cannot be compiled so, which a warning says."""
+        cache = self.settings.cache
+        keys = [store.key_of(self._key((), {}), repr(bucket)) for bucket in buckets]
+        known = [store.get_program(cache, key) if cache else None for key in keys]
+        programs = [program for program in known if isinstance(program, Program)]
+        if len(programs) == len(buckets):
+            return programs
+        from .bounded import BoundedError, compile_bounded
+        from .frontend.errors import UnsupportedError
+
+        try:
+            programs = compile_bounded(self._compilation(), self.source, inputs, buckets)
+        except (BoundedError, UnsupportedError) as error:
+            message = f"{self.source.name}: compiled for each size by itself, when a call first has it: {error}"
+            warnings.warn(message, stacklevel=3)
+            return []
+        for key, program in zip(keys, programs, strict=True):
+            if cache:
+                store.put_program(cache, key, program)
+        return programs
+
     def _key(self, shapes: tuple[Shape, ...], contents: Contents) -> str:
         from .runtime import host
 
@@ -133,12 +157,9 @@ class Specializer:
         return store.key_of(fingerprint(), self.source.fingerprint, code, machine, kinds, repr(shapes), *held)
 
     def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Plan:
-        from .compilation import Compilation
         from .frontend.errors import NeedsContents, UnsupportedError
 
-        settings = self.settings
-        without = () if settings.winograd else ("stepwell-choose-winograd",)
-        compilation = Compilation(settings.target, settings.cache, settings.codegen_threads, settings.reached, without)
+        compilation = self._compilation()
         held = {self.names[position]: array for position, array in contents.items()}
         try:
             return compilation.program(self.source, dict(zip(self.names, shapes, strict=True)), held)
@@ -148,6 +169,13 @@ class Specializer:
             return self._planned(error)
         except UnsupportedError as error:
             return self._planned(error)
+
+    def _compilation(self) -> Compilation:
+        from .compilation import Compilation
+
+        settings = self.settings
+        without = () if settings.winograd else ("stepwell-choose-winograd",)
+        return Compilation(settings.target, settings.cache, settings.codegen_threads, settings.reached, without)
 
     def _may_depend_on(self, inputs: tuple[str, ...]) -> bool:
         """Whether a program for each content of some inputs is worth it: for the users', and for what shapes decide."""

@@ -170,6 +170,7 @@ class _Content:
             uses_threads=program.uses_threads,
             guards=tuple(program.guards),
             contents=self._add_parameters(program.contents),
+            bounds=program.bounds,
         )
 
     def add_source(self, source: Source) -> StoredSource:
@@ -335,6 +336,7 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
         uses_threads=entry.uses_threads,
         guards=entry.guards,
         contents=_parameters(entry.contents, tensors),
+        bounds=entry.bounds,
     )
 
 

@@ -14,6 +14,7 @@ from .errors import ArtefactError, InputError
 from .fallback import Fallback
 from .plan import LoadedPlan, Share
 from .program import Program, Shape, TensorInfo
+from .sizes import Range
 from .specialization import ByContents, Specializations, Specialize, Steps, check_shapes
 from .workspace import LoadedProgram
 
@@ -41,6 +42,7 @@ class Executable:
         name: str = "model",
         source: artefact.Source | None = None,
         steps: Steps | None = None,
+        ranges: Mapping[str, Range] | None = None,
     ) -> None:
         """Makes native code callable.
 
@@ -53,13 +55,14 @@ class Executable:
             name: the model's name.
             source: the model itself, for `save`; None where it cannot be kept in one piece.
             steps: what the model does where some of its nodes run on the host.
+            ranges: the sizes that calls may have, by the names of dimensions that vary.
         """
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.threads = threads if threads is not None else available_cores()
         self.source = source
-        self._code = Specializations(self.inputs, programs, specialize, name)
+        self._code = Specializations(self.inputs, programs, specialize, name, ranges)
         self._code.steps = steps
         self._loaded = self._code.loaded
         self._takes_arrays = all(_is_tensor(info) and info.dtype != object for info in self.inputs)
@@ -68,6 +71,11 @@ class Executable:
     def programs(self) -> tuple[Program, ...]:
         """The code at hand, one program for each set of input shapes (and of what `by_contents` hold)."""
         return self._code.programs
+
+    @property
+    def ranges(self) -> dict[str, Range]:
+        """The sizes that calls may have, by the names of dimensions; empty where none were named."""
+        return dict(self._code.ranges)
 
     @property
     def by_contents(self) -> dict[str, str]:

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from . import sizes
 from .errors import ArtefactError
 from .fallback import Fallback, read_fallback
 from .program import ENTRY, CpuTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
+from .sizes import Bounds
 
 SCHEMA = 3
 _HOST_DTYPES = ("object", "complex64", "complex128")
@@ -56,6 +58,7 @@ class StoredProgram:
     uses_threads: bool
     guards: tuple[str, ...]
     contents: tuple[StoredParameter, ...]
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,7 @@ def _program(program: StoredProgram) -> dict[str, Any]:
         "uses_threads": program.uses_threads,
         "guards": list(program.guards),
         "contents": [asdict(parameter) for parameter in program.contents],
+        "bounds": sizes.encode(program.bounds),
         "objects": dict(program.objects),
         "library": program.library,
         "kernels": [asdict(kernel) for kernel in program.kernels],
@@ -221,7 +225,19 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         uses_threads=bool(entry["uses_threads"]),
         guards=tuple(map(str, entry["guards"])),
         contents=_read_contents(entry["contents"], {info.name for info in inputs}),
+        bounds=_read_bounds(entry["bounds"], len(inputs), outputs),
     )
+
+
+def _read_bounds(entry: Mapping[str, Any] | None, inputs: int, outputs: Sequence[TensorInfo]) -> Bounds | None:
+    bounds = sizes.decode(entry)
+    if bounds is None:
+        return None
+    most = {name: values.high for name, values in bounds.ranges.items()}
+    largest = [tuple(sizes.evaluate(dim, most) for dim in shape) for shape in bounds.outputs]
+    if not inputs or largest != [info.shape for info in outputs]:
+        raise ValueError("the outputs are not as large as the bounds say")
+    return bounds
 
 
 def _plan(plan: StoredPlan) -> dict[str, Any]:

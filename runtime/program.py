@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .errors import CapacityError
+from .sizes import Bounds
 
 Shape = tuple[int, ...]
 ENTRY = "stepwell_main"
@@ -119,6 +120,7 @@ class Program:
         uses_threads: whether its code shares out work to a team of threads.
         contents: what some inputs, by name, must hold for the program to be right, in the order in which that was
             found; it does not read these.
+        bounds: the sizes that it serves, where these are more than those of its shapes; its last input is a table then.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -132,6 +134,7 @@ class Program:
     kernels: Sequence[KernelInfo] = ()
     uses_threads: bool = True
     contents: Mapping[str, np.ndarray] = field(default_factory=dict)
+    bounds: Bounds | None = None
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from . import host, loader
+from .bounded import BoundedCall, covering
 from .errors import ArtefactError, InputError, ShapeError
 from .fallback import Fallback
 from .program import ALIGNMENT, Program, Shape, TensorInfo, aligned_empty, is_splat
+from .sizes import Range, check_ranges, sizes_of, union
 from .workspace import LoadedProgram, Workspace, address
 
 MANY_CONTENTS = 16
@@ -86,6 +88,7 @@ class Specializations:
     Attributes:
         inputs: what the model takes.
         loaded: by input shapes, what runs; whoever calls often looks here first.
+        ranges: the sizes that calls may have; empty where any will do.
         steps: what runs whatever the shapes, where not all of the model can be compiled; None as long as all can.
     """
 
@@ -95,6 +98,7 @@ class Specializations:
         programs: Iterable[Program] = (),
         specialize: Specialize | None = None,
         name: str = "model",
+        ranges: Mapping[str, Range] | None = None,
     ) -> None:
         """Starts with some programs.
 
@@ -103,6 +107,7 @@ class Specializations:
             programs: the code at hand.
             specialize: makes more of it; None where there is no compiler.
             name: the model's name, for messages.
+            ranges: the sizes that calls may have; by default those that programs for ranges of sizes are for.
         """
         self.inputs = tuple(inputs)
         self.loaded: dict[tuple[Shape, ...], LoadedProgram | Choice] = {}
@@ -115,6 +120,10 @@ class Specializations:
         self._lock = threading.RLock()
         self._memory: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._idle: list[Workspace] = []
+        self._wide: dict[int, LoadedProgram] = {}
+        self.ranges = dict(ranges or {}) or union(
+            program.bounds for program in self.programs if program.bounds is not None
+        )
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -154,16 +163,14 @@ class Specializations:
         """
         if isinstance(loaded, Steps):
             return loaded.run(arrays, threads)
-        outputs = loaded.new_outputs()
         try:
             workspace = self._idle.pop()
         except IndexError:
             workspace = Workspace()
         try:
-            workspace.run(loaded, arrays, outputs, threads)
+            return loaded.run(workspace, arrays, threads)
         finally:
             self._idle.append(workspace)
-        return loaded.checked(outputs) if loaded.program.guards else outputs
 
     def prepare(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
         """The program for shapes, and for contents where these matter; loaded where it is for this machine.
@@ -197,15 +204,34 @@ class Specializations:
             while True:
                 entry = entries.get(key)
                 if entry is None:
+                    entry = self._bounded(shapes)
+                if entry is None:
                     made = self._made(shapes, known)
                     if isinstance(made, Steps):
                         return made
                     entry = Choice(made) if isinstance(made, ByContents) else self._load(made)
-                    entries[key] = entry
+                entries[key] = entry
                 if isinstance(entry, LoadedProgram):
                     return entry
                 known |= {position: arrays[position] for position in entry.by.positions}
                 entries, key = entry.entries, entry.key(arrays)
+
+    def _bounded(self, shapes: tuple[Shape, ...]) -> LoadedProgram | None:
+        """The call of a program for a range of sizes, if there is one for these.
+
+        Raises:
+            InputError: a size is out of the range that the model was compiled for.
+        """
+        if not self.ranges:
+            return None
+        sizes = sizes_of(self.inputs, shapes)
+        check_ranges(self.ranges, sizes)
+        program = covering(self.programs, sizes)
+        if program is None:
+            return None
+        if id(program) not in self._wide:
+            self._wide[id(program)] = self._load(program)
+        return BoundedCall(self._wide[id(program)], sizes)
 
     def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
         key = shapes, _key_of(contents)

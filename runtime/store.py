@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from . import sizes
 from .cache import Cache
 from .fallback import read_fallback
 from .large_file import LargeFile
@@ -77,6 +78,7 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
         "kernels": [asdict(kernel) for kernel in program.kernels],
         "uses_threads": program.uses_threads,
         "contents": {name: _put_parameter(cache, array) for name, array in program.contents.items()},
+        "bounds": sizes.encode(program.bounds),
     }
     cache.put("programs", key, json.dumps(record).encode())
 
@@ -143,6 +145,7 @@ def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
         kernels=[KernelInfo(**(kernel | {"ops": tuple(kernel["ops"])})) for kernel in record["kernels"]],
         uses_threads=record["uses_threads"],
         contents={name: array for name, array in contents.items() if array is not None},
+        bounds=sizes.decode(record["bounds"]),
     )
 
 

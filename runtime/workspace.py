@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,16 @@ class LoadedProgram:
             for shape, dtype, shelf in self._outputs
         ]
 
+    def run(self, workspace: Workspace, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+        """The outputs for inputs of the program's shapes.
+
+        Raises:
+            GuardError: a guard says that the outputs mean nothing.
+        """
+        outputs = self.new_outputs()
+        workspace.run(self, arrays, outputs, threads)
+        return self.checked(outputs) if self.program.guards else outputs
+
     def checked(self, outputs: list[np.ndarray]) -> list[np.ndarray]:
         """The outputs without the guards.
 
@@ -64,8 +75,17 @@ class Workspace:
         self._arena = aligned_empty(0)
         self._start = address(self._arena)
         self._tables: dict[LoadedProgram, _Table] = {}
+        self._buffers: dict[LoadedProgram, list[np.ndarray]] = {}
 
-    def run(self, loaded: LoadedProgram, inputs: list[np.ndarray], outputs: list[np.ndarray], threads: int) -> None:
+    def buffers(self, loaded: LoadedProgram, make: Callable[[Program], list[np.ndarray]]) -> list[np.ndarray]:
+        """What `make` gives for a program, which then belongs to this workspace."""
+        if loaded not in self._buffers:
+            self._buffers[loaded] = make(loaded.program)
+        return self._buffers[loaded]
+
+    def run(
+        self, loaded: LoadedProgram, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
+    ) -> None:
         """Fills the program's table and calls its entry."""
         table = self._tables.get(loaded) or self._new_table(loaded)
         slots = table.slots

@@ -119,6 +119,17 @@ def _not(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
     return arith.xori(value, number(1 if dtype == np.bool_ else -1, value.type))
 
 
+def _keep(op: Op, dtype: np.dtype, value: ir.Value, mask: ir.Value) -> ir.Value:
+    otherwise = np.asarray(op.attribute_values()["otherwise"]).astype(dtype).item()
+    if is_float(dtype):
+        is_kept = arith.cmpf(arith.CmpFPredicate.UNE, mask, number(0, mask.type))
+    else:
+        is_kept = arith.cmpi(arith.CmpIPredicate.ne, mask, number(0, mask.type))
+    return arith.select(
+        is_kept, value, number(otherwise if is_float(dtype) else _wrapped(otherwise, dtype), value.type)
+    )
+
+
 _FLOAT, _INT = arith.CmpFPredicate, arith.CmpIPredicate
 _SCALARS: dict[str, Scalar] = {
     "abs": _abs,
@@ -158,6 +169,7 @@ _SCALARS: dict[str, Scalar] = {
     "shift_left": integers.shift_left,
     "shift_right": integers.shift_right,
     "select": _plain(arith.select),
+    "keep": _keep,
     "relu": _relu,
     "clip": _clip,
     **activations.SCALARS,

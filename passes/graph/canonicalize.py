@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..base import Pass, register
-from ..rewriting import apply_patterns
+from ..rewriting import Pattern, apply_patterns
 from .patterns import algebra, broadcasting, clamping, dynamic, movement, reductions, rows
 
 
@@ -32,5 +32,10 @@ class CanonicalizePass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns until none fits."""
-        groups = (dynamic, rows, movement, reductions, broadcasting, algebra, clamping)
-        apply_patterns(op, [pattern for group in groups for pattern in group.PATTERNS])
+        apply_patterns(op, patterns())
+
+
+def patterns() -> list[Pattern]:
+    """The patterns, in the order in which they are tried."""
+    groups = (dynamic, rows, movement, reductions, broadcasting, algebra, clamping)
+    return [pattern for group in groups for pattern in group.PATTERNS]

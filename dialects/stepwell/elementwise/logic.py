@@ -183,6 +183,34 @@ class SelectOp(Op):
         return on_true.with_shape(broadcast(condition.shape, on_true.shape, on_false.shape))
 
 
+class KeepOp(Op):
+    """`input` where the mask is not 0, the number `otherwise` elsewhere; both broadcast.
+
+    Unlike `select` it takes a mask of the input's own element type, which a vector holds as the input's elements.
+
+    ```mlir
+    %2 = "stepwell.keep"(%0, %1) {otherwise = 0.0 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.keep"
+    input = operand()
+    mask = operand("the input's element type; 0 or 1")
+    otherwise = attribute(float, default=0.0)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, mask: TensorSpec, *, otherwise: float) -> TensorSpec:
+        """The shape is that of both, broadcast; the element type is theirs."""
+        same_dtype(input, mask)
+        return input.with_shape(broadcast(input.shape, mask.shape))
+
+    @staticmethod
+    def reference(input: np.ndarray, mask: np.ndarray, *, otherwise: float) -> np.ndarray:
+        """Computes it with numpy."""
+        return np.where(mask != 0, input, np.asarray(otherwise).astype(input.dtype))
+
+
 class CastOp(Op):
     """Conversion to another element type (ONNX Cast).
 

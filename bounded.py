@@ -1,0 +1,145 @@
+"""One program for a range of sizes: the model is looked at in a few sizes, and compiled at the upper bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mlir import ir
+
+from .compilation import Compilation
+from .dialects import dims
+from .dialects.stepwell.movement import SliceOp
+from .frontend.errors import NeedsContents
+from .frontend.onnx.importer import ImportedModel
+from .lowering.context import compiler_context
+from .passes.graph.bounded.bind import bind_to_bounds
+from .passes.graph.bounded.snapshot import BoundedError, Snapshot
+from .passes.graph.canonicalize import patterns
+from .passes.graph.cse import CsePass
+from .passes.graph.dce import DcePass
+from .passes.graph.fold_constants import FoldConstantsPass
+from .passes.graph.fuse_composites import FuseCompositesPass
+from .passes.graph.infer_shapes import InferShapesPass
+from .passes.graph.patterns.movement import DropIdentity
+from .passes.graph.specialize_shapes import SpecializeShapesPass
+from .passes.pipeline import Pipeline
+from .passes.rewriting import Replacement, apply_patterns
+from .runtime.program import Program, Shape, TensorInfo
+from .runtime.sizes import Bounds, Range, union_of
+from .source import ModelSource
+
+if TYPE_CHECKING:
+    from .specializer import PieceSource
+
+__all__ = ["BoundedError", "compile_bounded", "sample_sizes"]
+
+_SAMPLES = 3
+"""In so many sizes beside the upper bounds a model is looked at."""
+
+_LEAST = 5
+"""Smaller samples are not typical: what is one of few is often computed in another way."""
+
+_MOST_ELEMENTS = 1 << 20
+"""Larger constants are not computed from sizes."""
+
+
+def compile_bounded(
+    compilation: Compilation,
+    source: ModelSource | PieceSource,
+    inputs: Sequence[TensorInfo],
+    buckets: Sequence[Mapping[str, Range]],
+) -> list[Program]:
+    """One program for each of some buckets: for all sizes in its ranges.
+
+    Raises:
+        BoundedError: the model has something that one program cannot do for all of them; names the op.
+        ModelError: the model cannot be read.
+        PassFailure, PassError: a pass failed.
+        CodegenError: LLVM refused a function.
+    """
+    whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
+    samples = [_snapshot(source, inputs, sizes) for sizes in sample_sizes(whole)]
+    return [_compile(compilation, source, inputs, bucket, samples) for bucket in buckets]
+
+
+def _compile(
+    compilation: Compilation,
+    source: ModelSource | PieceSource,
+    inputs: Sequence[TensorInfo],
+    ranges: Mapping[str, Range],
+    samples: Sequence[Snapshot],
+) -> Program:
+    sizes = {name: values.high for name, values in ranges.items()}
+    with compiler_context() as context, ir.Location.unknown():
+        shapes = _shapes(inputs, sizes)
+        imported = _imported(source, context, shapes)
+        module = imported.module
+        _to_sample(module, inputs, shapes)
+        here = Snapshot.of(module, sizes)
+        symbols = [tuple(_dim(dim, ranges) if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
+        limits = {name: (values.low, values.high) for name, values in ranges.items()}
+        others = [sample for sample in samples if sample.sizes != sizes]
+        bounds = bind_to_bounds(module, [here, *others], symbols, limits)
+        program = compilation.from_static(module, imported.parameters)
+    return replace(program, bounds=Bounds(dict(ranges), bounds.table, bounds.outputs))
+
+
+def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
+    """Sizes below the upper bounds that tell expressions over them apart: no two alike, if that is possible."""
+    samples: list[dict[str, int]] = []
+    for number in range(_SAMPLES):
+        sample: dict[str, int] = {}
+        for position, (name, values) in enumerate(ranges.items()):
+            sample[name] = _typical(values, (number + 1) / (_SAMPLES + 1) + 0.037 * position, set(sample.values()))
+        if sample not in samples and any(sample[name] != values.high for name, values in ranges.items()):
+            samples.append(sample)
+    return samples
+
+
+def _typical(values: Range, share: float, taken: set[int]) -> int:
+    count = (values.high - values.low) // values.step
+    first = min(count, max(0, -(-(_LEAST - values.low) // values.step)))
+    place = first + int((count - first) * min(share, 1.0))
+    choices = sorted(range(first, count + 1), key=lambda item: (abs(item - place), item))
+    sizes = [values.low + item * values.step for item in choices[: len(taken) + 1]]
+    return next((size for size in sizes if size not in taken), sizes[0])
+
+
+def _snapshot(source: ModelSource | PieceSource, inputs: Sequence[TensorInfo], sizes: Mapping[str, int]) -> Snapshot:
+    with compiler_context() as context, ir.Location.unknown():
+        shapes = _shapes(inputs, sizes)
+        module = _imported(source, context, shapes).module
+        _to_sample(module, inputs, shapes)
+        return Snapshot.of(module, sizes)
+
+
+def _imported(source: ModelSource | PieceSource, context: ir.Context, shapes: Mapping[str, Shape]) -> ImportedModel:
+    try:
+        return source.import_into(context, shapes, {})
+    except NeedsContents as error:
+        raise BoundedError(f"what an input holds decides on sizes: {error}") from error
+
+
+def _to_sample(module: ir.Module, inputs: Sequence[TensorInfo], shapes: Mapping[str, Shape]) -> None:
+    """Takes a module to where shape arithmetic is constant, and composites are found, at any size in the same way."""
+    specialize = SpecializeShapesPass.of([shapes[info.name] for info in inputs])
+    Pipeline((specialize, InferShapesPass(), FoldConstantsPass(_MOST_ELEMENTS))).run(module)
+    apply_patterns(module.operation, [_AtAnySize() if isinstance(item, DropIdentity) else item for item in patterns()])
+    Pipeline((CsePass(), DcePass(), FuseCompositesPass())).run(module)
+
+
+class _AtAnySize(DropIdentity):
+    """transpose(x) --> x, and others that do nothing, but not slices, which may do nothing at one size alone"""
+
+    def rewrite(self, op: Any) -> Replacement:
+        return None if isinstance(op, SliceOp) else super().rewrite(op)
+
+
+def _shapes(inputs: Sequence[TensorInfo], sizes: Mapping[str, int]) -> dict[str, Shape]:
+    return {info.name: tuple(sizes[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in inputs}
+
+
+def _dim(name: str, ranges: Mapping[str, Range]) -> dims.Dim:
+    return dims.symbol(name)

@@ -1,0 +1,142 @@
+"""Turns a graph at the upper bounds of its sizes into one that is right for every size below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ....dialects.core import Op
+from ....dialects.dims import Dim
+from ....dialects.stepwell import STEPWELL
+from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, SelectOp, UnaryOp
+from ...functions import body_of, dictionaries, main_function
+from ...rewriting import erase_dead_ops
+from ..values import shape_of
+from . import movement, reductions, rules
+from .extents import Expression, Extent, Fitter, count_of, expression, is_dynamic
+from .rewriter import Rewriter, Rule, prefix, require_same
+from .snapshot import BoundedError, OpState, Snapshot
+
+TABLE = "stepwell.extents"
+"""The name of the input that holds the extents."""
+
+RULES: dict[type[Op], Rule] = {**rules.RULES, **reductions.RULES, **movement.RULES}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the runtime has to know of a program for a range of sizes.
+
+    Attributes:
+        table: the contents of the last input, as expressions over the sizes.
+        outputs: the extents of every output.
+    """
+
+    table: tuple[Expression, ...]
+    outputs: tuple[tuple[Expression, ...], ...]
+
+
+def bind_to_bounds(
+    module: ir.Module,
+    samples: Sequence[Snapshot],
+    inputs: Sequence[Sequence[Dim]],
+    ranges: Mapping[str, tuple[int, int]],
+) -> Bounds:
+    """Makes `@main` right for every size in the ranges, with one more input that holds extents.
+
+    Args:
+        module: the graph at the upper bounds.
+        samples: what the graph says there, and at some other sizes.
+        inputs: the shape of every input, over the sizes' names.
+        ranges: the least and the greatest size by name.
+
+    Raises:
+        BoundedError: an op needs to know the size when it is compiled; names the op.
+    """
+    main = main_function(module.operation)
+    body = body_of(main)
+    _check_alike(samples)
+    operations = [op.operation for op in body.operations]
+    graph = Rewriter(_add_table(main), operations[0], Fitter([sample.sizes for sample in samples]), dict(ranges))
+    for argument, shape in zip(body.arguments, inputs, strict=False):
+        sizes = shape_of(argument) or ()
+        graph.extents[argument] = [prefix(dim, size) for dim, size in zip(shape, sizes, strict=True)]
+    for position, op in enumerate(operations[:-1]):
+        states = [sample.ops[position] for sample in samples]
+        try:
+            _bind(graph, op, states)
+        except BoundedError as error:
+            raise BoundedError(f"'{op.name}' op: {error}", op.location) from error
+    results = list(operations[-1].operands)
+    outputs = tuple(tuple(expression(count_of(extent)) for extent in graph.of(value)) for value in results)
+    if any(len(extent) > 1 and is_dynamic(extent) for value in results for extent in graph.of(value)):
+        raise BoundedError("an output merges dimensions that vary")
+    erase_dead_ops(main)
+    _set_type(main, len(graph.expressions))
+    return Bounds(tuple(graph.expressions), outputs)
+
+
+def _check_alike(samples: Sequence[Snapshot]) -> None:
+    for sample in samples[1:]:
+        if not samples[0].is_like(sample):
+            where = " and ".join(str(dict(item.sizes)) for item in (samples[0], sample))
+            raise BoundedError(f"the model computes something else at sizes {where}")
+
+
+def _bind(graph: Rewriter, op: ir.Operation, states: Sequence[OpState]) -> None:
+    view = STEPWELL.view(op)
+    assert view is not None
+    rule = RULES.get(type(view))
+    if rule is None and isinstance(view, UnaryOp | BinaryOp | ComparisonOp | LogicalOp | SelectOp | CastOp):
+        rule = rules.elementwise
+    if rule is None and not any(graph.dynamic(value) for value in op.operands):
+        require_same(states)
+        rule = _static
+    if rule is None:
+        raise BoundedError("there is no rule for it with a dimension that varies")
+    old = list(op.results)
+    with op.location, ir.InsertionPoint(op):
+        results = rule(graph, view, states)
+    if results is None:
+        return
+    for value, extents, number in zip(old, results, range(len(old)), strict=True):
+        _check(graph, extents, [state.shapes[number] for state in states])
+        graph.extents[value] = list(extents)
+        for extent in extents:
+            graph.fitter.learn(count_of(extent))
+
+
+def _static(graph: Rewriter, op: Op, states: Sequence[OpState]) -> Sequence[Sequence[Extent]]:
+    return [graph.of(value) for value in op.operation.results]
+
+
+def _check(graph: Rewriter, extents: Sequence[Extent], shapes: Sequence[Sequence[int]]) -> None:
+    """Checks what a rule says against what the sizes that were looked at say."""
+    for axis, extent in enumerate(extents):
+        values = graph.fitter.values(count_of(extent))
+        actual = tuple(shape[axis] for shape in shapes)
+        if values != actual:
+            raise BoundedError(f"dimension {axis} is not {count_of(extent)}: {actual} rather than {values}")
+
+
+def _add_table(main: ir.Operation) -> ir.Value:
+    """The new argument; how many entries it has is known later."""
+    body = body_of(main)
+    i64 = ir.IntegerType.get_signless(64)
+    return body.add_argument(ir.RankedTensorType.get([_MOST_ENTRIES], i64), main.location)
+
+
+_MOST_ENTRIES = 256
+
+
+def _set_type(main: ir.Operation, count: int) -> None:
+    body = body_of(main)
+    if count > _MOST_ENTRIES:
+        raise BoundedError(f"{count} numbers depend on the sizes, more than {_MOST_ENTRIES}")
+    names = [*dictionaries(main, "arg_attrs"), ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(TABLE)})]
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get(names)
+    old = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    kinds = [argument.type for argument in body.arguments]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, old.results))

@@ -1,0 +1,158 @@
+"""What reductions, normalisations and attention need to be right for every size: neutral elements beyond the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.core import Op
+from ....dialects.dims import Dim
+from ....dialects.stepwell.elementwise import AddOp, AndOp, DivOp
+from ....dialects.stepwell.normalization import (
+    AttentionOp,
+    BatchNormOp,
+    LayerNormOp,
+    LocalResponseNormOp,
+    LogSoftmaxOp,
+    RmsNormOp,
+    SoftmaxOp,
+)
+from ....dialects.stepwell.reduction import (
+    ArgmaxOp,
+    ReduceMaxOp,
+    ReduceMeanOp,
+    ReduceMinOp,
+    ReduceProdOp,
+    ReduceSumOp,
+)
+from ....dialects.types import is_float
+from ..values import constant, dtype_of
+from .extents import Extent, count_of, is_dynamic, size_of, whole
+from .rewriter import Rewriter, Rule, least_of, replace, require_same, require_static
+from .rules import Result, States
+from .snapshot import BoundedError
+
+
+def _greatest(dtype: np.dtype) -> float:
+    return math.inf if is_float(dtype) else float(np.iinfo(dtype).max)
+
+
+_NEUTRAL = {ReduceSumOp: lambda _: 0.0, ReduceProdOp: lambda _: 1.0, ReduceMaxOp: least_of, ReduceMinOp: _greatest}
+
+
+def reduction(graph: Rewriter, op: Any, states: States) -> Result | None:
+    """The neutral element where there is no data; a mean is divided by how many elements there are."""
+    require_same(states)
+    extents = graph.of(op.input)
+    axes = [axis % len(extents) for axis in op.axes]
+    varying = [axis for axis in axes if is_dynamic(extents[axis])]
+    if varying and isinstance(op, ReduceMeanOp):
+        _replace_mean(graph, op, axes)
+        return None
+    if varying:
+        neutral = _NEUTRAL[type(op)](dtype_of(op.input))
+        if not is_float(dtype_of(op.input)) and not isinstance(op, ReduceSumOp | ReduceProdOp):
+            neutral = _exact(neutral, dtype_of(op.input))
+        op.operation.operands[0] = graph.keep(op.input, varying, neutral)
+    return [_reduced(extents, axes, op.keepdims)]
+
+
+def _exact(number: float, dtype: np.dtype) -> float:
+    """A number that a float64 holds and the type too, or an error."""
+    if int(number) < np.iinfo(dtype).min or int(number) > np.iinfo(dtype).max:
+        raise BoundedError(f"the greatest {np.dtype(dtype).name} is no float64")
+    return number
+
+
+def _replace_mean(graph: Rewriter, op: Any, axes: Sequence[int]) -> None:
+    dtype, extents = dtype_of(op.input), graph.of(op.input)
+    if not is_float(dtype):
+        raise BoundedError("the mean of integers over a dimension that varies is rounded")
+    total = graph.keep(op.input, axes, 0.0)
+    count: Dim = math.prod((count_of(extents[axis]) for axis in axes), start=1)
+    summed = ReduceSumOp(total, axes=tuple(op.axes), keepdims=op.keepdims)
+    reduced = _reduced(extents, axes, op.keepdims)
+    value = graph.noted(summed, reduced)
+    replace(op, graph.noted(DivOp(value, graph.number(count, dtype)), reduced))
+
+
+def _reduced(extents: Sequence[Extent], axes: Sequence[int], keepdims: bool) -> list[Extent]:
+    if keepdims:
+        return [whole(1) if axis in axes else extent for axis, extent in enumerate(extents)]
+    return [extent for axis, extent in enumerate(extents) if axis not in axes]
+
+
+def argmax(graph: Rewriter, op: ArgmaxOp, states: States) -> Result:
+    """The least number where there is no data, which is never before one that is data."""
+    require_same(states)
+    extents = graph.of(op.input)
+    axis = op.axis % len(extents)
+    op.operation.operands[0] = graph.keep(op.input, [axis], least_of(dtype_of(op.input)))
+    return [_reduced(extents, [axis], op.keepdims)]
+
+
+def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, states: States) -> Result:
+    """Minus infinity where there is no data, whose exponential is 0."""
+    require_same(states)
+    axis = op.axis % len(graph.of(op.input))
+    op.operation.operands[0] = graph.keep(op.input, [axis], -math.inf)
+    return [graph.of(op.operation.operands[0])]
+
+
+def normalisation(graph: Rewriter, op: Any, states: States) -> Result:
+    """As it is, if what is normalised over does not vary."""
+    require_same(states)
+    rank = len(graph.of(op.input))
+    axes = range(op.axis % rank, rank) if isinstance(op, LayerNormOp | RmsNormOp) else [1]
+    require_static(graph, op, axes)
+    return [graph.of(op.input)]
+
+
+def attention(graph: Rewriter, op: AttentionOp, states: States) -> Result | None:
+    """Keys without data are masked, and finite: their weights are 0, and so is what they add."""
+    require_same(states)
+    query, key, value = (graph.of(item) for item in (op.query, op.key, op.value))
+    result = [*query[:3], value[3]]
+    _require_same_depth(graph, op)
+    if not is_dynamic(key[2]):
+        return [result]
+    mask = _mask(graph, op, key[2])
+    finite = [graph.finite(item, 2) for item in (op.key, op.value)]
+    replace(op, graph.noted(AttentionOp(op.query, *finite, mask, **op.attribute_values()), result))
+    return None
+
+
+def _require_same_depth(graph: Rewriter, op: AttentionOp) -> None:
+    if any(is_dynamic(graph.of(value)[axis]) for value in (op.query, op.key, op.value) for axis in (1, 3)):
+        raise BoundedError("the heads of an attention, or their depth, vary")
+
+
+def _mask(graph: Rewriter, op: AttentionOp, keys: Extent) -> ir.Value:
+    """The mask of an attention, which hides the keys without data too."""
+    is_bool = op.mask is not None and dtype_of(op.mask) == np.bool_
+    if is_bool and math.isfinite(op.masked):
+        raise BoundedError("what is masked is no minus infinity")
+    if op.mask is not None and is_dynamic(graph.of(op.mask)[-1]):
+        return graph.keep(op.mask, [len(graph.of(op.mask)) - 1], 0.0 if is_bool else -math.inf)
+    dtype = dtype_of(op.query if op.mask is None else op.mask)
+    neutral = constant(np.full((1, 1, 1, size_of(keys)), is_bool, dtype))
+    graph.extents[neutral] = [whole(1), whole(1), whole(1), keys]
+    hidden = graph.keep(neutral, [3], 0.0 if is_bool else -math.inf)
+    if op.mask is None:
+        return hidden
+    extents = [whole(1)] * (4 - len(graph.of(op.mask))) + graph.of(op.mask)[:-1]
+    return graph.noted((AndOp if is_bool else AddOp)(op.mask, hidden), [*extents, keys])
+
+
+RULES: dict[type[Op], Rule] = {
+    **dict.fromkeys((ReduceSumOp, ReduceMeanOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp), reduction),
+    ArgmaxOp: argmax,
+    SoftmaxOp: softmax,
+    LogSoftmaxOp: softmax,
+    **dict.fromkeys((LayerNormOp, RmsNormOp, BatchNormOp, LocalResponseNormOp), normalisation),
+    AttentionOp: attention,
+}

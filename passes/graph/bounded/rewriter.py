@@ -1,0 +1,245 @@
+"""Makes the graph at the bounds right for every size below: what rules of ops work with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ....dialects import dims
+from ....dialects.core import Op
+from ....dialects.dims import Dim, Sym
+from ....dialects.stepwell.constant import ConstantOp, ParameterOp
+from ....dialects.stepwell.contraction import MatmulOp
+from ....dialects.stepwell.elementwise import AddOp, CastOp, KeepOp, LessOp, MulOp
+from ....dialects.stepwell.movement import GatherOp, ReshapeOp, TransposeOp
+from ....dialects.types import is_float
+from ...rewriting import defining_op
+from ..values import constant, dtype_of, shape_of
+from .extents import Expression, Extent, Factor, Fitter, count_of, expression, is_dynamic, size_of, whole
+from .snapshot import BoundedError, OpState, differing
+
+
+@dataclass
+class Rewriter:
+    """What is known of the values of a graph at its bounds, and the ops that rules add to it.
+
+    Attributes:
+        table: the argument that holds the extents, 1-D i64.
+        start: the first op of the graph, before which come the masks.
+        fitter: finds expressions over sizes.
+        ranges: the least and the greatest size by name.
+        expressions: what the table's entries are.
+        extents: the dimensions of every value.
+    """
+
+    table: ir.Value
+    start: ir.Operation
+    fitter: Fitter
+    ranges: dict[str, tuple[int, int]]
+    expressions: list[Expression] = field(default_factory=list)
+    extents: dict[ir.Value, list[Extent]] = field(default_factory=dict)
+    _entries: dict[Dim, int] = field(default_factory=dict)
+    _clean: dict[ir.Value, set[tuple[int, float]]] = field(default_factory=dict)
+    _masks: dict[tuple, ir.Value] = field(default_factory=dict)
+
+    def of(self, value: ir.Value) -> list[Extent]:
+        """The dimensions of a value."""
+        if value not in self.extents:
+            self.extents[value] = [whole(size) for size in shape_of(value) or ()]
+        return self.extents[value]
+
+    def dynamic(self, value: ir.Value) -> list[int]:
+        """The dimensions of a value whose sizes vary."""
+        return [axis for axis, extent in enumerate(self.of(value)) if is_dynamic(extent)]
+
+    def entry(self, dim: Dim) -> int:
+        """The place of an expression in the table."""
+        if dim not in self._entries:
+            self._entries[dim] = len(self.expressions)
+            self.expressions.append(expression(dim))
+        return self._entries[dim]
+
+    def numbers(self, entries: np.ndarray) -> ir.Value:
+        """A tensor of run-time numbers, i64: an array of expressions."""
+        places = np.array([self.entry(dim) for dim in entries.flat], np.int64).reshape(entries.shape)
+        return self.noted(GatherOp(self.table, ConstantOp(value=places), axis=0))
+
+    def number(self, dim: Dim, dtype: np.dtype) -> ir.Value:
+        """A scalar run-time number."""
+        value = self.numbers(np.array(dim, object))
+        return value if dtype == np.int64 else self.noted(CastOp(value, dtype=dtype))
+
+    def noted(self, op: Op, extents: Sequence[Extent] | None = None) -> ir.Value:
+        """The result of a new op, whose dimensions are `extents` (all static ones, if they are not given)."""
+        result = op.operation.results[0]
+        self.extents[result] = (
+            list(extents) if extents is not None else [whole(size) for size in shape_of(result) or ()]
+        )
+        return result
+
+    def mask(self, extent: Extent, axis: int, rank: int, dtype: np.dtype) -> ir.Value:
+        """1 where dimension `axis` of `rank` holds data and 0 elsewhere, all other dimensions of size 1."""
+        key = (extent, rank - axis, dtype)
+        if key not in self._masks:
+            with ir.InsertionPoint(self.start):
+                sizes, parts = [factor.size for factor in extent], []
+                for place, factor in enumerate(extent):
+                    if factor.is_dynamic:
+                        index = np.arange(factor.size).reshape(-1, *[1] * (len(sizes) - place - 1))
+                        inside = self.noted(LessOp(constant(index), self.number(factor.extent, np.dtype(np.int64))))
+                        parts.append(self.noted(CastOp(inside, dtype=dtype)))
+                value = parts[0]
+                for part in parts[1:]:
+                    value = self.noted(MulOp(value, part))
+                shape = (size_of(extent), *[1] * (rank - axis - 1))
+                if extent[0].is_dynamic and all(factor.is_dynamic for factor in extent):
+                    self._masks[key] = self.reshaped(value, shape)
+                else:
+                    ones = constant(np.ones(sizes, dtype))
+                    self._masks[key] = self.reshaped(self.noted(MulOp(ones, value)), shape)
+        return self._masks[key]
+
+    def reshaped(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
+        """A reshape of a static tensor."""
+        return value if shape_of(value) == tuple(shape) else self.noted(ReshapeOp(value, shape=tuple(shape)))
+
+    def keep(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
+        """`value` with the number `otherwise` wherever one of some dimensions holds no data."""
+        for axis in axes:
+            extent = self.of(value)[axis]
+            if not is_dynamic(extent) or (axis, otherwise) in self._clean.get(value, ()):
+                continue
+            mask = self.mask(extent, axis, len(self.of(value)), dtype_of(value))
+            with self._after(value), _location(value):
+                kept = self.noted(KeepOp(value, mask, otherwise=otherwise), self.of(value))
+            if value not in self._clean:
+                # Garbage may be anything, so all readers may see this: what makes the value then makes nothing else.
+                value.replace_all_uses_except(kept, kept.owner.operation)
+            known = {item for item in self._clean.get(value, ()) if item[1] == otherwise}
+            self._clean[kept] = known | {(axis, otherwise)}
+            value = kept
+        return value
+
+    def finite(self, value: ir.Value, axis: int) -> ir.Value:
+        """`value` with finite numbers where dimension `axis` holds no data.
+
+        Where it is a projection of a value, that is made 0 there, which costs nothing where it is made.
+        """
+        source = self._source(value, axis)
+        if source is None:
+            return self.keep(value, [axis], 0.0)
+        self.keep(source[0], [source[1]], 0.0)
+        return value
+
+    def _source(self, value: ir.Value, axis: int) -> tuple[ir.Value, int] | None:
+        """The value that `value` is a projection of, and its dimension."""
+        found = None
+        while not isinstance(value.owner, ir.Block):
+            step = _step(value, axis, self.of)
+            if step is None:
+                break
+            position, axis = step
+            op = value.owner.operation
+            value = op.operands[position]
+            if op.name == MatmulOp.OPERATION_NAME:
+                found = value, axis
+        return found
+
+    def _after(self, value: ir.Value) -> ir.InsertionPoint:
+        """Behind what makes a value; of an argument, and what is made of that alone, behind the masks."""
+        owner = value.owner
+        while not isinstance(owner, ir.Block) and owner.name == KeepOp.OPERATION_NAME:
+            owner = owner.operands[0].owner
+        return ir.InsertionPoint(self.start) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(value.owner)
+
+    def fit(self, values: Sequence[int], what: str) -> Dim:
+        """The expression with these values at the sizes that were looked at.
+
+        Raises:
+            BoundedError: there is none of a simple form.
+        """
+        found = self.fitter.fit(values)
+        if found is None:
+            raise BoundedError(f"{what} depends on the sizes in no simple way ({', '.join(map(str, values))})")
+        return found
+
+    def least(self, dim: Dim) -> int:
+        """The least value of an expression that grows with the sizes."""
+        value = dims.bind(dim, {name: low for name, (low, _) in self.ranges.items()})
+        assert isinstance(value, int)
+        return value
+
+
+Rule = Callable[[Rewriter, Any, Sequence[OpState]], Sequence[Sequence[Extent]] | None]
+"""Makes an op right for every size, and gives the dimensions of its results; None where it replaced the op."""
+
+
+def _location(value: ir.Value) -> ir.Location:
+    return value.owner.owner.location if isinstance(value.owner, ir.Block) else value.owner.location
+
+
+def _step(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]) -> tuple[int, int] | None:
+    """Through which operand of its op, and which dimension of that, a value depends on data along `axis` alone."""
+    owner = value.owner
+    rank = len(of(value))
+    if (op := defining_op(value, TransposeOp)) is not None:
+        return 0, op.permutation[axis]
+    if (op := defining_op(value, ReshapeOp)) is not None:
+        same = [place for place, extent in enumerate(of(op.input)) if extent == of(value)[axis]]
+        return (0, same[0]) if len(same) == 1 else None
+    if (op := defining_op(value, MatmulOp)) is not None:
+        is_projection = defining_op(op.rhs, ParameterOp) is not None and not op.transpose_lhs and axis < rank - 1
+        return (0, axis) if is_projection else None
+    if (op := defining_op(value, AddOp)) is not None:
+        for position, other in ((0, op.rhs), (1, op.lhs)):
+            if defining_op(other, ParameterOp) is not None and of(owner.operands[position]) == of(value):
+                return position, axis
+    return None
+
+
+def require_same(states: Sequence[OpState], but: Sequence[str] = ()) -> None:
+    """Checks that the attributes of an op are the same at all sizes.
+
+    Raises:
+        BoundedError: one is not.
+    """
+    others = sorted(differing(states) - set(but))
+    if others:
+        raise BoundedError(f"its attribute '{others[0]}' depends on the sizes")
+
+
+def symbolic(extents: Sequence[Extent]) -> tuple[Dim, ...]:
+    """A shape in the extents of its dimensions."""
+    return tuple(count_of(extent) for extent in extents)
+
+
+def prefix(dim: Dim, size: int) -> Extent:
+    """A dimension of `size` elements, of which the first `dim` hold data."""
+    return (Factor(dim, size),) if isinstance(dim, Sym) else whole(size)
+
+
+def replace(op: Op, value: ir.Value) -> None:
+    """Makes all readers of an op read a value."""
+    op.operation.results[0].replace_all_uses_with(value)
+
+
+def require_static(graph: Rewriter, op: Op, axes: Sequence[int]) -> None:
+    """Checks that some dimensions of an op's first operand do not vary.
+
+    Raises:
+        BoundedError: one does.
+    """
+    extents = graph.of(op.operation.operands[0])
+    varying = [axis for axis in axes if is_dynamic(extents[axis])]
+    if varying:
+        raise BoundedError(f"it takes all elements along dimension {varying[0]} together, whose size varies")
+
+
+def least_of(dtype: np.dtype) -> float:
+    """The least number of a type."""
+    return -math.inf if is_float(dtype) else float(np.iinfo(dtype).min)

@@ -1,0 +1,83 @@
+"""What a user says of sizes that vary: ranges of them, and into which buckets a range is cut."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .errors import InputError
+from .program import TensorInfo
+from .sizes import Range, union_of
+
+_RATIO = 4
+"""From one bucket to the next the upper bound grows by this, where nothing else is said."""
+
+_MOST = 12
+"""More programs than this are not made unless asked for."""
+
+Buckets = list[dict[str, Range]]
+
+
+def parse_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[dict[str, Range], Buckets]:
+    """The ranges of all sizes, and the buckets that programs are made for.
+
+    Args:
+        dims: by name a number, (low, high), (low, high, step), or a list: the upper bounds of buckets, or such tuples.
+        inputs: what the model takes; every dimension that varies has to be named.
+
+    Raises:
+        InputError: a name or a range is wrong, or one is missing.
+    """
+    names = list(dict.fromkeys(dim for info in inputs for dim in info.shape if isinstance(dim, str)))
+    unknown = [name for name in dims if name not in names]
+    if unknown:
+        raise InputError(f"no dimension is called '{unknown[0]}'; those that vary are {_listing(names)}")
+    missing = [name for name in names if name not in dims]
+    if missing:
+        raise InputError(f"dimension '{missing[0]}' varies, and `dims` do not say how; they name {_listing(dims)}")
+    parts = {name: _parts(name, dims[name]) for name in names}
+    ranges = {name: union_of(list(several)) for name, several in parts.items()}
+    if not any(values.low < values.high for values in ranges.values()):
+        return ranges, []
+    return ranges, [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*parts.values())]
+
+
+def _parts(name: str, given: Any) -> list[Range]:
+    if isinstance(given, list):
+        if not given:
+            raise InputError(f"dimension '{name}': a list of buckets must not be empty")
+        return _chain([_range(name, item) if isinstance(item, tuple) else _size(name, item) for item in given])
+    return [_range(name, given)] if isinstance(given, tuple) else [Range(_size(name, given), _size(name, given))]
+
+
+def _chain(items: Sequence[Range | int]) -> list[Range]:
+    """Upper bounds as ranges that begin behind the one before."""
+    found: list[Range] = []
+    for item in sorted(items, key=lambda item: item.high if isinstance(item, Range) else item):
+        low = found[-1].high + 1 if found else 1
+        found.append(item if isinstance(item, Range) else Range(min(low, item), item))
+    return found
+
+
+def _range(name: str, given: Sequence[Any]) -> Range:
+    if len(given) not in (2, 3):
+        raise InputError(f"dimension '{name}': a range is (low, high) or (low, high, step), not {given!r}")
+    low, high, step = [*(_size(name, item) for item in given), 1][:3]
+    if low > high:
+        raise InputError(f"dimension '{name}': the range {given!r} goes from a greater size to a lesser one")
+    return Range(low, high - (high - low) % step, step)
+
+
+def _size(name: str, given: Any) -> int:
+    try:
+        size = given.__index__()
+    except AttributeError:
+        raise InputError(f"dimension '{name}': {given!r} is no size, range or list of buckets") from None
+    if size < 1:
+        raise InputError(f"dimension '{name}': a size must be positive, but is {size}")
+    return size
+
+
+def _listing(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"

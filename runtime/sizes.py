@@ -1,0 +1,151 @@
+"""Sizes that vary from call to call: their ranges, and expressions over them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .errors import InputError
+
+if TYPE_CHECKING:
+    from .program import Shape, TensorInfo
+
+Expression = int | str | list
+"""A number, the name of a size, or [operator, left, right]."""
+
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "*": operator.mul,
+    "mod": operator.mod,
+    "floordiv": operator.floordiv,
+    "ceildiv": lambda left, right: -(-left // right),
+    "min": min,
+    "max": max,
+}
+
+
+def evaluate(expression: Expression, sizes: Mapping[str, int]) -> int:
+    """The value of an expression at given sizes.
+
+    Raises:
+        ValueError: it is none, or has a size that is not given.
+    """
+    match expression:
+        case int():
+            return expression
+        case str() if expression in sizes:
+            return sizes[expression]
+        case [str(name), left, right] if name in _OPERATORS:
+            return _OPERATORS[name](evaluate(left, sizes), evaluate(right, sizes))
+    raise ValueError(f"{expression!r} is not an expression over {', '.join(sizes) or 'no sizes'}")
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values that a size may have: from `low` to `high` in steps of `step`."""
+
+    low: int
+    high: int
+    step: int = 1
+
+    def __contains__(self, size: int) -> bool:
+        return self.low <= size <= self.high and (size - self.low) % self.step == 0
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return str(self.low)
+        return f"{self.low} to {self.high}" + (f" in steps of {self.step}" if self.step > 1 else "")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The sizes that one program serves.
+
+    Attributes:
+        ranges: the values of each size.
+        table: what the program's last input holds.
+        outputs: the extents of each output; it is as large as the upper bounds say, and this much of it holds data.
+    """
+
+    ranges: Mapping[str, Range]
+    table: Sequence[Expression] = ()
+    outputs: Sequence[Sequence[Expression]] = field(default=(), repr=False)
+
+    def covers(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the program is right at given sizes."""
+        return all(sizes[name] in values for name, values in self.ranges.items())
+
+    @property
+    def volume(self) -> int:
+        """The product of the upper bounds: of two programs the one with less does less in vain."""
+        return math.prod(values.high for values in self.ranges.values())
+
+
+def sizes_of(inputs: Sequence[TensorInfo], shapes: Sequence[Shape]) -> dict[str, int]:
+    """The value of each size, by the shapes of the inputs, which are what the inputs declare."""
+    return {
+        name: size
+        for info, shape in zip(inputs, shapes, strict=True)
+        for name, size in zip(info.shape, shape, strict=True)
+        if isinstance(name, str)
+    }
+
+
+def check_ranges(ranges: Mapping[str, Range], sizes: Mapping[str, int]) -> None:
+    """Checks sizes against what a model was compiled for.
+
+    Raises:
+        InputError: one is out of its range.
+    """
+    for name, values in ranges.items():
+        if sizes[name] not in values:
+            raise InputError(
+                f"dimension '{name}' is {sizes[name]}, but the model was compiled for {values}; "
+                "compile it with `dims` that hold it"
+            )
+
+
+def union_of(ranges: Sequence[Range]) -> Range:
+    """The least range that holds some others."""
+    first = ranges[0]
+    gaps = [number for item in ranges for number in (item.step if item.low < item.high else 0, item.low - first.low)]
+    return Range(min(item.low for item in ranges), max(item.high for item in ranges), math.gcd(*gaps) or 1)
+
+
+def union(bounds: Iterable[Bounds]) -> dict[str, Range]:
+    """The least ranges that hold those of several programs."""
+    several = list(bounds)
+    names = several[0].ranges if several else ()
+    return {name: union_of([item.ranges[name] for item in several]) for name in names}
+
+
+def encode(bounds: Bounds | None) -> dict[str, Any] | None:
+    """What a record in JSON says of the sizes of a program."""
+    if bounds is None:
+        return None
+    ranges = {name: [values.low, values.high, values.step] for name, values in bounds.ranges.items()}
+    return {"ranges": ranges, "table": list(bounds.table), "outputs": [list(shape) for shape in bounds.outputs]}
+
+
+def decode(record: Mapping[str, Any] | None) -> Bounds | None:
+    """The sizes of a program, from what `encode` made of them.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is no such record.
+    """
+    if record is None:
+        return None
+    bounds = Bounds(
+        ranges={str(name): Range(*map(int, values)) for name, values in record["ranges"].items()},
+        table=tuple(record["table"]),
+        outputs=tuple(tuple(shape) for shape in record["outputs"]),
+    )
+    if any(not 0 <= values.low <= values.high or values.step < 1 for values in bounds.ranges.values()):
+        raise ValueError("a range of sizes goes from a lesser to a greater one")
+    most = {name: values.high for name, values in bounds.ranges.items()}
+    for expression in (*bounds.table, *(dim for shape in bounds.outputs for dim in shape)):
+        evaluate(expression, most)
+    return bounds

@@ -1,0 +1,48 @@
+"""One compile serves every size in a range: results against ONNX Runtime's, the bounds and others in between."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import onnxruntime
+import pytest
+import stepwell
+
+from .graphs import GRAPHS, Graph
+
+_MOST = 24
+
+
+@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+def test_results_are_right_at_every_size(make):
+    model, dims = make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        executable = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(3)
+    for sizes in _sizes(dims, rng):
+        x = _input((model, dims), sizes, rng)
+        np.testing.assert_allclose(
+            executable(x), session.run(None, {"x": x})[0], rtol=2e-5, atol=2e-5, err_msg=str(sizes)
+        )
+    assert len(executable.programs) == 1
+
+
+def _sizes(dims: dict, rng: np.random.Generator) -> list[dict[str, int]]:
+    """All corners and some others, in an order in which larger ones come before smaller ones and after them."""
+    corners = list(itertools.product(*dims.values()))
+    everything = list(itertools.product(*(range(low, high + 1) for low, high in dims.values())))
+    some = [everything[index] for index in rng.permutation(len(everything))[:_MOST]]
+    return [dict(zip(dims, sizes, strict=True)) for sizes in (*corners[::-1], *some, *corners)]
+
+
+def _input(graph: Graph, sizes: dict[str, int], rng: np.random.Generator) -> np.ndarray:
+    model, _ = graph
+    kind = model.graph.input[0].type.tensor_type
+    shape = [sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in kind.shape.dim]
+    if kind.elem_type == 7:
+        return rng.integers(0, 10, shape)
+    return rng.standard_normal(shape, np.float32)

@@ -1,0 +1,132 @@
+"""What a user says of sizes, and what of that lands in programs, artefacts and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stepwell
+from stepwell.runtime.buckets import parse_dims
+from stepwell.runtime.errors import InputError
+from stepwell.runtime.program import TensorInfo
+from stepwell.runtime.sizes import Bounds, Range, check_ranges, decode, encode, evaluate, union
+
+INPUTS = (TensorInfo("x", np.dtype(np.float32), ("n", 3, "m")),)
+
+MODEL = """
+func.func @main(%x: tensor<?x4xf32> {stepwell.name = "x", stepwell.dims = ["n", 4]})
+    -> (tensor<?x4xf32> {stepwell.name = "y"}) {
+  %0 = "stepwell.softmax"(%x) {axis = 0 : i64} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  return %0 : tensor<?x4xf32>
+}
+"""
+
+
+def _softmax(x: np.ndarray) -> np.ndarray:
+    powers = np.exp(x - x.max(0))
+    return powers / powers.sum(0)
+
+
+def _compile(**dims: object) -> stepwell.Executable:
+    return stepwell.compile(MODEL.encode(), threads=1, options=stepwell.Options(dims=dims, cache=False))
+
+
+def test_a_range_is_one_program():
+    executable = _compile(n=(1, 9))
+    x = np.random.default_rng(0).standard_normal((5, 4), np.float32)
+    np.testing.assert_allclose(executable(x), _softmax(x), rtol=1e-5)
+    assert len(executable.programs) == 1
+    assert executable.ranges == {"n": Range(1, 9)}
+
+
+def test_buckets_are_programs_of_which_the_smallest_that_fits_runs():
+    executable = _compile(n=[4, 16])
+    for size in (1, 4, 5, 16):
+        x = np.random.default_rng(size).standard_normal((size, 4), np.float32)
+        np.testing.assert_allclose(executable(x), _softmax(x), rtol=1e-5)
+    assert [program.bounds and program.bounds.ranges["n"] for program in executable.programs] == [
+        Range(1, 4),
+        Range(5, 16),
+    ]
+
+
+def test_an_artefact_serves_all_sizes_without_a_compiler(tmp_path):
+    _compile(n=(1, 9)).save(tmp_path / "model.stw")
+    loaded = stepwell.load(tmp_path / "model.stw")
+    for size in (1, 3, 9):
+        x = np.random.default_rng(size).standard_normal((size, 4), np.float32)
+        np.testing.assert_allclose(loaded(x), _softmax(x), rtol=1e-5)
+    with pytest.raises(InputError, match="dimension 'n' is 10, but the model was compiled for 1 to 9"):
+        loaded(np.zeros((10, 4), np.float32))
+
+
+def test_a_size_out_of_range_is_refused():
+    with pytest.raises(InputError, match="dimension 'n' is 3, but the model was compiled for 2 to 8 in steps of 2"):
+        _compile(n=(2, 8, 2))(np.zeros((3, 4), np.float32))
+
+
+def test_a_fixed_size_is_compiled_as_one():
+    executable = _compile(n=3)
+    x = np.random.default_rng(0).standard_normal((3, 4), np.float32)
+    np.testing.assert_allclose(executable(x), _softmax(x), rtol=1e-5)
+    assert executable.programs[0].bounds is None
+    with pytest.raises(InputError, match="compiled for 3"):
+        executable(np.zeros((4, 4), np.float32))
+
+
+def test_what_cannot_serve_a_range_is_compiled_for_each_size():
+    text = MODEL.replace("softmax", "layer_norm").replace("i64}", "i64, operandSegmentSizes = array<i32: 1, 0, 0>}")
+    with pytest.warns(UserWarning, match=r"compiled for each size by itself.*'stepwell.layer_norm' op"):
+        executable = stepwell.compile(
+            text.encode(), threads=1, options=stepwell.Options(dims={"n": (1, 9)}, cache=False)
+        )
+    x = np.random.default_rng(0).standard_normal((5, 4), np.float32)
+    expected = (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+    np.testing.assert_allclose(executable(x), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(InputError, match="compiled for 1 to 9"):
+        executable(np.zeros((10, 4), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({"n": 1}, "dimension 'm' varies, and `dims` do not say how"),
+        ({"n": 1, "m": 2, "k": 3}, "no dimension is called 'k'; those that vary are 'n', 'm'"),
+        ({"n": (3, 1), "m": 2}, "goes from a greater size to a lesser one"),
+        ({"n": (1, 2, 3, 4), "m": 2}, r"a range is \(low, high\) or"),
+        ({"n": [], "m": 2}, "a list of buckets must not be empty"),
+        ({"n": 0, "m": 2}, "a size must be positive, but is 0"),
+        ({"n": 1.5, "m": 2}, "1.5 is no size, range or list of buckets"),
+    ],
+)
+def test_dims_that_make_no_sense_are_refused(dims, message):
+    with pytest.raises(InputError, match=message):
+        parse_dims(dims, INPUTS)
+
+
+def test_buckets_are_all_combinations():
+    ranges, buckets = parse_dims({"n": [2, 8], "m": (1, 7, 2)}, INPUTS)
+    assert ranges == {"n": Range(1, 8), "m": Range(1, 7, 2)}
+    assert buckets == [{"n": Range(1, 2), "m": Range(1, 7, 2)}, {"n": Range(3, 8), "m": Range(1, 7, 2)}]
+
+
+def test_expressions_are_evaluated():
+    sizes = {"n": 7, "m": 3}
+    assert evaluate(["floordiv", ["+", "n", -1], 2], sizes) == 3
+    assert evaluate(["*", ["ceildiv", "n", 2], ["mod", "n", "m"]], sizes) == 4
+    assert evaluate(["max", ["min", "n", 5], "m"], sizes) == 5
+    for wrong in ("k", ["**", 1, 2], ["+", 1], 1.5, None):
+        with pytest.raises(ValueError, match="is not an expression over n, m"):
+            evaluate(wrong, sizes)  # pyright: ignore[reportArgumentType]
+
+
+def test_bounds_survive_being_written():
+    bounds = Bounds({"n": Range(1, 8, 1)}, ("n", ["*", "n", 2]), (("n", 4),))
+    assert decode(encode(bounds)) == bounds
+    with pytest.raises(ValueError, match="from a lesser to a greater"):
+        decode({**(encode(bounds) or {}), "ranges": {"n": [8, 1, 1]}})
+
+
+def test_ranges_of_programs_make_one():
+    several = [Bounds({"n": Range(1, 4)}), Bounds({"n": Range(5, 16)})]
+    assert union(several) == {"n": Range(1, 16)}
+    check_ranges(union(several), {"n": 16})
