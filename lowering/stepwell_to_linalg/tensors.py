@@ -112,7 +112,8 @@ def along(value: ir.Value, reduced: Sequence[ir.Value], axes: Sequence[int], bod
 def copy(value: ir.Value, out: ir.Value, exprs: Sequence[ir.AffineExpr] | None = None) -> ir.Value:
     """`out` with the elements of `value`, indexed by `exprs` over the loops of `out` (in order, if none are given)."""
     loops = dims(len(shape_of(out)))
-    return structured([value], [out], [exprs or loops, loops], "p" * len(loops), lambda element, _: element)[0]
+    maps = [loops if exprs is None else exprs, loops]
+    return structured([value], [out], maps, "p" * len(loops), lambda element, _: element)[0]
 
 
 def insert(value: ir.Value, into: ir.Value, offsets: Sequence[int]) -> ir.Value:

@@ -11,13 +11,14 @@ from ..rewriting import apply_patterns
 from .patterns import transposed_conv
 from .patterns.attention import SplitAttention
 from .patterns.recurrent import UnrollLstm
+from .patterns.unsigned import SignContraction
 
 
 @register
 @dataclass(frozen=True)
 class DecomposePass(Pass):
-    """Take apart the ops that no kernel computes as a whole: recurrent layers, attention, and
-    transposed convolutions whose channels are last.
+    """Take apart the ops that no kernel computes as a whole: recurrent layers, attention, contractions of unsigned
+    integers, and transposed convolutions whose channels are last.
 
     ```mlir
     %y, %h, %c = "stepwell.lstm"(%x, %w, %r, %b) {...}
@@ -35,4 +36,4 @@ class DecomposePass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns until none fits."""
-        apply_patterns(op, (UnrollLstm(self.max_steps), SplitAttention(), *transposed_conv.PATTERNS))
+        apply_patterns(op, (UnrollLstm(self.max_steps), SplitAttention(), SignContraction(), *transposed_conv.PATTERNS))

@@ -162,7 +162,8 @@ def test_outputs_that_are_wrong():
 
 def test_inputs_that_are_no_tensors():
     sequence = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
-    refuses(model_of(node("Relu", ["x"], ["y"]), inputs=(sequence,)), r"'x' has the type seq\(float32\)", UnsupportedError)
+    expected = r"'x' has the type seq\(float32\)"
+    refuses(model_of(node("Relu", ["x"], ["y"]), inputs=(sequence,)), expected, UnsupportedError)
     strings = helper.make_tensor_value_info("x", TensorProto.STRING, [1])
     refuses(model_of(node("Relu", ["x"], ["y"]), inputs=(strings,)), "'x' has the type string", UnsupportedError)
 

@@ -1,0 +1,32 @@
+"""Contractions of unsigned integers: to wrap around is the same for signed ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
+from ....dialects.stepwell.elementwise import BitcastOp
+from ...rewriting import Pattern, Replacement
+from ..values import dtype_of
+
+
+class SignContraction(Pattern):
+    """Contractions on the bits of unsigned integers, taken as signed ones.
+
+    matmul(x : ui8, y : ui8) --> bitcast(matmul(bitcast(x) : i8, bitcast(y) : i8)) : ui8
+    """
+
+    root = (MatmulOp, ConvOp, ConvTransposeOp)
+
+    def rewrite(self, op: MatmulOp | ConvOp | ConvTransposeOp) -> Replacement:
+        dtype = dtype_of(op.result)
+        if not np.issubdtype(dtype, np.unsignedinteger):
+            return None
+        signed = np.dtype(f"int{8 * dtype.itemsize}")
+        values = [None if value is None else _cast(value, signed) for value in op.operand_values()]
+        return _cast(type(op)(*values, **op.attribute_values()).result, dtype)
+
+
+def _cast(value: ir.Value, dtype: np.dtype) -> ir.Value:
+    return BitcastOp(value, dtype=dtype).result
