@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from .checks import Report, check
     from .compiler import Options, compile, load
     from .frontend.errors import ModelError
     from .lowering.llvm_to_object.codegen import CodegenError
@@ -38,12 +39,14 @@ __all__ = [
     "Options",
     "PassError",
     "PassFailure",
+    "Report",
     "RuntimeFailure",
     "ShapeError",
     "SourceError",
     "TargetError",
     "TensorInfo",
     "__version__",
+    "check",
     "compile",
     "load",
 ]
@@ -51,6 +54,8 @@ __all__ = [
 # Looked up when first used: what only runs compiled models needs neither the compiler nor MLIR.
 _HOME = {
     "Options": "compiler",
+    "Report": "checks",
+    "check": "checks",
     "compile": "compiler",
     "load": "compiler",
     "SourceError": "source",

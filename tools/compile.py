@@ -14,6 +14,7 @@ from ..runtime import artefact, safetensors
 from ..runtime.executable import Executable
 from ..runtime.program import Program, Shape
 from . import arguments
+from .check import check
 from .console import Steps, duration, print_table, progress
 from .flags import UsageError
 
@@ -51,11 +52,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep-model", action="store_true", help="store the model too: to compile for further shapes")
     parser.add_argument("--no-winograd", action="store_true", help="compute all convolutions directly: slower, exacter")
     arguments.add_fallback(parser)
+    parser.add_argument(
+        "--check", action="store_true", help="only list the nodes without native code; exit code 1: some"
+    )
+    parser.add_argument("--json", action="store_true", help="with --check: as JSON")
     parser.add_argument("--no-cache", action="store_true", help="compile all of it anew")
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.check:
+        sets = arguments.parse_shape_sets(options.shape)
+        if len(sets) > 1:
+            raise UsageError("--check takes one --shape for each input")
+        return check(options.model, sets[0], options.json)
+    if options.json:
+        raise UsageError("--json goes with --check")
     from ..lowering import phases  # not needed for --help, and it loads every pass there is
 
     for phase in filter(None, (options.compile_to, options.compile_from)):

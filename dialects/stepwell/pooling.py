@@ -92,6 +92,96 @@ class MaxPoolOp(PoolOp):
         return from_channels_first(total, layout)
 
 
+class MaxPoolIndicesOp(PoolOp):
+    """Where the greatest element of the window is: its number among those of its channel (ONNX MaxPool's Indices).
+
+    Of equal elements it is the first one. NaN is greater than every number.
+
+    ```mlir
+    %1 = "stepwell.max_pool_indices"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xi64>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.max_pool_indices"
+
+    @staticmethod
+    def infer(input: TensorSpec, **attributes: object) -> TensorSpec:
+        """As of every pooling, but i64."""
+        pooled = PoolOp.infer(input, **attributes)  # pyright: ignore[reportArgumentType]
+        return TensorSpec(pooled.shape, np.dtype(np.int64))
+
+    @staticmethod
+    def reference(
+        input: np.ndarray,
+        *,
+        kernel: tuple[int, ...],
+        strides: tuple[int, ...],
+        pads: tuple[int, ...],
+        dilations: tuple[int, ...],
+        ceil_mode: bool,
+        layout: str,
+    ) -> np.ndarray:
+        """Compares the places in the window, one place for all positions at a time."""
+        array = to_channels_first(input, layout)
+        window = Window(kernel, strides, pads, dilations, ceil_mode)
+        positions = window.positions(array)
+        shape = (*array.shape[:2], *positions)
+        numbers = np.arange(np.prod(array.shape[2:])).reshape(1, 1, *array.shape[2:])
+        best, at = np.zeros(shape, array.dtype), np.full(shape, -1)
+        views = zip(
+            window.views(window.pad(array, 0), positions), window.views(window.pad(numbers, -1), positions), strict=True
+        )
+        for (_, item), (_, number) in views:
+            # Only NaN differs from itself.
+            is_more = (item > best) | ((item != item) & (best == best))
+            wins = (number >= 0) & ((at < 0) | is_more)
+            best, at = np.where(wins, item, best), np.where(wins, number, at)
+        return from_channels_first(at, layout)
+
+
+class SumPoolOp(PoolOp):
+    """The sum of the elements of the window.
+
+    ```mlir
+    %1 = "stepwell.sum_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.sum_pool"
+
+    @staticmethod
+    def infer(input: TensorSpec, **attributes: object) -> TensorSpec:
+        """As of every pooling, on floating point."""
+        require_float(input=input)
+        return PoolOp.infer(input, **attributes)  # pyright: ignore[reportArgumentType]
+
+    @staticmethod
+    @widened
+    def reference(
+        input: np.ndarray,
+        *,
+        kernel: tuple[int, ...],
+        strides: tuple[int, ...],
+        pads: tuple[int, ...],
+        dilations: tuple[int, ...],
+        ceil_mode: bool,
+        layout: str,
+    ) -> np.ndarray:
+        """The sum over the places in the window, one place for all positions at a time."""
+        array = to_channels_first(input, layout)
+        window = Window(kernel, strides, pads, dilations, ceil_mode)
+        return from_channels_first(_summed(array, window, window.positions(array)), layout)
+
+
+def _summed(array: np.ndarray, window: Window, positions: tuple[int, ...]) -> np.ndarray:
+    total = np.zeros((*array.shape[:2], *positions), array.dtype)
+    for _, view in window.views(window.pad(array, 0), positions):
+        total += view
+    return total
+
+
 class AveragePoolOp(PoolOp):
     """The mean of the elements of the window (ONNX AveragePool).
 
@@ -130,15 +220,10 @@ class AveragePoolOp(PoolOp):
         array = to_channels_first(input, layout)
         window = Window(kernel, strides, pads, dilations, ceil_mode)
         positions = window.positions(array)
-        total = np.zeros((*array.shape[:2], *positions), array.dtype)
-        for _, view in window.views(window.pad(array, 0), positions):
-            total += view
+        total = _summed(array, window, positions)
         counted = np.ones((1, 1, *array.shape[2:]), array.dtype)
         if count_include_pad:
             rank = len(kernel)
             counted = np.pad(counted, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)], constant_values=1)
             window = Window(kernel, strides, (0,) * (2 * rank), dilations, ceil_mode)
-        count = np.zeros((1, 1, *positions), array.dtype)
-        for _, view in window.views(window.pad(counted, 0), positions):
-            count += view
-        return from_channels_first(total / count, layout)
+        return from_channels_first(total / _summed(counted, window, positions), layout)

@@ -116,7 +116,6 @@ class Importer:
         self._model = model
         self._contents = contents or {}
         self._info = describe_model(model)
-        _check_native(self._info)
         self._dims = bound_inputs(self._info, shapes)
         self._functions = FunctionTable(model)
         self._node_count = 0
@@ -127,6 +126,7 @@ class Importer:
 
     def run(self) -> ImportedModel:
         """Imports the model."""
+        _check_native(self._info)
         proto = self._model.proto
         versions = opsets(proto.opset_import, self._model.name)
         check_supported(proto.graph.node, versions, self._functions)

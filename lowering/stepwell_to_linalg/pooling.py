@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,22 @@ from mlir.dialects import arith
 from ...dialects.stepwell import pooling as ops
 from ...dialects.types import spec_of_type
 from . import scalars
-from .reduction import extreme
+from .reduction import extreme, wins
 from .rules import lowers
 from .scalars import narrow, number, widen
-from .tensors import constant_tensor, dims, element_of, empty, filled, pad_with, shape_of, structured
+from .sequences import part
+from .tensors import (
+    constant_tensor,
+    dims,
+    element_of,
+    elementwise_generic,
+    empty,
+    filled,
+    loop_index,
+    pad_with,
+    shape_of,
+    structured,
+)
 
 
 def _spatial(op: Any, rank: int) -> range:
@@ -23,22 +36,42 @@ def _spatial(op: Any, rank: int) -> range:
 
 def _windowed(op: Any, value: ir.Value, neutral: ir.Value, body: Any) -> ir.Value:
     """The reduction of every window position of `value`, in the type of `neutral`."""
+    around, exprs = _around(op, value, neutral)
+    result = list(ir.RankedTensorType(op.operation.results[0].type).shape)
+    window, out, loops = empty(op.kernel, neutral.type), filled(neutral, result), dims(_loops(op))
+    maps = [exprs, loops[len(result) :], loops[: len(result)]]
+    return structured([around, window], [out], maps, _iterators(op), body)[0]
+
+
+def _loops(op: Any) -> int:
+    """Those over the result and over the window."""
+    return len(_iterators(op))
+
+
+def _iterators(op: Any) -> str:
+    return "p" * (len(op.kernel) + 2) + "r" * len(op.kernel)
+
+
+def _around(op: Any, value: ir.Value, neutral: ir.Value) -> tuple[ir.Value, list[ir.AffineExpr]]:
+    """`value` within its padding, and how the loops over the result and the window index it."""
     shape, result = shape_of(value), list(ir.RankedTensorType(op.operation.results[0].type).shape)
     rank, spatial = len(shape), _spatial(op, len(shape))
     low, high = [0] * rank, [0] * rank
     for index, axis in enumerate(spatial):
         reach = (result[axis] - 1) * op.strides[index] + (op.kernel[index] - 1) * op.dilations[index] + 1
         low[axis] = op.pads[index]
+        if result[axis] == 1:
+            # What the only window does not reach: a loop that is gone would say nothing of the extent.
+            shape[axis] = min(shape[axis], reach - low[axis])
         high[axis] = max(0, reach - shape[axis] - low[axis])
+    value = part(value, [0] * rank, shape) if shape != shape_of(value) else value
     outside = neutral if element_of(value) == neutral.type else narrow(neutral, element_of(value))
     around = pad_with(value, low, high, outside)
     loops = dims(rank + len(spatial))
     exprs = list(loops[:rank])
     for index, axis in enumerate(spatial):
         exprs[axis] = loops[axis] * op.strides[index] + loops[rank + index] * op.dilations[index]
-    window, out = empty(op.kernel, neutral.type), filled(neutral, result)
-    iterators = "p" * rank + "r" * len(spatial)
-    return structured([around, window], [out], [exprs, loops[rank:], loops[:rank]], iterators, body)[0]
+    return around, exprs
 
 
 @lowers(ops.MaxPoolOp)
@@ -49,13 +82,67 @@ def max_pool(op: ops.MaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) ->
     return [_windowed(op, inputs[0], neutral, lambda item, _, best: scalars.maximum(item, best, dtype))]
 
 
+@lowers(ops.MaxPoolIndicesOp)
+def max_pool_indices(op: ops.MaxPoolIndicesOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """The greatest element of each window and its number, together; of equal ones, and of NaN, the first one."""
+    dtype, shape = spec_of_type(op.operation.operands[0].type).dtype, shape_of(inputs[0])
+    result, i64 = shape_of(outs[0]), ir.IntegerType.get_signless(64)
+    spatial = _spatial(op, len(shape))
+    neutral = number(extreme(dtype, -1), element_of(inputs[0]))
+    around, exprs = _around(op, inputs[0], neutral)
+    # A number behind the last one: the first element always wins against it.
+    behind = math.prod(shape[axis] for axis in spatial)
+    starts = [filled(neutral, result), filled(number(behind, i64), result)]
+
+    def body(item: ir.Value, _: ir.Value, best: ir.Value, at: ir.Value) -> list[ir.Value]:
+        here = _number(op, [shape[axis] for axis in spatial], spatial)
+        takes = wins(item, best, here, at, dtype)
+        return [arith.select(takes, item, best), arith.select(takes, here, at)]
+
+    loops = dims(_loops(op))
+    maps = [exprs, loops[len(result) :], loops[: len(result)], loops[: len(result)]]
+    return [structured([around, empty(op.kernel, neutral.type)], starts, maps, _iterators(op), body)[1]]
+
+
+def _number(op: Any, extents: list[int], spatial: range) -> ir.Value:
+    """The number of the element that a tap of the window meets; behind all of them for padding, which never wins so."""
+    i64 = ir.IntegerType.get_signless(64)
+    here, is_inside = number(0, i64), number(1, ir.IntegerType.get_signless(1))
+    for index, axis in enumerate(spatial):
+        start, tap = (arith.index_cast(i64, loop_index(dim)) for dim in (axis, len(extents) + 2 + index))
+        place = arith.addi(
+            arith.muli(start, number(op.strides[index], i64)), arith.muli(tap, number(op.dilations[index], i64))
+        )
+        place = arith.subi(place, number(op.pads[index], i64))
+        # As unsigned numbers those below 0 are the greatest ones.
+        inside = arith.cmpi(arith.CmpIPredicate.ult, place, number(extents[index], i64))
+        here = arith.addi(arith.muli(here, number(extents[index], i64)), place)
+        is_inside = arith.andi(is_inside, inside)
+    return arith.select(is_inside, here, number(math.prod(extents), i64))
+
+
+def _total(op: Any, value: ir.Value) -> ir.Value:
+    """The sum of each window, in the compute type."""
+    wide = scalars.compute_type(element_of(value))
+    return _windowed(op, value, number(0, wide), lambda item, _, so_far: arith.addf(so_far, widen(item)))
+
+
+@lowers(ops.SumPoolOp)
+def sum_pool(op: ops.SumPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """The sum of each window."""
+    total, element = _total(op, inputs[0]), element_of(inputs[0])
+    if element_of(total) == element:
+        return [total]
+    return [elementwise_generic([total], outs[0], lambda item: narrow(item, element))]
+
+
 @lowers(ops.AveragePoolOp)
 def average_pool(op: ops.AveragePoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """The sum of each window, divided by how many elements of it count: a product of one number per dimension."""
     (value,) = inputs
     shape, element = shape_of(value), element_of(value)
     wide = scalars.compute_type(element)
-    total = _windowed(op, value, number(0, wide), lambda item, _, so_far: arith.addf(so_far, widen(item)))
+    total = _total(op, value)
     rank, result = len(shape), shape_of(total)
     loops = dims(rank)
     tables, maps = [], []

@@ -109,13 +109,14 @@ def argmax(op: ops.ArgmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> li
 
     def body(item: ir.Value, best: ir.Value, at: ir.Value) -> list[ir.Value]:
         here = arith.index_cast(i64, loop_index(axis))
-        takes = _wins(item, best, here, at, dtype)
+        takes = wins(item, best, here, at, dtype)
         return [arith.select(takes, item, best), arith.select(takes, here, at)]
 
     return _finished(op, structured([value], starts, [loops, outer, outer], iterators, body)[1])
 
 
-def _wins(item: ir.Value, best: ir.Value, here: ir.Value, at: ir.Value, dtype: np.dtype) -> ir.Value:
+def wins(item: ir.Value, best: ir.Value, here: ir.Value, at: ir.Value, dtype: np.dtype) -> ir.Value:
+    """Whether `item`, which is `here`, takes the place of the `best`; of equal ones, and of NaN, the first does."""
     is_earlier = arith.cmpi(arith.CmpIPredicate.slt, here, at)
     if not is_float(dtype):
         more = arith.CmpIPredicate.ugt if dtype.kind in "ub" else arith.CmpIPredicate.sgt

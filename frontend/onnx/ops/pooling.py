@@ -2,23 +2,102 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from mlir import ir
 
 from ....dialects.core import Op
-from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolOp
-from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMeanOp
-from ..build import emit, rank
+from ....dialects.stepwell.elementwise import AbsOp, AddOp, DivOp, ModOp, MulOp, PowOp, SqrtOp
+from ....dialects.stepwell.movement import PadOp, ScatterOp
+from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
+from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMeanOp, ReduceSumOp
+from ....dialects.stepwell.shape import FillOp
+from ...errors import NodeError
+from .. import places
+from ..build import chained, dtype, emit, integers, rank, reshaped, scalar, shape
 from ..node import Node
 from ..registry import imports
 from ..windows import pads_of, window_of
 
 
 @imports("MaxPool")
-def max_pool(node: Node, input: ir.Value) -> tuple[ir.Value]:
-    """MaxPool, without the indices of the maxima."""
-    return (_pool(node, MaxPoolOp, input),)
+def max_pool(node: Node, input: ir.Value) -> tuple[ir.Value, ...]:
+    """MaxPool, and (opset 8) the indices of the maxima in the flat input."""
+    result = _pool(node, MaxPoolOp, input)
+    order = node.attribute("storage_order", 0)
+    if not any(node.outputs[1:]):
+        return (result,)
+    return result, _in_flat_input(node, input, _pool(node, MaxPoolIndicesOp, input), is_column_major=bool(order))
+
+
+def _in_flat_input(node: Node, input: ir.Value, indices: ir.Value, is_column_major: bool) -> ir.Value:
+    """Indices that count the elements of a channel as those that count the elements of all."""
+    if is_column_major:
+        extents = node.static(shape(input)[2:], "the extents of the input")
+        rest, turned, step = indices, None, math.prod(extents)
+        for extent in reversed(extents):
+            step //= max(extent, 1)
+            count = scalar(extent, rest)
+            coordinate = emit(ModOp, rest, count)
+            rest, term = emit(DivOp, rest, count), emit(MulOp, coordinate, scalar(step, rest))
+            turned = term if turned is None else emit(AddOp, turned, term)
+        indices = rest if turned is None else turned
+    size = chained(MulOp, [places.extent(input, axis) for axis in range(2, rank(input))])
+    channel = places.flat(input, [places.numbers(node, indices, axis) for axis in (0, 1)])
+    return emit(AddOp, emit(MulOp, channel, size), indices)
+
+
+@imports("LpPool")
+def lp_pool(node: Node, input: ir.Value) -> ir.Value:
+    """LpPool: the norm of each window."""
+    return _norm(node, input, lambda powers: _pool(node, SumPoolOp, powers))
+
+
+@imports("GlobalLpPool")
+def global_lp_pool(node: Node, input: ir.Value) -> ir.Value:
+    """GlobalLpPool: the norm of each channel."""
+    axes = tuple(range(2, rank(input)))
+    return _norm(node, input, lambda powers: emit(ReduceSumOp, powers, axes=axes, keepdims=True))
+
+
+def _norm(node: Node, input: ir.Value, total: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """The p-th root of a sum of p-th powers."""
+    p = node.attribute("p", 2)
+    if p == 2:
+        return emit(SqrtOp, total(emit(MulOp, input, input)))
+    if p == 1:
+        return total(emit(AbsOp, input))
+    powers = emit(PowOp, emit(AbsOp, input), scalar(p, input))
+    return emit(PowOp, total(powers), scalar(1 / p, input))
+
+
+@imports("MaxUnpool", since=9)
+def max_unpool(node: Node, input: ir.Value, indices: ir.Value, sizes: ir.Value | None = None) -> ir.Value:
+    """MaxUnpool: elements at their indices, and zeros; at the start of a larger result, if one is asked for."""
+    kernel = node.attribute("kernel_shape")
+    window = window_of(node, input, kernel)
+    pads = node.attribute("pads", (0,) * (2 * len(kernel)))
+    batch, channels, *spatial = node.static(shape(input), "the extents of the input")
+    made = [
+        (size - 1) * stride + extent - low - high
+        for size, stride, extent, low, high in zip(
+            spatial, window.strides, kernel, pads[: len(kernel)], pads[len(kernel) :], strict=True
+        )
+    ]
+    wanted = [batch, channels, *made]
+    zeros = emit(FillOp, integers([math.prod(wanted)]), value=np.zeros(1, dtype(input)))
+    flat = integers([batch * channels * math.prod(spatial)])
+    put = emit(ScatterOp, zeros, reshaped(indices, flat), reshaped(input, flat), axis=0)
+    result = reshaped(put, integers(wanted))
+    if sizes is None:
+        return result
+    more = [goal - size for goal, size in zip(node.integers(sizes, "output_shape"), wanted, strict=True)]
+    if min(more) < 0:
+        raise NodeError(f"makes {wanted}, which is more than 'output_shape' has room for")
+    return emit(PadOp, result, low=(0,) * len(wanted), high=tuple(more)) if any(more) else result
 
 
 @imports("AveragePool")

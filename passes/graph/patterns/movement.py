@@ -169,9 +169,9 @@ class GatherOfConstantIndex(Pattern[GatherOp]):
         if indices is None or shape is None or result is None or indices.size == 0:
             return None
         axis = op.axis % len(shape)
-        run = [int(index) % shape[axis] for index in indices.reshape(-1)]
-        if run != list(range(run[0], run[0] + len(run))):
-            return Refusal("the constant indices are no run of neighbours")
+        run = [int(index) + (shape[axis] if index < 0 else 0) for index in indices.reshape(-1)]
+        if run != list(range(run[0], run[0] + len(run))) or not 0 <= run[0] <= run[-1] < shape[axis]:
+            return Refusal("the constant indices are no run of neighbours inside")
         starts = tuple(run[0] if index == axis else 0 for index in range(len(shape)))
         stops = tuple(run[-1] + 1 if index == axis else dim for index, dim in enumerate(shape))
         part = SliceOp(op.input, starts=starts, stops=stops, steps=(1,) * len(shape)).result

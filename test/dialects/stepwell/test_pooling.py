@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from stepwell.dialects.core import OpError
-from stepwell.dialects.stepwell.pooling import AveragePoolOp, MaxPoolOp
+from stepwell.dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
 from stepwell.dialects.types import TensorSpec
 
 
@@ -54,6 +54,38 @@ def test_average_pool(run_onnx, compute, case, is_last, count_include_pad):
     operand = np.moveaxis(x, 1, -1) if is_last else x
     (result,) = compute(AveragePoolOp, operand, layout=layout, count_include_pad=count_include_pad, **window)
     np.testing.assert_allclose(np.moveaxis(result, -1, 1) if is_last else result, expected, rtol=1e-5, atol=1e-6)
+
+
+@given(case=poolings(), is_last=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_max_pool_indices(run_onnx, compute, case, is_last):
+    spatial, window = case
+    assume(fits(**window))
+    x = np.random.default_rng(0).standard_normal((1, 1, *spatial), np.float32)
+    _, expected = run_onnx("MaxPool", x, outputs=2, **to_onnx(window))
+    layout = "channels_last" if is_last else "channels_first"
+    (result,) = compute(MaxPoolIndicesOp, np.moveaxis(x, 1, -1) if is_last else x, layout=layout, **window)
+    np.testing.assert_array_equal(np.moveaxis(result, -1, 1) if is_last else result, expected)
+
+
+def test_max_pool_indices_of_equal_elements_and_nan():
+    x = np.array([[[-np.inf, -np.inf, 2, 2, np.nan, np.nan, 1]]], np.float32)
+    window = {"kernel": (2,), "strides": (2,), "pads": (1, 0), "dilations": (1,), "ceil_mode": False}
+    result = MaxPoolIndicesOp.reference(x, layout="channels_first", **window)
+    np.testing.assert_array_equal(result, [[[0, 2, 4, 5]]])
+
+
+@given(case=poolings())
+@settings(max_examples=40, deadline=None)
+def test_sum_pool(compute, case):
+    spatial, window = case
+    assume(fits(**window))
+    x = np.random.default_rng(0).standard_normal((2, 3, *spatial), np.float32)
+    window = {**window, "pads": (0,) * len(window["pads"]), "ceil_mode": False}
+    (mean,) = compute(AveragePoolOp, x, **window)
+    np.testing.assert_allclose(
+        compute(SumPoolOp, x, **window)[0], mean * np.prod(window["kernel"]), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_max_pool_of_integers(compute):

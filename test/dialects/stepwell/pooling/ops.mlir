@@ -17,5 +17,15 @@ func.func @pooling(
   %1 = "stepwell.average_pool"(%a0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads =
     array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
     : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
+  // CHECK: "stepwell.max_pool_indices"(%{{[^ ,)]+}})
+  // CHECK-SAME: : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xi64>
+  %2 = "stepwell.max_pool_indices"(%a0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads =
+    array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xi64>
+  // CHECK: "stepwell.sum_pool"(%{{[^ ,)]+}})
+  // CHECK-SAME: : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
+  %3 = "stepwell.sum_pool"(%a0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads =
+    array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x8x40x40xf32>) -> tensor<1x8x20x20xf32>
   return
 }

@@ -1,0 +1,38 @@
+"""`stepwell-compile --check`: a table of the nodes that have no native code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..runtime.program import Shape
+from .console import print_table
+
+if TYPE_CHECKING:
+    from ..runtime.fallback import Fallback
+
+
+def check(model: str, shapes: Mapping[str, Shape], as_json: bool) -> int:
+    """Prints what `stepwell.check` finds; the exit code says whether there is native code for all of the model."""
+    from .. import check
+
+    report = check(model, shapes)
+    if as_json:
+        print(json.dumps(report.record(), indent=2))
+    else:
+        print(report.summary)
+        if report.findings:
+            print_table(("node", "operator", "takes", "reason", "work-around"), list(map(_row, report.findings)))
+        if report.unseen:
+            print(f"not looked at: {', '.join(report.unseen)}")
+    return 0 if report.is_native else 1
+
+
+def _row(found: Fallback) -> tuple[str, ...]:
+    takes = ", ".join(f"{kind or '?'}{_text(shape)}" for kind, shape in zip(found.dtypes, found.shapes, strict=True))
+    return found.node, found.operator, takes, found.reason, found.suggestion
+
+
+def _text(shape: tuple[int | str, ...] | None) -> str:
+    return "[...]" if shape is None else f"[{', '.join(map(str, shape))}]"
