@@ -1,7 +1,9 @@
-"""The cache on disk: content-addressed entries, shared by processes, bounded, and never trusted without its checksum.
+"""The cache on disk: content-addressed entries, shared by processes, bounded, and trusted by their checksums.
 
 An entry is a file `<folder>/<kind>/<first two of key>/<key>`: a header of 64 bytes (magic, size, SHA-256), then the
-data, so that mapped data is aligned. The key names what the data was made from; whoever asks computes it.
+data, so that mapped data is aligned. The key names what the data was made from; whoever asks computes it. A large file
+that was intact is not read again for its checksum while its times stay and the system is up; an entry of the kind
+`checked` says so.
 
 Environment: `STEPWELL_CACHE=0` turns it off, `STEPWELL_CACHE_DIR` moves it, `STEPWELL_CACHE_MEGABYTES` bounds it.
 """
@@ -28,6 +30,9 @@ from .safetensors import dtype_of
 _MAGIC = b"STEPWELL"
 _HEADER_BYTES = 64
 _DEFAULT_MEGABYTES = 4096
+_LARGE_BYTES = 4 << 20
+_CHECKED, _KNOWN_SECONDS = "checked", 24 * 3600
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _UNFINISHED = ".unfinished-"
 _ABANDONED_SECONDS = 3600
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{1,200}")
@@ -70,21 +75,17 @@ class Cache:
     def get(self, kind: str, key: str) -> memoryview | None:
         """The data of an entry, mapped and read-only; None where there is none, or a damaged one (which is dropped)."""
         path = self._path(kind, key)
-        try:
-            with open(path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                image = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
-        except FileNotFoundError:
+        image, status = self._map(path)
+        if status is None:
             return None
-        except OSError as error:
-            self._give_up(error)
-            return None
-        data = image[_HEADER_BYTES:]
-        if bytes(image[:_HEADER_BYTES]) != _header(len(data), hashlib.sha256(data).digest()):
+        if self._is_known(path, status):
+            return image[_HEADER_BYTES:]
+        if not _is_intact(image):
             self._drop(path)
             return None
         self._touch(path)
-        return data
+        self._note(path, status)
+        return image[_HEADER_BYTES:]
 
     def put(self, kind: str, key: str, data: bytes | memoryview | list[bytes | memoryview]) -> None:
         """Keeps data, given whole or in pieces. Where the folder cannot be written to, warns once and keeps nothing."""
@@ -96,7 +97,8 @@ class Cache:
             digest.update(piece)
             size += memoryview(piece).nbytes
         try:
-            self._write(self._path(kind, key), [_header(size, digest.digest()), *pieces])
+            path = self._path(kind, key)
+            self._note(path, self._write(path, [_header(size, digest.digest()), *pieces]))
             self._bound(size)
         except OSError as error:
             self._give_up(error)
@@ -129,7 +131,13 @@ class Cache:
 
     def verify(self) -> list[Entry]:
         """Reads every entry and drops those that are damaged; gives these."""
-        return [entry for entry in list(self.entries()) if self.get(entry.kind, entry.key) is None]
+        damaged = []
+        for entry in list(self.entries()):
+            image, status = self._map(entry.path)
+            if status is not None and not _is_intact(image):
+                self._drop(entry.path)
+                damaged.append(entry)
+        return damaged
 
     def clear(self) -> int:
         """Drops every entry; gives how many there were."""
@@ -143,14 +151,49 @@ class Cache:
             raise ValueError(f"'{kind}/{key}' does not name a cache entry")
         return self.folder / kind / key[:2] / key
 
-    def _write(self, path: Path, pieces: Sequence[bytes | memoryview]) -> None:
-        """Writes a file that appears whole or not at all, whoever else writes it too."""
+    def _map(self, path: Path) -> tuple[memoryview, os.stat_result | None]:
+        """A file's bytes and state; no state where there is no file."""
+        try:
+            with open(path, "rb") as file:
+                status = os.fstat(file.fileno())
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
+                return memoryview(data), status
+        except FileNotFoundError:
+            return memoryview(b""), None
+        except OSError as error:
+            self._give_up(error)
+            return memoryview(b""), None
+
+    def _is_known(self, path: Path, status: os.stat_result) -> bool:
+        """Whether a large file has been found intact since the system started, not long ago, and is as it was then."""
+        if status.st_size < _LARGE_BYTES or time.time() - status.st_mtime > _KNOWN_SECONDS:
+            return False
+        state = _state(path, status)
+        return state is not None and self.get(_CHECKED, state) is not None
+
+    def _note(self, path: Path, checked: os.stat_result) -> None:
+        """Remembers of a large file that it is intact: to read it for that takes longer than all else of a start."""
+        if checked.st_size < _LARGE_BYTES:
+            return
+        try:
+            status = path.stat()
+        except FileNotFoundError:  # another process has dropped it
+            return
+        state = _state(path, status)
+        if state is not None and (status.st_dev, status.st_ino) == (checked.st_dev, checked.st_ino):
+            self.put(_CHECKED, state, b"")
+
+    def _write(self, path: Path, pieces: Sequence[bytes | memoryview]) -> os.stat_result:
+        """Writes a file that appears whole or not at all, whoever else writes it too; gives its state."""
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=path.parent)
         try:
             with open(descriptor, "wb") as file:
                 file.writelines(pieces)
+                file.flush()
+                status = os.fstat(descriptor)
             os.replace(unfinished, path)
+            return status
         except BaseException:
             Path(unfinished).unlink(missing_ok=True)
             raise
@@ -225,6 +268,25 @@ def default_cache() -> Cache | None:
 
 def _header(size: int, digest: bytes) -> bytes:
     return (_MAGIC + size.to_bytes(8, "little") + digest).ljust(_HEADER_BYTES, b"\0")
+
+
+def _is_intact(image: memoryview) -> bool:
+    data = image[_HEADER_BYTES:]
+    return bytes(image[:_HEADER_BYTES]) == _header(len(data), hashlib.sha256(data).digest())
+
+
+def _state(path: Path, status: os.stat_result) -> str | None:
+    """Tells this state of a file from every other; None where the system does not say how long it has been up.
+
+    After a crash a file may have the right times and the wrong contents, so that what was checked before counts for
+    nothing.
+    """
+    try:
+        boot = _BOOT.read_bytes()
+    except OSError:
+        return None
+    marks = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return hashlib.sha256(f"{path.absolute()} {marks} ".encode() + boot).hexdigest()
 
 
 def _padded(size: int) -> int:

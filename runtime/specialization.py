@@ -19,6 +19,7 @@ from .program import ALIGNMENT, Program, Shape, TensorInfo, aligned_empty, is_sp
 from .sizes import Range, check_ranges, sizes_of, union
 from .workspace import LoadedProgram, Workspace, address
 
+_PART_BYTES = 8 << 20
 MANY_CONTENTS = 16
 """So many programs that differ by what an input holds are worth a warning."""
 
@@ -304,9 +305,22 @@ class Specializations:
         dense = array
         if is_splat(array) or not array.flags.c_contiguous or address(array) % ALIGNMENT:
             dense = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
-            dense[...] = array
+            _fill(dense, array)
         self._memory[id(array)] = (array, dense)  # the key stays valid for as long as the array lives
         return dense
+
+
+def _fill(dense: np.ndarray, array: np.ndarray) -> None:
+    """Copies an array; a large one that is one element by two threads, as fresh pages are what takes the time."""
+    if not is_splat(array) or array.nbytes < 2 * _PART_BYTES:
+        dense[...] = array
+        return
+    from concurrent.futures import ThreadPoolExecutor  # most starts do without
+
+    flat, step = dense.reshape(-1), _PART_BYTES // array.itemsize
+    parts = [flat[start : start + step] for start in range(0, flat.size, step)]
+    with ThreadPoolExecutor(2) as pool:  # filling holds no lock of Python's
+        list(pool.map(lambda part: part.fill(array.flat[0]), parts))
 
 
 def check_shapes(inputs: Sequence[TensorInfo], shapes: tuple[Shape, ...]) -> None:

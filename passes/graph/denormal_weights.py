@@ -55,7 +55,8 @@ def exponent_for(array: np.ndarray) -> int:
         return 0
     limits = np.finfo(array.dtype)
     exponent = limits.nmant + 1
-    flat, is_found = array.reshape(-1), False
+    # All elements of a broadcast are the one.
+    flat, is_found = array.reshape(-1)[: None if any(array.strides) else 1], False
     for start in range(0, flat.size, _CHUNK):
         size = np.abs(flat[start : start + _CHUNK])
         # As much room again is left to the sums.

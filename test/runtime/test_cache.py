@@ -11,6 +11,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+import stepwell.runtime.cache as cache_module
 from stepwell.runtime.cache import Cache, default_cache
 from stepwell.runtime.program import is_splat
 
@@ -80,6 +81,46 @@ def test_verify_gives_what_it_dropped(tmp_path):
     assert [entry.key for entry in cache.verify()] == [KEY]
     assert [entry.key for entry in cache.entries()] == ["other"]
     assert cache.clear() == 1 and not list(cache.entries())
+
+
+def test_large_entries_are_read_whole_once(tmp_path, monkeypatch):
+    checks = []
+    monkeypatch.setattr(cache_module, "_LARGE_BYTES", 100)
+    monkeypatch.setattr(cache_module, "_is_intact", lambda image: checks.append(len(image)) or True)
+    cache = Cache(tmp_path)
+    cache.put("kernels", KEY, bytes(200))
+    assert cache.get("kernels", KEY) == bytes(200) and 264 not in checks
+    os.utime(entry_path(cache), ns=(1, 1))
+    for _ in range(2):
+        assert Cache(tmp_path).get("kernels", KEY) == bytes(200)
+    assert checks.count(264) == 1
+    cache.verify()
+    assert checks.count(264) == 2
+
+
+def test_large_entries_that_have_changed_are_dropped(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_module, "_LARGE_BYTES", 100)
+    cache = Cache(tmp_path)
+    cache.put("kernels", KEY, bytes(200))
+    image = bytearray(entry_path(cache).read_bytes())
+    image[100] ^= 1
+    written = entry_path(cache).stat().st_mtime_ns
+    entry_path(cache).write_bytes(image)
+    os.utime(entry_path(cache), ns=(written, written + 1))
+    assert cache.get("kernels", KEY) is None and not entry_path(cache).exists()
+
+
+@pytest.mark.parametrize("uptime", ["unknown", "another"])
+def test_what_was_checked_before_the_system_started_counts_for_nothing(tmp_path, monkeypatch, uptime):
+    monkeypatch.setattr(cache_module, "_LARGE_BYTES", 100)
+    boot = tmp_path / "boot"
+    monkeypatch.setattr(cache_module, "_BOOT", boot)
+    boot.write_bytes(b"first")
+    cache = Cache(tmp_path / "cache")
+    cache.put("kernels", KEY, bytes(200))
+    boot.unlink() if uptime == "unknown" else boot.write_bytes(b"second")
+    monkeypatch.setattr(cache_module, "_is_intact", lambda image: len(image) != 264)
+    assert cache.get("kernels", KEY) is None
 
 
 def test_least_recently_used_entries_make_room(tmp_path):

@@ -62,3 +62,7 @@ def test_only_what_is_nothing_but_a_weight_is_scaled() -> None:
     assert "stepwell.mul" in str(module)
     for got, wanted in zip(result, expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+def test_one_element_seen_many_times_is_looked_at_once():
+    assert exponent_for(np.broadcast_to(np.float32(1e-40), (1 << 20, 1 << 20))) == 24
