@@ -24,9 +24,13 @@ if TYPE_CHECKING:
     from mlir import ir
 
     from .compilation import Compilation
-    from .frontend.errors import UnsupportedError
+    from .frontend.errors import ModelError, NodeError, UnsupportedError
     from .frontend.onnx.importer import ImportedModel
     from .frontend.onnx.model import Model
+    from .frontend.onnx.partition import Cut
+    from .lowering.llvm_to_object.codegen import CodegenError
+    from .passes.base import PassError
+    from .passes.runner import PassFailure
 
 
 @dataclass(frozen=True)
@@ -157,18 +161,43 @@ class Specializer:
         return store.key_of(fingerprint(), self.source.fingerprint, code, machine, kinds, repr(shapes), *held)
 
     def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Plan:
-        from .frontend.errors import NeedsContents, UnsupportedError
+        from .frontend.errors import NeedsContents, NodeError, UnsupportedError
+        from .lowering.llvm_to_object.codegen import CodegenError
+        from .passes.base import PassError
+        from .passes.runner import PassFailure
 
         compilation = self._compilation()
         held = {self.names[position]: array for position, array in contents.items()}
+        by_name = dict(zip(self.names, shapes, strict=True))
         try:
-            return compilation.program(self.source, dict(zip(self.names, shapes, strict=True)), held)
+            return compilation.program(self.source, by_name, held)
         except NeedsContents as error:
             if error.inputs and self._may_depend_on(error.inputs):
                 return ByContents(tuple(map(self.names.index, error.inputs)), str(error))
             return self._planned(error)
         except UnsupportedError as error:
             return self._planned(error)
+        except NodeError as error:
+            if not self._is_valid(error, by_name):
+                raise
+            return self._planned(error)
+        except (PassError, PassFailure, CodegenError) as error:
+            if not self._may_run_in_steps or self.settings.fallback == "error":
+                raise
+            return self._planned_around(error)
+
+    @property
+    def _may_run_in_steps(self) -> bool:
+        is_onnx = isinstance(self.source, PieceSource) or self.source.kind == "onnx"
+        return is_onnx and self.settings.reached is None
+
+    def _is_valid(self, error: NodeError, shapes: Mapping[str, Shape]) -> bool:
+        """Whether ONNX itself finds nothing wrong with the node that an error is about."""
+        from .frontend.onnx import partition
+
+        if not self._may_run_in_steps or error.position is None:
+            return False
+        return partition.accepts(self.source.model, error.position, shapes)
 
     def _compilation(self) -> Compilation:
         from .compilation import Compilation
@@ -181,7 +210,7 @@ class Specializer:
         """Whether a program for each content of some inputs is worth it: for the users', and for what shapes decide."""
         return not isinstance(self.source, PieceSource) or set(inputs) <= self.source.decided()
 
-    def _planned(self, error: UnsupportedError) -> Plan:
+    def _planned(self, error: UnsupportedError | NodeError) -> Plan:
         """The model in steps, with the node that an error is about on the host, and others that cannot be compiled.
 
         Raises:
@@ -189,21 +218,38 @@ class Specializer:
         """
         from .frontend.onnx import partition
 
-        if isinstance(self.source, ModelSource) and self.source.kind != "onnx":
+        if not self._may_run_in_steps:
             raise error
         model = self.source.model
         on_host = partition.nodes_on_host(model, error)
         if not on_host and isinstance(self.source, PieceSource):
             raise error
+        plan = self._plan_of(partition.partition(model, on_host))
+        _check_host(plan, error)
+        return plan
+
+    def _planned_around(self, error: PassError | PassFailure | CodegenError) -> Plan:
+        """The model in steps, with those nodes on the host that the compiler failed at.
+
+        Where it does not say which these are, the model is cut in two pieces, of which one will fail again.
+        """
+        from .frontend.onnx import partition
+
+        model, places = self.source.model, str(getattr(error, "location", None) or "")
+        on_host = partition.nodes_that_failed(model, places, f"the compiler failed: {error}")
+        return self._plan_of(partition.partition(model, on_host) if on_host else partition.halves(model))
+
+    def _plan_of(self, cuts: Sequence[Cut]) -> Plan:
+        from .frontend.onnx import partition
+
+        model = self.source.model
         steps: list[HostStep | NativeStep] = []
-        for cut in partition.partition(model, on_host):
+        for cut in cuts:
             if cut.fallback is None:
                 steps.append(NativeStep(cut.inputs, cut.outputs, cut.nodes))
             else:
                 steps.append(HostStep(cut.inputs, cut.outputs, partition.host_model(model, cut), cut.fallback))
-        plan = Plan(self.names, tuple(output.name for output in model.proto.graph.output), tuple(steps))
-        _check_host(plan, error)
-        return plan
+        return Plan(self.names, tuple(output.name for output in model.proto.graph.output), tuple(steps))
 
     def _report(self, plan: Plan) -> None:
         """Says which nodes run on the host.
@@ -243,7 +289,7 @@ def _keep(cache: Cache, key: str, made: Program | ByContents | Plan) -> None:
         store.put_plan(cache, key, made)
 
 
-def _check_host(plan: Plan, error: UnsupportedError) -> None:
+def _check_host(plan: Plan, error: ModelError) -> None:
     """Sees that every node on the host can run there.
 
     Raises:
@@ -258,4 +304,6 @@ def _check_host(plan: Plan, error: UnsupportedError) -> None:
                 missing.append(step.fallback)
     if missing:
         listed = "; ".join(map(str, missing))
-        raise type(error)(f"has nodes that can neither be compiled nor run on the host: {listed}") from error
+        from .frontend.errors import UnsupportedError
+
+        raise UnsupportedError(f"has nodes that can neither be compiled nor run on the host: {listed}") from error

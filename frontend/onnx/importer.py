@@ -19,6 +19,7 @@ from mlir.dialects import func
 from ...dialects.core import OpError, spec_of
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...dialects.types import is_float
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .build import constant
@@ -36,8 +37,11 @@ from .weights import tensor_array
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
 """By kind of element, how large a literal may be; larger tensors are parameters. Integers are often shapes."""
 
-MAX_BOUND = {"f": 8, "i": 64, "u": 64, "b": 64}
-"""By kind of element, how many an input may have whose contents a compile may ask for."""
+MAX_BOUND = 64
+"""How many elements an input may have whose contents a compile may ask for."""
+
+MAX_BOUND_FLOATS = 8
+"""Likewise of floating-point numbers, which are rarely sizes."""
 
 MAX_NODES = 1_000_000
 """More nodes than any model has; functions that use functions can make a small file expand without end."""
@@ -318,7 +322,8 @@ def _check_native(info: ModelInfo) -> None:
 
 
 def _is_small(dtype: np.dtype, dims: Sequence[int | str]) -> bool:
-    return math.prod(dim for dim in dims if isinstance(dim, int)) <= MAX_BOUND.get(dtype.kind, 0)
+    limit = MAX_BOUND_FLOATS if is_float(dtype) else MAX_BOUND
+    return math.prod(dim for dim in dims if isinstance(dim, int)) <= limit
 
 
 def _output(scope: Scope, name: str) -> ir.Value:

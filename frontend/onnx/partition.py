@@ -7,16 +7,17 @@ what they hold.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, shape_inference
 
 from ...runtime.fallback import Fallback
-from ..errors import NeedsContents, UnsupportedError
+from ..errors import ModelError, NeedsContents
 from .inferred import inferred_types
 from .model import Model, is_native, normal_domain, type_text
 from .survey import inner_graphs, names_read, unknown_operators, with_types
@@ -40,7 +41,7 @@ class Cut:
     fallback: Fallback | None = None
 
 
-def nodes_on_host(model: Model, error: UnsupportedError) -> dict[int, Fallback]:
+def nodes_on_host(model: Model, error: ModelError) -> dict[int, Fallback]:
     """The nodes that cannot be compiled: the one that an error is about, and others that no shapes would change.
 
     Those are the nodes of unknown operators, and all that touch what is no tensor of numbers.
@@ -61,6 +62,57 @@ def nodes_on_host(model: Model, error: UnsupportedError) -> dict[int, Fallback]:
         record = fallback_of(model, error.position, within + error.reason, kind)
         found[error.position] = with_types(record, node.input, types)
     return found
+
+
+def nodes_that_failed(model: Model, places: str, reason: str) -> dict[int, Fallback]:
+    """The nodes that the compiler failed at: those that its locations name, or the only one that there is."""
+    names = set(re.findall(r'"((?:[^"\\]|\\.)*)"', places))
+    names |= {name.partition("/")[0] for name in names}
+    nodes = [(index, node) for index, node in enumerate(model.proto.graph.node) if node.op_type != "Constant"]
+    found = [index for index, node in nodes if (node.name or f"{node.op_type}_{index}") in names]
+    if len(nodes) == 1:
+        found = [nodes[0][0]]
+    return {index: fallback_of(model, index, reason, "error") for index in found}
+
+
+def halves(model: Model) -> list[Cut]:
+    """A model's graph in two pieces, in one of which a failure of the compiler remains."""
+    graph = model.proto.graph
+    wanted = [output.name for output in graph.output]
+    live = _live(graph, wanted)
+    constants = {graph.node[index].output[0]: index for index in live if graph.node[index].op_type == "Constant"}
+    rest = [index for index in live if index not in constants.values()]
+    groups = [group for group in (rest[: len(rest) // 2], rest[len(rest) // 2 :]) if group]
+    groups += [[index] for name, index in constants.items() if name in wanted]
+    return _with_interfaces(model, groups, constants, wanted, {})
+
+
+def accepts(model: Model, index: int, shapes: Mapping[str, Sequence[int]]) -> bool:
+    """Whether a node fits its inputs by ONNX's own rules, as far as their types are known."""
+    node, types = model.proto.graph.node[index], inferred_types(model, shapes)
+    versions = {normal_domain(entry.domain): entry.version for entry in model.proto.opset_import}
+    domain = normal_domain(node.domain)
+    names = [name for name in node.input if name]
+    if domain not in versions or not onnx.defs.has(node.op_type, versions[domain], domain):
+        return False
+    if any(name not in types for name in names):
+        return False
+    schema = onnx.defs.get_schema(node.op_type, versions[domain], domain)
+    imports = [helper.make_opsetid(*item) for item in versions.items()]
+    try:
+        context = onnx.checker.C.CheckerContext()
+        context.ir_version, context.opset_imports = model.proto.ir_version, versions
+        onnx.checker.check_node(node, context)
+        shape_inference.infer_node_outputs(
+            schema,
+            node,
+            {name: types[name] for name in names},
+            opset_imports=imports,
+            ir_version=model.proto.ir_version,
+        )
+    except (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError, RuntimeError):
+        return False
+    return True
 
 
 def fallback_of(model: Model, index: int, reason: str, kind: str, suggestion: str = "") -> Fallback:

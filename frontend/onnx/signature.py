@@ -55,6 +55,8 @@ def _symbol(dim: int | str, number: int) -> str:
 def _resolved(value: ValueInfo, shape: Sequence[int] | None, numbers: Mapping[str, int]) -> Dims:
     if shape is not None:
         return tuple(shape)
+    if value.kind != "tensor":
+        return ()
     if value.dims is None:
         raise NeedsShapes(f"does not declare the rank of input '{value.name}', so that its shape must be given")
     return tuple(dim if isinstance(dim, int) else numbers.get(dim, dim) for dim in value.dims)
