@@ -271,6 +271,11 @@ class AttentionOp(Op):
     may have fewer heads than the query: then so many consecutive query heads share one (grouped-query attention).
     (ONNX Attention; Vaswani et al. 2017.)
 
+    Attributes:
+        scale: what scores are multiplied by.
+        masked: what a bool mask puts in their place.
+        zero_empty: whether a query all of whose scores are -inf, so that it attends to nothing, gets 0 and not NaN.
+
     ```mlir
     %3 = "stepwell.attention"(%0, %1, %2) {scale = 0.125 : f64}
         : (tensor<1x12x128x64xf32>, tensor<1x12x128x64xf32>, tensor<1x12x128x64xf32>) -> tensor<1x12x128x64xf32>
@@ -284,11 +289,19 @@ class AttentionOp(Op):
     mask = optional_operand("bool or float, broadcasts to [batch, heads, length, key length]")
     scale = attribute(float)
     masked = attribute(float, default=-math.inf)
+    zero_empty = attribute(bool, default=False)
     result = result("[batch, heads, length, value depth]")
 
     @staticmethod
     def infer(
-        query: TensorSpec, key: TensorSpec, value: TensorSpec, mask: TensorSpec | None, *, scale: float, masked: float
+        query: TensorSpec,
+        key: TensorSpec,
+        value: TensorSpec,
+        mask: TensorSpec | None,
+        *,
+        scale: float,
+        masked: float,
+        zero_empty: bool,
     ) -> TensorSpec:
         """[batch, heads, length, value depth]."""
         require_float(query=query)
@@ -307,7 +320,14 @@ class AttentionOp(Op):
     @staticmethod
     @widened
     def reference(
-        query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, *, scale: float, masked: float
+        query: np.ndarray,
+        key: np.ndarray,
+        value: np.ndarray,
+        mask: np.ndarray | None,
+        *,
+        scale: float,
+        masked: float,
+        zero_empty: bool,
     ) -> np.ndarray:
         """Computes it with numpy."""
         shared = query.shape[1] // key.shape[1]
@@ -315,7 +335,10 @@ class AttentionOp(Op):
         scores = query @ keys.swapaxes(-1, -2) * query.dtype.type(scale)
         if mask is not None:
             scores = np.where(mask, scores, query.dtype.type(masked)) if mask.dtype == np.bool_ else scores + mask
-        return (_softmax(scores, -1) @ values).astype(query.dtype)
+        weights = _softmax(scores, -1)
+        if zero_empty:
+            weights = np.where(np.isneginf(scores.max(-1, keepdims=True)), query.dtype.type(0), weights)
+        return (weights @ values).astype(query.dtype)
 
 
 def _check_mask(query: TensorSpec, mask: TensorSpec, scores: tuple) -> None:

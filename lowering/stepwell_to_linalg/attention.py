@@ -122,14 +122,23 @@ class _Attention:
         key, value = self._gathered("key", self._key, "bhkd"), self._gathered("value", self._value, "bhkv")
         made = self._contract("scores", (key, turned), self._new(scores), "d")
         made = self._masked(made)
-        greatest = self._reduce("greatest", made, rows, -math.inf, _greater)
+        # From a number on, where nothing at all is attended to: -inf - (-inf) would be NaN.
+        least = float(np.finfo(np.float32).min) if self._op.zero_empty else -math.inf
+        greatest = self._reduce("greatest", made, rows, least, _greater)
         # In the place of the scores.
         weights = self._generic("weights", [greatest], made, scores, _power), scores
         total = self._reduce("total", weights, rows, 0.0, lambda item, sum_: arith.addf(sum_, item))
-        inverse = self._map("inverse", [total], rows, lambda item: arith.divf(number(1, self._element), item))
+        inverse = self._map("inverse", [total], rows, self._inverse)
         result = self._named(target, "bhqv")
         product = self._contract("sum", (weights, value), self._new(result[1]), "k")
         return self._map("result", [product, inverse], result[1], arith.mulf, result[0])[0]
+
+    def _inverse(self, total: ir.Value) -> ir.Value:
+        quotient = arith.divf(number(1, self._element), total)
+        if not self._op.zero_empty:
+            return quotient
+        nothing = number(0, self._element)
+        return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, total, nothing), nothing, quotient)
 
     def _gathered(self, role: str, view: View, names: str) -> Named:
         """A key or value, copied head by head if its rows lie apart and are read from beyond the cache often."""

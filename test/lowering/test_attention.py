@@ -46,14 +46,20 @@ def run(feeds: dict[str, Array], body: str, result: str, threads: int = 1, targe
 
 
 def attention(
-    feeds: dict[str, Array], scale: float, masked: float = -np.inf, threads: int = 1, target: str = "cpu"
+    feeds: dict[str, Array],
+    scale: float,
+    masked: float = -np.inf,
+    threads: int = 1,
+    target: str = "cpu",
+    zero_empty: bool = False,
 ) -> Array:
     """The attention of q, k, v and perhaps a mask m."""
     shape = "x".join(map(str, (*feeds["q"].shape[:3], feeds["v"].shape[3])))
     names, types = ", ".join(f"%{name}" for name in feeds), ", ".join(map(tensor, feeds.values()))
     number = np.float64(masked).view(np.uint64)
     body = (
-        f'  %0 = "stepwell.attention"({names}) {{scale = {scale} : f64, masked = 0x{number:016X} : f64}}'
+        f'  %0 = "stepwell.attention"({names}) {{scale = {scale} : f64, masked = 0x{number:016X} : f64,'
+        f" zero_empty = {str(zero_empty).lower()}}}"
         f' : ({types}) -> tensor<{shape}xf32> loc("a")\n  return %0 : tensor<{shape}xf32>'
     )
     return run(feeds, body, f"tensor<{shape}xf32>", threads, target)
@@ -131,6 +137,17 @@ def test_a_row_that_is_masked_as_a_whole(masked: float) -> None:
     got = attention(feeds, 0.25, masked)
     close(got, expected(*arrays(feeds), 0.25, masked))
     assert np.isnan(got[:, :, 0]).all() == (masked == -np.inf)
+
+
+@pytest.mark.parametrize("length", [3, 20])
+@pytest.mark.parametrize("is_added", [False, True])
+def test_what_attends_to_nothing_is_zero(length: int, is_added: bool) -> None:
+    feeds = operands(1, 2, 1, length, 24, 16, 16)
+    allowed = np.tri(length, 24, -1).astype(np.bool_)
+    feeds["m"] = np.where(allowed, 0, -np.inf).astype(np.float32) if is_added else allowed
+    got = attention(feeds, 0.25, zero_empty=True)
+    close(got[:, :, 1:], expected(*arrays(feeds), 0.25, -np.inf)[:, :, 1:])
+    assert not got[:, :, 0].any()
 
 
 def test_an_added_mask_that_drowns_the_scores() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.elementwise import AndOp, SelectOp
-from ....dialects.stepwell.movement import DynamicReshapeOp
+from ....dialects.stepwell.elementwise import AddOp, AndOp, GreaterEqualOp, LessEqualOp, LessOp, SelectOp
+from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, PadOp
 from ....dialects.stepwell.normalization import AttentionOp
 from ...errors import UnsupportedError
-from ..build import cast, dtype, emit, integers, joined, known_dim, rank, scalar, transposed
+from ..build import cast, chained, dtype, emit, integers, joined, known_dim, rank, scalar, shape, transposed
 from ..node import Node
 from ..registry import imports
 
@@ -31,19 +31,19 @@ def attention(
 
     What is kept from earlier calls comes before key and value, and both together are the second and third output.
     """
-    if lengths is not None or node.attribute("softcap"):
-        raise UnsupportedError(
-            "has lengths of its own per batch, or limits its scores (softcap), which is not supported"
-        )
+    if node.attribute("softcap"):
+        raise UnsupportedError("limits its scores (softcap)")
     is_flat = rank(query) == 3
     query = _with_heads(query, node.attribute("q_num_heads"))
     key, value = (_with_heads(item, node.attribute("kv_num_heads")) for item in (key, value))
     key = key if past_key is None else joined([past_key, key], 2)
     value = value if past_value is None else joined([past_value, value], 2)
-    if node.attribute("is_causal"):
-        mask = _causal(node, query, key, past_key, mask)
+    allowed = _allowed(node, query, key, past_key, lengths)
+    # What masks let through is known when the model runs: nothing, perhaps.
+    may_be_empty = mask is not None or lengths is not None
+    mask = _masked(allowed, None if mask is None else _padded(mask, key), query)
     scale = node.attribute("scale") or known_dim(query, 3, "the depth of a head") ** -0.5
-    result = emit(AttentionOp, query, key, value, mask, scale=scale)
+    result = emit(AttentionOp, query, key, value, mask, scale=scale, zero_empty=may_be_empty)
     if is_flat:
         result = emit(DynamicReshapeOp, transposed(result, _HEADS_FIRST), integers([0, 0, -1]))
     return result, key, value
@@ -58,13 +58,52 @@ def _with_heads(value: ir.Value, heads: int | None) -> ir.Value:
     return transposed(emit(DynamicReshapeOp, value, integers([0, 0, heads, -1])), _HEADS_FIRST)
 
 
-def _causal(node: Node, query: ir.Value, key: ir.Value, past: ir.Value | None, mask: ir.Value | None) -> ir.Value:
-    """The mask that lets each place see those up to its own, and what another mask lets through."""
-    rows, columns = (known_dim(item, 2, "the lengths of query and key, for a causal mask,") for item in (query, key))
+def _allowed(
+    node: Node, query: ir.Value, key: ir.Value, past: ir.Value | None, lengths: ir.Value | None
+) -> ir.Value | None:
+    """Which keys each query sees by their places alone, [q, k] or [batch, 1, q, k]; None where that is all of them.
+
+    The places of the queries follow what is kept, or are the last of a length of their batch's own.
+    """
+    is_causal = bool(node.attribute("is_causal"))
+    left, right = node.attribute("left_window_size", -1), node.attribute("right_window_size", -1)
+    if not is_causal and lengths is None and left < 0 and right < 0:
+        return None
+    rows, columns = (known_dim(item, 2, "the lengths of query and key, for a mask by places,") for item in (query, key))
     before = 0 if past is None else known_dim(past, 2, "the length of what is kept")
-    triangle = node.importer.weight(f"{node.name}.causal", np.tri(rows, columns, before, dtype=np.bool_))
-    if mask is None:
-        return triangle
+    distances = before + np.arange(rows)[:, None] - np.arange(columns)
+    if lengths is None:
+        holds = (distances >= 0) | (not is_causal)
+        holds &= (distances <= left) | (left < 0)
+        holds &= (-distances <= right) | (right < 0)
+        return node.importer.weight(f"{node.name}.allowed", holds)
+    lengths = emit(ExpandDimsOp, lengths, axes=(1, 2, 3))
+    numbers = node.importer.weight(f"{node.name}.keys", np.arange(columns))
+    conditions = [emit(LessOp, numbers, lengths)]
+    if is_causal or left >= 0 or right >= 0:
+        apart = node.importer.weight(f"{node.name}.distances", distances - rows)
+        distance = emit(AddOp, apart, lengths)
+        conditions += [emit(GreaterEqualOp, distance, scalar(0, distance))] if is_causal else []
+        conditions += [emit(LessEqualOp, distance, scalar(left, distance))] if left >= 0 else []
+        conditions += [emit(GreaterEqualOp, distance, scalar(-right, distance))] if right >= 0 else []
+    return chained(AndOp, conditions)
+
+
+def _padded(mask: ir.Value, key: ir.Value) -> ir.Value:
+    """A mask that lets nothing through beyond its end."""
+    have, wanted = shape(mask)[-1], shape(key)[2]
+    if have == wanted:
+        return mask
+    missing = known_dim(key, 2, "the length of the key") - known_dim(mask, rank(mask) - 1, "the length of the mask")
+    none = (0,) * rank(mask)
+    value = 0.0 if dtype(mask) == np.bool_ else -np.inf
+    return emit(PadOp, mask, low=none, high=(*none[1:], missing), value=value)
+
+
+def _masked(allowed: ir.Value | None, mask: ir.Value | None, query: ir.Value) -> ir.Value | None:
+    """Both masks in one."""
+    if allowed is None or mask is None:
+        return mask if allowed is None else allowed
     if dtype(mask) == np.bool_:
-        return emit(AndOp, triangle, mask)
-    return emit(SelectOp, triangle, cast(mask, dtype(query)), scalar(-np.inf, query))
+        return emit(AndOp, allowed, mask)
+    return emit(SelectOp, allowed, cast(mask, dtype(query)), scalar(-np.inf, query))

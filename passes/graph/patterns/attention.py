@@ -9,9 +9,10 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, DivOp, MulOp, NotOp, SelectOp
+from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, MulOp, NotOp, SelectOp
 from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
 from ....dialects.stepwell.normalization import AttentionOp, SoftmaxOp
+from ....dialects.stepwell.reduction import ReduceMaxOp
 from ....dialects.stepwell.shapes import broadcasts_to
 from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ..values import Shape, dtype_of, is_float, rank_of, scalar_like, shape_of, splat_of, static_shapes
@@ -53,7 +54,12 @@ class SplitAttention(Pattern[AttentionOp]):
         scores = MatmulOp(joined, op.key, transpose_rhs=True).result
         full = (batch, heads, length, key[2])
         scores = _masked(_reshaped(scores, full), op)
-        weights = _reshaped(SoftmaxOp(scores, axis=-1).result, (batch, key[1], rows, key[2]))
+        weights = SoftmaxOp(scores, axis=-1).result
+        if op.zero_empty:
+            greatest = ReduceMaxOp(scores, axes=(3,), keepdims=True).result
+            empty = EqualOp(greatest, scalar_like(-np.inf, scores))
+            weights = SelectOp(empty, scalar_like(0, scores), weights).result
+        weights = _reshaped(weights, (batch, key[1], rows, key[2]))
         result = MatmulOp(weights, op.value).result
         return _reshaped(result, (batch, heads, length, value[3]))
 

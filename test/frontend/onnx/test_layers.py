@@ -1,4 +1,4 @@
-"""Matrix products, convolutions, pooling, normalisations and recurrences, compared with ONNX Runtime."""
+"""Matrix products, convolutions, pooling and normalisations, compared with ONNX Runtime."""
 
 import numpy as np
 import pytest
@@ -151,48 +151,6 @@ def test_index_of_extreme(check, op_type):
     check(op_type, 13, [array.astype(np.int32)], axis=1)
 
 
-@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_lstm(check, normal, direction):
-    count, hidden = 2 if direction == "bidirectional" else 1, 4
-    weights = {1: normal(count, 4 * hidden, 3), 2: normal(count, 4 * hidden, hidden)}
-    x, state = normal(5, 2, 3), [normal(count, 2, hidden) for _ in range(2)]
-    check("LSTM", 14, [x], constants=weights, outputs=3, hidden_size=hidden, direction=direction)
-    check(
-        "LSTM",
-        7,
-        [x, None, None, None, None, *state],
-        constants={**weights, 3: normal(count, 8 * hidden)},
-        outputs=3,
-        hidden_size=hidden,
-        direction=direction,
-    )
-
-
-def test_lstm_with_the_batch_first_is_the_transpose(build, normal):
-    """ONNX Runtime has no such LSTM to compare with."""
-    from mlir import ir
-    from onnx import helper
-    from stepwell.dialects.interpreter import evaluate
-    from stepwell.frontend.onnx.importer import import_model
-
-    x, state = normal(5, 2, 3), [normal(1, 2, 4) for _ in range(2)]
-    weights = {"w": normal(1, 16, 3), "r": normal(1, 16, 4)}
-    results = []
-    for layout in (0, 1):
-        arrays = [x, *state] if layout == 0 else [array.swapaxes(0, 1) for array in (x, *state)]
-        node = helper.make_node(
-            "LSTM", ["x", "w", "r", "", "", "h", "c"], ["y", "yh", "yc"], hidden_size=4, layout=layout
-        )
-        model = build([node], dict(zip("xhc", arrays, strict=True)), ["y", "yh", "yc"], weights, 14)
-        for output in model.graph.output:
-            output.type.tensor_type.elem_type = 1
-        imported = import_model(model, ir.Context())
-        results.append(evaluate(imported.module, "main", arrays, imported.parameters))
-    orders = ((2, 0, 1, 3), (1, 0, 2), (1, 0, 2))
-    for plain, batch_first, order in zip(*results, orders, strict=True):
-        np.testing.assert_array_equal(plain.transpose(order), batch_first)
-
-
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_upsample(check, normal, mode):
     array = normal(1, 2, 3, 4)
@@ -259,21 +217,3 @@ def test_cumulative_sum(check, normal, exclusive, reverse):
     options = {"exclusive": exclusive, "reverse": reverse}
     check("CumSum", 11, [normal(2, 3, 4)], constants={1: np.array(1, I64)}, **options)
     check("CumSum", 14, [np.arange(6, dtype=I64).reshape(2, 3)], constants={1: np.array(-1, np.int32)}, **options)
-
-
-@pytest.mark.parametrize("is_causal", [0, 1])
-@pytest.mark.parametrize("mask", [None, "bool", "float"])
-def test_attention(check, normal, rng, is_causal, mask):
-    given = {None: [], "bool": [rng.random((5, 5)) < 0.8], "float": [normal(2, 1, 5, 5)]}[mask]
-    if given and mask == "bool":
-        np.fill_diagonal(given[0], True)
-    heads = [normal(2, 4, 5, 8), normal(2, 2, 5, 8), normal(2, 2, 5, 6)]
-    check("Attention", 23, [*heads, *given], is_causal=is_causal)
-    flat = [normal(2, 5, 32), normal(2, 5, 16), normal(2, 5, 16)]
-    check("Attention", 23, [*flat, *given], q_num_heads=4, kv_num_heads=2, scale=0.3, is_causal=is_causal)
-
-
-def test_attention_that_keeps_keys_and_values(check, normal):
-    arrays = [normal(1, 2, 3, 4) for _ in range(3)]
-    past = [normal(1, 2, 2, 4) for _ in range(2)]
-    check("Attention", 23, [*arrays, None, *past], outputs=3, is_causal=1)

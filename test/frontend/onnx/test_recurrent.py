@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from mlir import ir
 from onnx import helper
+from stepwell.dialects.interpreter import evaluate
 from stepwell.frontend.errors import ModelError
 from stepwell.frontend.onnx.importer import import_model
 
@@ -90,3 +91,27 @@ def test_negative_attributes(build, rng, attributes, message):
     weights = {"w": options["constants"][1], "r": options["constants"][2]}
     with pytest.raises(ModelError, match=message):
         import_model(build([node], {"x": inputs[0]}, ["y"], weights, 14), ir.Context())
+
+
+def test_lstm_with_the_batch_first_is_the_transpose(build, rng):
+    """ONNX Runtime has no such LSTM to compare with."""
+
+    def normal(*shape):
+        return rng.normal(size=shape).astype(np.float32)
+
+    x, state = normal(5, 2, 3), [normal(1, 2, 4) for _ in range(2)]
+    weights = {"w": normal(1, 16, 3), "r": normal(1, 16, 4)}
+    results = []
+    for layout in (0, 1):
+        arrays = [x, *state] if layout == 0 else [array.swapaxes(0, 1) for array in (x, *state)]
+        node = helper.make_node(
+            "LSTM", ["x", "w", "r", "", "", "h", "c"], ["y", "yh", "yc"], hidden_size=4, layout=layout
+        )
+        model = build([node], dict(zip("xhc", arrays, strict=True)), ["y", "yh", "yc"], weights, 14)
+        for output in model.graph.output:
+            output.type.tensor_type.elem_type = 1
+        imported = import_model(model, ir.Context())
+        results.append(evaluate(imported.module, "main", arrays, imported.parameters))
+    orders = ((2, 0, 1, 3), (1, 0, 2), (1, 0, 2))
+    for plain, batch_first, order in zip(*results, orders, strict=True):
+        np.testing.assert_array_equal(plain.transpose(order), batch_first)
