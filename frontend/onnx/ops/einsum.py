@@ -1,17 +1,20 @@
-"""Einsum, as transposes around one matrix product."""
+"""Einsum, as transposes around matrix products."""
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import MulOp
+from ....dialects.stepwell.elementwise import MulOp, SelectOp
+from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.reduction import ReduceSumOp
-from ...errors import NodeError, UnsupportedError
-from ..build import chained, dims_of, emit, integers, joined, rank, reshaped, transposed
+from ...errors import NodeError
+from ..build import chained, dims_of, emit, integers, joined, known_dim, rank, reshaped, scalar, shape, transposed
 from ..node import Node
 from ..registry import imports
 
@@ -42,8 +45,8 @@ class _Term:
 
 @imports("Einsum")
 def einsum(node: Node, *inputs: ir.Value) -> ir.Value:
-    """Einsum of any number of tensors, from the left; ellipses and diagonals are not supported."""
-    terms, output = _parsed(node.attribute("equation").replace(" ", ""), inputs)
+    """Einsum of any number of tensors, from the left."""
+    terms, output = _parsed(node, node.attribute("equation").replace(" ", ""), inputs)
     while len(terms) > 1:
         left, right, *others = terms
         needed = output + "".join(term.labels for term in others)
@@ -51,20 +54,60 @@ def einsum(node: Node, *inputs: ir.Value) -> ir.Value:
     return terms[0].without(output).ordered(output)
 
 
-def _parsed(equation: str, inputs: Sequence[ir.Value]) -> tuple[list[_Term], str]:
-    if "." in equation:
-        raise UnsupportedError(f"the equation '{equation}' has an ellipsis, which is not supported")
+def _parsed(node: Node, equation: str, inputs: Sequence[ir.Value]) -> tuple[list[_Term], str]:
+    """The terms, no label twice in any, and the labels of the output; ellipses have labels of their own by now."""
     left, arrow, output = equation.partition("->")
-    labels = left.split(",")
-    if not arrow:
-        output = "".join(sorted(label for label in set(left) - {","} if left.count(label) == 1))
-    if len(labels) != len(inputs) or any(len(text) != rank(value) for text, value in zip(labels, inputs, strict=True)):
+    texts = left.split(",")
+    if len(texts) != len(inputs):
+        raise NodeError(f"the equation '{equation}' has {len(texts)} terms, but {len(inputs)} tensors are given")
+    free = [label for label in string.ascii_letters if label not in equation]
+    counts = [rank(value) - len(text.replace("...", "")) for text, value in zip(texts, inputs, strict=True)]
+    hidden = max([count for text, count in zip(texts, counts, strict=True) if "..." in text], default=0)
+    if hidden > len(free) or any(
+        count < 0 or (count and "..." not in text) for text, count in zip(texts, counts, strict=True)
+    ):
         raise NodeError(f"the equation '{equation}' does not fit the ranks {[rank(value) for value in inputs]}")
-    if any(len(set(text)) < len(text) for text in (*labels, output)):
-        raise UnsupportedError(f"the equation '{equation}' takes a diagonal, which is not supported")
-    if not set(output) <= set(left):
-        raise NodeError(f"the equation '{equation}' returns a label that no input has")
-    return [_Term(value, text) for value, text in zip(inputs, labels, strict=True)], output
+    batch = "".join(free[:hidden])
+    labels = [text.replace("...", batch[hidden - count :]) for text, count in zip(texts, counts, strict=True)]
+    if not arrow:
+        plain = left.replace("...", "")
+        output = "..." + "".join(sorted(label for label in set(plain) - {","} if plain.count(label) == 1))
+    output = output.replace("...", batch)
+    if len(set(output)) < len(output) or not set(output) <= set("".join(labels)):
+        raise NodeError(f"the equation '{equation}' returns a label twice, or one that no input has")
+    terms = [_without_diagonals(node, _Term(value, text)) for value, text in zip(inputs, labels, strict=True)]
+    return _without_units(terms), output
+
+
+def _without_diagonals(node: Node, term: _Term) -> _Term:
+    """[..., i, ..., i] --> [..., i, ...], the elements with equal indices"""
+    for label in sorted(set(term.labels)):
+        while term.labels.count(label) > 1:
+            first = term.labels.index(label)
+            second = term.labels.index(label, first + 1)
+            size = known_dim(term.value, first, f"the extent of the repeated label '{label}'")
+            shape_ = [size if axis in (first, second) else 1 for axis in range(rank(term.value))]
+            eye = node.importer.weight(f"{node.name}.diagonal", np.eye(size, dtype=np.bool_).reshape(shape_))
+            # Not a product with zeros and ones: what lies beside the diagonal may be infinite.
+            only = emit(SelectOp, eye, term.value, scalar(0, term.value))
+            value = emit(ReduceSumOp, only, axes=(second,), keepdims=False)
+            term = _Term(value, term.labels[:second] + term.labels[second + 1 :])
+    return term
+
+
+def _without_units(terms: Sequence[_Term]) -> list[_Term]:
+    """Terms that lack those labels of extent 1 that have a greater extent in another term: they broadcast."""
+    large = {label for term in terms for label, dim in zip(term.labels, shape(term.value), strict=True) if dim != 1}
+    kept: list[_Term] = []
+    for term in terms:
+        axes = tuple(
+            axis
+            for axis, (label, dim) in enumerate(zip(term.labels, shape(term.value), strict=True))
+            if dim == 1 and label in large
+        )
+        value = emit(SqueezeOp, term.value, axes=axes) if axes else term.value
+        kept.append(_Term(value, "".join(label for axis, label in enumerate(term.labels) if axis not in axes)))
+    return kept
 
 
 def _product(left: _Term, right: _Term, needed: str) -> _Term:
@@ -77,11 +120,24 @@ def _product(left: _Term, right: _Term, needed: str) -> _Term:
     depth = "".join(label for label in shared if label not in needed)
     rows = "".join(label for label in left.labels if label not in shared)
     columns = "".join(label for label in right.labels if label not in shared)
+    if not depth:
+        return _spread(left, right, batch, rows, columns)
     product = emit(MatmulOp, _matrices(left, batch, rows, depth), _matrices(right, batch, depth, columns))
     extents = [*left.extents(batch), *left.extents(rows), *right.extents(columns)]
     if len(rows) != 1 or len(columns) != 1:
         product = reshaped(product, joined(extents) if extents else integers([]))
     return _Term(product, batch + rows + columns)
+
+
+def _spread(left: _Term, right: _Term, batch: str, rows: str, columns: str) -> _Term:
+    """A product that sums up nothing, element by element."""
+    labels = batch + rows + columns
+    factors = []
+    for term in (left, right):
+        value = term.ordered("".join(label for label in labels if label in term.labels))
+        axes = tuple(axis for axis, label in enumerate(labels) if label not in term.labels)
+        factors.append(emit(ExpandDimsOp, value, axes=axes) if axes else value)
+    return _Term(emit(MulOp, *factors), labels)
 
 
 def _matrices(term: _Term, batch: str, first: str, second: str) -> ir.Value:
