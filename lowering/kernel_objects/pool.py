@@ -19,8 +19,8 @@ from .worker import Worker
 _SHARES = 4
 # A worker has the next library at hand before it is done with one.
 _AHEAD = 2
-# Kernels that are tiled to registers take that much longer than others.
-_WEIGHTS = {"contraction": 3, "convolution": 3, "depthwise": 3}
+# Kernels that are tiled to registers take that much longer than others, and Winograd's are three in one, unrolled.
+_WEIGHTS = {"attention": 3, "contraction": 3, "convolution": 3, "depthwise": 3, "winograd": 15}
 
 
 @dataclass
