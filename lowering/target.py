@@ -109,6 +109,17 @@ class Target:
         """Whether multiply-adds take one lane of a vector for all lanes, so that a broadcast need not be a load."""
         return self.architecture == "aarch64"
 
+    @property
+    def bytes_method(self) -> str:
+        """How products of bytes are summed up in 32 bits.
+
+        Four at a time ("dot"), by pairs of 16 bits ("pairs"), or one by one ("bytes").
+        """
+        if self.architecture != "x86_64":
+            return "bytes"
+        wanted = {"+avx512vnni", "+avx512vl"} if self.vector_bytes == 64 else {"+avxvnni"}
+        return "dot" if wanted <= set(self.features) else "pairs"
+
     def to_json(self) -> str:
         """The target as a JSON object."""
         return json.dumps(asdict(self), sort_keys=True)

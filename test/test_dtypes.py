@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import stepwell
 from onnx import helper
-from stepwell.passes.runner import PassFailure
 
 INTEGERS = (np.int8, np.uint8, np.int32, np.uint32, np.int64)
 
@@ -61,7 +60,15 @@ def test_integer_division_does_not_trap(op_type):
     assert result[1] == (least if op_type == "Div" else 0)
 
 
-def test_unsigned_products_are_refused():
-    lhs = np.ones((4, 4), np.uint32)
-    with pytest.raises(PassFailure, match=r"unsigned integers .* is not supported"):
-        compiled("MatMul", lhs, lhs)
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+def test_matrix_products_of_integers_wrap_around(dtype):
+    rng, info = np.random.default_rng(1), np.iinfo(dtype)
+    lhs, rhs = (rng.integers(info.min, info.max, shape, dtype, endpoint=True) for shape in ((5, 7), (7, 6)))
+    np.testing.assert_array_equal(compiled("MatMul", lhs, rhs)(lhs, rhs), lhs @ rhs)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_powers_of_integers_wrap_around(dtype):
+    base = np.repeat(np.arange(-6, 7), 40).reshape(13, 40).astype(dtype)
+    exponent = np.arange(40).astype(dtype)
+    np.testing.assert_array_equal(compiled("Pow", base, exponent)(base, exponent), base**exponent)

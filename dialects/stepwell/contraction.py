@@ -9,15 +9,26 @@ import numpy as np
 from ..core import Op, OpError, attribute, operand, optional_operand, result
 from ..dims import Shape, numbers
 from ..types import TensorSpec
-from .numerics import widened
-from .shapes import broadcast, may_equal, require_length, require_number, require_rank, require_shape, same_dtype
+from .numerics import summed_up, widened
+from .shapes import (
+    broadcast,
+    may_equal,
+    product_dtype,
+    require_dtype,
+    require_length,
+    require_number,
+    require_rank,
+    require_shape,
+    same_dtype,
+)
 from .windows import CHANNELS_FIRST, LAYOUTS, Window, from_channels_first, join_layout, split_layout, to_channels_first
 
 
 class MatmulOp(Op):
     """Matrix product of the last two dimensions; those before them are batches, which broadcast (ONNX MatMul, Gemm).
 
-    A vector is a matrix with one row or column: the importer adds the dimension.
+    Products of bytes, i8 or ui8, are summed up in i32. A vector is a matrix with one row or column: the importer adds
+    the dimension.
 
     Attributes:
         transpose_lhs: whether `lhs` is stored as [..., K, M] rather than [..., M, K].
@@ -39,7 +50,7 @@ class MatmulOp(Op):
     @staticmethod
     def infer(lhs: TensorSpec, rhs: TensorSpec, *, transpose_lhs: bool, transpose_rhs: bool) -> TensorSpec:
         """[..., M, N], the batches broadcast."""
-        same_dtype(lhs, rhs)
+        kind = product_dtype(lhs, rhs)
         require_number(lhs=lhs)
         for name, spec in (("lhs", lhs), ("rhs", rhs)):
             if spec.rank < 2:
@@ -48,10 +59,10 @@ class MatmulOp(Op):
         other_depth, columns = _matrix(rhs.shape, transpose_rhs)
         if not may_equal(depth, other_depth):
             raise OpError(f"contracts {depth} elements of lhs ({lhs}) with {other_depth} of rhs ({rhs})")
-        return lhs.with_shape((*broadcast(lhs.shape[:-2], rhs.shape[:-2]), rows, columns))
+        return TensorSpec((*broadcast(lhs.shape[:-2], rhs.shape[:-2]), rows, columns), kind)
 
     @staticmethod
-    @widened
+    @summed_up
     def reference(lhs: np.ndarray, rhs: np.ndarray, *, transpose_lhs: bool, transpose_rhs: bool) -> np.ndarray:
         """Computes it with numpy."""
         left = lhs.swapaxes(-1, -2) if transpose_lhs else lhs
@@ -67,6 +78,7 @@ class ConvOp(Op):
     """Convolution, which is a cross-correlation, over 1 to 3 spatial dimensions (ONNX Conv).
 
     The weight is [O, I / group, spatial...] whatever the layout. With C channels and `group = C` it is depthwise.
+    Products of bytes, i8 or ui8, are summed up in i32, which then is the bias's type too.
 
     Attributes:
         strides: the step per spatial dimension.
@@ -117,10 +129,11 @@ class ConvOp(Op):
         if isinstance(outputs, int) and outputs % group:
             raise OpError(f"{outputs} output channels cannot be split into {group} groups")
         require_shape((outputs,), bias=bias)
-        return input.with_shape(join_layout(batch, outputs, window.output_shape(spatial), layout))
+        shape = join_layout(batch, outputs, window.output_shape(spatial), layout)
+        return TensorSpec(shape, product_dtype(input, weight))
 
     @staticmethod
-    @widened
+    @summed_up
     def reference(
         input: np.ndarray,
         weight: np.ndarray,
@@ -193,6 +206,7 @@ class ConvTransposeOp(Op):
         layout: str,
     ) -> TensorSpec:
         """O channels, and per spatial dimension `(in - 1) * stride + extent + output_padding - pads`."""
+        same_dtype(input, weight)
         window = Window(_kernel_of(input, weight, bias), strides, pads, dilations)
         window.check()
         require_length(len(strides), output_padding=output_padding)
@@ -247,8 +261,10 @@ def _kernel_of(input: TensorSpec, weight: TensorSpec, bias: TensorSpec | None) -
     Raises:
         OpError: element types or ranks do not fit, or the kernel's extents are not numbers.
     """
-    same_dtype(*(spec for spec in (input, weight, bias) if spec is not None))
+    kind = product_dtype(input, weight)
     require_number(input=input)
+    if bias is not None:
+        require_dtype(kind, bias=bias)
     require_rank(input.rank, weight=weight)
     kernel = tuple(size for size in weight.shape[2:] if isinstance(size, int))
     if len(kernel) != input.rank - 2:

@@ -3,6 +3,9 @@
 The columns of a weight (output features) are cut into panels; inside a panel the columns are innermost and the
 reduction runs outside of them, so the micro-kernel reads its weight as one contiguous stream. All panels of one width
 form a column group; the groups follow one another in one flat tensor. All layouts here are channels-last.
+
+Bytes are multiplied four at a time: ui8 inputs with i8 weights, summed up in i32. Of their weights, which are products'
+or of convolutions that are not depthwise, four neighbours along the reduction lie side by side in each column.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 from ..core import Op, OpError, attribute, operand, result
 from ..dims import Dim
 from ..types import TensorSpec
-from .shapes import same_dtype
+from .shapes import require_dtype, same_dtype
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,19 @@ def _panel_cost(columns: int, width: int, lanes: int) -> tuple[float, int]:
     return registers * factor * unaligned + (len(groups) - 1) / 2, width
 
 
+def grain_of(dtype: np.dtype) -> int:
+    """How many neighbours along the reduction lie side by side in a packed weight."""
+    return 4 if dtype.itemsize == 1 else 1
+
+
 def pack(weight: np.ndarray, panel: int) -> np.ndarray:
     """Packs a weight [groups, columns, *reduction] flat, as the ops of this module take it."""
     count, columns = weight.shape[:2]
-    flat = weight.reshape(count, columns, -1)
+    flat = weight.reshape(count, columns, -1, grain_of(weight.dtype))
     parts = [
-        flat[:, group.start : group.start + group.size].reshape(count, group.panels, group.width, -1).swapaxes(2, 3)
+        flat[:, group.start : group.start + group.size]
+        .reshape(count, group.panels, group.width, *flat.shape[2:])
+        .swapaxes(2, 3)
         for group in column_groups(columns, panel)
     ]
     return np.concatenate([np.ascontiguousarray(part).reshape(-1) for part in parts])
@@ -87,14 +97,29 @@ def pack(weight: np.ndarray, panel: int) -> np.ndarray:
 
 def unpack(packed: np.ndarray, count: int, columns: int, panel: int) -> np.ndarray:
     """The weight [groups, columns, reduction] that `packed` holds."""
-    depth = packed.size // (count * columns)
+    depth, grain = packed.size // (count * columns), grain_of(packed.dtype)
     parts, offset = [], 0
     for group in column_groups(columns, panel):
         size = count * group.size * depth
-        tiles = packed[offset : offset + size].reshape(count, group.panels, depth, group.width)
+        tiles = packed[offset : offset + size].reshape(count, group.panels, depth // grain, group.width, grain)
         parts.append(tiles.swapaxes(2, 3).reshape(count, group.size, depth))
         offset += size
     return np.concatenate(parts, axis=1)
+
+
+def _sum_dtype(input: TensorSpec, weight: TensorSpec, depth: Dim = 0) -> np.dtype:
+    """The element type of the result: i32 of bytes, else the operands'.
+
+    Raises:
+        OpError: the operands' types do not go together, or `depth` is not made of whole grains.
+    """
+    if weight.dtype != np.dtype(np.int8):
+        same_dtype(input, weight)
+        return input.dtype
+    require_dtype(np.uint8, input=input)
+    if isinstance(depth, int) and depth % grain_of(weight.dtype):
+        raise OpError(f"bytes are multiplied {grain_of(weight.dtype)} at a time, but {depth} are summed up")
+    return np.dtype(np.int32)
 
 
 def _check_packed(weight: TensorSpec, elements: Dim) -> None:
@@ -124,20 +149,26 @@ class PackedMatmulOp(Op):
     @staticmethod
     def infer(input: TensorSpec, weight: TensorSpec, *, columns: int, panel: int, batch: int) -> TensorSpec:
         """The last dimension becomes `columns`."""
-        same_dtype(input, weight)
         if input.rank == 0:
             raise OpError("the input must have a dimension to contract")
+        kind = _sum_dtype(input, weight, input.shape[-1])
         if batch != 1 and math.prod(input.shape[:-2]) != batch:
             raise OpError(f"the input {input} does not hold {batch} matrices")
         if input.shape[-1] != 0:
             _check_packed(weight, batch * input.shape[-1] * columns)
-        return input.with_shape((*input.shape[:-1], columns))
+        return TensorSpec((*input.shape[:-1], columns), kind)
 
     @staticmethod
     def reference(input: np.ndarray, weight: np.ndarray, *, columns: int, panel: int, batch: int) -> np.ndarray:
         """`input @ weight`."""
-        matrices = unpack(weight, batch, columns, panel).swapaxes(1, 2)
+        input, filters = _summable(input, unpack(weight, batch, columns, panel))
+        matrices = filters.swapaxes(1, 2)
         return input @ (matrices[0] if batch == 1 else matrices.reshape(*input.shape[:-2], *matrices.shape[1:]))
+
+
+def _summable(input: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The operands in the type in which their products are summed up."""
+    return (input.astype(np.int32), weight.astype(np.int32)) if weight.dtype == np.int8 else (input, weight)
 
 
 def window_size(size: Dim, kernel: int, stride: int, dilation: int) -> Dim:
@@ -199,12 +230,12 @@ class PackedConvOp(Op):
         group: int,
     ) -> TensorSpec:
         """[N, *output, columns]."""
-        same_dtype(input, weight)
+        kind = _sum_dtype(input, weight, input.shape[-1] // group)
         spatial = _infer_windows(input, kernel, strides, dilations)
         if columns % group:
             raise OpError(f"{columns} columns cannot be divided into {group} groups")
         _check_packed(weight, input.shape[-1] // group * math.prod(kernel) * columns)
-        return input.with_shape((input.shape[0], *spatial, columns))
+        return TensorSpec((input.shape[0], *spatial, columns), kind)
 
     @staticmethod
     def reference(
@@ -219,8 +250,8 @@ class PackedConvOp(Op):
         group: int,
     ) -> np.ndarray:
         """Every window times the weight, group by group."""
+        input, filters = _summable(input, unpack(weight, group, columns // group, panel))
         windows = np.moveaxis(_windows(input, kernel, strides, dilations), len(kernel) + 1, -1)
-        filters = unpack(weight, group, columns // group, panel)
         places = windows.shape[: len(kernel) + 1]
         split = windows.reshape(*places, math.prod(kernel), group, input.shape[-1] // group)
         split = np.moveaxis(split, -2, -3).reshape(*places, group, -1)
@@ -246,16 +277,17 @@ class PackedDepthwiseConvOp(Op):
     @staticmethod
     def infer(input: TensorSpec, weight: TensorSpec, *, strides: tuple, dilations: tuple) -> TensorSpec:
         """[N, *output, C]."""
-        same_dtype(input, weight)
+        kind = _sum_dtype(input, weight)
         if weight.rank != input.rank - 1 or weight.shape[-1] != input.shape[-1]:
             raise OpError(f"the weight must be [*kernel, {input.shape[-1]}], but is {weight}")
         spatial = _infer_windows(input, weight.shape[:-1], strides, dilations)
-        return input.with_shape((input.shape[0], *spatial, input.shape[-1]))
+        return TensorSpec((input.shape[0], *spatial, input.shape[-1]), kind)
 
     @staticmethod
     def reference(input: np.ndarray, weight: np.ndarray, *, strides: tuple, dilations: tuple) -> np.ndarray:
         """Every window times its channel's filter."""
         kernel = weight.shape[:-1]
+        input, weight = _summable(input, weight)
         windows = _windows(input, kernel, strides, dilations)
         return np.einsum(
             "...ck,kc->...c", windows.reshape(*windows.shape[: -len(kernel)], -1), weight.reshape(-1, weight.shape[-1])
@@ -286,18 +318,19 @@ class PackedGroupedConvOp(Op):
     @staticmethod
     def infer(input: TensorSpec, weight: TensorSpec, *, group: int, strides: tuple, dilations: tuple) -> TensorSpec:
         """[N, *output, columns]."""
-        same_dtype(input, weight)
+        kind = _sum_dtype(input, weight)
         if weight.rank != input.rank or group < 1 or weight.shape[-2] * group != input.shape[-1]:
             raise OpError(f"the weight must be [*kernel, {input.shape[-1]} / {group}, columns], but is {weight}")
         if weight.shape[-1] % group:
             raise OpError(f"{weight.shape[-1]} columns cannot be divided into {group} groups")
         spatial = _infer_windows(input, weight.shape[:-2], strides, dilations)
-        return input.with_shape((input.shape[0], *spatial, weight.shape[-1]))
+        return TensorSpec((input.shape[0], *spatial, weight.shape[-1]), kind)
 
     @staticmethod
     def reference(input: np.ndarray, weight: np.ndarray, *, group: int, strides: tuple, dilations: tuple) -> np.ndarray:
         """Every window times the weight, group by group."""
         *kernel, depth, columns = weight.shape
+        input, weight = _summable(input, weight)
         windows = _windows(input, tuple(kernel), strides, dilations)
         places = windows.shape[: len(kernel) + 1]
         split = windows.reshape(*places, group, depth, math.prod(kernel))

@@ -61,6 +61,22 @@ def normalize_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
+BYTES = frozenset({np.dtype(np.int8), np.dtype(np.uint8)})
+"""The integers whose products are summed up in 32 bits."""
+
+
+def product_dtype(lhs: TensorSpec, rhs: TensorSpec) -> np.dtype:
+    """The element type of sums of products: i32 of bytes, of either sign, else that of both operands.
+
+    Raises:
+        OpError: they have different ones.
+    """
+    if {lhs.dtype, rhs.dtype} <= BYTES:
+        return np.dtype(np.int32)
+    same_dtype(lhs, rhs)
+    return lhs.dtype
+
+
 def require_number(**specs: TensorSpec) -> None:
     """Checks that the named operands are of a type that one can count with.
 

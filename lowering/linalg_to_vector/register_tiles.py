@@ -28,6 +28,7 @@ from mlir import ir
 from mlir.dialects import linalg, vector
 
 from ...passes.base import PassError
+from .byte_products import byte_step
 from .linear_forms import Place, constant_index
 from .reduction_nest import ReductionNest
 from .scalar_bodies import evaluate_body
@@ -54,12 +55,14 @@ class RegisterTiler:
     Attributes:
         lanes: how many elements a vector register holds.
         ahead: how many elements that are used one after the other may be read as a vector.
+        bytes_method: how the machine multiplies bytes, see `byte_step`.
     """
 
     lanes: int
     ahead: int = 1
-    _tiles: dict[ir.Value, _Tile] = field(default_factory=dict)
-    _inside: set[ir.Value] = field(default_factory=set)
+    bytes_method: str = "bytes"
+    _tiles: dict[ir.Value, _Tile] = field(default_factory=dict, init=False)
+    _inside: set[ir.Value] = field(default_factory=set, init=False)
 
     def run(self, candidates: Iterable[ir.OpView]) -> None:
         """Replaces the linalg.fill and linalg.generic ops among `candidates`, which are ops of one block in order.
@@ -85,7 +88,8 @@ class RegisterTiler:
         loops = Indexing(op)
         chunks = chunks_of(loops.sizes[loops.parallel - 1], self.lanes)
         rows = list(_rows(op, loops.sizes[: loops.parallel - 1]))
-        reductions = list(range(loops.parallel, len(loops.sizes)))
+        has_grains = "stepwell.grain" in op.attributes
+        reductions = list(range(loops.parallel, len(loops.sizes) - has_grains))
         known = {
             position: self._tiles[value].rows for position, value in enumerate(op.operands) if value in self._tiles
         }
@@ -95,6 +99,8 @@ class RegisterTiler:
         accumulators = [reader.read(len(op.operands) - 1, row, chunk, {}) for row in rows for chunk in chunks]
 
         def step(reader: Reader, where: Mapping[int, Place], sums: list[ir.Value]) -> list[ir.Value]:
+            if has_grains:
+                return byte_step(reader, rows, chunks, where, sums, self.bytes_method, self.lanes)
             values = _step(op, reader, rows, chunks, where, sums)
             return [value for row in rows for value in values[row]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlir import ir
@@ -60,7 +60,8 @@ def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
     if kind == "winograd":
         vectorize_transforms(kernel, parameters["vector_bytes"] // 4)
     if kind in _REGISTER_TILED:
-        _tile_registers(kernel, parameters["vector_bytes"], parameters.get("ahead", 1), pipelines)
+        lanes, method = parameters["vector_bytes"] // 4, parameters.get("bytes_method", "bytes")
+        _tile_registers(kernel, RegisterTiler(lanes, parameters.get("ahead", 1), method), pipelines)
     elif kind == "attention":
         _vectorize_attention(kernel, parameters, pipelines)
     else:
@@ -92,10 +93,10 @@ def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any], pipel
     vectorize_loops(kernel, Widths(parameters["vector_bytes"], parameters.get("unroll", 4)))
 
 
-def _tile_registers(kernel: ir.Operation, vector_bytes: int, ahead: int, pipelines: PreparedPipelines) -> None:
+def _tile_registers(kernel: ir.Operation, tiler: RegisterTiler, pipelines: PreparedPipelines) -> None:
     clamp_tiles(kernel, pipelines)
     pipelines.run("func.func(canonicalize,cse,canonicalize)", kernel)
     blocks = {op.block: None for op in walk(kernel) if op.name.startswith("linalg.") and op.name != "linalg.yield"}
     for block in blocks:
         if not block.owner.operation.name.startswith("linalg."):
-            RegisterTiler(vector_bytes // 4, ahead).run(block.operations)
+            replace(tiler).run(block.operations)

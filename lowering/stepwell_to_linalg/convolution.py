@@ -13,7 +13,7 @@ from ...dialects.stepwell.packed import (
     PackedGroupedConvOp,
     column_groups,
 )
-from .products import Product, aligned_outer, emit_contraction, panels_of
+from .products import Product, aligned_outer, emit_contraction, emit_grains, grain, in_grains, panels_of
 from .spaces import ResultSpace, Shape, collapse, expand, shape_of, slice_axis
 
 
@@ -27,11 +27,12 @@ def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
     if op.group > 1:
         source = expand(source, len(shape_of(source)) - 1, [op.group, channels])
     taps = [dim(space.rank + axis) for axis in range(spatial + 1)]
+    source = in_grains(source, grain(op.weight))
 
     def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
         weight = panels_of(op.weight, group, op.group, (*op.kernel, channels))
         weight_map = [*features, dim(space.rank - 2), *taps, dim(space.rank - 1)]
-        return emit_contraction(source, [*window, *features, taps[-1]], weight, weight_map, out, spatial + 1)
+        return emit_grains(source, [*window, *features, taps[-1]], weight, weight_map, out, spatial + 1)
 
     return Product(space, column_groups(space.columns, op.panel), emit)
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import arith, func
 
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp
-from ...dialects.types import dense
+from ...dialects.types import array_of, dense, spec_of_type
 from ...passes.base import PassError
 from .elementwise import scalar_body
 from .generics import constant
+from .scalars import pack, signless, unpack
 from .spaces import shape_of
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """The elementwise ops of a kernel.
+    """The elementwise ops of a kernel, whose element types are the dialect's still when this is made.
 
     Attributes:
         anchor: the op that they follow.
@@ -31,6 +33,18 @@ class Epilogue:
     anchor: Op
     ops: Sequence[Op]
     result: ir.Value
+    _bodies: list[Callable[..., ir.Value]] = field(init=False)
+    _dtypes: dict[ir.Value, np.dtype] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_bodies", [scalar_body(op) for op in self.ops])
+        values = [*self.operands, self.result]
+        object.__setattr__(self, "_dtypes", {value: spec_of_type(value.type).dtype for value in values})
+
+    def replace(self, old: ir.Value, new: ir.Value) -> None:
+        """Says that `new` stands for an operand from now on."""
+        if old in self._dtypes:
+            self._dtypes[new] = self._dtypes[old]
 
     @property
     def operands(self) -> list[ir.Value]:
@@ -49,11 +63,12 @@ class Epilogue:
         for other in self.operands:
             if (splat := _splat(other)) is not None:
                 known[other] = constant(splat)
-        for op in self.ops:
+            known[other] = unpack(known[other], self._dtypes[other])
+        for op, body in zip(self.ops, self._bodies, strict=True):
             with op.operation.location:
                 operands = [known[operand] for operand in op.operation.operands]
-                known[op.operation.results[0]] = scalar_body(op)(*operands)
-        return known[self.result]
+                known[op.operation.results[0]] = body(*operands)
+        return pack(known[self.result], self._dtypes[self.result])
 
 
 def lower_around(
@@ -62,7 +77,7 @@ def lower_around(
     """Replaces the body of a kernel by what `lower` makes of its anchor, its epilogue and a new destination argument.
 
     Raises:
-        PassError: the kernel is not one anchor followed by elementwise ops, or the anchor's numbers are unsigned.
+        PassError: the kernel is not one anchor followed by elementwise ops.
     """
     block = kernel.regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1]
@@ -71,22 +86,22 @@ def lower_around(
     if len(found) != 1:
         raise PassError(f"a contraction kernel must have one contraction, but has {len(found)}", kernel.location)
     (anchor,) = found
-    element = ir.RankedTensorType(anchor.operation.results[0].type).element_type
-    if isinstance(element, ir.IntegerType) and not element.is_signless:
-        message = f"'{anchor.OPERATION_NAME}' op of unsigned integers ({element}) is not supported"
-        raise PassError(message, anchor.operation.location)
     ops = [view for view in views if view is not anchor and not isinstance(view, ConstantOp)]
     result = returned.operands[0]
     for op in ops:
         if shape_of(op.operation.results[0]) != shape_of(result):
             message = f"'{op.OPERATION_NAME}' op changes the shape of the contraction before it"
             raise PassError(message, op.operation.location)
+    # Bodies are chosen by the dialect's element types; what they read and write has no sign.
+    epilogue = Epilogue(anchor, ops, result)
     for view in views:
         if isinstance(view, ConstantOp):
-            _keep_as_tensor(view, ops)
-    destination = block.add_argument(result.type, kernel.location)
+            _keep_as_tensor(view, ops, epilogue)
+    for value in [*block.arguments, anchor.operation.results[0]]:
+        value.set_type(signless(value.type))
+    destination = block.add_argument(signless(result.type), kernel.location)
     with ir.InsertionPoint(returned), anchor.operation.location:
-        updated = lower(anchor, Epilogue(anchor, ops, result), destination)
+        updated = lower(anchor, epilogue, destination)
     returned.operation.operands[0] = updated
     for view in reversed(views):
         view.operation.erase()
@@ -94,14 +109,15 @@ def lower_around(
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(arguments, [updated.type]))
 
 
-def _keep_as_tensor(constant_op: ConstantOp, epilogue: Sequence[Op]) -> None:
+def _keep_as_tensor(constant_op: ConstantOp, ops: Sequence[Op], epilogue: Epilogue) -> None:
     """Makes a constant of the product, or one of many elements, a tensor in memory; other splats become scalars."""
     op = constant_op.operation
     owners = {use.owner.operation for use in op.results[0].uses}
-    if _splat(op.results[0]) is not None and owners <= {view.operation for view in epilogue}:
+    if _splat(op.results[0]) is not None and owners <= {view.operation for view in ops}:
         return
     with op.location, ir.InsertionPoint(op):
-        kept = arith.constant(op.results[0].type, dense(constant_op.value))
+        kept = arith.constant(signless(op.results[0].type), dense(_without_sign(constant_op.value)))
+    epilogue.replace(op.results[0], kept)
     op.results[0].replace_all_uses_with(kept)
 
 
@@ -117,4 +133,13 @@ def _splat(value: ir.Value) -> ir.Attribute | None:
     if isinstance(value.owner, ir.Block) or value.owner.name != ConstantOp.OPERATION_NAME:
         return None
     attribute = ir.DenseElementsAttr(value.owner.attributes["value"])
-    return attribute.get_splat_value() if attribute.is_splat else None
+    if not attribute.is_splat:
+        return None
+    return ir.DenseElementsAttr(dense(_without_sign(array_of(attribute)))).get_splat_value()
+
+
+def _without_sign(array: np.ndarray) -> np.ndarray:
+    """The bits of integers, bools and whatever takes a byte as signed integers."""
+    if array.dtype.kind in "ub" or array.dtype.itemsize == 1:
+        return np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}").reshape(array.shape)
+    return array

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects.stepwell.contraction import MatmulOp
-from ...dialects.stepwell.packed import ColumnGroup, PackedMatmulOp, column_groups
+from ...dialects.stepwell.packed import ColumnGroup, PackedMatmulOp, column_groups, grain_of
+from ...dialects.types import numpy_dtype
 from .generics import generic, multiply_add
 from .spaces import ResultSpace, Shape, expand, shape_of, slice_axis
 
@@ -35,7 +36,10 @@ class Product:
 def emit_contraction(
     lhs: ir.Value, lhs_map: Sequence, rhs: ir.Value, rhs_map: Sequence, out: ir.Value, reductions: int
 ) -> ir.OpView:
-    """A generic that adds `lhs * rhs` to `out`; the dimensions after those of `out` are reduced."""
+    """A generic that adds `lhs * rhs` to `out`; the dimensions after those of `out` are reduced.
+
+    Of bytes in grains the last dimension is a grain; the attribute `stepwell.grain` says so.
+    """
     rank = len(shape_of(out))
     total = rank + reductions
     dims = [ir.AffineExpr.get_dim(position) for position in range(rank)]
@@ -43,12 +47,38 @@ def emit_contraction(
     return generic([lhs, rhs], out, maps, rank, multiply_add)
 
 
+def emit_grains(
+    lhs: ir.Value, lhs_map: Sequence, rhs: ir.Value, rhs_map: Sequence, out: ir.Value, reductions: int
+) -> ir.OpView:
+    """As `emit_contraction` of tensors as `in_grains` and `panels_of` make them; the maps are for grains of 1."""
+    if grain(rhs) == 1:
+        return emit_contraction(lhs, lhs_map, rhs, rhs_map, out, reductions)
+    inner = ir.AffineExpr.get_dim(len(shape_of(out)) + reductions)
+    lanes = rhs_map[-1] * grain(rhs) + inner
+    op = emit_contraction(lhs, [*lhs_map, inner], rhs, [*rhs_map[:-1], lanes], out, reductions + 1)
+    op.attributes["stepwell.grain"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), grain(rhs))
+    return op
+
+
+def grain(weight: ir.Value) -> int:
+    """How many neighbours along the reduction lie side by side in a packed weight."""
+    return grain_of(numpy_dtype(ir.RankedTensorType(weight.type).element_type))
+
+
+def in_grains(value: ir.Value, size: int) -> ir.Value:
+    """A tensor with its last dimension split into grains of `size`."""
+    shape = shape_of(value)
+    return value if size == 1 else expand(value, len(shape) - 1, [shape[-1] // size, size])
+
+
 def panels_of(weight: ir.Value, group: ColumnGroup, count: int, reduction: Shape) -> ir.Value:
-    """The packed weights of a group as [feature group?, panel, *reduction, lane]."""
-    depth = math.prod(reduction)
+    """The packed weights of a group as [feature group?, panel, *reduction, lane], a lane a grain of neighbours wide."""
+    wide = group.width * grain(weight)
+    reduction = (*reduction[:-1], reduction[-1] // grain(weight))
+    depth = math.prod(reduction) * grain(weight)
     start = count * group.start * depth
     flat = slice_axis(weight, 0, start, count * group.size * depth)
-    return expand(flat, 0, [*([count] if count > 1 else []), group.panels, *reduction, group.width])
+    return expand(flat, 0, [*([count] if count > 1 else []), group.panels, *reduction, wide])
 
 
 def aligned_outer(shapes: Sequence[Shape], rank: int) -> list[Shape]:
@@ -70,7 +100,7 @@ def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
         if len(batch) > 1:
             weight = expand(weight, 0, [math.prod(result[axis] for axis in space.runs[position]) for position in batch])
         weight_map = [*map(dim, batch), dim(panel), dim(k), dim(lane)]
-        return emit_contraction(lhs, [*map(dim, outer), dim(k)], weight, weight_map, out, 1)
+        return emit_grains(in_grains(lhs, grain(weight)), [*map(dim, outer), dim(k)], weight, weight_map, out, 1)
 
     return Product(space, column_groups(op.columns, op.panel), emit)
 

@@ -17,9 +17,11 @@ from ...dialects.stepwell.packed import (
     PackedMatmulOp,
     choose_panel,
     column_groups,
+    grain_of,
 )
 from ..base import Pass, register
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
+from .byte_products import WidenBytes, in_whole_grains
 from .values import dtype_of, is_fixed, shape_of
 
 # A second-level cache as most are, and the rows of a product that make up for a copy of its right-hand side.
@@ -57,7 +59,7 @@ class PackWeightsPass(Pass):
         """Applies the patterns to the whole module."""
         width = self.vector_bytes
         convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width))
-        apply_patterns(op, (PackMatmul(width), *convolutions, PackRhs(width), TransposeRhs()))
+        apply_patterns(op, (PackMatmul(width), *convolutions, WidenBytes(), PackRhs(width), TransposeRhs()))
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,11 @@ class PackMatmul(Pattern[MatmulOp]):
         if op.transpose_lhs:
             return Refusal("the left operand is transposed")
         weight = op.rhs if op.transpose_rhs else TransposeOp(op.rhs, permutation=(1, 0)).result
-        columns, depth = shape if op.transpose_rhs else shape[::-1]
-        panel = choose_panel(columns, self.vector_bytes // dtype_of(op.rhs).itemsize, math.prod(rows[:-1]))
-        packed = pack(weight, 1, columns, depth, panel)
-        return PackedMatmulOp(op.lhs, packed, columns=columns, panel=panel).result
+        columns = shape[0] if op.transpose_rhs else shape[1]
+        panel = choose_panel(columns, self.vector_bytes // dtype_of(op.result).itemsize, math.prod(rows[:-1]))
+        lhs, weight = in_whole_grains(op.lhs), in_whole_grains(weight)
+        packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel)
+        return PackedMatmulOp(lhs, packed, columns=columns, panel=panel).result
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class PackRhs(Pattern[MatmulOp]):
         left, right = shape_of(op.lhs), shape_of(op.rhs)
         if left is None or right is None or is_fixed(op.rhs):
             return None
+        if dtype_of(op.rhs).itemsize == 1:
+            return Refusal("bytes are packed once, or not at all")
         if op.transpose_lhs or len(right) < 2 or math.prod(right[:-2]) not in (1, math.prod(left[:-2])):
             return Refusal("the two sides are not matrices in pairs")
         size, lanes = dtype_of(op.rhs).itemsize, self.vector_bytes // dtype_of(op.rhs).itemsize
@@ -144,18 +149,19 @@ class PackConv(Pattern[ConvOp]):
         refusal = _why_not(op)
         if refusal is not None or _is_depthwise(op) or _is_narrow(op, self.vector_bytes):
             return refusal
-        outputs, channels, *kernel = ir.RankedTensorType(op.weight.type).shape
+        outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
         columns, spatial = outputs // op.group, len(kernel)
         to_channels_last = (0, *range(2, spatial + 2), 1)
-        weight = TransposeOp(op.weight, permutation=to_channels_last).result
+        input, weight = in_whole_grains(op.input, op.group), TransposeOp(op.weight, permutation=to_channels_last).result
+        weight = in_whole_grains(weight)
         places = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
-        panel = choose_panel(columns, self.vector_bytes // dtype_of(op.weight).itemsize, places)
-        packed = pack(weight, op.group, columns, math.prod(kernel) * channels, panel)
+        panel = choose_panel(columns, self.vector_bytes // dtype_of(op.result).itemsize, places)
+        packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel)
         if math.prod(kernel) == op.group == 1 and set(op.strides) == {1}:
-            result = PackedMatmulOp(op.input, packed, columns=outputs, panel=panel).result
+            result = PackedMatmulOp(input, packed, columns=outputs, panel=panel).result
         else:
             attributes = {"kernel": tuple(kernel), "strides": op.strides, "dilations": op.dilations, "group": op.group}
-            result = PackedConvOp(op.input, packed, columns=outputs, panel=panel, **attributes).result
+            result = PackedConvOp(input, packed, columns=outputs, panel=panel, **attributes).result
         return _add_bias(result, op.bias)
 
 
@@ -194,13 +200,14 @@ class PackGroupedConv(Pattern[ConvOp]):
 
 def pack(weight: ir.Value, count: int, columns: int, depth: int, panel: int) -> ir.Value:
     """A weight [count * columns, *reduction], with `depth` elements of reduction, packed flat by stepwell ops."""
-    whole = ReshapeOp(weight, shape=(count, columns, depth)).result
+    whole, grain = ReshapeOp(weight, shape=(count, columns, depth)).result, grain_of(dtype_of(weight))
     packed: ir.Value | None = None
     for group in column_groups(columns, panel):
         stops = (count, group.start + group.size, depth)
         part = SliceOp(whole, starts=(0, group.start, 0), stops=stops, steps=(1, 1, 1)).result
-        panels = ReshapeOp(part, shape=(count, group.panels, group.width, depth)).result
-        ordered = TransposeOp(panels, permutation=(0, 1, 3, 2)).result
+        grains = (depth,) if grain == 1 else (depth // grain, grain)
+        panels = ReshapeOp(part, shape=(count, group.panels, group.width, *grains)).result
+        ordered = TransposeOp(panels, permutation=(0, 1, 3, 2, 4)[: 3 + len(grains)]).result
         flat = ReshapeOp(ordered, shape=(count * group.size * depth,)).result
         packed = flat if packed is None else ConcatOp(packed, flat, axis=0).result
     assert packed is not None
@@ -225,7 +232,7 @@ def _is_depthwise(op: ConvOp) -> bool:
 def _is_narrow(op: ConvOp, vector_bytes: int) -> bool:
     """Whether a vector of columns holds whole groups, and a vector of channels what they read."""
     outputs, channels = ir.RankedTensorType(op.weight.type).shape[:2]
-    columns, lanes = outputs // op.group, vector_bytes // dtype_of(op.weight).itemsize
+    columns, lanes = outputs // op.group, vector_bytes // dtype_of(op.result).itemsize
     return op.group > 1 and columns < lanes and lanes % columns == 0 and channels <= columns
 
 

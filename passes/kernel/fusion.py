@@ -54,7 +54,7 @@ class Grouping:
     def _form(self, anchor: ir.Operation, kind: str) -> None:
         group = [anchor]
         if kind in _ABSORBS_CONSUMERS:
-            group = self._with_consumers(anchor, floats_only=kind != "elementwise")
+            group = self._with_consumers(anchor, floats_only=kind != "elementwise" and not _multiplies_bytes(anchor))
         if kind == "attention":
             group = self._with_views(anchor)
         if kind == "reduction":
@@ -146,6 +146,12 @@ class Grouping:
             if op.attributes["axis"] == anchor.attributes["axis"] and op.operation not in self._assigned:
                 found += [*self._concat_chain(op.operation), op.operation]
         return found
+
+
+def _multiplies_bytes(op: ir.Operation) -> bool:
+    """Whether an op sums up products of bytes, which others then make bytes again, by way of floats."""
+    kinds = {str(ir.RankedTensorType(value.type).element_type) for value in op.operands}
+    return len(op.operands) > 1 and kinds <= {"i8", "ui8"}
 
 
 def _repeats_rows(op: ir.Operation) -> bool:

@@ -36,7 +36,9 @@ def given_parameters(kernel: ir.Operation) -> dict[str, Any]:
     return {item.name: _python(item.attr) for item in recorded if item.name != "name"}
 
 
-def _attribute(value: int | list) -> ir.Attribute:
+def _attribute(value: int | str | list) -> ir.Attribute:
+    if isinstance(value, str):
+        return ir.StringAttr.get(value)
     if isinstance(value, int):
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
     if all(isinstance(item, int) for item in value):
@@ -44,7 +46,9 @@ def _attribute(value: int | list) -> ir.Attribute:
     return ir.ArrayAttr.get([_attribute(item) for item in value])
 
 
-def _python(attribute: ir.Attribute) -> int | list:
+def _python(attribute: ir.Attribute) -> int | str | list:
+    if isinstance(attribute, ir.StringAttr):
+        return attribute.value
     if isinstance(attribute, ir.IntegerAttr):
         return attribute.value
     if isinstance(attribute, ir.DenseI64ArrayAttr):

@@ -12,9 +12,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlir import ir
 
+from ....passes.rewriting import walk
 from ...target import Target
 from .tiles import (
     CACHE_BYTES,
@@ -50,7 +52,10 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     plans = [_plan(group.extents, target, wanted_blocks(group.extents, kernel)) for group in groups]
     tiles, blocks = [tile for tile, _ in plans], [block for _, block in plans]
     ahead = target.vector_bytes // 4 if target.multiplies_by_lane else 1
-    return make_schedule("contraction", kernel, groups, tiles, blocks, is_panel_outermost=True, ahead=ahead)
+    schedule = make_schedule("contraction", kernel, groups, tiles, blocks, is_panel_outermost=True, ahead=ahead)
+    if not any("stepwell.grain" in op.attributes for op in walk(kernel)):
+        return schedule
+    return replace(schedule, parameters={"bytes_method": target.bytes_method, **schedule.parameters})
 
 
 def _plan(extents: Extents, target: Target, parts: int) -> tuple[list[int], list[int]]:

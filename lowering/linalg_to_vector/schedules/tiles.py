@@ -95,7 +95,8 @@ def groups_of(kernel: ir.Operation) -> list[Group]:
         outer = tuple(sizes[: parallel - 2])
         fixed = {expr.position for expr in loops.exprs[1] if isinstance(expr, ir.AffineDimExpr)}
         rows = tuple(dim for dim in range(len(outer)) if dim not in fixed)
-        reduction = tuple(sizes[parallel:])
+        # What is multiplied in grains counts as so many products fewer of larger elements.
+        reduction = tuple(sizes[parallel : -1 if "stepwell.grain" in op.attributes else None])
         extents = Extents(
             outer,
             rows,

@@ -1,0 +1,113 @@
+"""Products of bytes in register tiles: four at a time, each lane summing up those of its 32 bits.
+
+    %s = linalg.generic {(m, p, l, k, b): %s[m, p, l] += ui8 %a[m, k, b] * i8 %w[p, k, 4 * l + b]}
+    // -->
+    %1 = vector.transfer_read %a[%m, %k, 0] : vector<4xi8>      // the same for all lanes
+    %2 = vector.transfer_read %w[%p, %k, 0] : vector<64xi8>
+    %s_k = llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%s, %1 in all lanes, %2)
+
+Without such an instruction they are products of pairs of 16 bits, or, on other machines, of bytes one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, llvm, vector
+
+from .linear_forms import Place
+from .tile_reads import Chunk, Reader
+
+GRAIN = 4
+"""How many bytes make a lane."""
+
+_DOT = {4: "llvm.x86.avx512.vpdpbusd.128", 8: "llvm.x86.avx512.vpdpbusd.256", 16: "llvm.x86.avx512.vpdpbusd.512"}
+_PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
+_INTRINSICS = {"dot": _DOT, "pairs": _PAIRS}
+
+
+def byte_step(
+    reader: Reader,
+    rows: Sequence[tuple[int, ...]],
+    chunks: Sequence[Chunk],
+    where: Mapping[int, Place],
+    sums: Sequence[ir.Value],
+    method: str,
+    lanes: int,
+) -> list[ir.Value]:
+    """The sums after one more grain of every row and column.
+
+    Args:
+        reader: reads the operands.
+        rows: the rows of the tile.
+        chunks: the vectors of a row.
+        where: the places of the reduced dimensions, the grain's aside.
+        sums: the sums so far, row by row.
+        method: "dot", "pairs" or "bytes": what the machine can do.
+        lanes: how many sums a vector register holds.
+    """
+    words = {chunk: reader.grains(1, rows[0], chunk, where, GRAIN) for chunk in chunks}
+    carried, results = iter(sums), []
+    for row in rows:
+        word = reader.grain(0, row, where, GRAIN)
+        for chunk in chunks:
+            results.append(_in_registers(next(carried), word, words[chunk], method, lanes))
+    return results
+
+
+def _in_registers(total: ir.Value, word: ir.Value, words: ir.Value, method: str, lanes: int) -> ir.Value:
+    """`total` and the products, register by register where a vector spans several."""
+    (width,) = ir.VectorType(total.type).shape
+    if width <= lanes:
+        return _added(total, word, words, method)
+    for start in range(0, width, lanes):
+        part, weights = (_slice(value, start, lanes) for value in (total, words))
+        total = vector.InsertStridedSliceOp(_added(part, word, weights, method), total, [start], [1]).result
+    return total
+
+
+def _slice(value: ir.Value, start: int, count: int) -> ir.Value:
+    kind = ir.VectorType(value.type)
+    part = ir.VectorType.get([count], kind.element_type)
+    return value if kind == part else vector.ExtractStridedSliceOp(part, value, [start], [count], [1]).result
+
+
+def _added(total: ir.Value, word: ir.Value, words: ir.Value, method: str) -> ir.Value:
+    """`total` plus, lane by lane, the products of the bytes of `word`, without sign, and those of `words`."""
+    kind = ir.VectorType(total.type)
+    (width,) = kind.shape
+    left = vector.broadcast(kind, word)
+    name = _INTRINSICS.get(method, {}).get(width)
+    if name is None:
+        return _one_by_one(total, left, words)
+    if method == "dot":
+        return _call(name, kind, [total, _bitcast(left, 8), _bitcast(words, 8)])
+    left, right = _bitcast(left, 16), _bitcast(words, 16)
+    eight = _splat(right.type, 8)
+    low = _call(name, kind, [arith.andi(left, _splat(left.type, 255)), arith.shrsi(arith.shli(right, eight), eight)])
+    high = _call(name, kind, [arith.shrui(left, eight), arith.shrsi(right, eight)])
+    return arith.addi(arith.addi(total, low), high)
+
+
+def _one_by_one(total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
+    for place in range(GRAIN):
+        above, below = _splat(total.type, 24 - 8 * place), _splat(total.type, 8 * place)
+        unsigned = arith.andi(arith.shrui(left, below), _splat(total.type, 255))
+        signed = arith.shrsi(arith.shli(right, above), _splat(total.type, 24))
+        total = arith.addi(total, arith.muli(unsigned, signed))
+    return total
+
+
+def _call(name: str, kind: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
+    return llvm.call_intrinsic(kind, ir.StringAttr.get(name), list(operands), [], [])
+
+
+def _bitcast(value: ir.Value, bits: int) -> ir.Value:
+    (width,) = ir.VectorType(value.type).shape
+    return vector.bitcast(ir.VectorType.get([width * 32 // bits], ir.IntegerType.get_signless(bits)), value)
+
+
+def _splat(kind: ir.Type, number: int) -> ir.Value:
+    element = ir.VectorType(kind).element_type
+    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.IntegerAttr.get(element, number)))
