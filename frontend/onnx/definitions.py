@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -11,30 +11,34 @@ from onnx import helper
 
 from ...dialects.core import spec_of
 from .functions import Function
-from .model import opsets
+from .model import normal_domain, opsets
 from .registry import schema_of
 
 
-def is_defined(op_type: str, opset: int) -> bool:
-    """Whether ONNX defines an operator, as of an opset, by others."""
-    schema = _schema(op_type, opset)
+def is_defined(op_type: str, opset: int, domain: str = "") -> bool:
+    """Whether ONNX defines an operator, as of an opset of its domain, by others."""
+    schema = _schema(op_type, opset, domain)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
-def _schema(op_type: str, opset: int) -> Any:
+def _schema(op_type: str, opset: int, domain: str) -> Any:
     """ONNX's declaration; its type stubs leave out what it has of functions."""
-    return schema_of(op_type, opset)
+    return schema_of(op_type, opset, domain)
 
 
-def definition_of(call: onnx.NodeProto, opset: int, inputs: Sequence[ir.Value | None]) -> Function | None:
+def definition_of(
+    call: onnx.NodeProto, versions: Mapping[str, int], inputs: Sequence[ir.Value | None]
+) -> Function | None:
     """The definition of a node's operator; None where ONNX has none for it.
 
     Args:
         call: the node; some definitions depend on its attributes.
-        opset: the opset that it is of.
+        versions: those of the operator domains where it is; what a definition does not say, is as there.
         inputs: its inputs; some definitions depend on their types.
     """
-    schema = _schema(call.op_type, opset)
+    domain = normal_domain(call.domain)
+    opset = versions[domain]
+    schema = _schema(call.op_type, opset, domain)
     if schema is None:
         return None
     plain, dependent = schema.function_opset_versions, schema.context_dependent_function_opset_versions
@@ -51,7 +55,8 @@ def definition_of(call: onnx.NodeProto, opset: int, inputs: Sequence[ir.Value | 
     for name, attribute in schema.attributes.items():
         if name not in given and attribute.default_value.name:
             proto.attribute_proto.append(attribute.default_value)
-    return Function(("", call.op_type, f"of opset {opset}"), proto, opsets(proto.opset_import, call.op_type))
+    own = {**versions, **opsets(proto.opset_import, call.op_type)}
+    return Function((domain, call.op_type, f"of opset {opset}"), proto, own)
 
 
 def _newest(versions: Sequence[int], opset: int) -> int:

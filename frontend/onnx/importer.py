@@ -228,7 +228,7 @@ class Importer:
                 return results
         except UnsupportedError as error:
             results = error
-        definition = None if domain else definition_of(proto, opset, inputs)
+        definition = definition_of(proto, scope.versions, inputs)
         if definition is not None:
             return definition.inline(self, proto, name, scope, inputs)
         if isinstance(results, UnsupportedError):

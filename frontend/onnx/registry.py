@@ -40,10 +40,10 @@ def handler_for(domain: str, op_type: str, opset: int) -> Handler | None:
     return versions[max(eligible)] if eligible and is_declared else None
 
 
-def schema_of(op_type: str, opset: int) -> onnx.defs.OpSchema | None:
+def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema | None:
     """ONNX's own declaration of an operator as of an opset; None where the opset has no such operator."""
     try:
-        return onnx.defs.get_schema(op_type, opset, "")
+        return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
         return None
 

@@ -117,4 +117,4 @@ def unknown_operators(model: Model) -> dict[int, Fallback]:
 
 def _is_supported(domain: str, op_type: str, opset: int) -> bool:
     """Whether an operator has an importer, or a definition (whose own operators are known when it is inlined)."""
-    return handler_for(domain, op_type, opset) is not None or (domain == "" and is_defined(op_type, opset))
+    return handler_for(domain, op_type, opset) is not None or is_defined(op_type, opset, domain)
