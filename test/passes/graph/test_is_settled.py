@@ -1,0 +1,29 @@
+"""When shape inference has nothing left to do."""
+
+from __future__ import annotations
+
+import pytest
+from mlir import ir
+
+from stepwell.dialects.stepwell import STEPWELL
+from stepwell.passes.functions import main_function
+from stepwell.passes.graph.inference import is_settled
+
+SETTLED = '%0 = "stepwell.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>'
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (SETTLED, True),
+        ('%0 = "stepwell.relu"(%x) : (tensor<2xf32>) -> tensor<?xf32>', False),
+        ('%0 = "stepwell.relu"(%x) {stepwell.dims = [["n"]]} : (tensor<2xf32>) -> tensor<2xf32>', False),
+        ("%0 = tensor.cast %x : tensor<2xf32> to tensor<2xf32>", False),
+        (f"%c = arith.constant true scf.if %c {{ {SETTLED} }}", False),
+    ],
+)
+def test_what_is_static_and_straight_is_settled(body, expected):
+    with ir.Context() as context, ir.Location.unknown():
+        STEPWELL.load(context)
+        module = ir.Module.parse(f"func.func @main(%x: tensor<2xf32>) {{ {body} return }}")
+        assert is_settled(main_function(module.operation)) is expected
