@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from mlir import ir
-
 from stepwell.dialects.stepwell import STEPWELL
 from stepwell.passes.functions import main_function
 from stepwell.passes.graph.inference import is_settled
