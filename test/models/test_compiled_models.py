@@ -70,6 +70,28 @@ def test_text_recognition(name: str, shapes: list[tuple[int, ...]]) -> None:
             np.testing.assert_array_equal(got.argmax(-1), want.argmax(-1))
 
 
+@needs_models
+def test_notes_in_music() -> None:
+    """A model that was made with TensorFlow: spectra by convolutions, channels last."""
+    path = MODELS / "basic_pitch" / "saved_models" / "icassp_2022" / "nmp.onnx"
+    model, session = stepwell.compile(path, threads=2), reference(path)
+    time = np.arange(43844, dtype=np.float32) / 22050
+    x = (0.5 * np.sin(2 * np.pi * 440 * time) + 0.3 * np.sin(2 * np.pi * 659.3 * time * (time > 1)))[None, :, None]
+    for got, want in zip(model(x), session.run(None, {session.get_inputs()[0].name: x}), strict=True):
+        assert relative_error(got, want) < TOLERANCE
+
+
+@needs_models
+def test_trees_of_gradient_boosting() -> None:
+    """565 trees of LightGBM."""
+    path = MODELS / "atspm_detector" / "weights" / "phase_lgbm_v5_s0.onnx"
+    model, session = stepwell.compile(path, threads=2), reference(path)
+    x = np.random.default_rng(0).normal(size=(40, 261))
+    x[::7, ::5] = np.nan
+    np.testing.assert_allclose(model(x), session.run(None, {"X": x})[0], rtol=1e-9)
+    assert model.fallbacks == ()
+
+
 def page(shape: tuple[int, ...]) -> np.ndarray:
     """Two lines of strokes like letters, dark on light, in the range that the models are trained on."""
     image = np.full(shape, 0.9, np.float32)
