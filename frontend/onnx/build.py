@@ -97,6 +97,13 @@ def part(values: ir.Value, start: int, stop: int) -> ir.Value:
     return emit(DynamicSliceOp, values, integers([start]), integers([stop]))
 
 
+def part_along(value: ir.Value, axis: int, start: int, stop: int) -> ir.Value:
+    """The elements of a value from `start` to before `stop` along an axis."""
+    if start == 0 and shape(value)[axis] == stop:
+        return value
+    return emit(DynamicSliceOp, value, integers([start]), integers([stop]), integers([axis]))
+
+
 def dims_of(value: ir.Value, start: int, stop: int) -> ir.Value:
     """Some dimensions of a value as a list of integers: a literal where they are known."""
     some = shape(value)[start:stop]

@@ -224,7 +224,8 @@ def _handler_inputs(handler: Handler) -> _Formals:
     formals = list(inspect.signature(handler).parameters.values())[1:]
     variadic = [formal for formal in formals if formal.kind is inspect.Parameter.VAR_POSITIONAL]
     required = sum(formal.default is inspect.Parameter.empty for formal in formals) - len(variadic)
-    return _Formals(required, sys.maxsize if variadic else len(formals), frozenset(range(required)), ())
+    needed = frozenset(index for index, formal in enumerate(formals[:required]) if "None" not in str(formal.annotation))
+    return _Formals(required, sys.maxsize if variadic else len(formals), needed, ())
 
 
 def _check_type(dtype: np.dtype, formal: tuple[str, frozenset[str], str], bound: dict[str, str]) -> None:

@@ -28,6 +28,7 @@ from . import (
     shape,
     sorting,
     training,
+    transformers,
 )
 
 __all__ = [
@@ -58,4 +59,5 @@ __all__ = [
     "shape",
     "sorting",
     "training",
+    "transformers",
 ]

@@ -91,21 +91,6 @@ def rms_norm(node: Node, input: ir.Value, scale: ir.Value) -> tuple[ir.Value]:
     return (emit(RmsNormOp, input, scale, axis=axis, epsilon=epsilon),)
 
 
-@imports("SkipLayerNormalization", domain="com.microsoft")
-def skip_layer_norm(
-    node: Node,
-    input: ir.Value,
-    skip: ir.Value,
-    scale: ir.Value,
-    shift: ir.Value | None = None,
-    bias: ir.Value | None = None,
-) -> tuple[ir.Value]:
-    """SkipLayerNormalization of ONNX Runtime: the norm of input + skip + bias."""
-    total = emit(ew.AddOp, input, skip)
-    total = total if bias is None else emit(ew.AddOp, total, bias)
-    return (emit(LayerNormOp, total, scale, shift, epsilon=node.attribute("epsilon", 1e-12)),)
-
-
 @imports("InstanceNormalization")
 def instance_norm(node: Node, input: ir.Value, scale: ir.Value, bias: ir.Value) -> ir.Value:
     """InstanceNormalization: each channel of each image is normalised by itself, then scaled and shifted."""
