@@ -17,7 +17,7 @@ from .runtime import artefact, store
 from .runtime.buckets import parse_dims
 from .runtime.cache import Cache, default_cache
 from .runtime.executable import Executable
-from .runtime.plan import LoadedPlan
+from .runtime.loaded_plan import LoadedPlan
 from .runtime.program import Shape, TensorInfo
 from .source import ModelSource
 from .specializer import Settings, Specializer

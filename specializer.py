@@ -13,7 +13,8 @@ from .runtime.buckets import Buckets
 from .runtime.cache import Cache
 from .runtime.fallback import Fallback, FallbackWarning, summary
 from .runtime.host_step import HostNode, HostStepError
-from .runtime.plan import HostStep, Kinds, LoadedPlan, NativeStep, Plan
+from .runtime.loaded_plan import LoadedPlan
+from .runtime.plan import HostStep, Kinds, NativeStep, Plan, Step
 from .runtime.program import Program, Shape, TensorInfo
 from .runtime.specialization import ByContents, Contents, Specialize, Steps
 from .source import ModelSource
@@ -73,7 +74,8 @@ class PieceSource:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Tells this piece from every other."""
-        return store.key_of(self.whole.fingerprint, repr((self.step.nodes, self.step.inputs, self.step.outputs)))
+        step = self.step
+        return store.key_of(self.whole.fingerprint, repr((step.nodes, step.body, step.inputs, step.outputs)))
 
     @property
     def name(self) -> str:
@@ -83,10 +85,13 @@ class PieceSource:
     @functools.cached_property
     def model(self) -> Model:
         """The piece as a model of its own."""
-        from .frontend.onnx import partition
+        from .frontend.onnx import bodies, partition
 
+        kinds = dict(zip(self.step.inputs, self.kinds, strict=True))
+        if self.step.body is not None:
+            return bodies.body_of(self.whole.model, self.step, kinds)
         cut = partition.Cut(self.step.nodes, self.step.inputs, self.step.outputs)
-        return partition.piece_of(self.whole.model, cut, dict(zip(self.step.inputs, self.kinds, strict=True)))
+        return partition.piece_of(self.whole.model, cut, kinds)
 
     def import_into(
         self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
@@ -222,9 +227,9 @@ class Specializer:
             raise error
         model = self.source.model
         on_host = partition.nodes_on_host(model, error)
-        if not on_host and isinstance(self.source, PieceSource):
-            raise error
         plan = self._plan_of(partition.partition(model, on_host))
+        if not on_host and any(set(step.inputs) == set(self.names) for step in plan.steps):
+            raise error  # it would come again
         _check_host(plan, error)
         return plan
 
@@ -240,15 +245,17 @@ class Specializer:
         return self._plan_of(partition.partition(model, on_host) if on_host else partition.halves(model))
 
     def _plan_of(self, cuts: Sequence[Cut]) -> Plan:
-        from .frontend.onnx import partition
+        from .frontend.onnx import bodies, partition
 
         model = self.source.model
-        steps: list[HostStep | NativeStep] = []
+        steps: list[Step] = []
         for cut in cuts:
             if cut.fallback is None:
                 steps.append(NativeStep(cut.inputs, cut.outputs, cut.nodes))
-            else:
-                steps.append(HostStep(cut.inputs, cut.outputs, partition.host_model(model, cut), cut.fallback))
+                continue
+            control = bodies.control_steps(model, cut, cut.fallback)
+            host = [HostStep(cut.inputs, cut.outputs, partition.host_model(model, cut), cut.fallback)]
+            steps += control or host
         return Plan(self.names, tuple(output.name for output in model.proto.graph.output), tuple(steps))
 
     def _report(self, plan: Plan) -> None:

@@ -18,7 +18,7 @@ import mmap
 import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,16 +30,18 @@ from .large_file import LargeFile
 from .manifest import (
     Manifest,
     Member,
+    StoredControlStep,
     StoredHostStep,
     StoredNativeStep,
     StoredParameter,
     StoredPlan,
     StoredProgram,
     StoredSource,
+    StoredStep,
     StoredVariant,
     decode,
 )
-from .plan import HostStep, NativeStep, Plan, Variant
+from .plan import ControlStep, HostStep, NativeStep, Plan, Step, Variant
 from .program import ALIGNMENT, Program, TensorInfo, is_splat
 
 MANIFEST = "manifest.json"
@@ -128,8 +130,12 @@ class _Content:
     count: int = 0
 
     def add_plan(self, plan: Plan) -> StoredPlan:
-        steps = [self._add_node(step) if isinstance(step, HostStep) else self._add_piece(step) for step in plan.steps]
-        return StoredPlan(plan.inputs, plan.outputs, tuple(steps))
+        return StoredPlan(plan.inputs, plan.outputs, tuple(map(self._add_step, plan.steps)))
+
+    def _add_step(self, step: Step) -> StoredStep:
+        if isinstance(step, ControlStep):
+            return StoredControlStep(step, tuple(map(self._add_piece, step.bodies)))
+        return self._add_node(step) if isinstance(step, HostStep) else self._add_piece(step)
 
     def _add_node(self, step: HostStep) -> StoredHostStep:
         member = f"nodes/{hashlib.sha256(step.model).hexdigest()}.onnx"
@@ -145,7 +151,7 @@ class _Content:
             )
             for variant in step.variants
         ]
-        return StoredNativeStep(step.inputs, step.outputs, step.nodes, tuple(variants))
+        return StoredNativeStep(step.inputs, step.outputs, step.nodes, tuple(variants), step.body)
 
     def add_program(self, program: Program) -> StoredProgram:
         number = self.count
@@ -244,21 +250,27 @@ def _decode(members: dict[str, np.ndarray]) -> Artefact:
 
 
 def _plan(plan: StoredPlan, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> Plan:
-    steps: list[HostStep | NativeStep] = []
-    for step in plan.steps:
-        if isinstance(step, StoredHostStep):
-            steps.append(HostStep(step.inputs, step.outputs, _member(members, step.member), step.fallback))
-            continue
-        variants = [
-            Variant(
-                variant.kinds,
-                tuple(_program(entry, members, tensors) for entry in _runnable(variant.programs)),
-                None if variant.plan is None else _plan(variant.plan, members, tensors),
-            )
-            for variant in step.variants
-        ]
-        steps.append(NativeStep(step.inputs, step.outputs, step.nodes, tuple(variants)))
-    return Plan(plan.inputs, plan.outputs, tuple(steps))
+    return Plan(plan.inputs, plan.outputs, tuple(_step(step, members, tensors) for step in plan.steps))
+
+
+def _step(step: StoredStep, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> Step:
+    if isinstance(step, StoredHostStep):
+        return HostStep(step.inputs, step.outputs, _member(members, step.member), step.fallback)
+    if isinstance(step, StoredControlStep):
+        return replace(step.step, bodies=tuple(_piece(body, members, tensors) for body in step.bodies))
+    return _piece(step, members, tensors)
+
+
+def _piece(step: StoredNativeStep, members: Mapping[str, np.ndarray], tensors: Mapping[str, np.ndarray]) -> NativeStep:
+    variants = [
+        Variant(
+            variant.kinds,
+            tuple(_program(entry, members, tensors) for entry in _runnable(variant.programs)),
+            None if variant.plan is None else _plan(variant.plan, members, tensors),
+        )
+        for variant in step.variants
+    ]
+    return NativeStep(step.inputs, step.outputs, step.nodes, tuple(variants), step.body)
 
 
 def _members(file: BinaryIO, image: np.ndarray) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 from . import artefact
 from .errors import ArtefactError, InputError
 from .fallback import Fallback
-from .plan import LoadedPlan, Share
+from .loaded_plan import LoadedPlan, Share
 from .program import Program, Shape, TensorInfo
 from .sizes import Range
 from .specialization import ByContents, Specializations, Specialize, Steps, check_shapes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -64,9 +65,24 @@ class HostNode:
                 f"{self._name} runs on the host through the package onnx, which is not installed: pip install onnx"
             ) from error
         try:
-            return ReferenceEvaluator(onnx.load_model_from_string(self._model))
+            return ReferenceEvaluator(onnx.load_model_from_string(self._model), new_ops=[_optional()])
         except Exception as error:  # of whatever type the evaluator chooses
             raise HostStepError(f"{self._name} has no implementation for the host: {error}") from error
+
+
+@functools.cache
+def _optional() -> type:
+    """Optional as the other operators take it: the value, or None; the reference makes a list of it."""
+    from onnx.reference.op_run import OpRun
+
+    class Optional(OpRun):
+        def _run(self, value: Any = None, type: Any = None) -> tuple[Any, ...]:
+            return (value,)
+
+        def _check_and_fix_outputs(self, res: tuple[Any, ...]) -> tuple[Any, ...]:
+            return res
+
+    return Optional
 
 
 def _normal(value: Any) -> Any:

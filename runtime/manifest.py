@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from . import sizes
 from .errors import ArtefactError
 from .fallback import Fallback, read_fallback
+from .plan import ControlStep, NativeStep, read_control_step
 from .program import ENTRY, CpuTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
 from .sizes import Bounds
@@ -88,6 +89,28 @@ class StoredNativeStep:
     outputs: tuple[str, ...]
     nodes: tuple[int, ...]
     variants: tuple[StoredVariant, ...]
+    body: tuple[int, str] | None
+
+
+@dataclass(frozen=True)
+class StoredControlStep:
+    """A control-flow node, and what there is of its bodies; see `ControlStep`."""
+
+    step: ControlStep
+    bodies: tuple[StoredNativeStep, ...]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The values that it takes."""
+        return self.step.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The values that it makes."""
+        return self.step.outputs
+
+
+StoredStep = StoredHostStep | StoredNativeStep | StoredControlStep
 
 
 @dataclass(frozen=True)
@@ -96,7 +119,7 @@ class StoredPlan:
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    steps: tuple[StoredHostStep | StoredNativeStep, ...]
+    steps: tuple[StoredStep, ...]
 
 
 @dataclass(frozen=True)
@@ -244,7 +267,10 @@ def _plan(plan: StoredPlan) -> dict[str, Any]:
     return {"inputs": plan.inputs, "outputs": plan.outputs, "steps": [_step(step) for step in plan.steps]}
 
 
-def _step(step: StoredHostStep | StoredNativeStep) -> dict[str, Any]:
+def _step(step: StoredStep) -> dict[str, Any]:
+    if isinstance(step, StoredControlStep):
+        record = asdict(replace(step.step, bodies=()))
+        return {**record, "kind": "control", "bodies": [_step(body) for body in step.bodies]}
     record: dict[str, Any] = {"inputs": step.inputs, "outputs": step.outputs}
     if isinstance(step, StoredHostStep):
         return {**record, "kind": "host", "member": step.member, "fallback": step.fallback.record()}
@@ -256,7 +282,7 @@ def _step(step: StoredHostStep | StoredNativeStep) -> dict[str, Any]:
         }
         for variant in step.variants
     ]
-    return {**record, "kind": "native", "nodes": step.nodes, "variants": variants}
+    return {**record, "kind": "native", "nodes": step.nodes, "variants": variants, "body": step.body}
 
 
 def _read_plan(record: Mapping[str, Any]) -> StoredPlan:
@@ -277,10 +303,19 @@ def _read_plan(record: Mapping[str, Any]) -> StoredPlan:
     return StoredPlan(inputs, outputs, steps)
 
 
-def _read_step(entry: Mapping[str, Any]) -> StoredHostStep | StoredNativeStep:
+def _read_step(entry: Mapping[str, Any]) -> StoredStep:
+    if entry["kind"] == "control":
+        bodies = tuple(map(_read_piece, entry["bodies"]))
+        steps = [NativeStep(body.inputs, body.outputs, body.nodes, (), body.body) for body in bodies]
+        return StoredControlStep(read_control_step(entry, steps), bodies)
+    if entry["kind"] == "native":
+        return _read_piece(entry)
     inputs, outputs = _read_names(entry["inputs"]), _read_names(entry["outputs"])
-    if entry["kind"] == "host":
-        return StoredHostStep(inputs, outputs, str(entry["member"]), read_fallback(entry["fallback"]))
+    return StoredHostStep(inputs, outputs, str(entry["member"]), read_fallback(entry["fallback"]))
+
+
+def _read_piece(entry: Mapping[str, Any]) -> StoredNativeStep:
+    inputs, outputs = _read_names(entry["inputs"]), _read_names(entry["outputs"])
     variants = []
     for variant in entry["variants"]:
         kinds, plan = _read_names(variant["kinds"]), variant["plan"]
@@ -290,7 +325,8 @@ def _read_step(entry: Mapping[str, Any]) -> StoredHostStep | StoredNativeStep:
         if any(tuple(info.name for info in program.inputs) != inputs for program in programs):
             raise ValueError("a program takes something else than the piece that it is for")
         variants.append(StoredVariant(kinds, programs, None if plan is None else _read_plan(plan)))
-    return StoredNativeStep(inputs, outputs, tuple(map(_natural, entry["nodes"])), tuple(variants))
+    body = None if entry["body"] is None else (_natural(entry["body"][0]), str(entry["body"][1]))
+    return StoredNativeStep(inputs, outputs, tuple(map(_natural, entry["nodes"])), tuple(variants), body)
 
 
 def _read_names(entries: Sequence[Any]) -> tuple[str, ...]:

@@ -1,23 +1,14 @@
-"""Models that run in steps: compiled pieces, and between them nodes on the host.
-
-Values are numpy arrays, or what stands for other types: lists for sequences, None for an empty optional, dicts for
-maps, arrays of Python objects for strings. A piece is compiled for the shapes that arrive at it, as whole models are.
-"""
+"""What a model does that runs in steps: compiled pieces, and between them nodes on the host."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from .fallback import Fallback
-from .host_step import HostNode
-from .program import Program, TensorInfo
-from .specialization import Specializations, Specialize, Steps
-from .workspace import LoadedProgram
+from .control import Sliced, Stacked
+from .fallback import Fallback, read_fallback
+from .program import Program
 
 Kinds = tuple[str, ...]
 """What a piece takes: numpy's names of element types, "" for what is no array."""
@@ -64,12 +55,46 @@ class NativeStep:
         outputs: the values that it makes.
         nodes: the positions of its nodes in the graph that was cut.
         variants: the code made so far, where the plan comes from an artefact.
+        body: where it is the graph within a node: the position of that node, and the attribute.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     nodes: tuple[int, ...]
     variants: tuple[Variant, ...] = ()
+    body: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True)
+class ControlStep:
+    """A control-flow node that runs on the host, whose bodies are compiled.
+
+    Attributes:
+        inputs: the values that it and its bodies take, by name.
+        outputs: the values that later steps take from it.
+        operator: If, Loop or Scan.
+        operands: the node's own inputs, "" for those left out.
+        results: the node's outputs, "" likewise.
+        bodies: the graphs within it; each takes its own inputs, and then values of the graphs around it.
+        carried: how many values go from round to round.
+        slicing: how the inputs are sliced, of a Scan.
+        stacks: how the results of rounds are stacked.
+        fallback: which node it is, and why it is not compiled.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    operator: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    bodies: tuple[NativeStep, ...]
+    carried: int
+    slicing: tuple[Sliced, ...]
+    stacks: tuple[Stacked, ...]
+    fallback: Fallback
+
+
+Step = HostStep | NativeStep | ControlStep
 
 
 @dataclass(frozen=True)
@@ -84,23 +109,29 @@ class Plan:
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    steps: tuple[HostStep | NativeStep, ...]
+    steps: tuple[Step, ...]
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:
         """The nodes on the host."""
-        return tuple(step.fallback for step in self.steps if isinstance(step, HostStep))
+        return tuple(step.fallback for step in self.steps if not isinstance(step, NativeStep))
 
     def merged(self, other: Plan) -> Plan:
         """This plan with the code of another one too, made for another target."""
         pairs = zip(self.steps, other.steps, strict=True)
-        steps = [step if isinstance(step, HostStep) else _merged(step, theirs) for step, theirs in pairs]
-        return replace(self, steps=tuple(steps))
+        return replace(self, steps=tuple(_merged_step(step, theirs) for step, theirs in pairs))
 
 
-def _merged(step: NativeStep, other: HostStep | NativeStep) -> NativeStep:
-    if isinstance(other, HostStep):
-        raise ValueError("plans of different models cannot be merged")
+def _merged_step(step: Step, other: Step) -> Step:
+    if isinstance(step, NativeStep) and isinstance(other, NativeStep):
+        return _merged(step, other)
+    if isinstance(step, ControlStep) and isinstance(other, ControlStep):
+        pairs = zip(step.bodies, other.bodies, strict=True)
+        return replace(step, bodies=tuple(_merged(body, theirs) for body, theirs in pairs))
+    return step
+
+
+def _merged(step: NativeStep, other: NativeStep) -> NativeStep:
     variants = {variant.kinds: variant for variant in step.variants}
     for theirs in other.variants:
         mine = variants.setdefault(theirs.kinds, Variant(theirs.kinds))
@@ -109,234 +140,35 @@ def _merged(step: NativeStep, other: HostStep | NativeStep) -> NativeStep:
     return replace(step, variants=tuple(variants.values()))
 
 
-PieceCompiler = Callable[[NativeStep, Kinds], Specialize]
-"""Gives what compiles a piece for inputs of given element types."""
+def read_control_step(record: Mapping[str, Any], bodies: Sequence[NativeStep]) -> ControlStep:
+    """A control-flow node from its fields, after JSON has made lists of its tuples.
 
-
-@dataclass
-class Share:
-    """How much of a plan's work is done on the host.
-
-    Attributes:
-        host_ops: nodes on the host.
-        ops: all nodes.
-        host_seconds: what runs have spent in nodes on the host.
-        seconds: what runs have spent in all steps.
+    Raises:
+        ValueError, KeyError, TypeError: they are not those of one.
     """
-
-    host_ops: int = 0
-    ops: int = 0
-    host_seconds: float = 0.0
-    seconds: float = 0.0
-
-
-class LoadedPlan(Steps):
-    """A plan that runs. Calls may come from any number of threads at once."""
-
-    def __init__(self, plan: Plan, compile_piece: PieceCompiler | None, name: str = "model") -> None:
-        """Takes a plan.
-
-        Args:
-            plan: the steps.
-            compile_piece: what makes code for pieces; None where there is no compiler.
-            name: the model's name, for messages.
-        """
-        self.plan = plan
-        self._name = name
-        self._runners = [
-            _Host(step) if isinstance(step, HostStep) else _Native(step, compile_piece, name) for step in plan.steps
-        ]
-        self._dying = _last_uses(plan)
-        self._fresh = _made_by_code(plan)
-
-    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
-        """Runs the steps one after the other."""
-        known = dict(zip(self.plan.inputs, values, strict=True))
-        given = set(_identities(values))
-        for runner, dying in zip(self._runners, self._dying, strict=True):
-            step = runner.step
-            results = runner.run([known[name] for name in step.inputs], threads)
-            known.update(zip(step.outputs, results, strict=True))
-            for name in dying:
-                del known[name]
-        outputs = []
-        for name in self.plan.outputs:
-            value = known[name]
-            outputs.append(value if name in self._fresh and id(value) not in given else _own(value, given))
-            given.update(_identities(outputs[-1:]))
-        return outputs
-
-    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
-        """Compiles what can be compiled when only the inputs' types and shapes are known.
-
-        Returns:
-            The outputs' types and shapes, None for those that only a run can tell.
-        """
-        known = dict(zip(self.plan.inputs, inputs, strict=True))
-        for runner in self._runners:
-            results = runner.prepare([known[name] for name in runner.step.inputs])
-            known.update(zip(runner.step.outputs, results, strict=True))
-        return [known[name] for name in self.plan.outputs]
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        """The code of all pieces made so far."""
-        return tuple(program for code in self._codes() for program in code.programs)
-
-    @property
-    def fallbacks(self) -> tuple[Fallback, ...]:
-        """The nodes on the host, in the order in which they run; those within pieces as far as is known."""
-        found: list[Fallback] = []
-        for runner in self._runners:
-            found += [runner.step.fallback] if isinstance(runner, _Host) else []
-            found += dict.fromkeys(item for code in runner.codes() if code.steps for item in code.steps.fallbacks)
-        return tuple(found)
-
-    @property
-    def share(self) -> Share:
-        """How much is done on the host, by the runs so far."""
-        total = Share()
-        for runner in self._runners:
-            seconds = runner.nanoseconds / 1e9
-            total.seconds += seconds
-            if isinstance(runner, _Host):
-                total.ops += 1
-                total.host_ops += 1
-                total.host_seconds += seconds
-                continue
-            total.ops += len(runner.step.nodes)
-            for code in runner.codes():
-                if isinstance(code.steps, LoadedPlan):
-                    total.host_ops += code.steps.share.host_ops
-                    total.host_seconds += code.steps.share.host_seconds
-        return total
-
-    def stored(self) -> Plan:
-        """The plan with all code made so far, for an artefact."""
-        steps = [runner.stored() if isinstance(runner, _Native) else runner.step for runner in self._runners]
-        return Plan(self.plan.inputs, self.plan.outputs, tuple(steps))
-
-    def _codes(self) -> Iterator[Specializations]:
-        for runner in self._runners:
-            yield from runner.codes()
+    operator, carried = str(record["operator"]), int(record["carried"])
+    if operator not in ("If", "Loop", "Scan") or len(bodies) != (2 if operator == "If" else 1):
+        raise ValueError(f"{operator} of {len(bodies)} graphs is no control flow")
+    return ControlStep(
+        _names(record["inputs"]),
+        _names(record["outputs"]),
+        operator,
+        _names(record["operands"]),
+        _names(record["results"]),
+        tuple(bodies),
+        carried,
+        tuple(Sliced(int(entry["axis"]), bool(entry["backwards"])) for entry in record["slicing"]),
+        tuple(_stacked(entry) for entry in record["stacks"]),
+        read_fallback(record["fallback"]),
+    )
 
 
-class _Host:
-    """A node on the host, ready to run."""
-
-    def __init__(self, step: HostStep) -> None:
-        self.step = step
-        self.nanoseconds = 0
-        self._node = HostNode(step.model, f"node '{step.fallback.node}' ({step.fallback.op_type})")
-
-    def run(self, values: Sequence[Any], threads: int) -> Sequence[Any]:
-        start = time.perf_counter_ns()
-        results = self._node.run(dict(zip(self.step.inputs, values, strict=True)))
-        self.nanoseconds += time.perf_counter_ns() - start
-        return results
-
-    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
-        return [None] * len(self.step.outputs)
-
-    def codes(self) -> Sequence[Specializations]:
-        return ()
+def _stacked(entry: Mapping[str, Any]) -> Stacked:
+    shape = tuple(int(dim) for dim in entry["shape"])
+    return Stacked(str(entry["kind"]), shape, int(entry["axis"]), bool(entry["backwards"]))
 
 
-class _Native:
-    """A compiled piece, ready to run: code for each choice of element types that arrives."""
-
-    def __init__(self, step: NativeStep, compile_piece: PieceCompiler | None, name: str) -> None:
-        self.step = step
-        self.nanoseconds = 0
-        self._compile_piece, self._name = compile_piece, name
-        self._by_kinds: dict[Kinds, Specializations] = {}
-        for variant in step.variants:
-            self._by_kinds[variant.kinds] = self._new_code(variant.kinds, variant)
-
-    def run(self, values: Sequence[Any], threads: int) -> Sequence[Any]:
-        kinds = tuple([value.dtype.name if isinstance(value, np.ndarray) else "" for value in values])
-        code = self._by_kinds.get(kinds) or self._by_kinds.setdefault(kinds, self._new_code(kinds))
-        shapes = tuple([value.shape if isinstance(value, np.ndarray) else () for value in values])
-        loaded = code.loaded.get(shapes)
-        if type(loaded) is not LoadedProgram:
-            loaded = code.choose(shapes, values)
-        start = time.perf_counter_ns()
-        results = code.run(loaded, list(values), threads)
-        self.nanoseconds += time.perf_counter_ns() - start
-        return results
-
-    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
-        known = [info for info in inputs if info is not None]
-        if len(known) < len(inputs):
-            return [None] * len(self.step.outputs)
-        kinds = tuple(info.dtype.name if info.kind == "tensor" else "" for info in known)
-        code = self._by_kinds.get(kinds) or self._by_kinds.setdefault(kinds, self._new_code(kinds))
-        shapes = tuple(tuple(int(dim) for dim in info.shape) for info in known)
-        made = code.prepare(shapes, {})
-        if isinstance(made, Program):
-            return list(made.outputs)
-        return made.prepare(known) if isinstance(made, Steps) else [None] * len(self.step.outputs)
-
-    def codes(self) -> Sequence[Specializations]:
-        return tuple(self._by_kinds.copy().values())
-
-    def stored(self) -> NativeStep:
-        variants = []
-        for kinds, code in self._by_kinds.copy().items():
-            plan = code.steps.stored() if isinstance(code.steps, LoadedPlan) else None
-            variants.append(Variant(kinds, code.own_programs, plan))
-        return NativeStep(self.step.inputs, self.step.outputs, self.step.nodes, tuple(variants))
-
-    def _new_code(self, kinds: Kinds, variant: Variant | None = None) -> Specializations:
-        infos = [TensorInfo(name, _dtype(kind), ()) for name, kind in zip(self.step.inputs, kinds, strict=True)]
-        specialize = None if self._compile_piece is None else self._compile_piece(self.step, kinds)
-        programs = variant.programs if variant is not None else ()
-        code = Specializations(infos, programs, specialize, self._name)
-        if variant is not None and variant.plan is not None:
-            code.steps = LoadedPlan(variant.plan, getattr(specialize, "compile_piece", None), self._name)
-        return code
-
-
-def _dtype(kind: str) -> np.dtype:
-    if kind in ("", "object"):
-        return np.dtype(object)
-    try:
-        return np.dtype(kind)
-    except TypeError:
-        import ml_dtypes  # only models with such elements need it
-
-        return np.dtype(getattr(ml_dtypes, kind))
-
-
-def _last_uses(plan: Plan) -> list[list[str]]:
-    """The values that nothing needs after a step, for each step."""
-    needed, dying = set(plan.outputs), []
-    for step in reversed(plan.steps):
-        names = {*step.inputs, *step.outputs} - needed
-        dying.append(sorted(names))
-        needed |= names
-    return dying[::-1]
-
-
-def _made_by_code(plan: Plan) -> set[str]:
-    """The outputs in memory that nothing else can have: code made them, and no node on the host has seen them."""
-    made = {name for step in plan.steps if isinstance(step, NativeStep) for name in step.outputs}
-    return made - {name for step in plan.steps if isinstance(step, HostStep) for name in step.inputs}
-
-
-def _identities(values: Sequence[Any]) -> Iterator[int]:
-    for value in values:
-        yield id(value)
-        if isinstance(value, list):
-            yield from _identities(value)
-
-
-def _own(value: Any, given: set[int]) -> Any:
-    """A value that shares no memory with what the caller gave or has been given."""
-    if isinstance(value, list):
-        return [_own(item, given) for item in value]
-    if isinstance(value, dict):
-        return dict(value)
-    if isinstance(value, np.ndarray) and (id(value) in given or value.base is not None or not value.flags.writeable):
-        return value.copy()
-    return value
+def _names(entries: Sequence[Any]) -> tuple[str, ...]:
+    if not isinstance(entries, list | tuple) or not all(isinstance(entry, str) for entry in entries):
+        raise ValueError(f"{entries!r} is no list of names")
+    return tuple(entries)

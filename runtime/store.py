@@ -14,7 +14,7 @@ from . import sizes
 from .cache import Cache
 from .fallback import read_fallback
 from .large_file import LargeFile
-from .plan import HostStep, NativeStep, Plan
+from .plan import HostStep, NativeStep, Plan, Step, read_control_step
 from .program import CpuTarget, KernelInfo, Program, TensorInfo, is_splat
 from .specialization import ByContents
 
@@ -90,27 +90,31 @@ def put_by_contents(cache: Cache, key: str, asked: ByContents) -> None:
 
 def put_plan(cache: Cache, key: str, plan: Plan) -> None:
     """Keeps that what was asked for runs in steps, without the code of these."""
-    steps = [
-        {"inputs": step.inputs, "outputs": step.outputs, "nodes": step.nodes}
-        if isinstance(step, NativeStep)
-        else {
-            "inputs": step.inputs,
-            "outputs": step.outputs,
-            "model": _put_object(cache, step.model),
-            "fallback": step.fallback.record(),
-        }
-        for step in plan.steps
-    ]
+    steps = [_step(cache, step) for step in plan.steps]
     record = {"plan": {"inputs": plan.inputs, "outputs": plan.outputs, "steps": steps}}
     cache.put("programs", key, json.dumps(record).encode())
 
 
+def _step(cache: Cache, step: Step) -> dict[str, Any]:
+    if isinstance(step, HostStep):
+        model, fallback = _put_object(cache, step.model), step.fallback.record()
+        return {"inputs": step.inputs, "outputs": step.outputs, "model": model, "fallback": fallback}
+    return asdict(step)
+
+
 def _get_plan(cache: Cache, record: dict[str, Any]) -> Plan | None:
-    steps: list[HostStep | NativeStep] = []
+    steps: list[Step] = []
     for entry in record["steps"]:
         inputs, outputs = tuple(entry["inputs"]), tuple(entry["outputs"])
         if "nodes" in entry:
             steps.append(NativeStep(inputs, outputs, tuple(entry["nodes"])))
+            continue
+        if "bodies" in entry:
+            bodies = [
+                NativeStep(tuple(body["inputs"]), tuple(body["outputs"]), (), (), (body["body"][0], body["body"][1]))
+                for body in entry["bodies"]
+            ]
+            steps.append(read_control_step(entry, bodies))
             continue
         model = cache.get("objects", entry["model"])
         if model is None:

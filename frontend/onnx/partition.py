@@ -228,12 +228,13 @@ def piece_of(model: Model, cut: Cut, kinds: Mapping[str, str]) -> Model:
     """
     proto = _around(model, cut)
     for info in proto.graph.input:
-        _set_type(info, kinds[info.name])
+        set_type(info, kinds[info.name])
     read = {name for node in proto.graph.node for name in reads(node)} | set(cut.outputs)
     return replace(model, proto=proto, weights=[tensor for tensor in model.initializers if tensor.name in read])
 
 
-def _set_type(info: onnx.ValueInfoProto, kind: str) -> None:
+def set_type(info: onnx.ValueInfoProto, kind: str) -> None:
+    """Gives a value the type of a kind: numpy's name of an element type, "object" for strings, "" for no tensor."""
     if not kind:
         info.type.sequence_type.SetInParent()
     elif kind == "object":
