@@ -53,7 +53,7 @@ class Node:
         self.outputs = tuple(proto.output)
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}
         self._read: set[str] = set()
-        self._is_standard = normal_domain(proto.domain) == ""
+        self._is_standard = normal_domain(proto.domain) == "" and schema_of(proto.op_type, opset) is not None
         self._declared = _declared_attributes(proto.op_type, opset) if self._is_standard else {}
         if self._is_standard:
             self._check_attributes()

@@ -14,6 +14,10 @@ Outputs beyond those returned are not supported, which is an error where one is 
 _HANDLERS: dict[tuple[str, str], dict[int, Handler]] = {}
 
 
+_MISPLACED = frozenset({"SimplifiedLayerNormalization"})
+"""Operators of ONNX Runtime that it puts into ONNX's domain."""
+
+
 def imports(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Handler], Handler]:
     """Registers a function as the importer of operators, from opset `since` up to the next one registered.
 
@@ -34,6 +38,7 @@ def imports(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Handl
 
 def handler_for(domain: str, op_type: str, opset: int) -> Handler | None:
     """The handler for an operator as of an opset, or None where there is none."""
+    domain = "com.microsoft" if not domain and op_type in _MISPLACED else domain
     versions = _HANDLERS.get((domain, op_type), {})
     eligible = [since for since in versions if since <= opset]
     is_declared = bool(domain) or schema_of(op_type, opset) is not None

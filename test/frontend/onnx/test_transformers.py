@@ -21,6 +21,10 @@ def test_norms_of_sums(check, normal):
     check("SkipSimplifiedLayerNormalization", 17, [x, skip, scale, bias], epsilon=1e-6, **MS)
 
 
+def test_norm_that_onnx_runtime_puts_into_the_domain_of_onnx(check, normal):
+    check("SimplifiedLayerNormalization", 17, [normal(2, 3, 8), normal(8)], epsilon=1e-6)
+
+
 def test_sum_before_the_norm(build, compare, normal):
     from onnx import helper
 
