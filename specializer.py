@@ -13,10 +13,10 @@ from .runtime.buckets import Buckets
 from .runtime.cache import Cache
 from .runtime.fallback import Fallback, FallbackWarning, summary
 from .runtime.host_step import HostNode, HostStepError
-from .runtime.loaded_plan import LoadedPlan
+from .runtime.loaded_plan import LoadedPlan, PieceCode
 from .runtime.plan import HostStep, Kinds, NativeStep, Plan, Step
 from .runtime.program import Program, Shape, TensorInfo
-from .runtime.specialization import ByContents, Contents, Specialize, Steps
+from .runtime.specialization import ByContents, Contents, Steps
 from .source import ModelSource
 from .version import fingerprint
 
@@ -275,10 +275,26 @@ class Specializer:
         total = sum(len(step.nodes) if isinstance(step, NativeStep) else 1 for step in plan.steps)
         warnings.warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning, stacklevel=2)
 
-    def compile_piece(self, step: NativeStep, kinds: Kinds) -> Specialize:
+    def compile_piece(self, step: NativeStep, kinds: Kinds) -> PieceCode:
         """What makes the code of a piece, for inputs of given element types."""
         decided = self.source.decided if isinstance(self.source, PieceSource) else self._decided
-        return replace(self, source=PieceSource(self.source, step, kinds, decided), names=step.inputs)
+        piece = replace(self, source=PieceSource(self.source, step, kinds, decided), names=step.inputs)
+        may_run_on_host = self.settings.fallback != "error"
+        return PieceCode(piece, piece.on_host if may_run_on_host else None, piece.compile_piece)
+
+    def on_host(self, reason: str) -> Steps:
+        """All of it in steps, every node on the host."""
+        from .frontend.onnx import partition
+
+        model = self.source.model
+        nodes = {
+            index: partition.fallback_of(model, index, reason, "size")
+            for index, node in enumerate(model.proto.graph.node)
+            if node.op_type != "Constant"
+        }
+        plan = self._plan_of(partition.partition(model, nodes))
+        self._report(plan)
+        return LoadedPlan(plan, self.compile_piece, self.source.name)
 
     def _decided(self) -> set[str]:
         from .frontend.onnx import partition

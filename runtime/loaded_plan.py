@@ -21,7 +21,23 @@ from .program import Program, TensorInfo
 from .specialization import Specializations, Specialize, Steps
 from .workspace import LoadedProgram
 
-PieceCompiler = Callable[[NativeStep, Kinds], Specialize]
+
+@dataclass(frozen=True)
+class PieceCode:
+    """Where the code of a piece comes from.
+
+    Attributes:
+        specialize: compiles it for input shapes.
+        on_host: runs all of it on the host, for a given reason; None where nothing may.
+        compile_piece: the same of pieces of it.
+    """
+
+    specialize: Specialize
+    on_host: Callable[[str], Steps] | None
+    compile_piece: PieceCompiler
+
+
+PieceCompiler = Callable[[NativeStep, Kinds], PieceCode]
 """Gives what compiles a piece for inputs of given element types."""
 
 
@@ -256,11 +272,12 @@ class _Native:
 
     def _new_code(self, kinds: Kinds, variant: Variant | None = None) -> Specializations:
         infos = [TensorInfo(name, _dtype(kind), ()) for name, kind in zip(self.step.inputs, kinds, strict=True)]
-        specialize = None if self._compile_piece is None else self._compile_piece(self.step, kinds)
+        made = None if self._compile_piece is None else self._compile_piece(self.step, kinds)
+        specialize, on_host, inner = (made.specialize, made.on_host, made.compile_piece) if made else (None, None, None)
         programs = variant.programs if variant is not None else ()
-        code = Specializations(infos, programs, specialize, self._name)
+        code = Specializations(infos, programs, specialize, self._name, on_host=on_host)
         if variant is not None and variant.plan is not None:
-            code.steps = LoadedPlan(variant.plan, getattr(specialize, "compile_piece", None), self._name)
+            code.steps = LoadedPlan(variant.plan, inner, self._name)
         return code
 
 

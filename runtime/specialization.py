@@ -23,6 +23,12 @@ _PART_BYTES = 8 << 20
 MANY_CONTENTS = 16
 """So many programs that differ by what an input holds are worth a warning."""
 
+MANY_SHAPES = 16
+"""For so many sizes a piece of a model that runs in steps is compiled, if it does not compute much."""
+
+LIGHT_FLOPS = 10_000_000
+"""What numpy does in the time that compiling takes."""
+
 Contents = Mapping[int, np.ndarray]
 """What some inputs hold, by their position."""
 
@@ -100,6 +106,7 @@ class Specializations:
         specialize: Specialize | None = None,
         name: str = "model",
         ranges: Mapping[str, Range] | None = None,
+        on_host: Callable[[str], Steps] | None = None,
     ) -> None:
         """Starts with some programs.
 
@@ -109,13 +116,15 @@ class Specializations:
             specialize: makes more of it; None where there is no compiler.
             name: the model's name, for messages.
             ranges: the sizes that calls may have; by default those that programs for ranges of sizes are for.
+            on_host: runs all of it on the host, for a given reason; for pieces whose shapes hang on data, of which
+                there may be so many that compiling for each takes longer than it could ever save.
         """
         self.inputs = tuple(inputs)
         self.loaded: dict[tuple[Shape, ...], LoadedProgram | Choice] = {}
         self.steps: Steps | None = None
         self._names = [info.name for info in inputs]
         self._name = name
-        self._specialize = specialize
+        self._specialize, self._on_host = specialize, on_host
         self._programs = {self._key(program): program for program in programs}
         self._asked: dict[tuple, ByContents] = {}
         self._lock = threading.RLock()
@@ -244,6 +253,9 @@ class Specializations:
             return self.steps
         if self._specialize is None:
             return self._among_stored(shapes, contents)
+        if self._on_host is not None and len(self._programs) >= MANY_SHAPES and self._is_light():
+            self.steps = self._on_host(f"it has been compiled for {MANY_SHAPES} sizes, and there are still others")
+            return self.steps
         made = self._specialize(shapes, {position: array.copy() for position, array in contents.items()})
         if isinstance(made, ByContents):
             self._asked[key] = made
@@ -254,6 +266,11 @@ class Specializations:
         self._programs[key] = made
         self._warn_of_many(contents)
         return made
+
+    def _is_light(self) -> bool:
+        """Whether any computer does the work faster than it compiles code for it."""
+        flops = (sum(kernel.flops * kernel.calls for kernel in program.kernels) for program in self.own_programs)
+        return max(flops, default=0) <= LIGHT_FLOPS
 
     def _among_stored(self, shapes: tuple[Shape, ...], contents: Contents) -> ByContents:
         """By what else the programs at hand for some shapes differ.

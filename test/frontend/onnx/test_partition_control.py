@@ -161,3 +161,19 @@ def test_branches_of_different_ranks_and_types(flag):
     run = compiled(nodes, [value("x", FLOAT, [40])], [value("y", FLOAT)], constants)
     x = np.full(40, 1 if flag else -1, F32)
     np.testing.assert_allclose(run(x), np.exp(x[None] if flag else -x), rtol=1e-6)
+
+
+def test_too_many_sizes_are_not_compiled_for(monkeypatch):
+    monkeypatch.setattr("stepwell.runtime.specialization.MANY_SHAPES", 2)
+    nodes = [
+        *through_text("x", "t"),
+        node("Unique", ["t"], ["u"]),
+        node("Exp", ["u"], ["e"]),
+        node("Neg", ["e"], ["y"]),
+    ]
+    run = compiled(nodes, [value("x", FLOAT, [6])], [value("y", FLOAT)])
+    for different in (1, 3, 2, 5, 3):
+        x = np.arange(6, dtype=F32) % different
+        np.testing.assert_allclose(run(x), -np.exp(np.arange(different, dtype=F32)), rtol=1e-6)
+    assert sorted(program.inputs[0].shape for program in run.programs if program.inputs) == [(1,), (3,)]
+    assert {found.op_type for found in run.fallbacks if found.kind == "size"} >= {"Exp", "Neg"}
