@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -31,14 +32,16 @@ class Campaign:
     """A run over numbers `first` to `last`, shared among worker processes.
 
     Attributes:
-        seconds: how long a mutant may take.
+        seconds: how much processor time a mutant may take, and a tenth of how long it may be at it.
+        keep: where those that fail are written; None where they are not.
     """
 
     kind: str
     first: int
     last: int
     jobs: int
-    seconds: float
+    seconds: int
+    keep: Path | None
     words: Counter[str] = field(default_factory=Counter)
     failures: dict[int, str] = field(default_factory=dict)
 
@@ -58,7 +61,8 @@ class Campaign:
 
     def _until_the_end(self, number: int) -> int:
         """Runs one worker from `number` on; gives the last number that it tried."""
-        command = [sys.executable, "worker.py", self.kind, str(number), str(self.jobs), str(self.last)]
+        numbers = (number, self.jobs, self.last, self.seconds)
+        command = [sys.executable, "worker.py", self.kind, *map(str, numbers)]
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         process = subprocess.Popen(
             command, cwd=HERE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -71,11 +75,11 @@ class Campaign:
         while process.poll() is None or not lines.empty():
             try:
                 # The first line waits for the imports and for the models that mutants are made from.
-                record = json.loads(lines.get(timeout=self.seconds if current > done else 1))
+                record = json.loads(lines.get(timeout=10 * self.seconds if current > done else 1))
             except queue.Empty:
                 if current > done and process.poll() is None:
                     process.kill()
-                    self._note(current, "failed", f"took more than {self.seconds:g} s")
+                    self._note(current, "failed", f"took more than {10 * self.seconds} s")
                     return current
                 continue
             if record[0] == "start":
@@ -85,13 +89,19 @@ class Campaign:
                 self._note(*record[1:])
         if process.returncode or current > done:
             text = "".join(errors)[-2000:]
-            self._note(current, "failed", f"the process ended with {process.returncode}:\n{text}")
+            if process.returncode == -signal.SIGPROF:
+                text = f"computed for more than {self.seconds} s"
+            self._note(current, "failed", f"the process ended with {process.returncode}: {text}")
         return current if current + self.jobs < self.last else self.last
 
     def _note(self, number: int, word: str, reason: str) -> None:
         self.words[f"{word}: {reason}" if word == "refused" else word] += 1
         if word == "failed":
             self.failures[number] = reason
+            if self.keep is not None:
+                self.keep.mkdir(parents=True, exist_ok=True)
+                data = importlib.import_module(f"{self.kind}_mutants").mutant(number)
+                (self.keep / f"{self.kind}_{number}").write_bytes(data)
             print(f"{self.kind} mutant {number}: {reason}", flush=True)
 
 
@@ -102,17 +112,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=60, help="how long one may take")
+    parser.add_argument("--seconds", type=int, default=60, help="how much processor time one may take")
     parser.add_argument("--keep", type=Path, help="where those that fail are written")
     arguments = parser.parse_args()
     first, last = arguments.first, arguments.first + arguments.count
-    campaign = Campaign(arguments.kind, first, last, min(arguments.jobs, arguments.count), arguments.seconds)
+    jobs = min(arguments.jobs, arguments.count)
+    campaign = Campaign(arguments.kind, first, last, jobs, arguments.seconds, arguments.keep)
     campaign.run()
-    if arguments.keep and campaign.failures:
-        arguments.keep.mkdir(parents=True, exist_ok=True)
-        module = importlib.import_module(f"{arguments.kind}_mutants")
-        for number in campaign.failures:
-            (arguments.keep / f"{arguments.kind}_{number}").write_bytes(module.mutant(number))
     print(f"{arguments.kind}: {sum(campaign.words.values())} mutants; {dict(campaign.words.most_common())}")
     return 1 if campaign.failures else 0
 

@@ -24,18 +24,18 @@ def test_what_crashes_is_found(tmp_path: Path) -> None:
         (tmp_path / name).write_text(RUN.with_name(name).read_text())
     (tmp_path / "onnx_mutants.py").write_text("def mutant(number):\n    return bytes([number])\n")
     target = """
-import os, time, stepwell
+import os, stepwell
 def run(data):
     if data[0] == 1: os.abort()
     if data[0] == 2: raise KeyError("x")
-    if data[0] == 3: time.sleep(600)
+    while data[0] == 3: pass
     if data[0] == 4: raise stepwell.InputError("no")
 """
     (tmp_path / "onnx_target.py").write_text(target)
-    command = [sys.executable, str(tmp_path / "run.py"), "onnx", "--count", "6", "--jobs", "1", "--seconds", "15"]
+    command = [sys.executable, str(tmp_path / "run.py"), "onnx", "--count", "6", "--jobs", "1", "--seconds", "3"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert "mutant 1: the process ended with -6" in done.stdout
     assert "KeyError: 'x'" in done.stdout
-    assert "mutant 3: took more than 15 s" in done.stdout
+    assert "computed for more than 3 s" in done.stdout
     assert "{'failed': 3, 'ran': 2, 'refused: InputError': 1}" in done.stdout

@@ -1,6 +1,6 @@
 """Compiles and runs mutants, one after the other, and says what came of each; `run.py` watches over it.
 
-    python worker.py KIND FIRST STEP LAST
+    python worker.py KIND FIRST STEP LAST SECONDS
 
 A line "start N" goes before each, a line "done N WORD" after it: `ran`, `refused` by one of the package's own errors,
 or `failed` with the exception that should not have been.
@@ -12,16 +12,18 @@ import gc
 import importlib
 import json
 import resource
+import signal
 import sys
 import traceback
 import warnings
 
 import stepwell
 
-MEMORY = 3 << 30
+MEMORY = 4 << 30
 """Bytes beyond which a mutant counts as one that takes too much; none of them is larger than some kilobytes."""
 
-ADDRESS_SPACE = 24 << 30
+ADDRESS_SPACE = 6 << 30
+"""What the process can map at most: a model that asks for more must be told that it is not there."""
 
 ERRORS = tuple(
     item
@@ -46,13 +48,14 @@ def outcome(kind: str, number: int) -> tuple[str, str]:
     return "ran", ""
 
 
-def main(kind: str, first: int, step: int, last: int) -> None:
-    """Tries every `step`-th mutant from `first` up to `last`."""
+def main(kind: str, first: int, step: int, last: int, seconds: int) -> None:
+    """Tries every `step`-th mutant from `first` up to `last`; the process ends at one that computes for `seconds`."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(first, last, step):
         print(json.dumps(["start", number]), flush=True)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         word, reason = outcome(kind, number)
         gc.collect()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -63,4 +66,4 @@ def main(kind: str, first: int, step: int, last: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:5]))
+    main(sys.argv[1], *map(int, sys.argv[2:6]))
