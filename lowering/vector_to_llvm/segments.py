@@ -64,16 +64,21 @@ class Segment:
     """Work that one call of the kernel may do without the rest.
 
     Attributes:
-        op: the loop, or whatever it is.
+        ops: the loop, or whatever it is: several ops where the first give values to the last.
         blocks: into how many parts it can be divided.
         reads: what it may read.
         writes: what it may write.
     """
 
-    op: ir.Operation
+    ops: list[ir.Operation]
     blocks: int
     reads: list[Region]
     writes: list[Region]
+
+    @property
+    def op(self) -> ir.Operation:
+        """The last op."""
+        return self.ops[-1]
 
     def must_follow(self, earlier: Segment) -> bool:
         """Whether the order of the two matters."""
@@ -85,22 +90,24 @@ def phases_of(kernel: ir.Operation) -> list[list[Segment]] | None:
     """The segments of a kernel in groups: what is in one group is independent, and each group needs those before it.
 
     Returns:
-        None where the body cannot be divided: a segment gives values to the rest, memory on the stack is used by more
-        than one, or something is read between them that the kernel may write.
+        None where the body cannot be divided: memory on the stack is used by more than one segment, or something is
+        read between them that the kernel may write.
     """
     segments: list[Segment] = []
     constant = _read_only(kernel)
-    for op in [item.operation for item in body_of(kernel).operations]:
-        if op.name == "func.return":
-            break
+    ops = [item.operation for item in body_of(kernel).operations][:-1]
+    while ops:
+        op = ops[0]
         reads, writes = _effects(op)
-        if not writes and op.name != "scf.forall":
-            if len(op.regions) or any(region.root not in constant for region in reads):
+        if op.name == "scf.forall" or (writes and not len(op.results)):
+            segments.append(Segment([op], _blocks(op), reads, writes))
+        elif writes or len(op.regions) or any(region.root not in constant for region in reads):
+            segment = _chain(ops, constant)
+            if segment is None:
                 return None
-            continue
-        if len(op.results):
-            return None
-        segments.append(Segment(op, _blocks(op), reads, writes))
+            segments.append(segment)
+            ops = ops[ops.index(segment.op) :]
+        ops = ops[1:]
     if _share_stack(segments):
         return None
     phases: list[list[Segment]] = []
@@ -109,6 +116,24 @@ def phases_of(kernel: ir.Operation) -> list[list[Segment]] | None:
             phases.append([])
         phases[-1].append(segment)
     return phases
+
+
+def _chain(ops: Sequence[ir.Operation], constant: Sequence[ir.Value]) -> Segment | None:
+    """The first op, whose results others need, and all that need them; None where other work is between these."""
+    chain, results = [ops[0]], list(ops[0].results)
+    for op in ops[1:]:
+        if any(value in results for inner in (op, *walk(op)) for value in inner.operands):
+            chain.append(op)
+            results += op.results
+    for op in ops[: ops.index(chain[-1])]:
+        reads, writes = _effects(op)
+        if op not in chain and (writes or len(op.regions) or any(region.root not in constant for region in reads)):
+            return None
+    effects = [_effects(op) for op in chain]
+    reads, writes = ([region for item in effects for region in item[kind]] for kind in (0, 1))
+    if not writes or any(op.name == "scf.forall" for op in chain):
+        return None
+    return Segment(chain, 1, reads, writes)
 
 
 def _read_only(kernel: ir.Operation) -> list[ir.Value]:
@@ -125,7 +150,7 @@ def _share_stack(segments: Sequence[Segment]) -> bool:
         regions = [*segment.reads, *segment.writes]
         roots = [item.root for item in regions if isinstance(item.root.owner, ir.Operation | ir.OpView)]
         local = [
-            root for root in roots if root.owner.name == "memref.alloca" and not _is_inside(root.owner, segment.op)
+            root for root in roots if root.owner.name == "memref.alloca" and not _is_inside(root.owner, segment.ops)
         ]
         if any(root in seen for root in local):
             return True
@@ -133,9 +158,9 @@ def _share_stack(segments: Sequence[Segment]) -> bool:
     return False
 
 
-def _is_inside(op: ir.Operation | ir.OpView, outer: ir.Operation) -> bool:
+def _is_inside(op: ir.Operation | ir.OpView, outer: Sequence[ir.Operation]) -> bool:
     parent = op.operation.parent
-    while parent is not None and parent.operation != outer:
+    while parent is not None and parent.operation not in outer:
         parent = parent.operation.parent
     return parent is not None
 

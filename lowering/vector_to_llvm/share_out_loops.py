@@ -140,7 +140,7 @@ def _share_out(phase: Sequence[Segment], here: tuple[ir.Value, ir.Value], count:
                 _take_slot(segment.op, here[0])
                 _loop_over_blocks(segment.op, *(_scaled(position, segment.blocks, count) for position in here))
             else:
-                _guard(segment.op, *here, (2 * single.index(segment) + 1) * count // (2 * len(single)))
+                _guard(segment.ops, *here, (2 * single.index(segment) + 1) * count // (2 * len(single)))
 
 
 def _scaled(position: ir.Value, rounds: int, count: int) -> ir.Value:
@@ -150,15 +150,15 @@ def _scaled(position: ir.Value, rounds: int, count: int) -> ir.Value:
     return arith.DivUIOp(arith.MulIOp(position, _index(rounds)).result, _index(count)).result
 
 
-def _guard(op: ir.Operation, first: ir.Value, last: ir.Value, block: int) -> None:
-    """Does `op` if its block is between `first` and `last`."""
+def _guard(ops: Sequence[ir.Operation], first: ir.Value, last: ir.Value, block: int) -> None:
+    """Does `ops` if their block is between `first` and `last`."""
     number = _index(block)
     reached = arith.CmpIOp(arith.CmpIPredicate.ule, first, number).result
     contained = arith.AndIOp(reached, arith.CmpIOp(arith.CmpIPredicate.ult, number, last).result).result
-    branch = scf.IfOp(contained)
-    with ir.InsertionPoint(branch.then_block):
+    with ir.InsertionPoint(scf.IfOp(contained).then_block):
         end_of_branch = scf.YieldOp([])
-    op.move_before(end_of_branch.operation)
+    for op in ops:
+        op.move_before(end_of_branch.operation)
 
 
 def _take_slot(loop: ir.Operation, number: ir.Value) -> None:

@@ -32,8 +32,8 @@ from .tiles import (
 )
 
 # Weights that come from the second-level cache or beyond serve at least so many rows at a time, and are cut into about
-# so many blocks.
-_LEAST_ROWS, _BLOCKS_OF_WEIGHTS = 40, 16
+# so many blocks. Where there are few panels to share out, half as many rows have to do.
+_LEAST_ROWS, _BLOCKS_OF_WEIGHTS, _MANY_PANELS = 40, 16, 8
 
 # Sums in more registers than this leave few to read ahead with.
 _MOST_SUMS = 26
@@ -76,7 +76,9 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
     there = extents.panels * math.prod(extents.outer) // places
     most = parts
     if extents.weight_bytes > CACHE_BYTES[0]:
-        most = max(1, min(-(-_BLOCKS_OF_WEIGHTS // there), places // _LEAST_ROWS))
+        is_even = extents.panels % 2 == 0 or extents.panels > _MANY_PANELS
+        least = _LEAST_ROWS if is_even else _LEAST_ROWS // 2
+        most = max(1, min(-(-_BLOCKS_OF_WEIGHTS // there), places // least))
     rows = cut_rows(extents, tile, block, most)
     there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
     return [*rows, divisor(extents.panels, there * extents.panels // parts)]
