@@ -107,7 +107,7 @@ class Executable:
         arrays = [_accept(value, info) for value, info in zip(args, self.inputs, strict=True)]
         shapes = tuple([array.shape for array in arrays])
         loaded = self._loaded.get(shapes)
-        if type(loaded) is not LoadedProgram:
+        if not isinstance(loaded, LoadedProgram):
             loaded = self._ready(shapes, arrays)
         outputs = self._code.run(loaded, arrays, self.threads)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)

@@ -241,7 +241,7 @@ class _Native:
         code = self._by_kinds.get(kinds) or self._by_kinds.setdefault(kinds, self._new_code(kinds))
         shapes = tuple([value.shape if isinstance(value, np.ndarray) else () for value in values])
         loaded = code.loaded.get(shapes)
-        if type(loaded) is not LoadedProgram:
+        if not isinstance(loaded, LoadedProgram):
             loaded = code.choose(shapes, values)
         start = time.perf_counter_ns()
         results = code.run(loaded, list(values), threads)

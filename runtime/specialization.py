@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,26 +45,26 @@ class ByContents:
     reason: str
 
 
-class Steps(abc.ABC):
+class Steps:
     """A model that runs in steps, some of them on the host: see `plan`."""
 
-    @abc.abstractmethod
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The outputs for some inputs."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
         """Compiles what can be compiled ahead of a run; returns what is known of the outputs."""
+        raise NotImplementedError
 
     @property
-    @abc.abstractmethod
     def programs(self) -> tuple[Program, ...]:
         """The code of the compiled steps."""
+        raise NotImplementedError
 
     @property
-    @abc.abstractmethod
     def fallbacks(self) -> tuple[Fallback, ...]:
         """The nodes on the host."""
+        raise NotImplementedError
 
 
 Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | Steps]
