@@ -15,6 +15,8 @@ from ..node import Node
 from ..registry import imports
 from ..windows import Window, halved, pads_of, window_of
 
+Dims = tuple[int, ...]
+
 
 @imports("MatMul")
 def matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
@@ -82,13 +84,14 @@ def conv_transpose(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value
     kernel = kernel_of(node, weight)
     padding = node.attribute("output_padding", (0,) * len(kernel))
     window = window_of(node, input, kernel)
+    pads, padding = _transposed_pads(node, input, window, padding)
     return emit(
         ConvTransposeOp,
         input,
         weight,
         bias,
         strides=window.strides,
-        pads=_transposed_pads(node, input, window, padding),
+        pads=pads,
         dilations=window.dilations,
         output_padding=padding,
         group=node.attribute("group"),
@@ -109,11 +112,15 @@ def kernel_of(node: Node, weight: ir.Value) -> tuple[int, ...]:
     return actual
 
 
-def _transposed_pads(node: Node, input: ir.Value, window: Window, padding: Sequence[int]) -> tuple[int, ...]:
-    """The pads; they follow from the output's extents where `output_shape` or `auto_pad` give those."""
+def _transposed_pads(node: Node, input: ir.Value, window: Window, padding: Sequence[int]) -> tuple[Dims, Dims]:
+    """The pads, and the padding of the output.
+
+    Where `output_shape` or `auto_pad` give the output's extents, the pads follow from these; an output larger than
+    all that the input makes ends in zeros.
+    """
     mode, wanted = node.attribute("auto_pad"), node.attribute("output_shape")
     if wanted is None and not mode.startswith("SAME"):
-        return pads_of(node, input, window)
+        return pads_of(node, input, window), tuple(padding)
     spatial = node.static(shape(input)[2:], "the extents of the input")
     if wanted is None:
         wanted = tuple(dim * stride for dim, stride in zip(spatial, window.strides, strict=True))
@@ -124,4 +131,6 @@ def _transposed_pads(node: Node, input: ir.Value, window: Window, padding: Seque
         for dim, stride, extra, extent in zip(spatial, window.strides, padding, window.extents, strict=True)
     ]
     totals = [max(size - goal, 0) for size, goal in zip(full, wanted, strict=True)]
-    return halved(totals, "SAME_UPPER" if mode == "SAME_UPPER" else "SAME_LOWER")
+    lacking = [max(goal - size, 0) for size, goal in zip(full, wanted, strict=True)]
+    ends = tuple(extra + more for extra, more in zip(padding, lacking, strict=True))
+    return halved(totals, "SAME_UPPER" if mode == "SAME_UPPER" else "SAME_LOWER"), ends

@@ -63,6 +63,7 @@ def test_conv_of_other_ranks(check, normal):
         {"strides": [2, 2], "pads": [1, 0, 0, 1]},
         {"strides": [2, 3], "output_padding": [1, 2]},
         {"strides": [2, 2], "output_shape": [10, 9]},
+        {"strides": [3, 2], "output_shape": [16, 10]},
         {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
         {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
     ],
