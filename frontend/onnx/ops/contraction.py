@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mlir import ir
 
+from ....dialects.dims import Dim
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.elementwise import MulOp
-from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
+from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, SqueezeOp
 from ...errors import NodeError, UnsupportedError
-from ..build import added, emit, rank, scalar, shape
+from ..build import added, cast, dtype, emit, rank, scalar, shape
+from ..byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied
 from ..node import Node
 from ..registry import imports
 from ..windows import Window, halved, pads_of, window_of
@@ -20,8 +23,9 @@ Dims = tuple[int, ...]
 
 @imports("MatMul")
 def matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """MatMul."""
-    return product(lhs, rhs)
+    """MatMul; of bytes, if both sides were quantised."""
+    quantized = _of_bytes(node, lhs, rhs)
+    return product(lhs, rhs) if quantized is None else quantized
 
 
 def product(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
@@ -54,8 +58,47 @@ def gemm(node: Node, a: ir.Value, b: ir.Value, c: ir.Value | None = None) -> ir.
     transposes = {"transpose_lhs": bool(node.attribute("transA")), "transpose_rhs": bool(node.attribute("transB"))}
     if rank(a) != 2 or rank(b) != 2:
         raise NodeError(f"takes matrices, but A has rank {rank(a)} and B rank {rank(b)}")
-    result = _scaled(emit(MatmulOp, a, b, **transposes), node.attribute("alpha"))
+    result = None if transposes["transpose_lhs"] else _of_bytes(node, a, b, transposes["transpose_rhs"])
+    if result is None:
+        result = emit(MatmulOp, a, b, **transposes)
+    result = _scaled(result, node.attribute("alpha"))
     return added(result, None if c is None else _scaled(c, node.attribute("beta")))
+
+
+def _of_bytes(node: Node, lhs: ir.Value, rhs: ir.Value, transpose_rhs: bool = False) -> ir.Value | None:
+    """The product of two matrices that were quantised, the one on the right by columns or as a whole; else None.
+
+    matmul((a - p) * s, (b - q) * t) --> matmul of bytes * (s * t)
+    """
+    left, right = dequantized(lhs), dequantized(rhs)
+    if left is None or right is None or not may_multiply(node, left, right):
+        return None
+    columns = shape(right.numbers)[0 if transpose_rhs else 1]
+    factors = [right.scale, *([] if right.zero is None else [right.zero])]
+    if not is_one(left.scale) or not is_one(left.zero) or not all(_is_per(columns, item) for item in factors):
+        return None
+    if rank(rhs) == 2 and transpose_rhs != (rank(right.scale) == 2) and not is_one(right.scale):
+        return None
+    flat = Bytes(right.numbers, None if right.zero is None else _listed(right.zero))
+    total = multiplied(node, Bytes(left.numbers, _whole(left.zero)), flat, transpose_rhs)
+    factor = emit(MulOp, _whole(left.scale), _listed(right.scale))
+    return emit(MulOp, cast(total, dtype(factor)), factor)
+
+
+def _is_per(count: Dim, values: ir.Value) -> bool:
+    """Whether values are one, or one for each of so many channels."""
+    return is_one(values) or [dim for dim in shape(values) if dim != 1] == [count]
+
+
+def _listed(values: ir.Value) -> ir.Value:
+    """Values of channels without the dimensions beside those."""
+    count = max((dim for dim in shape(values) if isinstance(dim, int)), default=1)
+    return values if rank(values) < 2 else emit(ReshapeOp, values, shape=(count,))
+
+
+def _whole(value: Any) -> Any:
+    """One value for a whole tensor as a scalar."""
+    return value if value is None or rank(value) == 0 else emit(ReshapeOp, value, shape=())
 
 
 def _scaled(value: ir.Value, factor: float) -> ir.Value:
@@ -64,18 +107,30 @@ def _scaled(value: ir.Value, factor: float) -> ir.Value:
 
 @imports("Conv")
 def conv(node: Node, input: ir.Value, weight: ir.Value, bias: ir.Value | None = None) -> ir.Value:
-    """Conv."""
+    """Conv; of bytes, if input and weight were quantised."""
     window = window_of(node, input, kernel_of(node, weight))
-    return emit(
-        ConvOp,
-        input,
-        weight,
-        bias,
-        strides=window.strides,
-        pads=pads_of(node, input, window),
-        dilations=window.dilations,
-        group=node.attribute("group"),
-    )
+    pads = pads_of(node, input, window)
+    quantized = _conv_of_bytes(node, input, weight, window, pads)
+    if quantized is not None:
+        spread = None if bias is None else emit(ExpandDimsOp, bias, axes=tuple(range(1, rank(input) - 1)))
+        return added(quantized, spread)
+    attributes = {"strides": window.strides, "dilations": window.dilations, "group": node.attribute("group")}
+    return emit(ConvOp, input, weight, bias, pads=pads, **attributes)
+
+
+def _conv_of_bytes(
+    node: Node, input: ir.Value, weight: ir.Value, window: Window, pads: tuple[int, ...]
+) -> ir.Value | None:
+    """The convolution of what was quantised, the weight by output channels or as a whole; else None."""
+    left, right = dequantized(input), dequantized(weight)
+    if left is None or right is None or not is_one(left.scale) or not may_convolve(node, left, right, pads):
+        return None
+    if not is_one(right.scale) and shape(right.scale) != (shape(weight)[0], *[1] * (rank(weight) - 1)):
+        return None
+    total = convolved(node, Bytes(left.numbers, _whole(left.zero)), right, None, window, pads)
+    spread = right.scale if is_one(right.scale) else emit(SqueezeOp, right.scale, axes=(1,))
+    factor = emit(MulOp, _whole(left.scale), _whole(spread) if is_one(spread) else spread)
+    return emit(MulOp, cast(total, dtype(factor)), factor)
 
 
 @imports("ConvTranspose")

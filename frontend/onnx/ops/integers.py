@@ -6,10 +6,10 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.contraction import ConvOp, MatmulOp
-from ....dialects.stepwell.movement import ExpandDimsOp, PadOp
-from ....dialects.stepwell.reduction import ReduceSumOp
-from ..build import cast, constant, dtype, emit, rank, scalar, shape
+from ....dialects.stepwell.contraction import ConvOp
+from ....dialects.stepwell.movement import ExpandDimsOp
+from ..build import cast, dtype, emit, rank, shape
+from ..byte_products import Bytes, convolved, may_convolve, may_multiply, multiplied
 from ..node import Node
 from ..registry import imports
 from ..windows import pads_of, window_of
@@ -70,80 +70,25 @@ def qlinear_conv(
 
 
 def _product(node: Node, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
-    """The matrix product of what is beyond the zero points.
-
-    That by a stored matrix is one of bytes, from which what the zero points add is taken away:
-    sum (a - p) (b - q) = sum a b - p (sum b - K q) - q sum a
-    """
-    if node.known(b) is None or rank(b) != 2 or rank(a) < 2 or not isinstance(shape(a)[-1], int):
-        return product(_beyond(a, a_zero), _beyond(b, b_zero))
-    left, p = _unsigned(a, a_zero)
-    right, q = _signed(b, b_zero)
-    total = emit(MatmulOp, left, right)
-    if not _is_neutral(node, a, a_zero, np.uint8):
-        sums = emit(ReduceSumOp, cast(right, _I32), axes=(0,), keepdims=False)
-        sums = emit(ew.SubOp, sums, emit(ew.MulOp, q, scalar(shape(right)[0], q)))
-        total = emit(ew.SubOp, total, emit(ew.MulOp, p, sums))
-    if not _is_neutral(node, b, b_zero, np.int8):
-        sums = emit(ReduceSumOp, cast(left, _I32), axes=(rank(left) - 1,), keepdims=True)
-        total = emit(ew.SubOp, total, emit(ew.MulOp, q, sums))
-    return total
+    """The matrix product of what is beyond the zero points."""
+    left, right = Bytes(a, a_zero), Bytes(b, b_zero)
+    if may_multiply(node, left, right):
+        return multiplied(node, left, right)
+    return product(_beyond(a, a_zero), _beyond(b, b_zero))
 
 
 def _convolution(
     node: Node, input: Value, zero: Value | None, weight: Value, weight_zero: Value | None, bias: Value | None
 ) -> Value:
-    """The convolution of what is beyond the zero points.
-
-    That with a stored weight whose zero point is 0 is one of bytes, the padding being at the input's zero point; what
-    the zero point adds to each sum is the same everywhere, and so part of the bias.
-    """
-    window, group = window_of(node, input, kernel_of(node, weight)), node.attribute("group")
-    pads, spatial = pads_of(node, input, window), rank(input) - 2
-    attributes = {"strides": window.strides, "dilations": window.dilations, "group": group}
-    (right, _), (left, p) = _signed(weight, None), _unsigned(input, zero)
-    start, is_symmetric = node.known(p), _is_neutral(node, weight, weight_zero, np.int8)
-    if node.known(weight) is None or not is_symmetric or (any(pads) and (start is None or start.size != 1)):
-        spread = None if weight_zero is None else per_channel(weight_zero, rank(weight) - 1)
-        return emit(ConvOp, _beyond(input, zero), _beyond(weight, spread), bias, pads=pads, **attributes)
-    if any(pads):
-        assert start is not None
-        low, high = (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:])
-        left = emit(PadOp, left, low=low, high=high, value=float(start.item()))
-    if not _is_neutral(node, input, zero, np.uint8):
-        sums = emit(ReduceSumOp, cast(right, _I32), axes=tuple(range(1, rank(weight))), keepdims=False)
-        taken = emit(ew.NegOp, emit(ew.MulOp, p, sums))
-        bias = taken if bias is None else emit(ew.AddOp, bias, taken)
-    return emit(ConvOp, left, right, bias, pads=(0,) * (2 * spatial), **attributes)
-
-
-def _unsigned(value: Value, zero: Value | None) -> tuple[Value, Value]:
-    """Bytes as ui8, and their zero point in 32 bits: those with a sign are moved up by 128."""
-    start = constant(np.array(0, _I32)) if zero is None else cast(zero, _I32)
-    if dtype(value) == np.uint8:
-        return value, start
-    return _flipped(value, np.uint8), emit(ew.AddOp, start, scalar(128, start))
-
-
-def _signed(value: Value, zero: Value | None) -> tuple[Value, Value]:
-    """Bytes as i8, and their zero point in 32 bits: those without a sign are moved down by 128."""
-    start = constant(np.array(0, _I32)) if zero is None else cast(zero, _I32)
-    if dtype(value) == np.int8:
-        return value, start
-    return _flipped(value, np.int8), emit(ew.SubOp, start, scalar(128, start))
-
-
-def _flipped(value: Value, kind: type) -> Value:
-    """Bytes moved by 128, to the type of the other sign: their highest bit is another one."""
-    bit = constant(np.array(128, np.uint8).view(dtype(value)))
-    return emit(ew.BitcastOp, emit(ew.XorOp, value, bit), dtype=np.dtype(kind))
-
-
-def _is_neutral(node: Node, value: Value, zero: Value | None, wanted: type) -> bool:
-    """Whether the zero point of bytes is known to be 0 once they are of the type `wanted`."""
-    contents = np.zeros((), dtype(value)) if zero is None else node.known(zero)
-    neutral = 0 if dtype(value) == wanted else 128 if dtype(value) == np.uint8 else -128
-    return contents is not None and bool((contents == neutral).all())
+    """The convolution of what is beyond the zero points."""
+    window = window_of(node, input, kernel_of(node, weight))
+    pads = pads_of(node, input, window)
+    spread = None if weight_zero is None else per_channel(weight_zero, rank(weight) - 1)
+    left, right = Bytes(input, zero), Bytes(weight, spread)
+    if may_convolve(node, left, right, pads):
+        return convolved(node, left, right, bias, window, pads)
+    attributes = {"strides": window.strides, "dilations": window.dilations, "group": node.attribute("group")}
+    return emit(ConvOp, _beyond(input, zero), _beyond(weight, spread), bias, pads=pads, **attributes)
 
 
 def _beyond(value: Value, zero: Value | None) -> Value:

@@ -1,0 +1,171 @@
+"""Products of what is beyond the zero points of bytes, by products of the bytes.
+
+    sum (a - p) (b - q) = sum a b - p (sum b - K q) - q sum a
+
+The dialect multiplies ui8 by i8, so bytes of the other type are moved by 128, and their zero points too. The second
+operand is stored in the model: its sums are made once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ...dialects.stepwell import elementwise as ew
+from ...dialects.stepwell.contraction import ConvOp, MatmulOp
+from ...dialects.stepwell.movement import ExpandDimsOp, PadOp, ReshapeOp
+from ...dialects.stepwell.reduction import ReduceSumOp
+from ...dialects.stepwell.shapes import BYTES
+from .build import cast, constant, dtype, emit, rank, scalar, shape
+from .node import Node
+from .windows import Window
+
+_F32, _I32 = np.dtype(np.float32), np.dtype(np.int32)
+_VIEWS = {op.OPERATION_NAME for op in (ew.CastOp, ExpandDimsOp, ReshapeOp)}
+Value = ir.Value
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Quantised numbers.
+
+    Attributes:
+        numbers: the bytes.
+        zero: their zero point, of any integer type, shaped to broadcast with them; None where it is 0.
+    """
+
+    numbers: Value
+    zero: Value | None
+
+
+@dataclass(frozen=True)
+class Dequantized(Bytes):
+    """Numbers that were quantised: `(numbers - zero) * scale`."""
+
+    scale: Value
+
+
+def dequantized(value: Value) -> Dequantized | None:
+    """What a value was dequantised from, as DequantizeLinear does it; None where it was not, or not from bytes."""
+    product = _operands(value, ew.MulOp)
+    wide = product and _operands(product[0], ew.CastOp)
+    if not product or not wide or dtype(product[1]) != _F32:
+        return None
+    if dtype(wide[0]) in BYTES:
+        return Dequantized(wide[0], None, product[1])
+    beyond = _operands(wide[0], ew.SubOp)
+    source = beyond and _operands(beyond[0], ew.CastOp)
+    if not beyond or not source or dtype(source[0]) not in BYTES:
+        return None
+    return Dequantized(source[0], beyond[1], product[1])
+
+
+def _operands(value: Value, op: type) -> list[Value]:
+    if isinstance(value.owner, ir.Block) or value.owner.name != op.OPERATION_NAME:
+        return []
+    return list(value.owner.operands)
+
+
+def is_one(value: Value | None) -> bool:
+    """Whether scales or zero points are one for the whole tensor."""
+    return value is None or all(dim == 1 for dim in shape(value))
+
+
+def may_multiply(node: Node, left: Bytes, right: Bytes) -> bool:
+    """Whether a matrix product can be one of bytes: by a stored matrix, and known how long the sums are."""
+    if node.known(right.numbers) is None or rank(right.numbers) != 2 or rank(left.numbers) < 2:
+        return False
+    return isinstance(shape(left.numbers)[-1], int)
+
+
+def multiplied(node: Node, left: Bytes, right: Bytes, transpose_rhs: bool = False) -> Value:
+    """The matrix product, in 32 bits; `may_multiply` must hold."""
+    unsigned, p = _unsigned(left)
+    signed, q = _signed(right)
+    total = emit(MatmulOp, unsigned, signed, transpose_rhs=transpose_rhs)
+    depth = 1 if transpose_rhs else 0
+    (count,) = node.static(shape(signed)[depth : depth + 1], "the length of the sums")
+    if not _is_neutral(node, left, np.uint8):
+        sums = emit(ReduceSumOp, cast(signed, _I32), axes=(depth,), keepdims=False)
+        sums = emit(ew.SubOp, sums, emit(ew.MulOp, q, scalar(count, q)))
+        total = emit(ew.SubOp, total, emit(ew.MulOp, p, sums))
+    if not _is_neutral(node, right, np.int8):
+        sums = emit(ReduceSumOp, cast(unsigned, _I32), axes=(rank(unsigned) - 1,), keepdims=True)
+        total = emit(ew.SubOp, total, emit(ew.MulOp, q, sums))
+    return total
+
+
+def may_convolve(node: Node, input: Bytes, weight: Bytes, pads: tuple[int, ...]) -> bool:
+    """Whether a convolution can be one of bytes: by a stored weight with zero point 0, the padding a known number."""
+    if node.known(weight.numbers) is None or not _is_neutral(node, weight, np.int8) or not is_one(input.zero):
+        return False
+    return not any(pads) or _contents(node, input.zero) is not None
+
+
+def convolved(
+    node: Node, input: Bytes, weight: Bytes, bias: Value | None, window: Window, pads: tuple[int, ...]
+) -> Value:
+    """The convolution, in 32 bits; `may_convolve` must hold.
+
+    The padding is at the input's zero point. What that adds to each sum is the same everywhere, so it is part of the
+    bias.
+    """
+    (unsigned, p), (signed, _) = _unsigned(input), _signed(Bytes(weight.numbers, None))
+    spatial = len(window.kernel)
+    if any(pads):
+        start = int(np.asarray(_contents(node, input.zero)).reshape(-1)[0])
+        start += 128 if dtype(input.numbers) == np.int8 else 0
+        low, high = (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:])
+        unsigned = emit(PadOp, unsigned, low=low, high=high, value=float(start))
+    if not _is_neutral(node, input, np.uint8):
+        sums = emit(ReduceSumOp, cast(signed, _I32), axes=tuple(range(1, spatial + 2)), keepdims=False)
+        taken = emit(ew.NegOp, emit(ew.MulOp, p, sums))
+        bias = taken if bias is None else emit(ew.AddOp, bias, taken)
+    attributes = {"strides": window.strides, "dilations": window.dilations, "group": node.attribute("group")}
+    return emit(ConvOp, unsigned, signed, bias, pads=(0,) * (2 * spatial), **attributes)
+
+
+def _unsigned(value: Bytes) -> tuple[Value, Value]:
+    """Bytes as ui8, and their zero point in 32 bits: those with a sign are moved up by 128."""
+    start = _start(value)
+    if dtype(value.numbers) == np.uint8:
+        return value.numbers, start
+    return _flipped(value.numbers, np.uint8), emit(ew.AddOp, start, scalar(128, start))
+
+
+def _signed(value: Bytes) -> tuple[Value, Value]:
+    """Bytes as i8, and their zero point in 32 bits: those without a sign are moved down by 128."""
+    start = _start(value)
+    if dtype(value.numbers) == np.int8:
+        return value.numbers, start
+    return _flipped(value.numbers, np.int8), emit(ew.SubOp, start, scalar(128, start))
+
+
+def _start(value: Bytes) -> Value:
+    return constant(np.array(0, _I32)) if value.zero is None else cast(value.zero, _I32)
+
+
+def _flipped(value: Value, kind: type) -> Value:
+    """Bytes moved by 128, to the type of the other sign: their highest bit is another one."""
+    bit = constant(np.array(128, np.uint8).view(dtype(value)))
+    return emit(ew.BitcastOp, emit(ew.XorOp, value, bit), dtype=np.dtype(kind))
+
+
+def _is_neutral(node: Node, value: Bytes, wanted: type) -> bool:
+    """Whether the zero point of bytes is known to be 0 once they are of the type `wanted`."""
+    contents, kind = _contents(node, value.zero), dtype(value.numbers)
+    neutral = 0 if kind == wanted else 128 if kind == np.uint8 else -128
+    return contents is not None and bool((contents == neutral).all())
+
+
+def _contents(node: Node, zero: Value | None) -> np.ndarray | None:
+    """The numbers of a zero point, in some shape; None where they are not known."""
+    if zero is None:
+        return np.zeros((), _I32)
+    contents = node.known(zero)
+    while contents is None and not isinstance(zero.owner, ir.Block) and zero.owner.name in _VIEWS:
+        zero = zero.owner.operands[0]
+        contents = node.known(zero)
+    return contents
