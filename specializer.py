@@ -271,7 +271,8 @@ class Specializer:
             from .frontend.errors import UnsupportedError
 
             listed = "; ".join(map(str, found))
-            raise UnsupportedError(f"{len(found)} nodes cannot be compiled, and none may run on the host: {listed}")
+            count = "1 node" if len(found) == 1 else f"{len(found)} nodes"
+            raise UnsupportedError(f"{count} cannot be compiled, and none may run on the host: {listed}")
         total = sum(len(step.nodes) if isinstance(step, NativeStep) else 1 for step in plan.steps)
         warnings.warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning, stacklevel=2)
 

@@ -62,8 +62,9 @@ def summary(found: Sequence[Fallback], total: int) -> str:
     counts = Counter(item.operator for item in found)
     operators = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.most_common(5))
     more = f" and {len(counts) - 5} more operators" if len(counts) > 5 else ""
-    verb = "node runs" if len(found) == 1 else "nodes run"
-    return f"{len(found)} of {total} {verb} on the host, which is slow: {operators}{more}; see Executable.fallbacks"
+    verb = "runs" if len(found) == 1 else "run"
+    share = f"{len(found)} of {total} nodes {verb} on the host"
+    return f"{share}, which is slow: {operators}{more}; see Executable.fallbacks"
 
 
 def read_fallback(record: dict[str, Any]) -> Fallback:
