@@ -125,8 +125,7 @@ def projected_attention(
     widths = node.attribute("qkv_hidden_sizes") or (whole // 3,) * 3
     starts = np.cumsum((0, *widths)).tolist()
     query, key, value = (
-        _with_heads(part_along(projection, 2, start, stop), heads)
-        for start, stop in itertools.pairwise(starts)
+        _with_heads(part_along(projection, 2, start, stop), heads) for start, stop in itertools.pairwise(starts)
     )
     if past is not None:
         kept = [emit(SqueezeOp, part_along(past, 0, index, index + 1), axes=(0,)) for index in range(2)]

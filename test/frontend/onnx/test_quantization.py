@@ -175,6 +175,38 @@ def test_weights_quantised_along_the_sums_are_multiplied_as_floats(draw):
     assert "xi32>" not in next(line for line in str(imported.module).splitlines() if '"stepwell.matmul"(' in line)
 
 
+@pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
+def test_microsoft_binary(check, draw, op_type):
+    right = {1: F32(0.02), 2: U8(5), 4: F32(0.03), 5: U8(130), 6: F32(0.05), 7: U8(100)}
+    check(op_type, 17, [draw(U8, 2, 3, 4), None, None, draw(U8, 3, 1)], constants=right, domain="com.microsoft")
+
+
+@pytest.mark.parametrize(("op_type", "attributes"), [("QLinearSigmoid", {}), ("QLinearLeakyRelu", {"alpha": 0.2})])
+def test_microsoft_unary(check, draw, op_type, attributes):
+    constants = {1: F32(0.02), 2: I8(5), 3: F32(0.01), 4: I8(-100)}
+    check(op_type, 17, [draw(I8, 2, 30)], constants=constants, domain="com.microsoft", **attributes)
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+def test_microsoft_pooling(check, draw, channels_last):
+    constants = {1: F32(0.02), 2: U8(5), 3: F32(0.01), 4: U8(20)}
+    attributes = {"channels_last": channels_last, "domain": "com.microsoft"}
+    check("QLinearGlobalAveragePool", 17, [draw(U8, 1, 3, 4, 5)], constants=constants, dynamic=False, **attributes)
+
+
+def test_microsoft_concat(check, draw):
+    constants = {0: F32(0.03), 1: U8(7), 3: F32(0.02), 4: U8(5), 6: F32(0.04), 7: U8(9)}
+    inputs = [None, None, draw(U8, 2, 3), None, None, draw(U8, 2, 4)]
+    check("QLinearConcat", 17, inputs, constants=constants, domain="com.microsoft", axis=1)
+
+
+@pytest.mark.parametrize("is_quantized", [True, False])
+def test_microsoft_gemm(check, draw, is_quantized):
+    constants = {1: F32(0.02), 2: U8(5), 3: draw(I8, 6, 9), 4: F32(0.03), 5: I8(0), 6: np.arange(6, dtype=I32) * 50}
+    constants |= {7: F32(0.1), 8: U8(90)} if is_quantized else {}
+    check("QGemm", 17, [draw(U8, 4, 9)], constants=constants, domain="com.microsoft", transB=1, alpha=1.0)
+
+
 def test_types_that_disagree_are_refused(rng):
     with pytest.raises((NodeError, ValueError), match="output_dtype"):
         compare("QuantizeLinear", 21, [np.ones(3, F32), F32(1), I8(0)], output_dtype=onnx.TensorProto.UINT8)

@@ -1,0 +1,147 @@
+"""Quantised operators of ONNX Runtime: what they compute on numbers, between a dequantisation and a quantisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.contraction import MatmulOp
+from ....dialects.stepwell.movement import ExpandDimsOp
+from ....dialects.stepwell.reduction import ReduceMeanOp
+from ...errors import NodeError
+from ..build import added, cast, dtype, emit, joined, normal_axis, rank, scalar
+from ..byte_products import Bytes, may_multiply, multiplied
+from ..node import Node
+from ..registry import imports
+from .quantization import dequantize, quantize, requantized
+
+_F32, _I32 = np.dtype(np.float32), np.dtype(np.int32)
+Value = ir.Value
+
+imports("DequantizeLinear", domain="com.microsoft")(dequantize)
+imports("QuantizeLinear", domain="com.microsoft")(quantize)
+
+
+def _numbers(value: Value, scale: Value, zero: Value | None) -> Value:
+    return emit(ew.MulOp, cast(_beyond(value, zero), _F32), scale)
+
+
+def _beyond(value: Value, zero: Value | None) -> Value:
+    wide = cast(value, _I32)
+    return wide if zero is None else emit(ew.SubOp, wide, cast(zero, _I32))
+
+
+def _quantized(value: Value, scale: Value, zero: Value | None, kind: np.dtype) -> Value:
+    return requantized(emit(ew.DivOp, value, scale), zero, kind)
+
+
+@imports("QLinearAdd", domain="com.microsoft")
+def qlinear_add(
+    node: Node,
+    a: Value,
+    a_scale: Value,
+    a_zero: Value | None,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value | None,
+    scale: Value,
+    zero: Value | None = None,
+) -> Value:
+    """QLinearAdd."""
+    total = emit(ew.AddOp, _numbers(a, a_scale, a_zero), _numbers(b, b_scale, b_zero))
+    return _quantized(total, scale, zero, dtype(a))
+
+
+@imports("QLinearMul", domain="com.microsoft")
+def qlinear_mul(
+    node: Node,
+    a: Value,
+    a_scale: Value,
+    a_zero: Value | None,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value | None,
+    scale: Value,
+    zero: Value | None = None,
+) -> Value:
+    """QLinearMul."""
+    result = emit(ew.MulOp, _numbers(a, a_scale, a_zero), _numbers(b, b_scale, b_zero))
+    return _quantized(result, scale, zero, dtype(a))
+
+
+def _leaky_relu(node: Node, value: Value) -> Value:
+    return emit(ew.LeakyReluOp, value, alpha=node.attribute("alpha", 0.01))
+
+
+def _sigmoid(node: Node, value: Value) -> Value:
+    return emit(ew.SigmoidOp, value)
+
+
+def _unary(function: Callable[[Node, Value], Value]) -> Callable[..., Value]:
+    def handler(
+        node: Node, input: Value, input_scale: Value, input_zero: Value | None, scale: Value, zero: Value | None = None
+    ) -> Value:
+        return _quantized(function(node, _numbers(input, input_scale, input_zero)), scale, zero, dtype(input))
+
+    return handler
+
+
+imports("QLinearLeakyRelu", domain="com.microsoft")(_unary(_leaky_relu))
+imports("QLinearSigmoid", domain="com.microsoft")(_unary(_sigmoid))
+
+
+@imports("QLinearGlobalAveragePool", domain="com.microsoft")
+def qlinear_global_average_pool(
+    node: Node, input: Value, input_scale: Value, input_zero: Value, scale: Value, zero: Value
+) -> Value:
+    """QLinearGlobalAveragePool, with the channels first or last."""
+    is_last = bool(node.attribute("channels_last", 0))
+    axes = tuple(range(1, rank(input) - 1) if is_last else range(2, rank(input)))
+    mean = emit(ReduceMeanOp, _numbers(input, input_scale, input_zero), axes=axes, keepdims=True)
+    return _quantized(mean, scale, zero, dtype(input))
+
+
+@imports("QLinearConcat", domain="com.microsoft")
+def qlinear_concat(node: Node, scale: Value, zero: Value, *parts: Value) -> Value:
+    """QLinearConcat: each part has a scale and a zero point of its own."""
+    if not parts or len(parts) % 3:
+        raise NodeError(
+            f"takes a tensor, a scale and a zero point for each part, but has {len(parts)} inputs for parts"
+        )
+    kind = dtype(zero)
+    made = [_quantized(_numbers(*parts[start : start + 3]), scale, zero, kind) for start in range(0, len(parts), 3)]
+    return joined(made, normal_axis(node.attribute("axis"), rank(made[0])))
+
+
+@imports("QGemm", domain="com.microsoft")
+def qgemm(
+    node: Node,
+    a: Value,
+    a_scale: Value,
+    a_zero: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero: Value,
+    bias: Value | None = None,
+    scale: Value | None = None,
+    zero: Value | None = None,
+) -> Value:
+    """QGemm: alpha * A * B + C, the result quantised if it has a scale."""
+    transposes = {
+        "transpose_lhs": bool(node.attribute("transA", 0)),
+        "transpose_rhs": bool(node.attribute("transB", 0)),
+    }
+    left, right = Bytes(a, a_zero), Bytes(b, b_zero)
+    if may_multiply(node, left, right) and not transposes["transpose_lhs"]:
+        total = multiplied(node, left, right, transposes["transpose_rhs"])
+    else:
+        spread = (
+            b_zero if rank(b_zero) == 0 or not transposes["transpose_rhs"] else emit(ExpandDimsOp, b_zero, axes=(1,))
+        )
+        total = emit(MatmulOp, _beyond(a, a_zero), _beyond(b, spread), **transposes)
+    factor = emit(ew.MulOp, emit(ew.MulOp, a_scale, b_scale), scalar(node.attribute("alpha", 1.0), a_scale))
+    result = emit(ew.MulOp, cast(added(total, bias), _F32), factor)
+    return result if scale is None else _quantized(result, scale, zero, dtype(a) if zero is None else dtype(zero))
