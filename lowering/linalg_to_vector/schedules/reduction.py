@@ -21,7 +21,8 @@ from .steps import CLEANUP, Step, fuse, loop_parameters, match, parallel_tile, s
 
 # Short rows are worked on several at a time, as one hides how long sums over another's lanes take.
 _ROWS, _ROWS_BYTES = 8, 8192
-# Lanes of a column tile where the reduction does not run along the innermost dimension, and of a parallel block of few.
+# Lanes of a column tile where the reduction does not run along the innermost dimension, and what those
+# of a parallel block are a multiple of at least.
 _COLUMNS, _LEAST_COLUMNS = 64, 16
 
 
@@ -37,8 +38,10 @@ def reduction(kernel: ir.Operation, target: Target) -> Schedule:
     reduced = {dim for step in steps for dim in step.reductions if step.sizes == root.sizes}
     parallel = [dim for dim in range(len(root.sizes)) if dim not in root.reductions and dim not in reduced]
     time = sum(step.nanoseconds() for step in steps)
-    blocks = parallel_tile(root.sizes, parallel, time, _COLUMNS)
-    blocks = blocks or parallel_tile(root.sizes, parallel, time, _LEAST_COLUMNS)
+    is_across = any(len(step.sizes) - 1 in step.reductions for step in steps)
+    blocks = parallel_tile(root.sizes, parallel, time, 1 if is_across else _COLUMNS)
+    if not blocks and not is_across:
+        blocks = parallel_tile(root.sizes, parallel, time, _LEAST_COLUMNS, most=root.sizes[-1] // _COLUMNS)
     parameters = loop_parameters(kernel, target, blocks=blocks, rows=_rows(root, reduced, blocks))
     lines = [match("%root", root.number)]
     handle = "%root"

@@ -83,7 +83,12 @@ def _bytes(value: ir.Value) -> int:
 
 
 def parallel_tile(
-    sizes: Sequence[int], parallel: Sequence[int], nanoseconds: float, multiple: int, whole: Collection[int] = ()
+    sizes: Sequence[int],
+    parallel: Sequence[int],
+    nanoseconds: float,
+    multiple: int,
+    whole: Collection[int] = (),
+    most: int = _MOST_BLOCKS,
 ) -> list[int]:
     """Tile sizes (0: whole) that cut the outer parallel loops into blocks of enough work; [] where one block is enough.
 
@@ -93,8 +98,9 @@ def parallel_tile(
         nanoseconds: the time of all of it.
         multiple: what a tile of the innermost loop should be a multiple of.
         whole: other loops for which that holds.
+        most: of how many blocks there is use.
     """
-    wanted = min(_MOST_BLOCKS, int(nanoseconds // _BLOCK_NS)) if nanoseconds >= _LEAST_NS else 1
+    wanted = min(most, int(nanoseconds // _BLOCK_NS)) if nanoseconds >= _LEAST_NS else 1
     tile = [0] * len(sizes)
     for dim in parallel:
         if wanted < 2:
