@@ -13,6 +13,7 @@ from .fold_batch_norm import FoldBatchNormPass
 from .fold_constants import FoldConstantsPass
 from .fold_transposes import FoldTransposesPass
 from .fuse_composites import FuseCompositesPass
+from .hoist_invariants import HoistInvariantsPass
 from .hoist_parameters import HoistParametersPass
 from .infer_shapes import InferShapesPass
 from .make_padding_explicit import MakePaddingExplicitPass
@@ -29,6 +30,8 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
     InferShapesPass(),
     FoldConstantsPass(),
     *CLEAN_UP,
+    # Before ops become parts of composites or kernels that stay in their loops.
+    HoistInvariantsPass(),
     # What no kernel computes as a whole is taken apart while the other passes can still work on the parts.
     DecomposePass(),
     # Composites are recognised in canonical form, before other rewrites take the pattern apart.

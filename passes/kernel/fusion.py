@@ -35,7 +35,7 @@ class Grouping:
     """Assigns every op of a block that does work to one group.
 
     Contractions choose first (an elementwise op costs nothing in their registers), then reductions, which also absorb
-    the elementwise ops that feed them; what is left of the elementwise ops forms chains.
+    the elementwise ops that feed them; what is left of the elementwise ops forms chains, and trees that lead to them.
     """
 
     def __init__(self, block: ir.Block) -> None:
@@ -60,6 +60,7 @@ class Grouping:
         if kind == "reduction":
             group = [*self._producers(anchor), *group]
         if kind == "elementwise":
+            group = self._with_feeders(group)
             group = [*self._enlargements(group), *group]
         if anchor.name == "stepwell.concat":
             group = [*self._concat_chain(anchor), anchor]
@@ -115,6 +116,20 @@ class Grouping:
             found.append(op.operation)
             pending.extend(op.operands)
         return found
+
+    def _with_feeders(self, group: list[ir.Operation]) -> list[ir.Operation]:
+        """A group with the elementwise ops of its shape that feed nothing but ops of the group."""
+        result, pending = group[-1].results[0], list(group)
+        group = list(group)
+        while pending and len(group) < _MAX_GROUP:
+            for value in pending.pop().operands:
+                op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+                if op is None or op in group or not self._is_fusable(op, result, floats_only=False):
+                    continue
+                if all(use.owner.operation in group for use in value.uses):
+                    group.append(op)
+                    pending.append(op)
+        return group
 
     def _enlargements(self, group: list[ir.Operation]) -> list[ir.Operation]:
         """What enlarges images for nothing but ops of the group, which can as well read the small ones."""

@@ -1,0 +1,57 @@
+"""The pass `stepwell-hoist-invariants`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...dialects.stepwell import STEPWELL
+from ..base import Pass, register
+from ..rewriting import find_op, walk
+
+_LOOPS = ("scf.for", "scf.while")
+
+
+@register
+@dataclass(frozen=True)
+class HoistInvariantsPass(Pass):
+    """Compute before a loop what is the same in each of its rounds.
+
+    ```mlir
+    %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%s = %x) -> (tensor<4x4xf32>) {
+      %0 = "stepwell.transpose"(%w) {permutation = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %1 = "stepwell.matmul"(%s, %0) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      scf.yield %1
+    // -->
+    %0 = "stepwell.transpose"(%w) {permutation = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%s = %x) -> (tensor<4x4xf32>) {
+      %1 = "stepwell.matmul"(%s, %0) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      scf.yield %1
+    ```
+
+    Nothing fails or takes effect that a loop of no rounds would not have done: stepwell ops are pure.
+    """
+
+    name = "stepwell-hoist-invariants"
+
+    def run(self, op: ir.Operation) -> None:
+        """Visits the loops, inner ones first: what leaves them may leave those around them too."""
+        if find_op(op, lambda inner: inner.name in _LOOPS) is None:
+            return
+        for loop in reversed([inner for inner in walk(op) if inner.name in _LOOPS]):
+            for region in loop.regions:
+                for inner in [item.operation for block in region for item in block.operations]:
+                    if inner.name in STEPWELL.ops and not any(_is_inside(value, loop) for value in inner.operands):
+                        inner.move_before(loop)
+
+
+def _is_inside(value: ir.Value, loop: ir.Operation) -> bool:
+    """Whether a value is made in a loop."""
+    block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
+    while block is not None:
+        parent = block.owner.operation
+        if parent == loop:
+            return True
+        block = parent.block if parent.name != "func.func" else None
+    return False
