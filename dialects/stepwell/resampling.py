@@ -46,9 +46,12 @@ class Sampling:
             Indices [taps, size] of the input's elements and their weights [taps, size], which sum to 1 over the taps;
             a single tap for "nearest", two for "linear", four for "cubic".
         """
-        position = self._positions(extent, size, np.float32(scale))
+        return self.taps_at(self._positions(extent, size, np.float32(scale)), extent)
+
+    def taps_at(self, position: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+        """`taps` for the positions in the input of all elements."""
         if self.mode == "nearest":
-            return np.clip(_round(position, self.nearest), 0, extent - 1)[None], np.ones((1, size), np.float32)
+            return np.clip(_round(position, self.nearest), 0, extent - 1)[None], np.ones((1, len(position)), np.float32)
         low = np.floor(position)
         ratio = position - low
         if self.mode == "linear":
@@ -58,6 +61,25 @@ class Sampling:
         indices = low.astype(np.int64) + offsets[:, None]
         if self.exclude_outside:
             weights = np.where((indices >= 0) & (indices < extent), weights, np.float32(0))
+            weights = weights / weights.sum(0)
+        return np.clip(indices, 0, extent - 1), weights.astype(np.float32)
+
+    def smoothed_taps(self, extent: int, size: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
+        """`taps` with a kernel as wide as the step in the input, so that all of its elements count (antialiasing)."""
+        position = self._positions(extent, size, np.float32(scale)).astype(np.float64)
+        wide = min(scale, 1.0)
+        half = int(-np.floor(-(1 if self.mode == "linear" else 2) / wide))
+        # Of two elements that are as near the one to the left counts as the nearer one.
+        low = np.ceil(position) - 1
+        offsets = np.arange(1 - half, 1 + half)[:, None]
+        distance = np.abs(offsets - (position - low)) * wide
+        weights = (
+            np.maximum(1 - distance, 0) if self.mode == "linear" else _cubic_kernel(distance, self.cubic_coefficient)
+        )
+        weights = weights / weights.sum(0)
+        indices = low.astype(np.int64) + offsets
+        if self.exclude_outside:
+            weights = np.where((indices >= 0) & (indices < extent), weights, 0)
             weights = weights / weights.sum(0)
         return np.clip(indices, 0, extent - 1), weights.astype(np.float32)
 
@@ -107,6 +129,30 @@ def cubic_weights(ratio: np.ndarray, a: float) -> np.ndarray:
         return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
     return np.stack([far(1 + ratio), near(ratio), near(1 - ratio), far(2 - ratio)])
+
+
+def _cubic_kernel(distance: np.ndarray, a: float) -> np.ndarray:
+    """The weight of an element by its distance."""
+    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    far = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+def crop_positions(extent: int, size: int, width: float, start: float, stop: float) -> np.ndarray:
+    """Positions in the input of elements that span a part of it (ONNX tf_crop_and_resize).
+
+    Args:
+        extent: the elements of the input.
+        size: those of the result.
+        width: the extent of the result before it was made a whole number.
+        start: where the part begins, as a fraction of the input.
+        stop: where it ends.
+    """
+    last = np.float32(extent - 1)
+    first, part = np.float32(start) * last, np.float32(stop - start) * last
+    if width == 1:
+        return np.full(size, first + part / 2, np.float32)
+    return np.arange(size, dtype=np.float32) * (part / np.float32(width - 1)) + first
 
 
 def resample(array: np.ndarray, axis: int, size: int, scale: float, sampling: Sampling) -> np.ndarray:

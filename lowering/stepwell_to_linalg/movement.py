@@ -180,6 +180,10 @@ def _pad_part(op: ops.PadOp, value: ir.Value, into: ir.Value, offsets: list[int]
 def _inside(mode: str, index: ir.Value, offset: int, size: int, extent: int) -> ir.Value:
     """The element of a dimension of `extent` that stands for number `index + offset`; `index` is below `size`."""
     kind = ir.IndexType.get()
+    if mode == "wrap":
+        # The least multiple of the extent that makes all places positive.
+        turned = arith.addi(index, number(offset + -(offset // extent) * extent, kind))
+        return arith.remui(turned, number(extent, kind))
     place = index if offset == 0 else arith.addi(index, number(offset, kind))
     last = number(extent - 1, kind)
     if offset < 0:

@@ -10,10 +10,11 @@ from mlir.dialects import arith, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.stepwell.resampling import Sampling
+from ..linalg_to_vector.loops.indices import value_of
 from . import scalars
 from .rules import lowers
 from .scalars import narrow, widen
-from .tensors import constant_tensor, dims, element_of, loop_index, shape_of, structured
+from .tensors import constant_tensor, dims, element_of, elementwise_generic, filled, loop_index, shape_of, structured
 
 
 @lowers(ops.ResizeOp)
@@ -72,3 +73,28 @@ def _weighed(
         total = term if total is None else arith.addf(total, term)
     assert total is not None
     return total
+
+
+@lowers(ops.ResampleOp)
+def resample(op: ops.ResampleOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """A reduction over the terms, which looks up its elements."""
+    value, indices, weights = inputs
+    shape, element = shape_of(outs[0]), element_of(value)
+    wide = scalars.compute_type(element)
+    rank, axis = len(shape), op.axis % len(shape)
+    extent = shape_of(value)[axis]
+    loops = dims(rank + 1)
+
+    def body(index: ir.Value, weight: ir.Value, total: ir.Value) -> ir.Value:
+        where = [loop_index(dim) for dim in range(rank)]
+        where[axis] = arith.minsi(
+            arith.maxsi(arith.index_cast(ir.IndexType.get(), index), value_of(0)), value_of(extent - 1)
+        )
+        return arith.addf(total, arith.mulf(weight, widen(tensor.extract(value, where))))
+
+    table = [loops[rank], loops[axis]]
+    start = filled(scalars.number(0, wide), shape)
+    total = structured([indices, weights], [start], [table, table, loops[:rank]], "p" * rank + "r", body)[0]
+    if wide == element:
+        return [total]
+    return [elementwise_generic([total], outs[0], lambda item: narrow(item, element))]

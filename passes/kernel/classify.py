@@ -35,6 +35,8 @@ _BY_OP = {
     "stepwell.packed_grouped_conv": "depthwise",
     "stepwell.local_response_norm": "reduction",
     "stepwell.attention": "attention",
+    # A window whose places are in a table.
+    "stepwell.resample": "pooling",
 }
 _READ_IN_PART = {"stepwell.gather", "stepwell.slice"}
 # No kernel of their own: values that exist already, or another view of one.

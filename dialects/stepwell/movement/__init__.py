@@ -1,7 +1,7 @@
 """Movement ops: the result's elements are the operands' elements, elsewhere (resize may weigh several of them)."""
 
 from .dynamic import DynamicBroadcastToOp, DynamicPadOp, DynamicReshapeOp, DynamicSliceOp
-from .resizing import DynamicResizeOp, ResizeOp
+from .resizing import DynamicResizeOp, ResampleOp, ResizeOp
 from .rows import RowOp, WithRowOp
 from .sampling import SampleOp
 from .scattering import ScatterOp
@@ -30,6 +30,7 @@ __all__ = [
     "ExpandDimsOp",
     "GatherOp",
     "PadOp",
+    "ResampleOp",
     "ReshapeOp",
     "ResizeOp",
     "ReverseOp",

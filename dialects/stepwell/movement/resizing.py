@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -13,7 +14,15 @@ from ...types import TensorSpec, is_float
 from ..numerics import widened
 from ..resampling import COORDINATES, MODES, NEAREST, Sampling, resample
 from ..shape import shape_from
-from ..shapes import normalize_axes, require_length, require_rank
+from ..shapes import (
+    normalize_axes,
+    normalize_axis,
+    require_dtype,
+    require_float,
+    require_length,
+    require_rank,
+    require_shape,
+)
 from ..windows import CHANNELS_FIRST, LAYOUTS
 
 
@@ -83,6 +92,49 @@ class ResizeOp(Op):
         for axis, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
             input = resample(input, axis, size, float(scale), sampling)
         return input
+
+
+class ResampleOp(Op):
+    """Along one dimension, weighed sums of elements whose places and weights operands hold.
+
+    An index outside is taken for the first or the last one.
+
+    ```mlir
+    %3 = "stepwell.resample"(%0, %1, %2) {axis = 3 : i64}
+        : (tensor<1x8x20x20xf32>, tensor<4x7xi64>, tensor<4x7xf32>) -> tensor<1x8x20x7xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.resample"
+    input = operand()
+    indices = operand("i64: one per term and element of the result along `axis`")
+    weights = operand("f32, or f64 for an input of that: as the indices")
+    axis = attribute(int)
+    result = result()
+
+    @staticmethod
+    def infer(input: TensorSpec, indices: TensorSpec, weights: TensorSpec, *, axis: int) -> TensorSpec:
+        """The input's shape, with as many elements along `axis` as there are sums."""
+        require_float(input=input)
+        require_dtype(np.int64, indices=indices)
+        require_dtype(np.float64 if input.dtype == np.float64 else np.float32, weights=weights)
+        require_rank(2, indices=indices)
+        require_shape(indices.shape, weights=weights)
+        along = normalize_axis(axis, input.rank)
+        if input.shape[along] == 0:
+            raise OpError(f"resamples axis {along} of {input}, which has no elements")
+        return input.with_shape((*input.shape[:along], indices.shape[1], *input.shape[along + 1 :]))
+
+    @staticmethod
+    @widened
+    def reference(input: np.ndarray, indices: np.ndarray, weights: np.ndarray, *, axis: int) -> np.ndarray:
+        """Adds up term by term."""
+        along = (-1, *[1] * (input.ndim - 1 - axis % input.ndim))
+        terms = (
+            np.take(input, index, axis, mode="clip") * weight.reshape(along)
+            for index, weight in zip(indices, weights, strict=True)
+        )
+        return functools.reduce(np.add, terms)
 
 
 class DynamicResizeOp(Op):

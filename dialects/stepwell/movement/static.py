@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 
 from ...core import Op, OpError, attribute, operand, result
@@ -18,7 +20,7 @@ from ..shapes import (
     shape_text,
 )
 
-PAD_MODES = ("constant", "reflect", "edge")
+PAD_MODES = ("constant", "reflect", "edge", "wrap")
 
 
 class ReshapeOp(Op):
@@ -181,7 +183,7 @@ class PadOp(Op):
 
     Attributes:
         mode: what the new elements are: "constant" `value`, "edge" the nearest element, "reflect" a mirror image about
-            the edge element, which is not repeated.
+            the edge element, which is not repeated, "wrap" the elements of the other end.
 
     ```mlir
     %1 = "stepwell.pad"(%0) {low = array<i64: 0, 1>, high = array<i64: 0, 2>} : (tensor<4x8xf32>) -> tensor<4x11xf32>
@@ -221,6 +223,7 @@ def padded_shape(shape: Shape, low: tuple[int, ...], high: tuple[int, ...], mode
     needed = {
         "constant": lambda before, after: 0,
         "edge": lambda before, after: int(before + after > 0),
+        "wrap": lambda before, after: int(before + after > 0),
         "reflect": lambda before, after: max(before, after) + 1,
     }
     for axis, (dim, before, after) in enumerate(zip(shape, low, high, strict=True)):
@@ -236,7 +239,7 @@ def padded(array: np.ndarray, low: tuple[int, ...], high: tuple[int, ...], mode:
         return array
     if mode == "constant":
         return np.pad(array, widths, constant_values=np.asarray(value).astype(array.dtype))
-    return np.pad(array, widths, mode="edge" if mode == "edge" else "reflect")
+    return np.pad(array, widths, mode=cast(Any, mode))
 
 
 class BroadcastToOp(Op):

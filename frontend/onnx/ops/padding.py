@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
+from ....dialects.stepwell.elementwise import AndOp, SelectOp
 from ....dialects.stepwell.movement import DynamicPadOp, DynamicSliceOp
-from ...errors import UnsupportedError
-from ..build import constant, dtype, emit, integers, rank, reshaped
+from ....dialects.stepwell.movement.static import PAD_MODES
+from ...errors import NodeError
+from ..build import constant, dtype, emit, integers, rank, reshaped, shape
 from ..node import Node
 from ..registry import imports
-
-_MODES = ("constant", "reflect", "edge")
 
 
 @imports("Pad")
@@ -29,14 +29,30 @@ def pad(
 ) -> ir.Value:
     """Pad with inputs (opset 11), of some axes only (opset 18); negative amounts cut elements off."""
     mode = node.attribute("mode")
-    if mode not in _MODES:
-        raise UnsupportedError(f"attribute 'mode' is '{mode}', but only {', '.join(_MODES)} are supported")
+    if mode not in PAD_MODES:
+        raise NodeError(f"attribute 'mode' is '{mode}', but must be one of {', '.join(PAD_MODES)}")
     amounts = node.known(pads)
     if amounts is not None and (amounts < 0).any():
         along = range(rank(input)) if axes is None else node.integers(axes, "axes")
         input, pads = _cropped(input, amounts.tolist(), list(along)), integers(np.maximum(amounts, 0).tolist())
     fill = value if value is None or rank(value) == 0 else reshaped(value, integers([]))
+    if fill is not None and mode == "constant" and node.known(fill) is None:
+        padded = emit(DynamicPadOp, input, pads, None, axes)
+        return emit(SelectOp, _is_inside(node, input, pads, axes), padded, fill)
     return emit(DynamicPadOp, input, pads, fill, axes, mode=mode)
+
+
+def _is_inside(node: Node, input: ir.Value, pads: ir.Value, axes: ir.Value | None) -> ir.Value:
+    """What of the padded tensor is no padding."""
+    extents = node.static(shape(input), "the extents that are padded")
+    along = range(len(extents)) if axes is None else [axis % len(extents) for axis in node.integers(axes, "axes")]
+    amounts = node.integers(pads, "pads")
+    inside = constant(np.array(True))
+    for index, axis in enumerate(along):
+        low, high = amounts[index], amounts[index + len(along)]
+        line = np.pad(np.ones(extents[axis], np.bool_), (low, high)).reshape(-1, *[1] * (len(extents) - 1 - axis))
+        inside = emit(AndOp, inside, node.importer.weight(f"{node.name}.inside", line))
+    return inside
 
 
 def _cropped(input: ir.Value, amounts: Sequence[int], axes: Sequence[int]) -> ir.Value:

@@ -7,14 +7,20 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell.movement import DynamicResizeOp, ResizeOp
-from ...errors import NodeError, UnsupportedError
-from ..build import cast, constant, emit, normal_axis, rank, shape
+from ....dialects.stepwell.elementwise import AndOp, MaximumOp, MinimumOp, RoundOp, SelectOp
+from ....dialects.stepwell.movement import DynamicResizeOp, ResampleOp, ResizeOp
+from ....dialects.stepwell.movement.resizing import resolve_sizes
+from ....dialects.stepwell.resampling import Sampling, crop_positions
+from ....dialects.types import is_float
+from ...errors import NodeError
+from ..build import cast, constant, dtype, emit, gathered, normal_axis, rank, scalar, shape
 from ..node import Node
 from ..registry import imports
 
 _LEGACY: dict[str, Any] = {"coordinates": "asymmetric", "nearest": "floor"}
 """What opsets before 11 mean; they have no attributes for it."""
+
+_CROP = "tf_crop_and_resize"
 
 
 @imports("Upsample")
@@ -40,10 +46,25 @@ def resize(
 ) -> ir.Value:
     """Resize with a choice of coordinates (opset 11), axes and aspect ratio (opset 18); by scales or to sizes.
 
-    The region of interest only matters to `tf_crop_and_resize`, which is not supported.
+    What a table of weights for each dimension says better, smoothing and parts of images, is resampled by such tables.
     """
-    if node.attribute("antialias", 0):
-        raise UnsupportedError("attribute 'antialias' is not supported")
+    mode, kind = node.attribute("mode"), dtype(input)
+    if mode != "nearest" and not is_float(kind):
+        wide = np.float64 if kind.itemsize > 2 else np.float32
+        return _to_integers(_resize(node, cast(input, wide), region, scales, sizes), kind)
+    return _resize(node, input, region, scales, sizes)
+
+
+def _to_integers(value: ir.Value, kind: np.dtype) -> ir.Value:
+    """The nearest numbers of an integer type."""
+    info = np.iinfo(kind)
+    inside = emit(MaximumOp, emit(MinimumOp, value, scalar(info.max, value)), scalar(info.min, value))
+    return cast(emit(RoundOp, inside), kind)
+
+
+def _resize(
+    node: Node, input: ir.Value, region: ir.Value | None, scales: ir.Value | None, sizes: ir.Value | None
+) -> ir.Value:
     axes = tuple(normal_axis(axis, rank(input)) for axis in node.attribute("axes", ()))
     attributes = {
         "mode": node.attribute("mode"),
@@ -55,11 +76,95 @@ def resize(
     given_scales, given_sizes = _unless_empty(node, scales), _unless_empty(node, sizes)
     if (given_scales is None) == (given_sizes is None):
         raise NodeError("needs either scales or sizes")
-    if given_sizes is None:
+    is_stretched = node.attribute("keep_aspect_ratio_policy", "stretch") == "stretch"
+    has_tables = node.attribute("antialias", 0) or attributes["coordinates"] == _CROP
+    outside = node.attribute("extrapolation_value", 0.0)
+    if given_sizes is not None and not is_stretched:
+        fixed = _same_aspect(node, input, given_sizes, axes)
+    elif has_tables:
+        fixed = _known_sizes(node, input, given_scales, given_sizes, axes)
+    elif given_sizes is not None:
+        return emit(DynamicResizeOp, input, None, cast(given_sizes, np.int64), axes=axes, **attributes)
+    else:
         return emit(DynamicResizeOp, input, given_scales, axes=axes, **attributes)
-    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return emit(ResizeOp, input, **_same_aspect(node, input, given_sizes, axes), **attributes)
-    return emit(DynamicResizeOp, input, None, cast(given_sizes, np.int64), axes=axes, **attributes)
+    if not has_tables:
+        return emit(ResizeOp, input, **fixed, **attributes)
+    sampling = Sampling(**attributes)
+    if attributes["coordinates"] != _CROP:
+        return _smoothed(node, input, sampling, **fixed)
+    if region is None:
+        raise NodeError("needs the input 'roi'")
+    return _cropped(node, input, sampling, _region(node, input, region, axes), outside, **fixed)
+
+
+def _known_sizes(
+    node: Node, input: ir.Value, scales: ir.Value | None, sizes: ir.Value | None, axes: tuple[int, ...]
+) -> dict[str, Any]:
+    extents = node.static(shape(input), "the extents of the input")
+    wanted = None if sizes is None else node.constant(sizes, "sizes")
+    factors = None if scales is None else node.constant(scales, "scales")
+    full_sizes, full_scales = resolve_sizes(extents, factors, wanted, axes)
+    return {"sizes": full_sizes, "scales": full_scales}
+
+
+def _region(node: Node, input: ir.Value, region: ir.Value, axes: tuple[int, ...]) -> list[tuple[float, float]]:
+    """Where the part of the input begins and ends along each dimension, as fractions of it."""
+    along, bounds = axes or tuple(range(rank(input))), node.constant(region, "roi").reshape(-1)
+    if len(bounds) != 2 * len(along):
+        raise NodeError(f"input 'roi' must have {2 * len(along)} elements, but has {len(bounds)}")
+    found = [(0.0, 1.0)] * rank(input)
+    for start, stop, axis in zip(bounds[: len(along)], bounds[len(along) :], along, strict=True):
+        found[axis] = (float(start), float(stop))
+    return found
+
+
+def _smoothed(node: Node, input: ir.Value, sampling: Sampling, sizes: tuple[int, ...], scales: np.ndarray) -> ir.Value:
+    """Resized dimension by dimension with kernels as wide as the steps, those that get shorter first."""
+    if sampling.mode == "nearest":
+        raise NodeError("attribute 'antialias' has no meaning for mode nearest")
+    extents = node.static(shape(input), "the extents of the input")
+    for axis in sorted(range(len(sizes)), key=lambda axis: sizes[axis] / max(extents[axis], 1)):
+        if sizes[axis] != extents[axis] or scales[axis] != 1:
+            tables = sampling.smoothed_taps(extents[axis], sizes[axis], float(scales[axis]))
+            input = _resampled(node, input, axis, *tables)
+    return input
+
+
+def _cropped(
+    node: Node,
+    input: ir.Value,
+    sampling: Sampling,
+    region: list[tuple[float, float]],
+    outside: float,
+    sizes: tuple[int, ...],
+    scales: np.ndarray,
+) -> ir.Value:
+    """A part of the input, resized dimension by dimension; what it has outside of the input is `outside`."""
+    extents = node.static(shape(input), "the extents of the input")
+    is_inside = constant(np.array(True))
+    for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
+        if size == extent and scales[axis] == 1 and region[axis] == (0, 1):
+            continue
+        positions = crop_positions(extent, size, float(scales[axis]) * extent, *region[axis])
+        indices, weights = sampling.taps_at(positions, extent)
+        if sampling.mode == "nearest":
+            input = gathered(input, node.importer.weight(f"{node.name}.indices", indices[0]), axis)
+        else:
+            input = _resampled(node, input, axis, indices, weights)
+        line = ((positions >= 0) & (positions <= extent - 1)).reshape(-1, *[1] * (len(sizes) - 1 - axis))
+        is_inside = emit(AndOp, is_inside, node.importer.weight(f"{node.name}.inside", line))
+    return emit(SelectOp, is_inside, input, scalar(outside, input))
+
+
+def _resampled(node: Node, input: ir.Value, axis: int, indices: np.ndarray, weights: np.ndarray) -> ir.Value:
+    kind = np.float64 if dtype(input) == np.float64 else np.float32
+    tables = {"indices": indices, "weights": weights.astype(kind)}
+    return emit(
+        ResampleOp,
+        input,
+        *(node.importer.weight(f"{node.name}.{name}", item) for name, item in tables.items()),
+        axis=axis,
+    )
 
 
 def _unless_empty(node: Node, value: ir.Value | None) -> ir.Value | None:

@@ -27,7 +27,7 @@ def grid_sample(node: Node, input: ir.Value, grid: ir.Value) -> ir.Value:
     mode = node.attribute("mode")
     mode, is_aligned = _MODES.get(mode, mode), bool(node.attribute("align_corners"))
     spatial = node.static(shape(input)[2:], "the extents of the images")
-    if rank(grid) != rank(input) or shape(grid)[-1] != len(spatial):
+    if rank(grid) != rank(input) or node.static(shape(grid)[-1:], "the number of coordinates") != (len(spatial),):
         raise NodeError(f"has no grid of {len(spatial)} coordinates for each position")
     wide = cast(grid, np.float64 if dtype(grid) == np.float64 else np.float32)
     planes = transposed(emit(ReverseOp, wide, axes=(-1,)), (0, rank(grid) - 1, *range(1, rank(grid) - 1)))

@@ -156,10 +156,9 @@ def lane_dim(group: Group) -> int | None:
         return None
     sizes = group.members[0].static_sizes()
     # What is written on the way must lie along the lanes.
+    parallels: list[ir.AffineExpr] = [ir.AffineDimExpr.get(dim) for dim in group.parallels]
     written = [
-        generic.output_maps[number]
-        for generic, number in group.stored()
-        if generic in group.members and not generic.reductions
+        generic.output_maps[number] if generic in group.members else parallels for generic, number in group.stored()
     ]
     scattered = {dim for exprs in written for dim in range(len(sizes)) if any(coefficient(e, dim) for e in exprs[:-1])}
     scores: dict[int, float] = {}
@@ -179,8 +178,18 @@ def lane_dim(group: Group) -> int | None:
                 if size is not None and size > 1 and step > 0 and dim not in scattered:
                     scores[dim] = scores.get(dim, 0) + min(size, _ENOUGH_LANES) / step
     if not scores:
-        return None
+        return _written_lanes(written, sizes) if group.reductions else None
     return max(scores, key=lambda dim: (scores[dim], dim))
+
+
+def _written_lanes(written: Sequence[Sequence[ir.AffineExpr]], sizes: Sequence[int | None]) -> int | None:
+    """The loop along which the elements of all results lie, where there is one: what is read may be anywhere."""
+    found = {dim for exprs in written for dim in range(len(sizes)) if exprs and coefficient(exprs[-1], dim) == 1}
+    if len(found) != 1:
+        return None
+    (dim,) = found
+    size = sizes[dim]
+    return dim if size is not None and size > 1 and all(written) else None
 
 
 def _branches(generic: Generic) -> bool:

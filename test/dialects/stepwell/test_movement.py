@@ -53,7 +53,7 @@ def test_slice(compute, data):
     np.testing.assert_array_equal(result, x[tuple(map(slice, starts, stops, steps))])
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
 def test_pad(run_onnx, compute, mode):
     x, low, high = numbered(2, 4, 5), (0, 2, 1), (0, 1, 3)
     pads, value = np.array([*low, *high]), np.array(7, np.float32)

@@ -17,5 +17,9 @@ func.func @resizing(%img: tensor<1x3x8x8xf32>, %x: tensor<4x8xf32>, %v: tensor<8
   // expected-error @+1 {{'stepwell.dynamic_resize' op takes one of the operands 'scales' and 'sizes'}}
   %4 = "stepwell.dynamic_resize"(%x, %v, %n) {operandSegmentSizes = array<i32: 1, 1, 1>}
     : (tensor<4x8xf32>, tensor<8xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+  // expected-error @+1 {{'stepwell.resample' op operand 'indices' must have element type i64, but is 8xf32}}
+  %5 = "stepwell.resample"(%x, %v, %v) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
+  // expected-error @+1 {{'stepwell.resample' op operand 'indices' must have rank 2, but is 2xi64}}
+  %6 = "stepwell.resample"(%x, %n, %v) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<2xi64>, tensor<8xf32>) -> tensor<8x8xf32>
   return
 }
