@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .runtime import store
 from .runtime.cache import Cache
 from .runtime.large_file import LargeFile
-from .runtime.program import Shape, TensorInfo
+from .runtime.program import ANY_RANK, Shape, TensorInfo
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,11 +138,22 @@ class ModelSource:
 
     @functools.cached_property
     def model(self) -> Model:
-        """The parsed ONNX model, kept from then on.
+        """The parsed ONNX model, its own functions inlined; kept from then on.
 
         Raises:
             ModelError: it is damaged.
         """
+        from .frontend.onnx.model import inlined
+
+        return inlined(self._parsed)
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether the ONNX model has functions of its own, so that `model` has other nodes than the file."""
+        return bool(self._parsed.proto.functions)
+
+    @functools.cached_property
+    def _parsed(self) -> Model:
         from .frontend.onnx.model import read_model
 
         return read_model(self.path or self.data)
@@ -168,4 +179,5 @@ def _looks_like_mlir(data: bytes) -> bool:
 
 
 def _tensor_info(info: ValueInfo) -> TensorInfo:
-    return TensorInfo(info.name, info.dtype, info.dims or (), info.kind)
+    unknown = (ANY_RANK,) if info.kind == "tensor" else ()
+    return TensorInfo(info.name, info.dtype, unknown if info.dims is None else info.dims, info.kind)

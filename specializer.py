@@ -196,12 +196,18 @@ class Specializer:
         is_onnx = isinstance(self.source, PieceSource) or self.source.kind == "onnx"
         return is_onnx and self.settings.reached is None
 
+    @property
+    def _was_inlined(self) -> bool:
+        return isinstance(self.source, ModelSource) and self.source.has_functions
+
     def _is_valid(self, error: NodeError, shapes: Mapping[str, Shape]) -> bool:
         """Whether ONNX itself finds nothing wrong with the node that an error is about."""
         from .frontend.onnx import partition
 
         if not self._may_run_in_steps or error.position is None:
             return False
+        if self._was_inlined:
+            return True  # the error comes again, and with the position that the node has then
         return partition.accepts(self.source.model, error.position, shapes)
 
     def _compilation(self) -> Compilation:
@@ -226,9 +232,9 @@ class Specializer:
         if not self._may_run_in_steps:
             raise error
         model = self.source.model
-        on_host = partition.nodes_on_host(model, error)
+        on_host = partition.nodes_on_host(model, None if self._was_inlined else error)
         plan = self._plan_of(partition.partition(model, on_host))
-        if not on_host and any(set(step.inputs) == set(self.names) for step in plan.steps):
+        if not on_host and not self._was_inlined and any(set(step.inputs) == set(self.names) for step in plan.steps):
             raise error  # it would come again
         _check_host(plan, error)
         return plan

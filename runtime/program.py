@@ -19,6 +19,7 @@ from .sizes import Bounds
 Shape = tuple[int, ...]
 ENTRY = "stepwell_main"
 WORK = "stepwell_work"
+ANY_RANK = "..."
 ALIGNMENT = 64
 """Bytes to which parameters and the arena are aligned; inputs and outputs are aligned to their elements only."""
 
@@ -30,7 +31,8 @@ class TensorInfo:
     Attributes:
         name: its name in the model.
         dtype: the numpy element type; that of Python objects for strings, and for what is no tensor.
-        shape: a number per dimension, or the symbol (or expression) that stands for one.
+        shape: a number per dimension, or the symbol (or expression) that stands for one; `ANY_RANK` alone where not
+            even the number of dimensions is known.
         kind: "tensor", or what it is instead: "seq(float32)", "optional(int64)", ...; "" where only a run can tell.
     """
 

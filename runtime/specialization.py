@@ -14,7 +14,7 @@ from . import host, loader
 from .bounded import BoundedCall, covering
 from .errors import ArtefactError, InputError, ShapeError
 from .fallback import Fallback
-from .program import ALIGNMENT, Program, Shape, TensorInfo, aligned_empty, is_splat
+from .program import ALIGNMENT, ANY_RANK, Program, Shape, TensorInfo, aligned_empty, is_splat
 from .sizes import Range, check_ranges, sizes_of, union
 from .workspace import LoadedProgram, Workspace, address
 
@@ -347,6 +347,8 @@ def check_shapes(inputs: Sequence[TensorInfo], shapes: tuple[Shape, ...]) -> Non
     """
     bound: dict[str, tuple[int, str]] = {}
     for info, shape in zip(inputs, shapes, strict=True):
+        if info.shape == (ANY_RANK,):
+            continue
         if len(shape) != len(info.shape):
             raise InputError(
                 f"input '{info.name}' must have {len(info.shape)} dimensions ({info}), but has shape {shape}"

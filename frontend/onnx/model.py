@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import helper, version_converter
+from onnx import helper, inliner, version_converter
 
 from ..errors import ModelError, UnsupportedError
 from .text import check_text
@@ -168,6 +168,16 @@ def _converted(model: Model, opset: int) -> Model:
         message = f"uses opset {opset}, and ONNX cannot convert it to opset {OLDEST_OPSET}: {reason}"
         raise ModelError(message, model=model.name) from None
     return replace(model, proto=proto)
+
+
+def inlined(model: Model) -> Model:
+    """The model with its own functions in the place of the nodes that call them."""
+    if not model.proto.functions:
+        return model
+    try:
+        return replace(model, proto=inliner.inline_local_functions(model.proto))
+    except _CONVERSION_ERRORS as error:
+        raise ModelError(f"its functions cannot be inlined: {error}", model=model.name) from error
 
 
 def opsets(imports: Iterable[onnx.OperatorSetIdProto], model: str) -> dict[str, int]:

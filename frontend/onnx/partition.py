@@ -41,7 +41,7 @@ class Cut:
     fallback: Fallback | None = None
 
 
-def nodes_on_host(model: Model, error: ModelError) -> dict[int, Fallback]:
+def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]:
     """The nodes that cannot be compiled: the one that an error is about, and others that no shapes would change.
 
     Those are the nodes of unknown operators, and all that touch what is no tensor of numbers.
@@ -55,7 +55,7 @@ def nodes_on_host(model: Model, error: ModelError) -> dict[int, Fallback]:
             continue
         reason = f"'{touched}' is a {foreign[touched]}, which is not computed natively"
         found[index] = with_types(fallback_of(model, index, reason, "type"), node.input, types)
-    if error.position is not None and error.position not in found:
+    if error is not None and error.position is not None and error.position not in found:
         node = model.proto.graph.node[error.position]
         kind = "size" if isinstance(error, NeedsContents) else "attribute"
         within = f"'{error.node}' ({error.op_type}): " if error.op_type not in ("", node.op_type) else ""

@@ -159,3 +159,12 @@ def test_many_contents_are_worth_one_warning(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(X, ints(3, 8))
+
+
+def test_inputs_of_any_rank():
+    model = model_of([node("Neg", ["x"], ["y"])], {"x": X})
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    run = stepwell.compile(model, threads=1)
+    for x in (X, X[0], X[0, 0, 0]):
+        np.testing.assert_array_equal(run(x), -x)
+    assert str(run.inputs[0]) == "x: float32[...]"

@@ -225,16 +225,16 @@ def test_graphs_within_nodes_take_values_from_around_them():
     assert "Cast_p_text" in run.fallbacks[0].reason
 
 
-def test_functions_of_the_model_on_the_host():
+def test_functions_of_the_model_are_cut_too():
     opsets = [helper.make_opsetid("", 21)]
-    function = helper.make_function(
-        "own", "Twice", ["a"], ["b"], [*host("a", "t"), node("Add", ["t", "t"], ["b"])], opsets
-    )
-    model = model_of(
-        [helper.make_node("Twice", ["x"], ["y"], domain="own")], ROW, {"y": (FLOAT, None)}, functions=[function]
-    )
+    twice = [*host("a", "t"), node("Add", ["t", "t"], ["b"])]
+    function = helper.make_function("own", "Twice", ["a"], ["b"], twice, opsets)
+    call = helper.make_node("Twice", ["x"], ["y"], domain="own")
+    model = model_of([call], ROW, {"y": (FLOAT, None)}, functions=[function])
     model.opset_import.append(helper.make_opsetid("own", 1))
-    assert check(model, (rows(2),)).fallbacks[0].domain == "own"
+    run = check(model, (rows(2),))
+    assert [found.op_type for found in run.fallbacks] == ["Cast", "Cast"]
+    assert any(program.kernels for program in run.programs)
 
 
 def test_the_models_own_errors_stay_errors():
