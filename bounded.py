@@ -24,6 +24,7 @@ from .passes.graph.fuse_composites import FuseCompositesPass
 from .passes.graph.infer_shapes import InferShapesPass
 from .passes.graph.patterns.movement import DropIdentity
 from .passes.graph.specialize_shapes import SpecializeShapesPass
+from .passes.kernel.demand import read_table
 from .passes.pipeline import Pipeline
 from .passes.rewriting import Replacement, apply_patterns
 from .runtime.program import Program, Shape, TensorInfo
@@ -60,8 +61,18 @@ def compile_bounded(
         CodegenError: LLVM refused a function.
     """
     whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
-    samples = [_snapshot(source, inputs, sizes) for sizes in sample_sizes(whole)]
-    return [_compile(compilation, source, inputs, bucket, samples) for bucket in buckets]
+    taken: dict[tuple[str, ...], list[Snapshot]] = {}
+    programs = []
+    for bucket in buckets:
+        # What one bucket has fixed must not vary in the samples either.
+        fixed = tuple(
+            name for name, values in bucket.items() if values.low == values.high and whole[name].low < whole[name].high
+        )
+        if fixed not in taken or fixed:
+            ranges = bucket if fixed else whole
+            taken[fixed] = [_snapshot(source, inputs, sizes) for sizes in sample_sizes(ranges)]
+        programs.append(_compile(compilation, source, inputs, bucket, taken[fixed]))
+    return programs
 
 
 def _compile(
@@ -83,7 +94,8 @@ def _compile(
         others = [sample for sample in samples if sample.sizes != sizes]
         bounds = bind_to_bounds(module, [here, *others], symbols, limits)
         program = compilation.from_static(module, imported.parameters)
-    return replace(program, bounds=Bounds(dict(ranges), bounds.table, bounds.outputs))
+        table = tuple(read_table(module.operation))
+    return replace(program, bounds=Bounds(dict(ranges), table, bounds.outputs))
 
 
 def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
@@ -142,4 +154,5 @@ def _shapes(inputs: Sequence[TensorInfo], sizes: Mapping[str, int]) -> dict[str,
 
 
 def _dim(name: str, ranges: Mapping[str, Range]) -> dims.Dim:
-    return dims.symbol(name)
+    values = ranges[name]
+    return values.low if values.low == values.high else dims.symbol(name)

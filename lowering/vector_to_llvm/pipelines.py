@@ -32,6 +32,8 @@ def memref_pipeline(target: str) -> Pipeline:
                 ),
             ),
             "stepwell-plan-workspaces",
+            # Where sizes vary, loops end where those of a call do.
+            "stepwell-bound-loops",
             # Threads: what is worth sharing out becomes blocks that a caller may do any range of.
             "stepwell-choose-parallel-loops,stepwell-share-out-loops",
             # No loop is parallel any more.

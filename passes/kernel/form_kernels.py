@@ -13,9 +13,10 @@ from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.movement import BroadcastToOp
 from ...dialects.types import array_of
 from ..base import Pass, PassError, register
-from ..functions import main_function
+from ..functions import body_of, main_function
 from ..rewriting import walk
 from .classify import bytes_of, bytes_read, elements, flops, kernel_class
+from .demand import EXTENTS, KEYS, Demand
 from .fusion import ANCHOR_ORDER, Grouping, inputs_of
 from .views import annotate
 
@@ -45,10 +46,13 @@ class FormKernelsPass(Pass):
         for inner in list(walk(main)):
             if inner.name in ("func.return", "scf.yield"):
                 _fill_results(inner)
-        _Outliner(op.regions[0].blocks[0]).visit(main.regions[0])
+        _Outliner(op.regions[0].blocks[0], main, Demand(op, main)).visit(main.regions[0])
 
 
 _LARGEST_LITERAL = 1024
+
+TABLE_ARGUMENT = "stepwell.table_argument"
+"""The attribute of kernels that says which argument is the table of extents; the destination is the next one."""
 
 
 def _fill_results(terminator: ir.Operation) -> None:
@@ -70,8 +74,10 @@ def _fill_results(terminator: ir.Operation) -> None:
 
 
 class _Outliner:
-    def __init__(self, body: ir.Block) -> None:
+    def __init__(self, body: ir.Block, main: ir.Operation, demand: Demand) -> None:
         self._body = body
+        self._main = main
+        self._demand = demand
         self._count = 0
 
     def visit(self, region: ir.Region) -> None:
@@ -87,8 +93,19 @@ class _Outliner:
             _require_static(op)
         inputs = [value for value in inputs_of(group) if not _is_inline_constant(value)]
         result = group[-1].results[0]
+        entries, keys = self._demand.entries(result), self._demand.keys(group)
+        if entries is None and keys is not None:
+            entries = [-1] * ir.RankedTensorType(result.type).rank
+        if entries is not None:
+            *_, table = body_of(self._main).arguments
+            inputs = [*(value for value in inputs if value != table), table]
         kernel = self._make_function(group, inputs, result)
         annotate(kernel.operation, inputs, [result])
+        if entries is not None:
+            kernel.attributes[EXTENTS] = ir.DenseI64ArrayAttr.get(entries)
+            if keys is not None:
+                kernel.attributes[KEYS] = ir.DenseI64ArrayAttr.get(keys)
+            kernel.attributes[TABLE_ARGUMENT] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(inputs) - 1)
         names = ir.ArrayAttr.get([ir.StringAttr.get(name) for op in group for name in model_ops(op.location)])
         with ir.InsertionPoint(group[-1]), ir.Location.fused([op.location for op in group]):
             call = func.CallOp([result.type], kernel.sym_name.value, inputs)

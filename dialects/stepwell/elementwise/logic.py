@@ -188,6 +188,10 @@ class KeepOp(Op):
 
     Unlike `select` it takes a mask of the input's own element type, which a vector holds as the input's elements.
 
+    Attributes:
+        extent: where the mask is a prefix whose length is in the table of extents, the entry; -1 otherwise. It is of no
+            consequence for the values.
+
     ```mlir
     %2 = "stepwell.keep"(%0, %1) {otherwise = 0.0 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
     ```
@@ -197,16 +201,17 @@ class KeepOp(Op):
     input = operand()
     mask = operand("the input's element type; 0 or 1")
     otherwise = attribute(float, default=0.0)
+    extent = attribute(int, default=-1)
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, mask: TensorSpec, *, otherwise: float) -> TensorSpec:
+    def infer(input: TensorSpec, mask: TensorSpec, *, otherwise: float, extent: int) -> TensorSpec:
         """The shape is that of both, broadcast; the element type is theirs."""
         same_dtype(input, mask)
         return input.with_shape(broadcast(input.shape, mask.shape))
 
     @staticmethod
-    def reference(input: np.ndarray, mask: np.ndarray, *, otherwise: float) -> np.ndarray:
+    def reference(input: np.ndarray, mask: np.ndarray, *, otherwise: float, extent: int) -> np.ndarray:
         """Computes it with numpy."""
         return np.where(mask != 0, input, np.asarray(otherwise).astype(input.dtype))
 

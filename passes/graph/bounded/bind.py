@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from ....dialects.dims import Dim
 from ....dialects.stepwell import STEPWELL
 from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, SelectOp, UnaryOp
 from ...functions import body_of, dictionaries, main_function
+from ...kernel import demand
 from ...rewriting import erase_dead_ops
 from ..values import shape_of
 from . import movement, reductions, rules
@@ -30,11 +32,9 @@ class Bounds:
     """What the runtime has to know of a program for a range of sizes.
 
     Attributes:
-        table: the contents of the last input, as expressions over the sizes.
         outputs: the extents of every output.
     """
 
-    table: tuple[Expression, ...]
     outputs: tuple[tuple[Expression, ...], ...]
 
 
@@ -74,8 +74,21 @@ def bind_to_bounds(
     if any(len(extent) > 1 and is_dynamic(extent) for value in results for extent in graph.of(value)):
         raise BoundedError("an output merges dimensions that vary")
     erase_dead_ops(main)
+    _note_extents(graph, main, results)
     _set_type(main, len(graph.expressions))
-    return Bounds(tuple(graph.expressions), outputs)
+    texts = [ir.StringAttr.get(json.dumps(item)) for item in graph.expressions]
+    module.operation.attributes[demand.TABLE] = ir.ArrayAttr.get(texts)
+    return Bounds(outputs)
+
+
+def _note_extents(graph: Rewriter, main: ir.Operation, results: Sequence[ir.Value]) -> None:
+    """Writes on each result of `@main` which entries of the table say how much of it holds data."""
+    attributes = []
+    for value, old in zip(results, dictionaries(main, "res_attrs"), strict=True):
+        extents = [graph.entry(count_of(extent)) if is_dynamic(extent) else -1 for extent in graph.of(value)]
+        named = {item.name: item.attr for item in old}
+        attributes.append(ir.DictAttr.get({**named, demand.EXTENTS: ir.DenseI64ArrayAttr.get(extents)}))
+    main.attributes["res_attrs"] = ir.ArrayAttr.get(attributes)
 
 
 def _check_alike(samples: Sequence[Snapshot]) -> None:

@@ -116,7 +116,8 @@ class Rewriter:
                 continue
             mask = self.mask(extent, axis, len(self.of(value)), dtype_of(value))
             with self._after(value), _location(value):
-                kept = self.noted(KeepOp(value, mask, otherwise=otherwise), self.of(value))
+                entry = self.entry(extent[0].extent) if len(extent) == 1 else -1
+                kept = self.noted(KeepOp(value, mask, otherwise=otherwise, extent=entry), self.of(value))
             if value not in self._clean:
                 # Garbage may be anything, so all readers may see this: what makes the value then makes nothing else.
                 value.replace_all_uses_except(kept, kept.owner.operation)

@@ -115,7 +115,9 @@ def windows(graph: Rewriter, op: Any, states: States) -> Result:
     if isinstance(op, ConvTransposeOp):
         overlaps = [size > step for size, step in zip(reach, op.strides, strict=True)]
     else:
-        overlaps = [op.pads[dim + rank] > 0 or getattr(op, "ceil_mode", False) for dim in range(rank)]
+        # Winograd's method sums up more than a window, in such a way that the rest cancels, if it is finite.
+        is_tiled = isinstance(op, ConvOp) and set(kernel) == {3}
+        overlaps = [is_tiled or op.pads[dim + rank] > 0 or getattr(op, "ceil_mode", False) for dim in range(rank)]
     axes = [axis for axis, overlap in zip(spatial, overlaps, strict=True) if overlap and is_dynamic(extents[axis])]
     if axes and isinstance(op, AveragePoolOp):
         raise BoundedError("how many elements a mean is of depends on the sizes")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....dialects.core import Op
-from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, SelectOp, UnaryOp
+from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, UnaryOp
 from ....dialects.stepwell.movement import (
     ConcatOp,
     PadOp,
@@ -71,7 +71,7 @@ class SinkThroughElementwise(Pattern):
     Another operand is transposed the other way, if that costs nothing, or if the readers undo p and it is no larger.
     """
 
-    root = (BinaryOp, ComparisonOp, LogicalOp, SelectOp, ConcatOp)
+    root = (BinaryOp, ComparisonOp, LogicalOp, SelectOp, KeepOp, ConcatOp)
 
     def rewrite(self, op: Op) -> Replacement:
         result = op.operation.results[0]

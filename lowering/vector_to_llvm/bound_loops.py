@@ -1,0 +1,201 @@
+"""`stepwell-bound-loops`: kernels stop where the sizes of a call do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, memref
+
+from ...passes.base import Pass, PassError, register
+from ...passes.functions import body_of
+from ...passes.kernel.demand import EXTENTS, KEYS
+from ...passes.kernel.form_kernels import TABLE_ARGUMENT
+from ...passes.rewriting import walk
+from ..linalg_to_vector.linear_forms import Linear
+from .limits import Limit, constant, end_of, guard, is_row_needed, number_of
+from .positions import Position, is_local, linear_of, loop_of, positions, root_of, split
+
+_WRITES = {"memref.store": 1, "vector.store": 1, "vector.transfer_write": 1, "memref.copy": 1}
+_KNOWN = ("arith.", "math.", "affine.", "vector.", "scf.", "memref.", "index.", "ub.", "llvm.call_intrinsic")
+
+
+@register
+@dataclass(frozen=True)
+class BoundLoopsPass(Pass):
+    """Let loops over a kernel's result end where nobody needs it any more, as the table of extents says at run time.
+
+    `stepwell.extents` names the entry for each dimension of the result, -1 where all of it is needed. A tile that
+    reaches beyond is computed as a whole. Rounds of parallel loops, and of loops over several dimensions at once, are
+    skipped.
+
+        func.func private @k(%x: memref<..>, %table: memref<256xi64>, %out: memref<64x16xf32>)
+          attributes {stepwell.extents = array<i64: 3, -1>} { scf.for %i = %c0 to %c64 step %c4 {...} }
+        -->
+        %extent = memref.load %table[%c3]
+        %end = arith.minsi %c64, %extent
+        scf.for %i = %c0 to %end step %c4 {...}
+
+    Preconditions: bufferised; parallel loops are still such.
+    """
+
+    name = "stepwell-bound-loops"
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites every kernel that says how much of its result is needed."""
+        for function in [item.operation for item in op.regions[0].blocks[0].operations]:
+            if EXTENTS in function.attributes and len(function.regions[0].blocks):
+                _Bounder(function).run()
+
+
+class _Bounder:
+    def __init__(self, kernel: ir.Operation) -> None:
+        self._kernel = kernel
+        self._body = body_of(kernel)
+        number = ir.IntegerAttr(kernel.attributes[TABLE_ARGUMENT]).value
+        self._table = self._body.arguments[number]
+        self._destination = self._body.arguments[number + 1]
+        self._shape = list(ir.MemRefType(self._destination.type).shape)
+        self._entries = list(ir.DenseI64ArrayAttr(kernel.attributes[EXTENTS]))
+        self._extents: dict[int, ir.Value] = {}
+
+    def run(self) -> None:
+        loops = [op for op in walk(self._kernel) if op.name in ("scf.for", "scf.forall")]
+        # Inner loops first: guards move what is in a loop.
+        for loop in reversed(loops):
+            if loop.name == "scf.for" and not len(loop.results):
+                self._bound_for(loop)
+            elif loop.name == "scf.forall":
+                self._bound_forall(loop)
+        if KEYS in self._kernel.attributes:
+            self._bound_keys(*ir.DenseI64ArrayAttr(self._kernel.attributes[KEYS]))
+
+    def _bound_keys(self, entry: int, count: int) -> None:
+        """Bounds all loops over keys: those that walk through the scores, [1, 1, keys, queries].
+
+        Raises:
+            PassError: scores are read or written outside of such loops, so that some would not be defined.
+        """
+        found: dict[int, tuple[ir.Operation, int]] = {}
+        for op in walk(self._kernel):
+            place = {**_WRITES, "memref.load": 0, "vector.load": 0, "vector.transfer_read": 0}.get(op.name)
+            if place is None:
+                continue
+            root = root_of(op.operands[place])
+            if isinstance(root.owner, ir.Block) or list(ir.MemRefType(root.type).shape)[2:3] != [count]:
+                continue
+            rank = ir.MemRefType(op.operands[place].type).rank
+            indices = [linear_of(value) for value in list(op.operands)[place + 1 : place + 1 + rank]]
+            where = positions(op.operands[place], indices, root)
+            loop = None if where is None or len(where) < 3 else loop_of(where[2].index)
+            if loop is None:
+                raise PassError("an attention looks at scores outside of its loops over keys", op.location)
+            found[hash(loop[0].regions[0].blocks[0].arguments[0])] = loop
+        most = self._extent(entry)
+        for loop, factor in found.values():
+            with loop.location, ir.InsertionPoint(loop):
+                rounds = most if factor == 1 else arith.CeilDivSIOp(most, number_of(factor)).result
+                loop.operands[1] = arith.MinSIOp(loop.operands[1], rounds).result
+
+    def _bound_for(self, loop: ir.Operation) -> None:
+        places = self._places(loop, loop.regions[0].blocks[0].arguments[0])
+        step = constant(loop.operands[2])
+        if places is None or step is None:
+            return
+        position, factor, base = places
+        for limit in self._limits(position.dims):
+            with loop.location, ir.InsertionPoint(loop):
+                if limit.is_outermost:
+                    most = arith.MulIOp(limit.extent, number_of(limit.inner)).result
+                    rounds = end_of(most, base, factor)
+                    loop.operands[1] = arith.MinSIOp(loop.operands[1], rounds).result
+            if not limit.is_outermost and step * factor < limit.size * limit.inner:
+                with loop.location, ir.InsertionPoint.at_block_begin(loop.regions[0].blocks[0]):
+                    index = loop.regions[0].blocks[0].arguments[0]
+                    is_needed = is_row_needed(limit, index, factor, base, step)
+                guard(loop, is_needed)
+
+    def _bound_forall(self, loop: ir.Operation) -> None:
+        block = loop.regions[0].blocks[0]
+        steps = list(ir.DenseI64ArrayAttr(loop.attributes["staticStep"]))
+        conditions: list[ir.Value] = []
+        for index, step in zip(block.arguments, steps, strict=False):
+            places = self._places(loop, index)
+            if places is None:
+                continue
+            position, factor, base = places
+            limits = self._limits(position.dims)
+            with loop.location, ir.InsertionPoint.at_block_begin(block):
+                for limit in limits:
+                    if limit.is_outermost:
+                        most = arith.MulIOp(limit.extent, number_of(limit.inner)).result
+                        rounds = end_of(most, base, factor)
+                        conditions.append(arith.CmpIOp(arith.CmpIPredicate.slt, index, rounds).result)
+                    elif step * factor < limit.size * limit.inner:
+                        conditions.append(is_row_needed(limit, index, factor, base, step))
+        if not conditions:
+            return
+        last = max(conditions, key=lambda value: list(block.operations).index(value.owner))
+        with loop.location, ir.InsertionPoint.after(last.owner):
+            is_needed = conditions[0]
+            for other in conditions[1:]:
+                is_needed = arith.AndIOp(is_needed, other).result
+        guard(loop, is_needed)
+
+    def _limits(self, dims: Sequence[int]) -> list[Limit]:
+        found = []
+        real = [axis for axis in dims if self._shape[axis] != 1]
+        for place, axis in enumerate(real):
+            if self._entries[axis] >= 0:
+                inner = math.prod(self._shape[other] for other in real[place + 1 :])
+                found.append(Limit(self._extent(self._entries[axis]), self._shape[axis], inner, place == 0))
+        return found
+
+    def _extent(self, entry: int) -> ir.Value:
+        if entry not in self._extents:
+            with self._kernel.location, ir.InsertionPoint.at_block_begin(self._body):
+                number = memref.LoadOp(self._table, [number_of(entry)]).result
+                self._extents[entry] = arith.IndexCastOp(ir.IndexType.get(), number).result
+        return self._extents[entry]
+
+    def _places(self, loop: ir.Operation, index: ir.Value) -> tuple[Position, int, Linear] | None:
+        """Along which dimensions an index moves all writes of a loop, how far per step, and from where on."""
+        found: tuple[Position, int, Linear] | None = None
+        for op in walk(loop):
+            if op.name not in _WRITES:
+                if not op.name.startswith(_KNOWN):
+                    return None
+                continue
+            target = op.operands[1]
+            if root_of(target) != self._destination:
+                if not is_local(root_of(target), loop):
+                    return None
+                continue
+            here = self._place(op, target, loop, index)
+            if here is None or (found is not None and _differ(found, here)):
+                return None
+            if found is None or here[2][0] < found[2][0]:
+                found = here
+        return found
+
+    def _place(
+        self, op: ir.Operation, target: ir.Value, loop: ir.Operation, index: ir.Value
+    ) -> tuple[Position, int, Linear] | None:
+        rank = ir.MemRefType(target.type).rank
+        indices = [linear_of(value) for value in list(op.operands)[2 : 2 + rank]] or [(0, ())] * rank
+        where = positions(target, indices, self._destination)
+        moved = []
+        for position in where or ():
+            own, base = split(position.index, loop, index)
+            if own is None:
+                return None
+            if own:
+                moved.append((position, own, base))
+        return moved[0] if len(moved) == 1 else None
+
+
+def _differ(one: tuple[Position, int, Linear], other: tuple[Position, int, Linear]) -> bool:
+    """Whether two writes do not move in the same way."""
+    return (one[0].dims, one[1], set(one[2][1])) != (other[0].dims, other[1], set(other[2][1]))

@@ -1,0 +1,77 @@
+"""How far elements are needed, as conditions on the indices of loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, scf
+
+from ..linalg_to_vector.linear_forms import Linear
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How far the elements along some dimensions that count as one are needed.
+
+    Attributes:
+        extent: the run-time number of elements of the dimension that varies.
+        size: the elements of that dimension.
+        inner: the elements of all dimensions after it.
+        is_outermost: whether it is the first of the dimensions.
+    """
+
+    extent: ir.Value
+    size: int
+    inner: int
+    is_outermost: bool
+
+
+def end_of(most: ir.Value, base: Linear, factor: int) -> ir.Value:
+    """The index from which on `base + factor * index` is `most` or more."""
+    left = arith.SubIOp(most, apply(base)).result
+    return left if factor == 1 else arith.CeilDivSIOp(left, number_of(factor)).result
+
+
+def is_row_needed(limit: Limit, index: ir.Value, factor: int, base: Linear, step: int) -> ir.Value:
+    """Whether some of `step` rounds are of elements that are needed, by where they are in their row."""
+    start = arith.AddIOp(apply(base), arith.MulIOp(index, number_of(factor)).result).result
+    place = arith.RemUIOp(start, number_of(limit.size * limit.inner)).result
+    most = arith.MulIOp(limit.extent, number_of(limit.inner)).result
+    before = arith.CmpIOp(arith.CmpIPredicate.slt, place, most).result
+    last = number_of(limit.size * limit.inner - step * factor)
+    return arith.OrIOp(before, arith.CmpIOp(arith.CmpIPredicate.sgt, place, last).result).result
+
+
+def apply(linear: Linear) -> ir.Value:
+    """The value of a sum."""
+    base, terms = linear
+    total = number_of(base)
+    for value, factor in terms:
+        total = arith.AddIOp(total, arith.MulIOp(value, number_of(factor)).result).result
+    return total
+
+
+def guard(loop: ir.Operation, condition: ir.Value) -> None:
+    """Does the rest of a loop's body only where a condition made in it holds."""
+    block = loop.regions[0].blocks[0]
+    operations = [op.operation for op in block.operations]
+    rest = operations[operations.index(condition.owner.operation) + 1 : -1]
+    with loop.location, ir.InsertionPoint(operations[-1]):
+        branch = scf.IfOp(condition)
+        with ir.InsertionPoint(branch.then_block):
+            end = scf.YieldOp([]).operation
+    for op in rest:
+        op.move_before(end)
+
+
+def constant(value: ir.Value) -> int | None:
+    """The number that an index is; None where it is not known."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
+        return None
+    return ir.IntegerAttr(value.owner.attributes["value"]).value
+
+
+def number_of(value: int) -> ir.Value:
+    """A constant."""
+    return arith.ConstantOp(ir.IndexType.get(), value).result

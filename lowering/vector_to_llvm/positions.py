@@ -1,0 +1,210 @@
+"""Where in a kernel's destination its writes go, as sums of loop indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...passes.base import PassError
+from ..linalg_to_vector.linear_forms import Linear, linear_form
+
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+@dataclass(frozen=True)
+class Position:
+    """The first element along some neighbouring dimensions of a tensor, which count as one.
+
+    Attributes:
+        dims: the dimensions.
+        index: a constant, and values with their factors.
+    """
+
+    dims: tuple[int, ...]
+    index: Linear
+
+
+def root_of(value: ir.Value) -> ir.Value:
+    """The memory that a memref is a view of."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name in _STEPS:
+        value = value.owner.operands[0]
+    return value
+
+
+def positions(value: ir.Value, indices: Sequence[Linear], root: ir.Value) -> list[Position] | None:
+    """Where in `root` the element of a view at some indices is; None where that is no sum."""
+    while value != root:
+        if isinstance(value.owner, ir.Block) or value.owner.name not in _STEPS:
+            return None
+        op = value.owner.operation
+        source = op.operands[0]
+        if op.name == "memref.collapse_shape" and source == root:
+            return [Position(tuple(run), index) for run, index in zip(_runs(op), indices, strict=True)]
+        found = _STEPS[op.name](op, indices)
+        if found is None:
+            return None
+        value, indices = source, found
+    return [Position((axis,), index) for axis, index in enumerate(indices)]
+
+
+def linear_of(value: ir.Value) -> Linear:
+    """An index as a sum, as far as it is one."""
+    if isinstance(value.owner, ir.Block):
+        return 0, ((value, 1),)
+    op = value.owner.operation
+    if op.name == "arith.constant":
+        return ir.IntegerAttr(op.attributes["value"]).value, ()
+    if op.name == "arith.addi":
+        return _sum([(linear_of(item), 1) for item in op.operands])
+    if op.name == "affine.apply":
+        places = {place: linear_of(item) for place, item in enumerate(op.operands)}
+        try:
+            return _sum([(linear_form(ir.AffineMapAttr(op.attributes["map"]).value.results[0], places), 1)])
+        except (PassError, KeyError):
+            return 0, ((value, 1),)
+    return 0, ((value, 1),)
+
+
+def loop_of(linear: Linear) -> tuple[ir.Operation, int] | None:
+    """The one loop that an index is of, and its factor."""
+    if len(linear[1]) != 1:
+        return None
+    ((value, factor),) = linear[1]
+    if not isinstance(value.owner, ir.Block) and value.owner.name == "affine.min" and len(value.owner.operands) == 1:
+        (index,) = value.owner.operands
+        value = index if _is_clamped(value, index) else value
+    if not isinstance(value.owner, ir.Block) or value.owner.owner.name != "scf.for":
+        return None
+    return value.owner.owner.operation, factor
+
+
+def split(linear: Linear, loop: ir.Operation, index: ir.Value) -> tuple[int | None, Linear]:
+    """The factor of an index in a sum (None where that is not known), and what is in it from outside of its loop."""
+    base, own, outside = linear[0], 0, []
+    for value, factor in linear[1]:
+        if value == index or _is_clamped(value, index):
+            own += factor
+        elif not _is_inside(value, loop):
+            outside.append((value, factor))
+        elif factor < 0 or not _is_natural(value):
+            return None, (0, ())
+    return (own if own >= 0 else None), (base, tuple(outside))
+
+
+def _is_clamped(value: ir.Value, index: ir.Value) -> bool:
+    """Whether a value is an index, moved back where a tile would overhang: what it leaves out was done before."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "affine.min" or list(value.owner.operands) != [index]:
+        return False
+    exprs = ir.AffineMapAttr(value.owner.attributes["map"]).value.results
+    return any(isinstance(item.maybe_downcast(), ir.AffineDimExpr) for item in exprs)
+
+
+def _is_natural(value: ir.Value) -> bool:
+    """Whether a value inside of a loop is 0 or more: an index, or one that is moved back."""
+    if isinstance(value.owner, ir.Block):
+        return True
+    return value.owner.name == "affine.min" and all(isinstance(item.owner, ir.Block) for item in value.owner.operands)
+
+
+def _is_inside(value: ir.Value, loop: ir.Operation) -> bool:
+    owner = value.owner.owner if isinstance(value.owner, ir.Block) else value.owner
+    op = owner.operation
+    while op is not None and op != loop:
+        parent = op.parent
+        op = None if parent is None else parent.operation
+    return op is not None
+
+
+def is_local(root: ir.Value, loop: ir.Operation) -> bool:
+    """Whether memory is used in a loop only, where each round writes what it reads."""
+    pending, seen = [root], 0
+    if isinstance(root.owner, ir.Block):
+        return False
+    while pending:
+        value = pending.pop()
+        for use in value.uses:
+            user = use.owner.operation
+            inside = _is_inside(user.results[0], loop) if len(user.results) else _op_inside(user, loop)
+            if len(user.results) and isinstance(user.results[0].type, ir.MemRefType):
+                pending.append(user.results[0])
+            elif not inside:
+                return False
+            seen += 1
+    return seen > 0
+
+
+def _op_inside(op: ir.Operation, loop: ir.Operation) -> bool:
+    parent = op.parent
+    while parent is not None and parent.operation != loop:
+        parent = parent.operation.parent
+    return parent is not None
+
+
+def _sum(parts: Sequence[tuple[Linear, int]]) -> Linear:
+    base, terms = 0, {}
+    for (constant, values), factor in parts:
+        base += constant * factor
+        for value, count in values:
+            terms[value] = terms.get(value, 0) + count * factor
+    return base, tuple((value, count) for value, count in terms.items() if count)
+
+
+def _subview(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
+    offsets, sizes, strides = (
+        list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides")
+    )
+    dynamic = iter(list(op.operands)[1:])
+    starts = [linear_of(next(dynamic)) if offset == _DYNAMIC else (offset, ()) for offset in offsets]
+    if _DYNAMIC in sizes or _DYNAMIC in strides:
+        return None
+    rest = list(indices)
+    shape = list(ir.MemRefType(op.results[0].type).shape)
+    found: list[Linear] = []
+    for start, size, stride in zip(starts, sizes, strides, strict=True):
+        is_kept = len(shape) == len(sizes) or (bool(shape) and shape[0] == size)
+        if not is_kept:
+            found.append(start)
+            continue
+        if len(shape) != len(sizes):
+            shape.pop(0)
+        found.append(_sum([(start, 1), (rest.pop(0), stride)]))
+    return found if not rest else None
+
+
+def _expand(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
+    shape = list(ir.MemRefType(op.results[0].type).shape)
+    found = []
+    for run in _runs(op):
+        found.append(_sum([(indices[axis], math.prod(shape[axis + 1 : run[-1] + 1])) for axis in run]))
+    return found
+
+
+def _collapse(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
+    shape = list(ir.MemRefType(op.operands[0].type).shape)
+    found: list[Linear] = [(0, ())] * len(shape)
+    for run, index in zip(_runs(op), indices, strict=True):
+        real = [axis for axis in run if shape[axis] != 1] or run[-1:]
+        if len(real) > 1:
+            return None
+        found[real[0]] = index
+    return found
+
+
+def _runs(op: ir.Operation) -> list[list[int]]:
+    runs = ir.ArrayAttr(op.attributes["reassociation"])
+    return [[ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(run)] for run in runs]
+
+
+def _same(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None:
+    return list(indices)
+
+
+_STEPS = {
+    "memref.subview": _subview,
+    "memref.expand_shape": _expand,
+    "memref.collapse_shape": _collapse,
+    "memref.cast": _same,
+}

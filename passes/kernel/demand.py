@@ -1,0 +1,102 @@
+"""How much of each tensor anybody needs, where sizes vary: a prefix along each dimension, from the outputs up.
+
+Everything that is computed is right as a whole; what is said here only lets kernels stop early.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from mlir import ir
+
+from ...dialects.stepwell.normalization import AttentionOp
+from ..functions import body_of, dictionaries
+from .demand_rules import Prefix, all_of, keys_of, rule_of
+
+TABLE = "stepwell.table"
+"""The attribute of a module that holds the expressions of the table of extents, each as JSON."""
+
+KEYS = "stepwell.keys"
+"""The attribute of kernels that attend to some of their keys: the entry, and how many keys there are."""
+
+EXTENTS = "stepwell.extents"
+"""The attribute of results of @main, and of kernels: per dimension the entry of the table, or -1 for all of it."""
+
+
+class Demand:
+    """What is needed of the values of a function, and the table that says it in numbers."""
+
+    def __init__(self, module: ir.Operation, main: ir.Operation) -> None:
+        """Looks at all of @main."""
+        self._module = module
+        self._table: list[Any] = read_table(module)
+        self._needed: dict[ir.Value, list[Prefix]] = {}
+        if self._table:
+            self._visit(main)
+
+    def entries(self, value: ir.Value) -> list[int] | None:
+        """Per dimension the entry of the table that says how much is needed, -1 for all; None for all of the value."""
+        prefixes = self._needed.get(value)
+        if prefixes is None or all(prefix is None for prefix in prefixes):
+            return None
+        return [self._entry(prefix) for prefix in prefixes]
+
+    def keys(self, group: Sequence[ir.Operation]) -> tuple[int, int] | None:
+        """The entry that says how many keys the attention of a kernel needs, and how many there are; None for all."""
+        for op in group:
+            if op.name == AttentionOp.OPERATION_NAME and self._table:
+                prefix = keys_of(op, self._table)
+                return (
+                    None if prefix is None else (self._entry(prefix), ir.RankedTensorType(op.operands[1].type).shape[2])
+                )
+        return None
+
+    def _entry(self, prefix: Prefix) -> int:
+        if prefix is None:
+            return -1
+        if prefix not in self._table:
+            self._table.append(prefix)
+            texts = [ir.StringAttr.get(json.dumps(item)) for item in self._table]
+            self._module.attributes[TABLE] = ir.ArrayAttr.get(texts)
+        return self._table.index(prefix)
+
+    def _visit(self, main: ir.Operation) -> None:
+        *operations, returned = [op.operation for op in body_of(main).operations]
+        for value, attributes in zip(returned.operands, dictionaries(main, "res_attrs"), strict=True):
+            entries = list(ir.DenseI64ArrayAttr(attributes[EXTENTS])) if EXTENTS in attributes else []
+            self._need(value, [None if entry < 0 else self._table[entry] for entry in entries] or all_of(value))
+        for op in reversed(operations):
+            rule = rule_of(op)
+            needed = [self._needed.get(value) or all_of(value) for value in op.results] if rule else []
+            for place, value in enumerate(op.operands):
+                if isinstance(value.type, ir.RankedTensorType):
+                    self._need(value, rule(op, place, needed[0], self._table) if rule else all_of(value))
+
+    def _need(self, value: ir.Value, prefixes: Sequence[Prefix]) -> None:
+        known = self._needed.get(value)
+        sizes = ir.RankedTensorType(value.type).shape
+        clipped = [
+            None if prefix is None or (isinstance(prefix, int) and prefix >= size) else prefix
+            for prefix, size in zip(prefixes, sizes, strict=True)
+        ]
+        self._needed[value] = (
+            clipped if known is None else [_larger(*pair) for pair in zip(known, clipped, strict=True)]
+        )
+
+
+def read_table(module: ir.Operation) -> list[Any]:
+    """The expressions of the table of extents; none where no sizes vary."""
+    if TABLE not in module.attributes:
+        return []
+    return [json.loads(ir.StringAttr(item).value) for item in ir.ArrayAttr(module.attributes[TABLE])]
+
+
+def _larger(left: Prefix, right: Prefix) -> Prefix:
+    if left is None or right is None or left == right:
+        return None if left is None or right is None else left
+    for some, other in ((left, right), (right, left)):
+        if isinstance(some, list) and some[0] == "max" and other in some[1:]:
+            return some
+    return ["max", left, right]
