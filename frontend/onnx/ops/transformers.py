@@ -153,9 +153,9 @@ def multi_head_attention(
         raise UnsupportedError("has query, key and value in one tensor")
     items = [query, key, value]
     if bias is not None:
-        widths = [shape(item)[-1] if rank(item) == 3 else 0 for item in items]
-        if not all(isinstance(width, int) and width for width in widths):
+        if any(rank(item) != 3 for item in items):
             raise UnsupportedError("has a bias for keys and values that have their heads already")
+        widths = [known_dim(item, 2, "the width of query, key and value") for item in items]
         starts = np.cumsum((0, *widths)).tolist()
         items = [
             emit(ew.AddOp, item, part_along(bias, 0, start, stop))

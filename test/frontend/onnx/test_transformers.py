@@ -88,3 +88,34 @@ def test_multi_head_attention(check, normal, mask):
     past = [normal(2, 2, 3, 4), normal(2, 2, 3, 4)]
     grown = [query, normal(2, 4, 8), normal(2, 4, 8), None, None, None, *past]
     check("MultiHeadAttention", 17, grown, outputs=3, unidirectional=1, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1}])
+@pytest.mark.parametrize("window", [-1, 3])
+def test_group_query_attention(check, normal, options, window):
+    def run(length, past, ends, total):
+        tables = {7: normal(16, 8), 8: normal(16, 8)} if options else {}
+        kept = [normal(2, 2, past, 16) for _ in range(2)] if past else [None, None]
+        new = [normal(2, length, 64), normal(2, length, 32), normal(2, length, 32)]
+        sizes = {5: np.array(ends, np.int32), 6: np.array(total, np.int32)}
+        attributes = {"num_heads": 4, "kv_num_heads": 2, "local_window_size": window, **options, **MS}
+        check(
+            "GroupQueryAttention",
+            17,
+            [*new, *kept],
+            constants={**sizes, **tables},
+            dynamic=False,
+            outputs=3,
+            **attributes,
+        )
+
+    run(5, 0, [4, 4], 5)
+    run(1, 4, [4, 4], 5)
+    run(1, 6, [4, 4], 5)
+
+
+def test_sequences_of_different_lengths_in_one_tensor(check, normal):
+    inputs = [normal(2, 1, 64), None, None, normal(2, 2, 6, 8), normal(2, 2, 6, 8)]
+    sizes = {5: np.array([3, 6], np.int32), 6: np.array(7, np.int32)}
+    options = {"num_heads": 4, "kv_num_heads": 2, "dynamic": False, "outputs": 3}
+    check("GroupQueryAttention", 17, inputs, constants=sizes, **options, **MS)
