@@ -234,7 +234,8 @@ class Specializer:
         model = self.source.model
         on_host = partition.nodes_on_host(model, None if self._was_inlined else error)
         plan = self._plan_of(partition.partition(model, on_host))
-        if not on_host and not self._was_inlined and any(set(step.inputs) == set(self.names) for step in plan.steps):
+        repeats = any(set(step.inputs) == set(self.names) for step in plan.steps)
+        if not plan.fallbacks and not self._was_inlined and repeats:
             raise error  # it would come again
         _check_host(plan, error)
         return plan
@@ -262,7 +263,15 @@ class Specializer:
             control = bodies.control_steps(model, cut, cut.fallback)
             host = [HostStep(cut.inputs, cut.outputs, partition.host_model(model, cut), cut.fallback)]
             steps += control or host
-        return Plan(self.names, tuple(output.name for output in model.proto.graph.output), tuple(steps))
+        plan = Plan(self.names, tuple(output.name for output in model.proto.graph.output), tuple(steps))
+        missing = plan.missing()
+        if missing is not None:
+            from .frontend.errors import ModelError
+
+            raise ModelError(f"reads or returns '{missing}', which no input, weight or node provides").at(
+                model=model.name
+            )
+        return plan
 
     def _report(self, plan: Plan) -> None:
         """Says which nodes run on the host.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import RuntimeFailure
+from .errors import CapacityError, RuntimeFailure
 
 
 class HostStepError(RuntimeFailure):
@@ -41,6 +41,7 @@ class HostNode:
 
         Raises:
             HostStepError: the implementation refuses the inputs, or ONNX is not installed.
+            CapacityError: there is not as much memory as it asks for.
         """
         try:
             evaluator = self._idle.pop()
@@ -49,6 +50,8 @@ class HostNode:
         try:
             with np.errstate(all="ignore"):
                 results = evaluator.run(None, dict(values))
+        except MemoryError as error:
+            raise CapacityError(f"{self._name} asks for more memory than there is: {error}") from error
         except Exception as error:  # of whatever type an implementation chooses
             causes = f"{error.__cause__}: " if error.__cause__ is not None else ""
             raise HostStepError(f"{self._name} failed on the host: {causes}{error}") from error

@@ -116,6 +116,16 @@ class Plan:
         """The nodes on the host."""
         return tuple(step.fallback for step in self.steps if not isinstance(step, NativeStep))
 
+    def missing(self) -> str | None:
+        """A value that is read or given, and that nothing before provides; None where all is there."""
+        known = set(self.inputs)
+        for step in self.steps:
+            absent = next((name for name in step.inputs if name not in known), None)
+            if absent is not None:
+                return absent
+            known.update(step.outputs)
+        return next((name for name in self.outputs if name not in known), None)
+
     def merged(self, other: Plan) -> Plan:
         """This plan with the code of another one too, made for another target."""
         pairs = zip(self.steps, other.steps, strict=True)

@@ -25,6 +25,7 @@ from . import ops as _registered  # noqa: F401  (importing the package registers
 from .build import constant
 from .definitions import definition_of
 from .functions import FunctionTable
+from .limits import MAX_NODES
 from .model import Model, ModelInfo, describe_model, normal_domain, opsets, read_model
 from .node import Node
 from .origins import Origins, is_dynamic
@@ -42,9 +43,6 @@ MAX_BOUND = 64
 
 MAX_BOUND_FLOATS = 8
 """Likewise of floating-point numbers, which are rarely sizes."""
-
-MAX_NODES = 1_000_000
-"""More nodes than any model has; functions that use functions can make a small file expand without end."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from .model import Model
 _SMALL = 64
 """Weights of so many elements are often shapes, whose contents inference needs."""
 
+_ERRORS = (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError, RuntimeError)
+
 
 def inferred_types(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, onnx.TypeProto]:
     """The type of every value of a model's graph (not of inner graphs) that ONNX can tell, by name.
@@ -23,7 +25,7 @@ def inferred_types(model: Model, shapes: Mapping[str, Sequence[int]] | None = No
     skeleton = _without_weights(model, shapes or {})
     try:
         graph = shape_inference.infer_shapes(skeleton, data_prop=True).graph
-    except (shape_inference.InferenceError, ValueError, RuntimeError):  # of a node that is wrong; the importer says so
+    except _ERRORS:  # of a node that is wrong; the importer says so
         graph = skeleton.graph
     return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input) if _is_known(value)}
 

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from onnx import helper, inliner, version_converter
 
 from ..errors import ModelError, UnsupportedError
+from .limits import check_expansion
 from .text import check_text
 
 OLDEST_OPSET = 7
@@ -125,7 +126,7 @@ def read_model(model: bytes | str | Path | onnx.ModelProto) -> Model:
         model: the file's path or its bytes, or what `onnx.load(path, load_external_data=False)` returned.
 
     Raises:
-        ModelError: it is not an ONNX model.
+        ModelError: it is not an ONNX model, or expands without end.
         OSError: the file cannot be read.
     """
     path = Path(model) if isinstance(model, str | Path) else None
@@ -135,6 +136,7 @@ def read_model(model: bytes | str | Path | onnx.ModelProto) -> Model:
     else:
         proto = _parsed(model if isinstance(model, bytes) else Path(model).read_bytes(), name)
     check_text(proto, name)
+    check_expansion(proto, name)
     return _checked(Model(proto, proto.graph.name or name if path is None else name, path and path.parent))
 
 

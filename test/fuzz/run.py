@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,13 +72,14 @@ class Campaign:
         errors: list[str] = []
         for stream, take in ((process.stdout, lines.put), (process.stderr, errors.append)):
             threading.Thread(target=lambda stream, take: [take(line) for line in stream], args=(stream, take)).start()
-        current, done = number, number - self.jobs
+        current, done, heard = number, number - self.jobs, time.monotonic()
         while process.poll() is None or not lines.empty():
             try:
-                # The first line waits for the imports and for the models that mutants are made from.
-                record = json.loads(lines.get(timeout=10 * self.seconds if current > done else 1))
+                record = json.loads(lines.get(timeout=1))
+                heard = time.monotonic()
             except queue.Empty:
-                if current > done and process.poll() is None:
+                # The first line waits for the imports and for the models that mutants are made from.
+                if current > done and process.poll() is None and time.monotonic() - heard > 10 * self.seconds:
                     process.kill()
                     self._note(current, "failed", f"took more than {10 * self.seconds} s")
                     return current

@@ -171,17 +171,34 @@ def test_negative_function_that_uses_itself(build):
         import_model(model, ir.Context())
 
 
-def test_negative_functions_that_expand_without_end(build, monkeypatch):
-    monkeypatch.setattr("stepwell.frontend.onnx.importer.MAX_NODES", 500)
+def test_negative_functions_that_expand_without_end(build):
     imported = [helper.make_opsetid("", 16), helper.make_opsetid("local", 1)]
     functions = [helper.make_function("local", "F0", ["a"], ["b"], [node("Neg", ["a"], ["b"])], imported)]
-    for level in range(1, 20):
+    for level in range(1, 40):
         calls = [
             helper.make_node(f"F{level - 1}", [source], [target], domain="local") for source, target in ("am", "mb")
         ]
         functions.append(helper.make_function("local", f"F{level}", ["a"], ["b"], calls, imported))
-    call = helper.make_node("F19", ["x"], ["y"], domain="local")
+    call = helper.make_node("F39", ["x"], ["y"], domain="local")
     model = build([call], {"x": ROW}, ["y"], {}, 16, {"local": 1}, functions)
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
-    with pytest.raises(ModelError, match="expands to more than 500 nodes"):
+    with pytest.raises(ModelError, match="expands to more than 1000000 nodes"):
         import_model(model, ir.Context())
+
+
+def test_negative_functions_within_functions(build):
+    """Each calls the next, so that no number of nodes is large."""
+    imported = [helper.make_opsetid("", 16), helper.make_opsetid("local", 1)]
+    functions = [helper.make_function("local", "F0", ["a"], ["b"], [node("Neg", ["a"], ["b"])], imported)]
+    for level in range(1, 5000):
+        call = helper.make_node(f"F{level - 1}", ["a"], ["b"], domain="local")
+        functions.append(helper.make_function("local", f"F{level}", ["a"], ["b"], [call], imported))
+    for last, refused in ((5, False), (63, False), (64, True), (4999, True)):
+        call = helper.make_node(f"F{last}", ["x"], ["y"], domain="local")
+        model = build([call], {"x": ROW}, ["y"], {}, 16, {"local": 1}, functions)
+        model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+        if not refused:
+            import_model(model, ir.Context())
+            continue
+        with pytest.raises(ModelError, match="more than 64 graphs or functions within each other"):
+            import_model(model, ir.Context())

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from stepwell.frontend.errors import UnsupportedError
 from stepwell.frontend.onnx.model import read_model
 from stepwell.frontend.onnx.partition import fallback_of, partition
+from stepwell.runtime.host_step import HostNode
 
 F32 = np.float32
 FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
@@ -241,6 +242,28 @@ def test_the_models_own_errors_stay_errors():
     nowhere = model_of([*host("x", "h"), node("Add", ["h", "z"], ["y"])], ROW, {"y": (FLOAT, None)})
     with pytest.raises(stepwell.ModelError, match="reads 'z'"):
         stepwell.compile(nowhere, threads=1, options=QUIET)(rows(2))
+
+
+@pytest.mark.parametrize("outputs", [("y", "nothing"), ("nothing",)])
+def test_negative_outputs_that_nothing_makes(outputs):
+    model = model_of(host("x", "y"), {"x": (FLOAT, [2, 4])}, dict.fromkeys(outputs, (FLOAT, None)))
+    with pytest.raises(stepwell.ModelError, match=r"'nothing'.*which no input, weight or node provides"):
+        stepwell.compile(model, threads=1, options=QUIET)
+
+
+def test_negative_nodes_out_of_order_around_one_on_the_host():
+    nodes = [node("Neg", ["late"], ["y"]), *host("y", "z"), node("Neg", ["z"], ["late"])]
+    with pytest.raises((stepwell.ModelError, stepwell.RuntimeFailure), match="late"):
+        stepwell.compile(model_of(nodes, {"x": (FLOAT, [2, 4])}, {"y": (FLOAT, None)}), threads=1, options=QUIET)(rows(2))
+
+
+def test_memory_that_is_not_there_is_an_error_that_names_the_node():
+    model = model_of(host("x", "y"), {"x": (FLOAT, [2, 4])}, {"y": (FLOAT, None)})
+    step = HostNode(model.SerializeToString(), "node 'n' (Cast)")
+    step.check()
+    step._idle[0].run = lambda *_: np.empty(1 << 60, np.int8)
+    with pytest.raises(stepwell.CapacityError, match=r"node 'n' \(Cast\) asks for more memory than there is"):
+        step.run({"x": rows(2)})
 
 
 def test_what_can_run_nowhere_is_refused_by_name():
