@@ -22,7 +22,8 @@ def same_as_reference(node: onnx.NodeProto, inputs: dict[str, np.ndarray], opset
     ]
     outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
     graph = helper.make_graph([node], "test", infos, outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    domains = [helper.make_opsetid(node.domain, 1)] if node.domain else []
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *domains], ir_version=10)
     expected = ReferenceEvaluator(model).run(None, inputs)
     for output, array in zip(model.graph.output, expected, strict=True):
         output.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
@@ -49,6 +50,24 @@ def test_attention_with_its_scores_as_output() -> None:
     node = helper.make_node("Attention", ["q", "k", "v"], ["y", "", "", "s"], qk_matmul_output_mode=3)
     inputs = {name: RNG.standard_normal((2, 3, 4, 8), np.float32) for name in "qkv"}
     same_as_reference(node, inputs, 24)
+
+
+def test_flexible_attention() -> None:
+    """An operator of another domain, defined by graphs that are its attributes."""
+    scores = [helper.make_tensor_value_info(name, 1, ["B", "H", "L", "S"]) for name in ("s", "t")]
+    body = helper.make_graph([helper.make_node("Tanh", ["s"], ["t"])], "limit", scores[:1], scores[1:])
+    node = helper.make_node("FlexAttention", ["q", "k", "v"], ["y"], domain="ai.onnx.preview", score_mod=body)
+    inputs = {name: RNG.standard_normal((2, 3, 4, 8), np.float32) for name in "qkv"}
+    same_as_reference(node, inputs, 26)
+
+
+def test_linear_attention() -> None:
+    """A definition with a Scan in it."""
+    node = helper.make_node(
+        "LinearAttention", ["q", "k", "v"], ["y", "s"], update_rule="linear", q_num_heads=2, kv_num_heads=2
+    )
+    inputs = {name: RNG.standard_normal((2, 3, 8), np.float32) for name in "qkv"}
+    same_as_reference(node, inputs, 27, rtol=1e-4)
 
 
 def test_mod_of_floats_has_the_sign_of_the_divisor() -> None:
