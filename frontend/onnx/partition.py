@@ -17,7 +17,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from ...runtime.fallback import Fallback
-from ..errors import ModelError, NeedsContents
+from ..errors import ModelError, NeedsContents, NodeError
 from .inferred import inferred_types
 from .model import Model, is_native, normal_domain, type_text
 from .survey import inner_graphs, names_read, unknown_operators, with_types
@@ -133,7 +133,11 @@ def reads(node: onnx.NodeProto) -> list[str]:
 
 
 def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Cut]:
-    """Cuts a model's graph into steps, in an order in which they can run; nodes that nothing needs are left out."""
+    """Cuts a model's graph into steps, in an order in which they can run; nodes that nothing needs are left out.
+
+    Raises:
+        ModelError: a node or an output names a value that nothing provides, or provides too late.
+    """
     graph = model.proto.graph
     wanted = [output.name for output in graph.output]
     live = _live(graph, wanted)
@@ -141,6 +145,7 @@ def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Cut]:
     available = {info.name for info in graph.input} | {tensor.name for tensor in model.initializers} | set(constants)
     pending = [index for index in live if graph.node[index].op_type != "Constant"]
     produced = {name for index in pending for name in graph.node[index].output if name}
+    _check_names(graph, pending, available | produced)
     groups: list[list[int]] = []
     while pending:
         native = _ready(graph, pending, available, produced, lambda index: index not in on_host)
@@ -148,12 +153,24 @@ def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Cut]:
         groups += [native] if native else []
         groups += [[index] for index in host]
         if not native and not host:
-            groups.append(pending)  # out of order: the importer says what is wrong with it
-            break
+            node = graph.node[pending[0]]
+            raise NodeError("reads what later nodes provide", node=node.name, op_type=node.op_type)
         taken = {*native, *host}
         pending = [index for index in pending if index not in taken]
     groups += [[index] for name, index in constants.items() if name in wanted]
     return _with_interfaces(model, groups, constants, wanted, on_host)
+
+
+def _check_names(graph: onnx.GraphProto, nodes: Iterable[int], known: set[str]) -> None:
+    for index in nodes:
+        node = graph.node[index]
+        unknown = [name for name in node.input if name and name not in known]
+        if unknown:
+            message = f"reads '{unknown[0]}', which no input, weight or node provides"
+            raise NodeError(message, node=node.name or f"{node.op_type}_{index}", op_type=node.op_type)
+    missing = [output.name for output in graph.output if output.name not in known]
+    if missing:
+        raise ModelError(f"declares the output '{missing[0]}', which no input, weight or node provides")
 
 
 def _ready(
