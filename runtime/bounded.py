@@ -17,6 +17,16 @@ def covering(programs: Iterable[Program], sizes: Mapping[str, int]) -> Program |
     return min(found, key=lambda program: program.bounds.volume if program.bounds else 0, default=None)
 
 
+def explained(program: Program) -> str:
+    """A line on what a program serves, how many kernels it is of, and why it is there."""
+    kernels = f"{len(program.kernels)} kernels, {program.arena_bytes / 1e6:.1f} MB of scratch memory"
+    if program.bounds is None:
+        shapes = ", ".join(f"{info.name}={'x'.join(map(str, info.shape)) or 'scalar'}" for info in program.inputs)
+        return f"{shapes}: {kernels}; specialised for these shapes, which no range was compiled for"
+    ranges = ", ".join(f"{name} {values}" for name, values in program.bounds.ranges.items())
+    return f"{ranges}: {kernels}; one program for all of these sizes, laid out for the greatest"
+
+
 class BoundedCall(LoadedProgram):
     """What calls with inputs of one set of shapes do with a program for more of them.
 

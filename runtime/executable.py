@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import artefact
+from .bounded import explained
 from .errors import ArtefactError, InputError
 from .fallback import Fallback
 from .loaded_plan import LoadedPlan, Share
@@ -76,6 +77,10 @@ class Executable:
     def ranges(self) -> dict[str, Range]:
         """The sizes that calls may have, by the names of dimensions; empty where none were named."""
         return dict(self._code.ranges)
+
+    def explain(self) -> str:
+        """What each program serves, how many kernels it is of, and why there is one of its own: a line for each."""
+        return "\n".join(map(explained, self.programs))
 
     @property
     def by_contents(self) -> dict[str, str]:

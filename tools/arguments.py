@@ -109,6 +109,27 @@ def parse_shape_sets(texts: Iterable[str]) -> list[dict[str, Shape]]:
     return sets
 
 
+def parse_dims(texts: Iterable[str]) -> dict[str, int | tuple[int, ...] | list[int]]:
+    """What `--dims` options say of sizes that vary: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`.
+
+    Raises:
+        UsageError: an option is none of these.
+    """
+    found: dict[str, int | tuple[int, ...] | list[int]] = {}
+    for item in (part for text in texts for part in text.split(",")):
+        name, equals, sizes = item.rpartition("=")
+        if not equals or not name:
+            raise UsageError(f"--dims {item}: write it as name=1:64")
+        bounds, buckets = sizes.split(":"), sizes.split("/")
+        if len(buckets) > 1:
+            found[name] = list(_parse_dims(buckets, f"--dims {item}"))
+        elif len(bounds) > 1:
+            found[name] = _parse_dims(bounds, f"--dims {item}")
+        else:
+            (found[name],) = _parse_dims(bounds, f"--dims {item}")
+    return found
+
+
 def _parse_dims(parts: Sequence[str], where: str) -> Shape:
     odd = [part for part in parts if not part.isdecimal()]
     if odd:

@@ -29,6 +29,8 @@ _DESCRIPTION = """Compiles an ONNX file (or MLIR that was printed at some phase)
 
 A model whose shapes vary needs at least one --shape for each of its inputs; more of them make code for more shapes:
     stepwell-compile rec.onnx -o rec.stw --shape x=1x3x48x320 --shape x=1x3x48x640
+Or one program for a range of sizes: low:high, low:high:step, a number, or the upper bounds of several as 16/64/256:
+    stepwell-compile bert.onnx -o bert.stw --dims batch=1:8,length=1:512
 Several targets in one artefact, of which the best is taken where it is loaded: --target=x86-64-v3,x86-64-v4"""
 
 
@@ -44,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .stw; - for stdout")
     parser.add_argument("--target", default="cpu", help="cpu (this machine), x86-64-v3, ... (default: %(default)s)")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
+    parser.add_argument("--dims", action="append", default=[], metavar="NAME=1:512", help="all sizes of a dimension")
     parser.add_argument("--compile-to", metavar="PHASE", help="stop there and write the IR")
     parser.add_argument("--compile-from", metavar="PHASE", help="the phase that the given MLIR is in")
     parser.add_argument(
@@ -121,13 +124,14 @@ def _compile(
     # What comes from the cache passes no phases, and what is watched does not come from it.
     watched = any((options.compile_to, options.compile_from, options.dump_phases))
     chosen = Options(
+        dims=arguments.parse_dims(options.dims),
         cache=not (watched or options.no_cache),
         winograd=not options.no_winograd,
         fallback=options.fallback,
         reached=watcher if watched else None,
     )
     executable = compile(options.model, target=target, options=chosen)
-    for shapes in sets:
+    for shapes in [] if options.dims and sets == [{}] else sets:
         arguments.check_names(shapes, executable.inputs, "--shape")
         arguments.check_shapes(shapes, executable.inputs, "--shape")
         executable.prepare(shapes)
@@ -209,12 +213,18 @@ def _row(program: Program) -> tuple[str, ...]:
     parameters = sum(array.nbytes for array in program.parameters.values())
     return (
         program.target.cpu,
-        " ".join(f"{info.name}={'x'.join(map(str, info.shape))}" for info in program.inputs),
+        _inputs(program),
         str(len(program.kernels)),
         f"{flops / 1e9:.3g}",
         f"{parameters / 1e6:.1f} MB",
         f"{program.arena_bytes / 1e6:.1f} MB",
     )
+
+
+def _inputs(program: Program) -> str:
+    if program.bounds is not None:
+        return " ".join(f"{name}={values.low}:{values.high}" for name, values in program.bounds.ranges.items())
+    return " ".join(f"{info.name}={'x'.join(map(str, info.shape))}" for info in program.inputs)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from stepwell.runtime.buckets import parse_dims
 from stepwell.runtime.errors import InputError
 from stepwell.runtime.program import TensorInfo
 from stepwell.runtime.sizes import Bounds, Range, check_ranges, decode, encode, evaluate, union
+from stepwell.tools.arguments import parse_dims as parse_dims_options
+from stepwell.tools.flags import UsageError
 
 INPUTS = (TensorInfo("x", np.dtype(np.float32), ("n", 3, "m")),)
 
@@ -36,6 +38,22 @@ def test_a_range_is_one_program():
     np.testing.assert_allclose(executable(x), _softmax(x), rtol=1e-5)
     assert len(executable.programs) == 1
     assert executable.ranges == {"n": Range(1, 9)}
+
+
+def test_programs_can_be_asked_what_they_serve():
+    executable = _compile(n=[(2, 4), (5, 9)])
+    first, second = executable.explain().splitlines()
+    assert first.startswith("n 2 to 4: ") and second.startswith("n 5 to 9: ")
+    assert f"{len(executable.programs[0].kernels)} kernels" in first
+    assert "one program for all of these sizes" in first
+
+
+def test_the_command_line_takes_sizes():
+    texts = ["a=3,b=1:64", "c=32:960:32", "d=16/64"]
+    assert parse_dims_options(texts) == {"a": 3, "b": (1, 64), "c": (32, 960, 32), "d": [16, 64]}
+    for wrong in ("a", "a=x", "=1:2"):
+        with pytest.raises(UsageError):
+            parse_dims_options([wrong])
 
 
 def test_buckets_are_programs_of_which_the_smallest_that_fits_runs():
