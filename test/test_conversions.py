@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import stepwell
 from onnx import helper
+from stepwell.lowering.target import Target
 
 TINY = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn"]
 INTEGERS = ["int4", "uint4", "int2", "uint2"]
@@ -21,14 +22,14 @@ def codes(name: str) -> np.ndarray:
     return np.arange(1 << bits, dtype=np.uint8).view(dtype_of(name))
 
 
-def run(op_type: str, x: np.ndarray, target: np.dtype, **attributes: int | str) -> np.ndarray:
-    kinds = [helper.np_dtype_to_tensor_dtype(kind) for kind in (x.dtype, np.dtype(target))]
+def run(op_type: str, x: np.ndarray, kind: np.dtype, target: str = "cpu", **attributes: int | str) -> np.ndarray:
+    kinds = [helper.np_dtype_to_tensor_dtype(item) for item in (x.dtype, np.dtype(kind))]
     node = helper.make_node(op_type, ["x"], ["y"], to=kinds[1], **attributes)
     infos = [helper.make_tensor_value_info(name, kind, x.shape) for name, kind in zip("xy", kinds, strict=True)]
     model = helper.make_model(
         helper.make_graph([node], "g", infos[:1], infos[1:]), opset_imports=[helper.make_opsetid("", 26)]
     )
-    return stepwell.compile(model, threads=1, options=stepwell.Options(cache=False))(x)
+    return stepwell.compile(model, target, threads=1, options=stepwell.Options(cache=False))(x)
 
 
 def assert_same_bits(got: np.ndarray, wanted: np.ndarray) -> None:
@@ -79,6 +80,25 @@ def test_integers_of_less_than_a_byte(name):
         x = numbers.astype(kind)
         assert_same_bits(run("Cast", x, dtype_of(name)), x.astype(dtype_of(name)))
         np.testing.assert_array_equal(run("Cast", codes(name), np.dtype(kind)), codes(name).astype(kind))
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "cpu"])
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
+def test_double_precision_to_half(kind, target):
+    if not Target.parse(target).runs_on(Target.host()):
+        pytest.skip("this machine runs no such code")
+    with np.errstate(invalid="ignore"):
+        values = np.arange(1 << 16, dtype=np.uint16).view(kind).astype(np.float64)
+    # Machines with an instruction for bf16 make denormal numbers 0.
+    least = 0 if kind == np.float16 else float(ml_dtypes.finfo(kind).smallest_normal)
+    values = np.unique(values[np.isfinite(values) & (np.abs(values) >= least)])[:: 1 if kind == np.float16 else 9]
+    halves = ((values[1:] + values[:-1]) / 2)[np.abs(values[1:] + values[:-1]) > 2 * least]
+    x = np.concatenate([halves, np.nextafter(halves, np.inf), np.nextafter(halves, -np.inf), [np.inf, np.nan, 1e300]])
+    with np.errstate(all="ignore"):
+        wanted = x.astype(kind)
+    got = run("Cast", x, np.dtype(kind), target)
+    is_number = ~np.isnan(wanted.astype(np.float32))
+    np.testing.assert_array_equal(got.view(np.uint16)[is_number], wanted.view(np.uint16)[is_number])
 
 
 @pytest.mark.parametrize("rounding", ["up", "down", "nearest"])

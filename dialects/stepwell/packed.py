@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core import Op, OpError, attribute, operand, result
 from ..dims import Dim
-from ..types import TensorSpec
+from ..types import TensorSpec, is_float
 from .shapes import require_dtype, same_dtype
 
 
@@ -161,14 +161,19 @@ class PackedMatmulOp(Op):
     @staticmethod
     def reference(input: np.ndarray, weight: np.ndarray, *, columns: int, panel: int, batch: int) -> np.ndarray:
         """`input @ weight`."""
-        input, filters = _summable(input, unpack(weight, batch, columns, panel))
+        input, filters, kind = _summable(input, unpack(weight, batch, columns, panel))
         matrices = filters.swapaxes(1, 2)
-        return input @ (matrices[0] if batch == 1 else matrices.reshape(*input.shape[:-2], *matrices.shape[1:]))
+        product = input @ (matrices[0] if batch == 1 else matrices.reshape(*input.shape[:-2], *matrices.shape[1:]))
+        return product.astype(kind, copy=False)
 
 
-def _summable(input: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The operands in the type in which their products are summed up."""
-    return (input.astype(np.int32), weight.astype(np.int32)) if weight.dtype == np.int8 else (input, weight)
+def _summable(input: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.dtype]:
+    """The operands in the type in which their products are summed up, and the type of the result."""
+    if weight.dtype == np.int8:
+        return input.astype(np.int32), weight.astype(np.int32), np.dtype(np.int32)
+    if is_float(input.dtype) and input.dtype.itemsize < 4:
+        return input.astype(np.float32), weight.astype(np.float32), input.dtype
+    return input, weight, input.dtype
 
 
 def window_size(size: Dim, kernel: int, stride: int, dilation: int) -> Dim:
@@ -250,12 +255,12 @@ class PackedConvOp(Op):
         group: int,
     ) -> np.ndarray:
         """Every window times the weight, group by group."""
-        input, filters = _summable(input, unpack(weight, group, columns // group, panel))
+        input, filters, kind = _summable(input, unpack(weight, group, columns // group, panel))
         windows = np.moveaxis(_windows(input, kernel, strides, dilations), len(kernel) + 1, -1)
         places = windows.shape[: len(kernel) + 1]
         split = windows.reshape(*places, math.prod(kernel), group, input.shape[-1] // group)
         split = np.moveaxis(split, -2, -3).reshape(*places, group, -1)
-        return np.einsum("...gk,gok->...go", split, filters).reshape(*places, columns)
+        return np.einsum("...gk,gok->...go", split, filters).reshape(*places, columns).astype(kind, copy=False)
 
 
 class PackedDepthwiseConvOp(Op):
@@ -287,11 +292,10 @@ class PackedDepthwiseConvOp(Op):
     def reference(input: np.ndarray, weight: np.ndarray, *, strides: tuple, dilations: tuple) -> np.ndarray:
         """Every window times its channel's filter."""
         kernel = weight.shape[:-1]
-        input, weight = _summable(input, weight)
+        input, weight, kind = _summable(input, weight)
         windows = _windows(input, kernel, strides, dilations)
-        return np.einsum(
-            "...ck,kc->...c", windows.reshape(*windows.shape[: -len(kernel)], -1), weight.reshape(-1, weight.shape[-1])
-        )
+        flat = windows.reshape(*windows.shape[: -len(kernel)], -1)
+        return np.einsum("...ck,kc->...c", flat, weight.reshape(-1, weight.shape[-1])).astype(kind, copy=False)
 
 
 class PackedGroupedConvOp(Op):
@@ -330,9 +334,9 @@ class PackedGroupedConvOp(Op):
     def reference(input: np.ndarray, weight: np.ndarray, *, group: int, strides: tuple, dilations: tuple) -> np.ndarray:
         """Every window times the weight, group by group."""
         *kernel, depth, columns = weight.shape
-        input, weight = _summable(input, weight)
+        input, weight, kind = _summable(input, weight)
         windows = _windows(input, tuple(kernel), strides, dilations)
         places = windows.shape[: len(kernel) + 1]
         split = windows.reshape(*places, group, depth, math.prod(kernel))
         filters = weight.reshape(math.prod(kernel), depth, group, columns // group)
-        return np.einsum("...gdk,kdgo->...go", split, filters).reshape(*places, columns)
+        return np.einsum("...gdk,kdgo->...go", split, filters).reshape(*places, columns).astype(kind, copy=False)

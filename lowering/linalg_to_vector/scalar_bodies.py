@@ -31,6 +31,9 @@ def _evaluate(op: ir.Operation, known: dict[ir.Value, ir.Value], lanes: int) -> 
         left, right = (_vector(operand, known, lanes) for operand in product.operands)
         return vector.fma(left, right, _vector(total, known, lanes))
     operands = [_vector(operand, known, lanes) for operand in op.operands]
+    if op.name == "arith.extf" and (scalar := _repeated(operands[0])) is not None:
+        # What is the same in all lanes is extended once.
+        return vector.broadcast(kind, arith.extf(op.results[0].type, scalar))
     attributes = {name: op.attributes[name] for name in op.attributes}
     return ir.Operation.create(op.name, [kind], operands, attributes).results[0]
 
@@ -39,6 +42,14 @@ def _vector(value: ir.Value, known: dict[ir.Value, ir.Value], lanes: int) -> ir.
     if value not in known:  # a scalar from outside the body
         known[value] = vector.broadcast(ir.VectorType.get([lanes], value.type), value)
     return known[value]
+
+
+def _repeated(value: ir.Value) -> ir.Value | None:
+    """The scalar that a vector holds in every lane, if it was made of one."""
+    if isinstance(value.owner, ir.Block) or value.owner.name != "vector.broadcast":
+        return None
+    source = value.owner.operands[0]
+    return None if isinstance(source.type, ir.VectorType) else source
 
 
 def _contracted_product(op: ir.Operation) -> ir.Operation | None:

@@ -35,6 +35,7 @@ from . import convolution, products
 from .epilogues import Epilogue, lower_around
 from .generics import constant, generic, zero_of
 from .products import Product
+from .scalars import compute_type, narrow
 from .spaces import Shape, shape_of
 from .strides import breaks_of
 
@@ -80,23 +81,26 @@ def _lower_group(
 ) -> ir.Value:
     space = product.space
     target, _ = space.view(destination, group)
-    element = ir.RankedTensorType(epilogue.anchor.operation.results[0].type).element_type
+    kept = ir.RankedTensorType(epilogue.anchor.operation.results[0].type).element_type
+    # Sums of short floats are rounded when they are whole.
+    element = compute_type(kept)
     identity = ir.AffineMap.get_identity(space.rank)
     tag = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-    initial = tensor.EmptyOp(space.sizes(group), element).result if epilogue.ops else target
+    is_finished = not epilogue.ops and element == kept
+    initial = target if is_finished else tensor.EmptyOp(space.sizes(group), element).result
     zero = constant(zero_of(element))
     filled = linalg.fill(zero, outs=[initial])
     contraction = product.emit(group, filled)
     contraction.attributes["stepwell.contraction"] = tag
     value = contraction.results[0]
-    if not epilogue.ops:
+    if is_finished:
         contraction.attributes["stepwell.root"] = tag
         return space.write(value, destination, group)
     views = [space.view(other, group) for other in epilogue.tensors]
     maps = [_projection(space.rank, dims) for _, dims in views]
 
     def body(*scalars: ir.Value) -> ir.Value:
-        return epilogue.body(scalars[:-1])
+        return epilogue.body([narrow(scalars[0], kept), *scalars[1:-1]])
 
     root = generic([value, *(view for view, _ in views)], target, [identity, *maps, identity], space.rank, body)
     root.attributes["stepwell.root"] = tag

@@ -48,9 +48,14 @@ def zero_of(element: ir.Type) -> ir.Attribute:
 
 
 def multiply_add(lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
-    """`total + lhs * rhs`; for floats, LLVM may contract it into one rounding. Bytes have no sign on the left only."""
+    """`total + lhs * rhs`; for floats, LLVM may contract it into one rounding.
+
+    What is shorter than the total is extended first; bytes on the left have no sign.
+    """
     if lhs.type != total.type and isinstance(lhs.type, ir.IntegerType):
         lhs, rhs = arith.extui(total.type, lhs), arith.extsi(total.type, rhs)
+    elif lhs.type != total.type:
+        lhs, rhs = arith.extf(total.type, lhs), arith.extf(total.type, rhs)
     if isinstance(lhs.type, ir.IntegerType):
         return arith.addi(total, arith.muli(lhs, rhs))
     contract = ir.Attribute.parse("#arith.fastmath<contract>")

@@ -219,4 +219,23 @@ def _from_float(value: ir.Value, kind: ir.Type, target: np.dtype) -> ir.Value:
     old, new = _bits(value.type), _bits(kind)
     if old == new:
         return arith.truncf(kind, widen(value))
-    return arith.extf(kind, value) if new > old else arith.truncf(kind, value)
+    if new > old:
+        return arith.extf(kind, value)
+    # Few machines do both steps at once; with an odd last bit between them it is as if they did. To bf16 the steps are
+    # two roundings, as ml_dtypes has it.
+    near = _to_odd(value) if old == 64 and isinstance(kind, ir.F16Type) else value
+    near = arith.truncf(ir.F32Type.get(), near) if _bits(near.type) == 64 and new < 32 else near
+    return arith.truncf(kind, near)
+
+
+def _to_odd(value: ir.Value) -> ir.Value:
+    """An f64 as f32, its last bit set where bits are lost: rounded again to fewer bits it is as if rounded once."""
+    i32, i64 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64)
+    near = arith.truncf(ir.F32Type.get(), value)
+    back, bits = arith.extf(value.type, near), arith.bitcast(i32, near)
+    mask = number((1 << 63) - 1, i64)
+    sizes = [arith.andi(arith.bitcast(i64, item), mask) for item in (back, value)]
+    is_above = arith.cmpi(arith.CmpIPredicate.sgt, *sizes)
+    below = arith.ori(arith.subi(bits, arith.extui(i32, is_above)), number(1, i32))
+    is_exact = arith.cmpf(arith.CmpFPredicate.UEQ, back, value)
+    return arith.bitcast(near.type, arith.select(is_exact, bits, below))

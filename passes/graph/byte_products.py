@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 from mlir import ir
 
-from ...dialects.stepwell.contraction import MatmulOp
+from ...dialects.stepwell.contraction import ConvOp, MatmulOp
 from ...dialects.stepwell.elementwise.logic import CastOp
 from ...dialects.stepwell.movement import PadOp, ReshapeOp
 from ...dialects.stepwell.packed import grain_of
 from ..rewriting import Pattern, Replacement
 from .values import dtype_of, is_fixed
+
+
+def sum_bytes(op: MatmulOp | ConvOp) -> int:
+    """The bytes of the sums of products: those of short floats are f32."""
+    return max(4, dtype_of(op.result).itemsize)
 
 
 def in_whole_grains(value: ir.Value, groups: int = 1) -> ir.Value:

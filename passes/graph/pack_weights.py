@@ -21,7 +21,7 @@ from ...dialects.stepwell.packed import (
 )
 from ..base import Pass, register
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
-from .byte_products import WidenBytes, in_whole_grains
+from .byte_products import WidenBytes, in_whole_grains, sum_bytes
 from .values import dtype_of, is_fixed, shape_of
 
 # A second-level cache as most are, and the rows of a product that make up for a copy of its right-hand side.
@@ -79,7 +79,7 @@ class PackMatmul(Pattern[MatmulOp]):
             return Refusal("the left operand is transposed")
         weight = op.rhs if op.transpose_rhs else TransposeOp(op.rhs, permutation=(1, 0)).result
         columns = shape[0] if op.transpose_rhs else shape[1]
-        panel = choose_panel(columns, self.vector_bytes // dtype_of(op.result).itemsize, math.prod(rows[:-1]))
+        panel = choose_panel(columns, self.vector_bytes // sum_bytes(op), math.prod(rows[:-1]))
         lhs, weight = in_whole_grains(op.lhs), in_whole_grains(weight)
         packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel)
         return PackedMatmulOp(lhs, packed, columns=columns, panel=panel).result
@@ -104,7 +104,7 @@ class PackRhs(Pattern[MatmulOp]):
             return Refusal("bytes are packed once, or not at all")
         if op.transpose_lhs or len(right) < 2 or math.prod(right[:-2]) not in (1, math.prod(left[:-2])):
             return Refusal("the two sides are not matrices in pairs")
-        size, lanes = dtype_of(op.rhs).itemsize, self.vector_bytes // dtype_of(op.rhs).itemsize
+        size, lanes = dtype_of(op.rhs).itemsize, self.vector_bytes // sum_bytes(op)
         columns, depth = right[-2:] if op.transpose_rhs else right[:-3:-1]
         batch = math.prod(right[:-2])
         rows = math.prod(left[:-1]) // batch
@@ -155,7 +155,7 @@ class PackConv(Pattern[ConvOp]):
         input, weight = in_whole_grains(op.input, op.group), TransposeOp(op.weight, permutation=to_channels_last).result
         weight = in_whole_grains(weight)
         places = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
-        panel = choose_panel(columns, self.vector_bytes // dtype_of(op.result).itemsize, places)
+        panel = choose_panel(columns, self.vector_bytes // sum_bytes(op), places)
         packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel)
         if math.prod(kernel) == op.group == 1 and set(op.strides) == {1}:
             result = PackedMatmulOp(input, packed, columns=outputs, panel=panel).result
@@ -232,7 +232,7 @@ def _is_depthwise(op: ConvOp) -> bool:
 def _is_narrow(op: ConvOp, vector_bytes: int) -> bool:
     """Whether a vector of columns holds whole groups, and a vector of channels what they read."""
     outputs, channels = ir.RankedTensorType(op.weight.type).shape[:2]
-    columns, lanes = outputs // op.group, vector_bytes // dtype_of(op.result).itemsize
+    columns, lanes = outputs // op.group, vector_bytes // sum_bytes(op)
     return op.group > 1 and columns < lanes and lanes % columns == 0 and channels <= columns
 
 

@@ -14,7 +14,7 @@ from ..values import dtype_of
 class SignContraction(Pattern):
     """Contractions on the bits of unsigned integers, taken as signed ones.
 
-    matmul(x : ui8, y : ui8) --> bitcast(matmul(bitcast(x) : i8, bitcast(y) : i8)) : ui8
+    matmul(x : ui32, y : ui32) --> bitcast(matmul(bitcast(x) : i32, bitcast(y) : i32)) : ui32
     """
 
     root = (MatmulOp, ConvOp, ConvTransposeOp)
