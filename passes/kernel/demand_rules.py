@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -116,20 +117,26 @@ def _transpose(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
 
 
 def _reshape(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Dimensions that stay what they are need what they need; of others all."""
+    """Of dimensions that become one, or of one that falls into several, the outermost counts."""
     old, new = _shape(op.operands[0]), _shape(op.results[0])
     found: list[Prefix] = [None] * len(old)
-    left = right = 0
-    done_left = done_right = 1
-    while left < len(old) and right < len(new):
-        if done_left == done_right and old[left] == new[right]:
-            found[left] = needed[right] if old[left] != 1 else None
-            done_left, done_right, left, right = done_left * old[left], done_right * new[right], left + 1, right + 1
-        elif done_left * old[left] <= done_right * new[right]:
-            done_left, left = done_left * old[left], left + 1
-        else:
-            done_right, right = done_right * new[right], right + 1
+    lefts = [axis for axis, size in enumerate(old) if size != 1]
+    rights = [axis for axis, size in enumerate(new) if size != 1]
+    while lefts and rights:
+        left, right = [lefts.pop(0)], [rights.pop(0)]
+        while (sizes := (_count(old, left), _count(new, right)))[0] != sizes[1]:
+            if not (lefts if sizes[0] < sizes[1] else rights):
+                return found
+            (left if sizes[0] < sizes[1] else right).append((lefts if sizes[0] < sizes[1] else rights).pop(0))
+        prefix = needed[right[0]]
+        if prefix is not None and (len(left) == 1 or len(right) == 1):
+            elements = _scaled(prefix, _count(new, right[1:]), 0)
+            found[left[0]] = elements if len(left) == 1 else ["ceildiv", elements, _count(old, left[1:])]
     return found
+
+
+def _count(shape: Sequence[int], axes: Sequence[int]) -> int:
+    return math.prod(shape[axis] for axis in axes)
 
 
 def _slice(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
