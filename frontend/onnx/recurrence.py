@@ -1,0 +1,210 @@
+"""What recurrent layers have in common: a loop over time, built from core ops.
+
+What the inputs of all steps add to the gates is one product before the loop. The loop carries the states; both
+directions of a layer advance in each of its rounds, one from either end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from mlir import ir
+
+from ...dialects.stepwell import elementwise as ew
+from ...dialects.stepwell.contraction import MatmulOp
+from ...dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp, SqueezeOp
+from ...dialects.stepwell.shape import FillOp, RangeOp
+from ..errors import NodeError
+from .activations import Activation, activations
+from .build import (
+    cast,
+    constant,
+    dims_of,
+    dtype,
+    emit,
+    integers,
+    joined,
+    known_dim,
+    reshaped,
+    scalar,
+    shape,
+    transposed,
+)
+from .loops import Stack, counted, row
+from .node import Node
+
+_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_BATCH_SECOND = (1, 0, 2)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One direction of a layer; T is the number of steps, B the batch, H the size of the state.
+
+    Attributes:
+        inputs: [T, B, gates * H], what the inputs add to the gates.
+        recurrence: [gates * H, H].
+        bias: [gates * H], what is added to the product with `recurrence` alone, or None.
+        peepholes: [gates * H], by how much of a cell gates see, or None.
+        functions: its activations.
+        clip: how far from 0 what they take may be; 0 for any.
+        size: H.
+        is_backward: whether it begins at the end.
+    """
+
+    inputs: ir.Value
+    recurrence: ir.Value
+    bias: ir.Value | None
+    peepholes: ir.Value | None
+    functions: Sequence[Activation]
+    clip: float
+    size: int
+    is_backward: bool
+
+    def activated(self, function: int, value: ir.Value) -> ir.Value:
+        """An activation of what a gate sums up."""
+        clipped = emit(ew.ClipOp, value, minimum=-self.clip, maximum=self.clip) if self.clip else value
+        return self.functions[function](clipped)
+
+    def product(self, state: ir.Value, first: int, last: int) -> ir.Value:
+        """The state's part in the gates from `first` to before `last`."""
+        return emit(MatmulOp, state, self.part(self.recurrence, first, last, 0), transpose_rhs=True)
+
+    def part(self, value: ir.Value, first: int, last: int, axis: int = 1) -> ir.Value:
+        """Some gates of a value that holds all of them along an axis."""
+        bounds = (integers([first * self.size]), integers([last * self.size]), integers([axis]))
+        return emit(DynamicSliceOp, value, *bounds)
+
+    def seen(self, gate: int, value: ir.Value, cell: ir.Value) -> ir.Value:
+        """What a gate sums up, together with what it sees of the cell."""
+        if self.peepholes is None:
+            return value
+        return emit(ew.AddOp, value, emit(ew.MulOp, self.part(self.peepholes, gate, gate + 1, 0), cell))
+
+
+Step = Callable[[Layer, ir.Value, Sequence[ir.Value]], list[ir.Value]]
+"""`step(layer, what the inputs add [B, gates * H], states [B, H])`: the next states; the first is the output."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A kind of recurrent layer.
+
+    Attributes:
+        gates: how many it has.
+        activations: those that it has by default.
+        keeps_bias: whether the recurrence's share of the bias is not simply added to the gates.
+        step: what it does.
+    """
+
+    gates: int
+    activations: tuple[str, ...]
+    keeps_bias: bool
+    step: Step
+
+
+def recurrent(
+    node: Node,
+    cell: Cell,
+    inputs: tuple[ir.Value, ir.Value, ir.Value, ir.Value | None, ir.Value | None],
+    lengths: ir.Value | None,
+    initial: Sequence[ir.Value | None],
+) -> tuple[ir.Value | None, ...]:
+    """The whole layer: the outputs of all steps, and the last states."""
+    is_batch_first = bool(node.attribute("layout", 0))
+    sequence, *weights = inputs
+    if is_batch_first:
+        sequence = transposed(sequence, _BATCH_SECOND)
+        initial = [None if value is None else transposed(value, _BATCH_SECOND) for value in initial]
+    layers = _layers(node, cell, sequence, weights)
+    extents = joined([dims_of(sequence, 1, 2), integers([layers[0].size])])
+    zeros = emit(FillOp, extents, value=np.zeros((), dtype(sequence)))
+    states = [zeros if value is None else _row(value, index) for index in range(len(layers)) for value in initial]
+    steps = emit(SqueezeOp, dims_of(sequence, 0, 1), axes=(0,))
+    valid = _valid(node, lengths, sequence)
+
+    def round_(number: ir.Value, carried: Sequence[ir.Value]) -> tuple[list[ir.Value], list[Stack]]:
+        following: list[ir.Value] = []
+        writes = []
+        for index, layer in enumerate(layers):
+            own = carried[index * len(initial) : (index + 1) * len(initial)]
+            at, place = _places(layer, number, steps, index, len(layers))
+            after = cell.step(layer, row(layer.inputs, at), own)
+            output = after[0]
+            if valid is not None:
+                holds = row(valid, at)
+                after = [emit(ew.SelectOp, holds, new, old) for new, old in zip(after, own, strict=True)]
+                output = emit(ew.SelectOp, holds, output, scalar(0, output))
+            following += after
+            writes.append((place, output))
+        return following, [Stack(writes, extents)] if node.outputs[0] else []
+
+    last, stacked = counted(steps, states, round_)
+    directions = integers([len(layers)])
+    whole = [reshaped(value, joined([dims_of(sequence, 0, 1), directions, extents])) for value in stacked]
+    finals = [
+        joined([emit(ExpandDimsOp, value, axes=(0,)) for value in last[kind :: len(initial)]])
+        for kind in range(len(initial))
+    ]
+    if is_batch_first:
+        whole = [transposed(value, (2, 0, 1, 3)) for value in whole]
+        finals = [transposed(value, _BATCH_SECOND) for value in finals]
+    return whole[0] if whole else None, *finals
+
+
+def _places(layer: Layer, number: ir.Value, steps: ir.Value, index: int, directions: int) -> tuple[ir.Value, ir.Value]:
+    """The step that a round is about, and the row of all outputs [T * directions, B, H] that it makes."""
+    one = scalar(1, number)
+    at = emit(ew.SubOp, emit(ew.SubOp, steps, one), number) if layer.is_backward else number
+    if directions == 1:
+        return at, at
+    return at, emit(ew.AddOp, emit(ew.MulOp, at, scalar(directions, at)), scalar(index, at))
+
+
+def _layers(node: Node, cell: Cell, sequence: ir.Value, weights: Sequence[ir.Value | None]) -> list[Layer]:
+    direction = node.attribute("direction", "forward")
+    if direction not in _DIRECTIONS:
+        raise NodeError(f"has the direction '{direction}', which is none of {', '.join(_DIRECTIONS)}")
+    directions = _DIRECTIONS[direction]
+    names = node.attribute("activations") or cell.activations * len(directions)
+    count = len(cell.activations)
+    if len(names) < count * len(directions):
+        raise NodeError(f"has {len(names)} activations, but {count} in each direction are needed")
+    functions = activations(names, node.attribute("activation_alpha", ()), node.attribute("activation_beta", ()))
+    clip = node.attribute("clip", 0.0)
+    layers = []
+    for index, is_backward in enumerate(directions):
+        weight, recurrence, bias, peepholes = (None if value is None else _row(value, index) for value in weights)
+        assert weight is not None and recurrence is not None
+        size = node.attribute("hidden_size") or known_dim(recurrence, 1, "the size of the state")
+        own = functions[index * count : (index + 1) * count]
+        inner = Layer(sequence, recurrence, None, peepholes, own, clip, size, is_backward)
+        gates = emit(MatmulOp, sequence, weight, transpose_rhs=True)
+        if bias is not None:
+            first, second = (inner.part(bias, half * cell.gates, (half + 1) * cell.gates, 0) for half in range(2))
+            gates = emit(ew.AddOp, gates, first if cell.keeps_bias else emit(ew.AddOp, first, second))
+            inner = replace(inner, bias=second if cell.keeps_bias else None)
+        layers.append(replace(inner, inputs=gates))
+    return layers
+
+
+def _row(value: ir.Value, index: int) -> ir.Value:
+    return row(value, constant(np.array(index, np.int64)))
+
+
+def _valid(node: Node, lengths: ir.Value | None, sequence: ir.Value) -> ir.Value | None:
+    """[T, B, 1]: which steps are parts of each sequence; None where all are."""
+    if lengths is None:
+        return None
+    known, steps = node.known(lengths), shape(sequence)[0]
+    if known is not None and isinstance(steps, int) and (known == steps).all():
+        return None
+    bounds = (
+        scalar(0, lengths),
+        cast(emit(SqueezeOp, dims_of(sequence, 0, 1), axes=(0,)), np.int32),
+        scalar(1, lengths),
+    )
+    numbers = emit(ExpandDimsOp, emit(RangeOp, *bounds), axes=(1, 2))
+    return emit(ew.LessOp, numbers, emit(ExpandDimsOp, lengths, axes=(1,)))
