@@ -183,7 +183,7 @@ class Specializer:
         except UnsupportedError as error:
             return self._planned(error)
         except NodeError as error:
-            if not self._is_valid(error, by_name):
+            if not self._is_valid(error):
                 raise
             return self._planned(error)
         except (PassError, PassFailure, CodegenError) as error:
@@ -200,7 +200,7 @@ class Specializer:
     def _was_inlined(self) -> bool:
         return isinstance(self.source, ModelSource) and self.source.has_functions
 
-    def _is_valid(self, error: NodeError, shapes: Mapping[str, Shape]) -> bool:
+    def _is_valid(self, error: NodeError) -> bool:
         """Whether ONNX itself finds nothing wrong with the node that an error is about."""
         from .frontend.onnx import partition
 
@@ -208,7 +208,7 @@ class Specializer:
             return False
         if self._was_inlined:
             return True  # the error comes again, and with the position that the node has then
-        return partition.accepts(self.source.model, error.position, shapes)
+        return partition.accepts(self.source.model, error)
 
     def _compilation(self) -> Compilation:
         from .compilation import Compilation

@@ -15,14 +15,19 @@ _SMALL = 64
 _ERRORS = (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError, RuntimeError)
 
 
-def inferred_types(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, onnx.TypeProto]:
+def inferred_types(
+    model: Model, shapes: Mapping[str, Sequence[int]] | None = None, suspect: int | None = None
+) -> dict[str, onnx.TypeProto]:
     """The type of every value of a model's graph (not of inner graphs) that ONNX can tell, by name.
 
     Args:
         model: the model.
         shapes: shapes for some inputs.
+        suspect: the position of a node that may not fit its inputs: ONNX's inference reads out of bounds for such.
     """
     skeleton = _without_weights(model, shapes or {})
+    if suspect is not None:
+        del skeleton.graph.node[suspect]
     try:
         graph = shape_inference.infer_shapes(skeleton, data_prop=True).graph
     except _ERRORS:  # of a node that is wrong; the importer says so

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import ml_dtypes
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper
 
 from ...runtime.fallback import Fallback
 from ..errors import ModelError, NeedsContents, NodeError
@@ -47,7 +47,7 @@ def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]
     Those are the nodes of unknown operators, and all that touch what is no tensor of numbers.
     """
     found = unknown_operators(model)
-    types = inferred_types(model)
+    types = inferred_types(model, suspect=error.position if isinstance(error, NodeError) else None)
     foreign = {name: type_text(kind) for name, kind in types.items() if not is_native(kind)}
     for index, node in enumerate(model.proto.graph.node):
         touched = next((name for name in [*reads(node), *node.output] if name in foreign), None)
@@ -87,30 +87,16 @@ def halves(model: Model) -> list[Cut]:
     return _with_interfaces(model, groups, constants, wanted, {})
 
 
-def accepts(model: Model, index: int, shapes: Mapping[str, Sequence[int]]) -> bool:
-    """Whether a node fits its inputs by ONNX's own rules, as far as their types are known."""
-    node, types = model.proto.graph.node[index], inferred_types(model, shapes)
-    versions = {normal_domain(entry.domain): entry.version for entry in model.proto.opset_import}
-    domain = normal_domain(node.domain)
-    names = [name for name in node.input if name]
-    if domain not in versions or not onnx.defs.has(node.op_type, versions[domain], domain):
+def accepts(model: Model, error: ModelError) -> bool:
+    """Whether an error is about an attribute in which ONNX's own checker finds nothing wrong."""
+    if error.position is None or not error.reason.startswith("attribute "):
         return False
-    if any(name not in types for name in names):
-        return False
-    schema = onnx.defs.get_schema(node.op_type, versions[domain], domain)
-    imports = [helper.make_opsetid(*item) for item in versions.items()]
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = model.proto.ir_version
+    context.opset_imports = {normal_domain(entry.domain): entry.version for entry in model.proto.opset_import}
     try:
-        context = onnx.checker.C.CheckerContext()
-        context.ir_version, context.opset_imports = model.proto.ir_version, versions
-        onnx.checker.check_node(node, context)
-        shape_inference.infer_node_outputs(
-            schema,
-            node,
-            {name: types[name] for name in names},
-            opset_imports=imports,
-            ir_version=model.proto.ir_version,
-        )
-    except (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError, RuntimeError):
+        onnx.checker.check_node(model.proto.graph.node[error.position], context)
+    except onnx.checker.ValidationError:
         return False
     return True
 
