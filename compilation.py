@@ -20,6 +20,7 @@ from .passes.base import PassError
 from .passes.functions import dictionaries
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
+from .passes.guarded import Crash, Note, guarded
 from .passes.kernel.merge_kernels import kernel_text
 from .passes.pipeline import Pipeline
 from .passes.rewriting import walk
@@ -74,6 +75,8 @@ class Compilation:
             module, parameters = imported.module, imported.parameters
             start = phase_of(module)
             self._tell("import", module, parameters)
+            if start not in ("import", "graph"):
+                self._rehearse(module, parameters, start)
             with kernel_pool(self.target, self.codegen_threads if _is_large(module) else 1) as pool:
                 if start == "import":
                     parameters = self.graph(module, parameters, shapes)
@@ -104,6 +107,24 @@ class Compilation:
         parameters = scale_denormal_weights(module, run_init(module, parameters))
         self._tell("graph", module, parameters)
         return parameters
+
+    def _rehearse(self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str) -> None:
+        """Sees that a module that did not come from our own passes does not end the process.
+
+        Raises:
+            PassError: it does.
+        """
+
+        def work(note: Note) -> bytes:
+            note(f"what follows the phase '{start}'")
+            reached: Reached = lambda phase, module, parameters: note(f"what follows the phase '{phase}'")  # noqa: E731
+            replace(self, cache=None, codegen_threads=1, reached=reached)._finish(module, parameters, start)
+            return b""
+
+        try:
+            guarded(work)
+        except Crash as error:
+            raise PassError(str(error)) from None
 
     def _finish(
         self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str, pool: KernelPool | None = None

@@ -16,6 +16,7 @@ from ..dialects.stepwell import STEPWELL
 from ..dialects.types import numpy_dtype
 from ..dialects.verifier import VerificationError, verify
 from ..passes.diagnostics import MLIRError, find_place
+from ..passes.guarded import Crash, guarded
 from ..runtime import safetensors
 from ..runtime.errors import ArtefactError
 from .errors import ModelError
@@ -54,16 +55,25 @@ def _name(model: bytes | Path) -> str:
 
 
 def _parse(model: bytes | Path, context: ir.Context) -> ir.Module:
-    STEPWELL.load(context)
+    text = model if isinstance(model, bytes) else model.read_bytes()
     try:
-        text = model if isinstance(model, bytes) else model.read_bytes()
-        module = ir.Module.parse(text, context)
-        verify(module)
+        guarded(lambda note: _parsed(text, ir.Context()) and b"")
+        return _parsed(text, context)
+    except Crash as error:
+        raise ModelError(f"not valid MLIR, or nested too deep: {error}", model=_name(model)) from None
+    except RecursionError:
+        raise ModelError("the module's regions are nested too deep", model=_name(model)) from None
     except MLIRError as error:
         raise ModelError(f"not valid MLIR: {_first(error)}", model=_name(model)) from None
     except VerificationError as error:
         found = error.violations[0]
         raise ModelError(f"not valid MLIR: {_told(found.location, found.message)}", model=_name(model)) from None
+
+
+def _parsed(text: bytes, context: ir.Context) -> ir.Module:
+    STEPWELL.load(context)
+    module = ir.Module.parse(text, context)
+    verify(module)
     return module
 
 

@@ -120,7 +120,7 @@ class Plan:
         """A value that is read or given, and that nothing before provides; None where all is there."""
         known = set(self.inputs)
         for step in self.steps:
-            absent = next((name for name in step.inputs if name not in known), None)
+            absent = next((name for name in step.inputs if name not in known), None) or _absent_inside(step)
             if absent is not None:
                 return absent
             known.update(step.outputs)
@@ -130,6 +130,16 @@ class Plan:
         """This plan with the code of another one too, made for another target."""
         pairs = zip(self.steps, other.steps, strict=True)
         return replace(self, steps=tuple(_merged_step(step, theirs) for step, theirs in pairs))
+
+
+def _absent_inside(step: Step) -> str | None:
+    """A value that a control-flow node's graphs take from around it, or that it should give, and that is not there."""
+    if not isinstance(step, ControlStep):
+        return None
+    own = {"If": 0, "Loop": 2 + step.carried, "Scan": step.carried + len(step.slicing)}[step.operator]
+    taken = [name for body in step.bodies for name in body.inputs[own:]]
+    absent = [name for name in (*step.operands, *taken) if name and name not in step.inputs]
+    return next(iter([*absent, *(name for name in step.outputs if name not in step.results)]), None)
 
 
 def _merged_step(step: Step, other: Step) -> Step:

@@ -98,7 +98,7 @@ class Node:
             raise NodeError(f"takes {formals.smallest} to {formals.largest} inputs, but has {len(inputs)}")
         bound: dict[str, str] = {}
         for position, value in enumerate(inputs):
-            if value is None and position in formals.required:
+            if value is None and min(position, formals.last) in formals.required:
                 raise NodeError(f"input {position} is missing")
             if value is not None and formals.types:
                 _check_type(spec_of(value).dtype, formals.types[min(position, len(formals.types) - 1)], bound)
@@ -198,6 +198,11 @@ class _Formals:
     required: frozenset[int]
     types: tuple[tuple[str, frozenset[str], str], ...]
 
+    @property
+    def last(self) -> int:
+        """The position from which on one declaration holds for all."""
+        return len(self.types) - 1 if self.types else self.largest
+
 
 @functools.cache
 def _formal_inputs(op_type: str, opset: int) -> _Formals:
@@ -213,8 +218,8 @@ def _formal_inputs(op_type: str, opset: int) -> _Formals:
         )
         for formal in schema.inputs
     )
-    option = onnx.defs.OpSchema.FormalParameterOption.Single
-    required = frozenset(index for index, formal in enumerate(schema.inputs) if formal.option == option)
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    required = frozenset(index for index, formal in enumerate(schema.inputs) if formal.option != optional)
     return _Formals(schema.min_input, schema.max_input, required, types)
 
 

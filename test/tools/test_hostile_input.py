@@ -1,5 +1,8 @@
 """Modules that are not what they say: each ends in one clear error."""
 
+import os
+
+import numpy as np
 import pytest
 import stepwell
 from stepwell.frontend.errors import ModelError
@@ -27,3 +30,38 @@ def test_module_in_another_phase_than_it_says(phase, message):
     text = f'module attributes {{stepwell.phase = "{phase}"}} {{ {IDENTITY} }}'
     with pytest.raises(PassError, match=message):
         stepwell.compile(text.encode(), options=stepwell.Options(cache=False))
+
+
+@pytest.mark.parametrize("pair", ["[]", "()"])
+def test_text_that_is_nested_deeper_than_the_stack(pair):
+    text = f"module attributes {{x = {pair[0] * 100_000}{pair[1] * 100_000}}} {{ {IDENTITY} }}"
+    with pytest.raises(ModelError, match="nested too deep"):
+        stepwell.compile(text.encode(), options=stepwell.Options(cache=False))
+
+
+def test_text_that_aborts_the_parser():
+    text = IDENTITY.replace("return", "func.call @f() {x = array<index: 1>} : () -> () return")
+    with pytest.raises(ModelError, match="SIGABRT"):
+        stepwell.compile(text.encode(), options=stepwell.Options(cache=False))
+
+
+def test_modules_that_abort_what_compiles_them(monkeypatch):
+    """Beyond the phase `graph` a module is tried in a process of its own first."""
+    phases = {}
+    model = IDENTITY.replace(
+        "return %x", '%y = "stepwell.neg"(%x) : (tensor<4xf32>) -> tensor<4xf32> return %y'
+    ).encode()
+    options = stepwell.Options(
+        cache=False, reached=lambda phase, module, parameters: phases.update({phase: str(module)})
+    )
+    stepwell.compile(model, threads=1, options=options)
+    text = phases["kernels"].replace("module attributes {", 'module attributes {stepwell.phase = "kernels", ', 1)
+    x = np.ones(4, np.float32)
+    np.testing.assert_array_equal(stepwell.compile(text.encode(), threads=1)(x), -x)
+
+    def aborts(*_, **__):
+        os.abort()
+
+    monkeypatch.setattr("stepwell.compilation.emit_objects", aborts)
+    with pytest.raises(PassError, match=r"crashed \(SIGABRT\) in what follows the phase 'llvm'"):
+        stepwell.compile(text.encode(), threads=1, options=stepwell.Options(cache=False))

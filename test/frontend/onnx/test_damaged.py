@@ -113,6 +113,8 @@ def test_no_opset_at_all():
         (node("Relu", ["x", "x"], ["y"]), "takes 1 to 1 inputs, but has 2"),
         (node("Add", ["x"], ["y"]), "takes 2 to 2 inputs, but has 1"),
         (node("Add", ["", "x"], ["y"]), "input 0 is missing"),
+        (node("Concat", ["", "x"], ["y"], axis=0), "input 0 is missing"),
+        (node("Concat", ["x", "x", "", "x"], ["y"], axis=0), "input 2 is missing"),
         (node("And", ["x", "x"], ["y"]), r"input 'A' cannot be a tensor\(float\)"),
         (node("Transpose", ["x"], ["y"], perm=[0, 0]), "must be a permutation"),
         (node("Softmax", ["x"], ["y"], axis=7), "axis 7 is out of range"),

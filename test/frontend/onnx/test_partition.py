@@ -254,7 +254,7 @@ def test_negative_outputs_that_nothing_makes(outputs):
 def test_negative_nodes_out_of_order_around_one_on_the_host():
     nodes = [node("Neg", ["late"], ["y"]), *host("y", "z"), node("Neg", ["z"], ["late"])]
     with pytest.raises((stepwell.ModelError, stepwell.RuntimeFailure), match="late"):
-        stepwell.compile(model_of(nodes, {"x": (FLOAT, [2, 4])}, {"y": (FLOAT, None)}), threads=1, options=QUIET)(rows(2))
+        stepwell.compile(model_of(nodes, ROW, {"y": (FLOAT, None)}), threads=1, options=QUIET)(rows(2))
 
 
 def test_memory_that_is_not_there_is_an_error_that_names_the_node():
