@@ -34,13 +34,21 @@ def in_whole_grains(value: ir.Value, groups: int = 1) -> ir.Value:
     return ReshapeOp(padded, shape=(*shape[:-1], shape[-1] + groups * missing)).result
 
 
+def must_widen(op: MatmulOp | ConvOp) -> bool:
+    """Whether it is bytes that are multiplied, but not those that packed kernels take: ui8 by an i8 weight."""
+    value, weight = (op.lhs, op.rhs) if isinstance(op, MatmulOp) else (op.input, op.weight)
+    kinds = dtype_of(value), dtype_of(weight)
+    return kinds[0].itemsize == 1 and not (kinds == (np.uint8, np.int8) and is_fixed(weight))
+
+
 class WidenBytes(Pattern[MatmulOp]):
-    """matmul(bytes x, bytes y) --> matmul(cast(x), cast(y)) in i32, where y is another one in every run"""
+    """matmul(bytes x, bytes y) --> matmul(cast(x), cast(y)) in i32, where they cannot be packed; conv(x, w) likewise"""
 
-    root = MatmulOp
+    root = (MatmulOp, ConvOp)
 
-    def rewrite(self, op: MatmulOp) -> Replacement:
-        if dtype_of(op.lhs).itemsize > 1 or is_fixed(op.rhs):
+    def rewrite(self, op: MatmulOp | ConvOp) -> Replacement:
+        if not must_widen(op):
             return None
-        lhs, rhs = (CastOp(value, dtype=np.dtype(np.int32)).result for value in (op.lhs, op.rhs))
-        return MatmulOp(lhs, rhs, transpose_lhs=op.transpose_lhs, transpose_rhs=op.transpose_rhs).result
+        one, two, *rest = op.operand_values()
+        lhs, rhs = (CastOp(value, dtype=np.dtype(np.int32)).result for value in (one, two) if value is not None)
+        return type(op)(lhs, rhs, *rest, **op.attribute_values()).result

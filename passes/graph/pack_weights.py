@@ -21,7 +21,7 @@ from ...dialects.stepwell.packed import (
 )
 from ..base import Pass, register
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
-from .byte_products import WidenBytes, in_whole_grains, sum_bytes
+from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from .values import dtype_of, is_fixed, shape_of
 
 # A second-level cache as most are, and the rows of a product that make up for a copy of its right-hand side.
@@ -77,6 +77,8 @@ class PackMatmul(Pattern[MatmulOp]):
             return Refusal("the weight is not a matrix of static shape")
         if op.transpose_lhs:
             return Refusal("the left operand is transposed")
+        if must_widen(op):
+            return Refusal(_OTHER_BYTES)
         weight = op.rhs if op.transpose_rhs else TransposeOp(op.rhs, permutation=(1, 0)).result
         columns = shape[0] if op.transpose_rhs else shape[1]
         panel = choose_panel(columns, self.vector_bytes // sum_bytes(op), math.prod(rows[:-1]))
@@ -214,6 +216,9 @@ def pack(weight: ir.Value, count: int, columns: int, depth: int, panel: int) -> 
     return packed
 
 
+_OTHER_BYTES = "packed kernels multiply ui8 by an i8 weight; other bytes are widened"
+
+
 def _why_not(op: ConvOp) -> Refusal | None:
     if op.layout != "channels_last":
         return Refusal("the channels are not the last dimension")
@@ -221,7 +226,7 @@ def _why_not(op: ConvOp) -> Refusal | None:
         return Refusal("the padding is not an op of its own")
     if shape_of(op.weight) is None or shape_of(op.result) is None:
         return Refusal("the shapes are not static")
-    return None
+    return Refusal(_OTHER_BYTES) if must_widen(op) else None
 
 
 def _is_depthwise(op: ConvOp) -> bool:
