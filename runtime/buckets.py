@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,14 @@ from .errors import InputError
 from .program import TensorInfo
 from .sizes import Range, union_of
 
-_RATIO = 4
-"""From one bucket to the next the upper bound grows by this, where nothing else is said."""
+_RATIOS = (4, 8, 16, 64)
+"""From one bucket to the next the upper bound grows by the first of these that does not make too many programs."""
 
-_MOST = 12
+_MOST = 6
 """More programs than this are not made unless asked for."""
+
+_LEAST = 16
+"""Buckets of smaller sizes only are not worth a program."""
 
 Buckets = list[dict[str, Range]]
 
@@ -36,11 +40,32 @@ def parse_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[d
     missing = [name for name in names if name not in dims]
     if missing:
         raise InputError(f"dimension '{missing[0]}' varies, and `dims` do not say how; they name {_listing(dims)}")
-    parts = {name: _parts(name, dims[name]) for name in names}
+    parts = _cut(
+        {name: _parts(name, dims[name]) for name in names}, [name for name in names if isinstance(dims[name], tuple)]
+    )
     ranges = {name: union_of(list(several)) for name, several in parts.items()}
     if not any(values.low < values.high for values in ranges.values()):
         return ranges, []
     return ranges, [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*parts.values())]
+
+
+def _cut(parts: dict[str, list[Range]], wholes: Sequence[str]) -> dict[str, list[Range]]:
+    """Cuts ranges that are given as wholes into buckets, as a program's tiles and blocks suit its greatest sizes."""
+    given = math.prod(len(several) for several in parts.values())
+    for ratio in _RATIOS:
+        cut = parts | {name: _ladder(parts[name][0], ratio) for name in wholes}
+        if math.prod(len(several) for several in cut.values()) <= max(given, _MOST):
+            return cut
+    return parts
+
+
+def _ladder(values: Range, ratio: int) -> list[Range]:
+    """The parts of a range, the greatest size of each about `ratio` times that of the one before."""
+    highs = [values.high]
+    while (high := highs[-1] // ratio) >= max(_LEAST, values.low):
+        highs.append(high - (high - values.low) % values.step)
+    lows = [values.low, *(high + values.step for high in highs[:0:-1])]
+    return [Range(low, high, values.step) for low, high in zip(lows, highs[::-1], strict=True)]
 
 
 def _parts(name: str, given: Any) -> list[Range]:

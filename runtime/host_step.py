@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import CapacityError, RuntimeFailure
+from .suppression import suppress
 
 
 class HostStepError(RuntimeFailure):
@@ -68,7 +69,9 @@ class HostNode:
                 f"{self._name} runs on the host through the package onnx, which is not installed: pip install onnx"
             ) from error
         try:
-            return ReferenceEvaluator(onnx.load_model_from_string(self._model), new_ops=[_optional()])
+            return ReferenceEvaluator(
+                onnx.load_model_from_string(self._model), new_ops=[_optional(), _non_max_suppression()]
+            )
         except Exception as error:  # of whatever type the evaluator chooses
             raise HostStepError(f"{self._name} has no implementation for the host: {error}") from error
 
@@ -86,6 +89,30 @@ def _optional() -> type:
             return res
 
     return Optional
+
+
+@functools.cache
+def _non_max_suppression() -> type:
+    """NonMaxSuppression on whole arrays; the reference compares boxes one by one in Python."""
+    from onnx.reference.op_run import OpRun
+
+    class NonMaxSuppression(OpRun):
+        def _run(
+            self,
+            boxes: np.ndarray,
+            scores: np.ndarray,
+            most: np.ndarray | None = None,
+            overlap: np.ndarray | None = None,
+            least: np.ndarray | None = None,
+            center_point_box: int = 0,
+        ) -> tuple[np.ndarray]:
+            limits = [
+                default if value is None else value.reshape(-1)[0]
+                for value, default in ((most, 0), (overlap, 0.0), (least, -np.inf))
+            ]
+            return (suppress(boxes, scores, *limits, bool(center_point_box)),)
+
+    return NonMaxSuppression
 
 
 def _normal(value: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..core import Op, OpError, attribute, operand, result
-from ..dims import Shape
+from ..dims import Shape, numbers
 from ..types import TensorSpec, is_float
 from .numerics import widened
 from .shapes import normalize_axes, normalize_axis, require_number
@@ -65,7 +65,8 @@ def _extreme(function: Callable[..., np.ndarray], sign: int) -> Callable[..., np
     def reference(input: np.ndarray, *, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
         if input.size:
             return function(input, axis=axes, keepdims=keepdims)
-        return np.full(_reduced(input.shape, normalize_axes(axes, input.ndim), keepdims), _end(input.dtype, sign))
+        shape = numbers(_reduced(input.shape, normalize_axes(axes, input.ndim), keepdims))
+        return np.full(shape, _end(input.dtype, sign))
 
     return reference
 

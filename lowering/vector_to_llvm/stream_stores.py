@@ -172,10 +172,11 @@ def _write_past_caches(loop: ir.Operation, stores: list[ir.Operation]) -> None:
         rest = arith.RemUIOp(joined, arith.ConstantOp(index, _LINE).result).result
         is_aligned = arith.CmpIOp(arith.CmpIPredicate.eq, rest, arith.ConstantOp(index, 0).result).result
         branch = scf.IfOp(is_aligned, has_else=True)
-        with ir.InsertionPoint(branch.else_block):
+        then, other = (region.blocks[0] for region in branch.operation.regions)
+        with ir.InsertionPoint(other):
             loop.clone()
             scf.YieldOp([])
-        with ir.InsertionPoint(branch.then_block):
+        with ir.InsertionPoint(then):
             fence = llvm.call_intrinsic(None, "llvm.x86.sse.sfence", [], [], [])
             scf.YieldOp([])
         loop.move_before(fence.operation)

@@ -144,6 +144,27 @@ def test_bounds_survive_being_written():
         decode({**(encode(bounds) or {}), "ranges": {"n": [8, 1, 1]}})
 
 
+@pytest.mark.parametrize(
+    ("dims", "highs"),
+    [
+        ({"n": (1, 50), "m": 3}, {"n": [50]}),
+        ({"n": (1, 512), "m": 3}, {"n": [32, 128, 512]}),
+        ({"n": (1, 512), "m": (1, 64)}, {"n": [32, 128, 512], "m": [16, 64]}),
+        ({"n": (32, 960, 32), "m": (32, 960, 32)}, {"n": [96, 960], "m": [96, 960]}),
+        ({"n": [512], "m": 3}, {"n": [512]}),
+    ],
+)
+def test_wide_ranges_are_cut_into_few_buckets(dims, highs):
+    ranges, buckets = parse_dims(dims, INPUTS)
+    for name, wanted in highs.items():
+        parts = sorted({bucket[name] for bucket in buckets}, key=lambda part: part.high)
+        assert [part.high for part in parts] == wanted
+        low, high, step = ranges[name].low, ranges[name].high, ranges[name].step
+        assert [size for part in parts for size in range(part.low, part.high + 1, part.step)] == [
+            *range(low, high + 1, step)
+        ]
+
+
 def test_ranges_of_programs_make_one():
     several = [Bounds({"n": Range(1, 4)}), Bounds({"n": Range(5, 16)})]
     assert union(several) == {"n": Range(1, 16)}
