@@ -105,7 +105,11 @@ def check_op(op: Op, spec: Callable[[ir.Value], TensorSpec] = spec_of) -> None:
     for value in (*op.operation.operands, *op.operation.results):
         if not isinstance(value.type, ir.RankedTensorType):
             raise OpError(f"takes and returns ranked tensors, but one is {value.type}")
-    for result, inferred in zip(op.operation.results, op.infer_specs(spec), strict=True):
+    try:
+        specs = op.infer_specs(spec)
+    except TypeError as error:  # an attribute of a kind that MLIR's bindings cannot read
+        raise OpError(f"has an attribute that cannot be read: {error}") from error
+    for result, inferred in zip(op.operation.results, specs, strict=True):
         _check_result(spec(result), inferred)
 
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 import onnx
 from onnx import helper, shape_inference
 
+from ...passes.guarded import Crash, guarded
 from .model import Model
 
 _SMALL = 64
 """Weights of so many elements are often shapes, whose contents inference needs."""
-
-_ERRORS = (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError, RuntimeError)
 
 
 def inferred_types(
@@ -28,11 +27,20 @@ def inferred_types(
     skeleton = _without_weights(model, shapes or {})
     if suspect is not None:
         del skeleton.graph.node[suspect]
-    try:
-        graph = shape_inference.infer_shapes(skeleton, data_prop=True).graph
-    except _ERRORS:  # of a node that is wrong; the importer says so
-        graph = skeleton.graph
+    graph = _inferred(skeleton).graph
     return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input) if _is_known(value)}
+
+
+def _inferred(skeleton: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with what inference finds; without that where a node is wrong, which the importer will say.
+
+    For some of those ONNX's inference overflows the stack, or reads what is not there.
+    """
+    try:
+        data = guarded(lambda note: shape_inference.infer_shapes(skeleton, data_prop=True).SerializeToString())
+    except Crash:
+        return skeleton
+    return skeleton if data is None else onnx.ModelProto.FromString(data)
 
 
 def _is_known(value: onnx.ValueInfoProto) -> bool:

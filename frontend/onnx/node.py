@@ -82,9 +82,12 @@ class Node:
             UnsupportedError: it has not, so that its meaning would be lost.
         """
         for name, attribute in self._attributes.items():
-            if name in self._read or not self._is_standard:
+            if name in self._read:
                 continue
-            if self._python(attribute) != self._declared[name][1]:
+            value = self._python(attribute)
+            # The defaults of operators that are not ONNX's own are not known, but are mostly nothing.
+            is_default = value == self._declared[name][1] if self._is_standard else _is_nothing(value)
+            if not is_default:
                 raise UnsupportedError(f"attribute '{name}' is not supported")
 
     def check_inputs(self, handler: Handler, inputs: Sequence[ir.Value | None]) -> None:
@@ -160,6 +163,10 @@ class Node:
         if len(numbers) != len(dims):
             raise NeedsShapes(f"{what} must be known")
         return numbers
+
+
+def _is_nothing(value: Any) -> bool:
+    return isinstance(value, int | float | str | tuple) and not value
 
 
 def _plain(attribute: onnx.AttributeProto) -> Any:

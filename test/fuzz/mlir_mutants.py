@@ -55,7 +55,7 @@ def _seeds() -> Sequence[tuple[str, str]]:
 
 
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text)
+    return _TOKEN.findall(text) or [" "]
 
 
 def _replace_number(rng: random.Random, text: str) -> str:

@@ -40,7 +40,7 @@ def reduction(kernel: ir.Operation, target: Target) -> Schedule:
     time = sum(step.nanoseconds() for step in steps)
     is_across = any(len(step.sizes) - 1 in step.reductions for step in steps)
     blocks = parallel_tile(root.sizes, parallel, time, 1 if is_across else _COLUMNS)
-    if not blocks and not is_across:
+    if not blocks and not is_across and root.sizes:
         blocks = parallel_tile(root.sizes, parallel, time, _LEAST_COLUMNS, most=root.sizes[-1] // _COLUMNS)
     parameters = loop_parameters(kernel, target, blocks=blocks, rows=_rows(root, reduced, blocks))
     lines = [match("%root", root.number)]

@@ -13,11 +13,15 @@ from stepwell.frontend.onnx.model import describe_model, read_model
 FLOATS = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
 
 
-def model_of(*nodes, inputs=(FLOATS,), outputs=("y",), constants=(), opset=17):
+SCALE = helper.make_tensor_value_info("s", TensorProto.FLOAT, [4])
+
+
+def model_of(*nodes, inputs=(FLOATS,), outputs=("y",), constants=(), opset=17, domains=()):
     """A model around nodes, its outputs floats."""
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     graph = helper.make_graph(list(nodes), "g", list(inputs), values, list(constants))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    return helper.make_model(graph, opset_imports=imports)
 
 
 def node(op_type, inputs, outputs, name="n", **attributes):
@@ -93,9 +97,9 @@ def test_old_opset_that_cannot_be_converted():
 
 
 def test_attribute_that_would_be_lost():
-    images = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])
-    pool = node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], storage_order=1)
-    refuses(model_of(pool, inputs=(images,)), "attribute 'storage_order' is not supported")
+    norm = skip_norm(["y"])
+    norm.attribute.append(helper.make_attribute("smooth", 1))
+    refuses(model_of(norm, inputs=(FLOATS, SCALE), domains=("com.microsoft",)), "attribute 'smooth' is not supported")
 
 
 def test_no_opset_at_all():
@@ -137,11 +141,17 @@ def test_operands_that_do_not_fit():
 
 
 def test_output_that_no_handler_makes():
-    pool = node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2])
-    images = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 6])
-    import_model(model_of(pool, inputs=(images,)), ir.Context())
-    used = [pool, node("Cast", ["i"], ["z"], "c", to=1)]
-    refuses(model_of(*used, inputs=(images,), outputs=("z",)), r"reads output 1 of 'n' \(MaxPool\), which is not supp")
+    norm = skip_norm(["y", "mean"])
+    options = {"inputs": (FLOATS, SCALE), "domains": ("com.microsoft",)}
+    import_model(model_of(norm, **options), ir.Context())
+    used = [norm, node("Neg", ["mean"], ["z"], "c")]
+    message = r"reads output 1 of 'n' \(SkipSimplifiedLayerNormalization\), which is not supp"
+    refuses(model_of(*used, outputs=("z",), **options), message)
+
+
+def skip_norm(outputs):
+    """A node with more outputs than are computed."""
+    return node("SkipSimplifiedLayerNormalization", ["x", "x", "s"], outputs, domain="com.microsoft")
 
 
 def test_order_and_cycles():

@@ -14,7 +14,7 @@ from stepwell.lowering.target import Target
 from stepwell.runtime import orc
 
 SHAPE = (64, 128)
-FOREIGN = {"memcpy", "memmove", "memset", "sched_yield", "syscall"}
+FOREIGN = {"clock_gettime", "memcpy", "memmove", "memset", "sched_yield", "syscall"}
 FUNCTIONS = ["add", "double", "stepwell_work", "stepwell_main"]
 
 INVALID = """

@@ -96,4 +96,5 @@ def test_every_graph_pass_is_tried() -> None:
         if isinstance(element, Pass) and element.name not in named
     }
     # These are tried by whole pipelines and models: alone they do nothing to most programs.
-    assert missing <= {"stepwell-decompose", "stepwell-merge-projections", "stepwell-pack-weights"}
+    parts = ("decompose", "hoist-invariants", "merge-projections", "pack-weights")
+    assert missing <= {f"stepwell-{name}" for name in parts}
