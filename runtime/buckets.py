@@ -40,23 +40,36 @@ def parse_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[d
     missing = [name for name in names if name not in dims]
     if missing:
         raise InputError(f"dimension '{missing[0]}' varies, and `dims` do not say how; they name {_listing(dims)}")
-    parts = _cut(
-        {name: _parts(name, dims[name]) for name in names}, [name for name in names if isinstance(dims[name], tuple)]
-    )
+    inner = {dim for info in inputs for dim in info.shape[1:]}
+    wholes = {name: name not in inner for name in names if isinstance(dims[name], tuple)}
+    parts = _cut({name: _parts(name, dims[name]) for name in names}, wholes)
     ranges = {name: union_of(list(several)) for name, several in parts.items()}
     if not any(values.low < values.high for values in ranges.values()):
         return ranges, []
     return ranges, [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*parts.values())]
 
 
-def _cut(parts: dict[str, list[Range]], wholes: Sequence[str]) -> dict[str, list[Range]]:
-    """Cuts ranges that are given as wholes into buckets, as a program's tiles and blocks suit its greatest sizes."""
+def _cut(parts: dict[str, list[Range]], wholes: Mapping[str, bool]) -> dict[str, list[Range]]:
+    """Cuts ranges that are given as wholes into buckets, as a program's tiles and blocks suit its greatest sizes.
+
+    Those that only ever lead (a batch) need less of that: one of them has a program of its own, the others share one.
+    """
     given = math.prod(len(several) for several in parts.values())
     for ratio in _RATIOS:
-        cut = parts | {name: _ladder(parts[name][0], ratio) for name in wholes}
+        cut = parts | {
+            name: _one_and_more(parts[name][0]) if leads else _ladder(parts[name][0], ratio)
+            for name, leads in wholes.items()
+        }
         if math.prod(len(several) for several in cut.values()) <= max(given, _MOST):
             return cut
     return parts
+
+
+def _one_and_more(values: Range) -> list[Range]:
+    """1 by itself, and all others of a range."""
+    if values.low > 1 or values.high < _LEAST:
+        return [values]
+    return [Range(1, 1), Range(1 + values.step, values.high, values.step)]
 
 
 def _ladder(values: Range, ratio: int) -> list[Range]:
