@@ -106,11 +106,11 @@ def _non_max_suppression() -> type:
             least: np.ndarray | None = None,
             center_point_box: int = 0,
         ) -> tuple[np.ndarray]:
-            limits = [
+            count, share, bound = (
                 default if value is None else value.reshape(-1)[0]
                 for value, default in ((most, 0), (overlap, 0.0), (least, -np.inf))
-            ]
-            return (suppress(boxes, scores, *limits, bool(center_point_box)),)
+            )
+            return (suppress(boxes, scores, count, share, bound, bool(center_point_box)),)
 
     return NonMaxSuppression
 
