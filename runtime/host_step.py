@@ -106,9 +106,10 @@ def _non_max_suppression() -> type:
             least: np.ndarray | None = None,
             center_point_box: int = 0,
         ) -> tuple[np.ndarray]:
-            count, share, bound = (
-                default if value is None else value.reshape(-1)[0]
-                for value, default in ((most, 0), (overlap, 0.0), (least, -np.inf))
+            count = 0 if most is None else int(most.reshape(-1)[0])
+            share, bound = (
+                default if value is None else float(value.reshape(-1)[0])
+                for value, default in ((overlap, 0.0), (least, -np.inf))
             )
             return (suppress(boxes, scores, count, share, bound, bool(center_point_box)),)
 
