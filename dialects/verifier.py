@@ -107,6 +107,8 @@ def check_op(op: Op, spec: Callable[[ir.Value], TensorSpec] = spec_of) -> None:
             raise OpError(f"takes and returns ranked tensors, but one is {value.type}")
     try:
         specs = op.infer_specs(spec)
+    except ElementTypeError:
+        raise
     except TypeError as error:  # an attribute of a kind that MLIR's bindings cannot read
         raise OpError(f"has an attribute that cannot be read: {error}") from error
     for result, inferred in zip(op.operation.results, specs, strict=True):
