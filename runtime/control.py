@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .errors import RuntimeFailure
+
 Body = Callable[[Sequence[Any]], Sequence[Any]]
 
 
@@ -52,6 +54,18 @@ class Sliced:
         return parts[::-1] if self.backwards else parts
 
 
+def single(value: Any, what: str) -> Any:
+    """The one element of an array.
+
+    Raises:
+        RuntimeFailure: it is none, or has more or fewer.
+    """
+    if not isinstance(value, np.ndarray) or value.size != 1:
+        shown = f"of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        raise RuntimeFailure(f"{what} must be one number, but is {shown}")
+    return value.item()
+
+
 def loop(
     limit: np.ndarray | None,
     condition: np.ndarray | None,
@@ -73,10 +87,10 @@ def loop(
         What is carried at the end, and the stacks.
     """
     flag = np.array(True) if condition is None else condition
-    most = None if limit is None else int(limit.item())
+    most = None if limit is None else int(single(limit, "the number of rounds of a Loop"))
     values, count = list(carried), 0
     given: list[list[Any]] = [[] for _ in stacks]
-    while bool(flag.item()) and (most is None or count < most):
+    while bool(single(flag, "the condition of a Loop")) and (most is None or count < most):
         flag, *results = body([np.array(count, np.int64), flag, *values])
         values = results[: len(values)]
         for store, value in zip(given, results[len(values) :], strict=True):
@@ -106,8 +120,10 @@ def scan(
     """
     values = list(carried)
     given: list[list[Any]] = [[] for _ in stacks]
-    rounds = zip(*(how.slices(value) for how, value in zip(slicing, taken, strict=True)), strict=True)
-    for slices in rounds:
+    parts = [how.slices(value) for how, value in zip(slicing, taken, strict=True)]
+    if len(set(map(len, parts))) > 1:
+        raise RuntimeFailure(f"a Scan takes inputs of one length, but they have {', '.join(map(str, map(len, parts)))}")
+    for slices in zip(*parts, strict=True):
         results = body([*values, *slices])
         values = list(results[: len(values)])
         for store, value in zip(given, results[len(values) :], strict=True):

@@ -190,7 +190,8 @@ class _Control:
         step = self.step
         operands = [known[name] for name in step.operands]
         if step.operator == "If":
-            return self._body(0 if operands[0].item() else 1, known, threads)([])
+            chosen = 0 if control.single(operands[0], "the condition of an If") else 1
+            return self._body(chosen, known, threads)([])
         body = self._body(0, known, threads)
         if step.operator == "Loop":
             limit, condition, *carried = [*operands, *[None] * (2 - len(operands))]
