@@ -117,7 +117,10 @@ class Compilation:
 
         def work(note: Note) -> bytes:
             note(f"what follows the phase '{start}'")
-            reached: Reached = lambda phase, module, parameters: note(f"what follows the phase '{phase}'")  # noqa: E731
+
+            def reached(phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+                note(f"what follows the phase '{phase}'")
+
             replace(self, cache=None, codegen_threads=1, reached=reached)._finish(module, parameters, start)
             return b""
 

@@ -12,10 +12,28 @@ import signal
 import tempfile
 from collections.abc import Callable
 
-_NOTE_BYTES = 1024
+_NOTE_BYTES = 4096
 _TOLD_BYTES = 300
 
 Note = Callable[[str], None]
+
+
+class SharedNote:
+    """A line of text that outlives the process that writes it: what a child was at when it ended."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _NOTE_BYTES)
+
+    def __call__(self, text: str) -> None:
+        """Remembers what is about to be done."""
+        self._memory[:] = text.encode()[:_NOTE_BYTES].ljust(_NOTE_BYTES, b"\0")
+
+    def crash_of(self, status: int) -> str:
+        """How a child ended, by its wait status: the signal, and what it was at; "" where it was no crash."""
+        if not os.WIFSIGNALED(status):
+            return ""
+        at = self._memory[:].rstrip(b"\0").decode(errors="replace")
+        return f"crashed ({signal.Signals(os.WTERMSIG(status)).name}){f' in {at}' if at else ''}"
 
 
 class Crash(Exception):
@@ -33,11 +51,7 @@ def guarded(work: Callable[[Note], bytes]) -> bytes | None:
     """
     if not hasattr(os, "fork"):  # no such thing as a copy of this process
         return work(lambda text: None)
-    at = mmap.mmap(-1, _NOTE_BYTES)
-
-    def note(text: str) -> None:
-        at[:] = text.encode()[:_NOTE_BYTES].ljust(_NOTE_BYTES, b"\0")
-
+    note = SharedNote()
     with tempfile.TemporaryFile() as told:
         reading, writing = os.pipe()
         child = os.fork()
@@ -47,14 +61,10 @@ def guarded(work: Callable[[Note], bytes]) -> bytes | None:
         with open(reading, "rb") as stream:
             data = stream.read()
         status = os.waitpid(child, 0)[1]
-        if os.WIFSIGNALED(status):
-            where = at[:].rstrip(b"\0").decode(errors="replace")
+        if crash := note.crash_of(status):
             told.seek(0)
             said = told.read()[-_TOLD_BYTES:].decode(errors="replace").strip().splitlines()
-            name = signal.Signals(os.WTERMSIG(status)).name
-            raise Crash(
-                f"native code crashed ({name}){f' in {where}' if where else ''}{f': {said[-1]}' if said else ''}"
-            )
+            raise Crash(f"native code {crash}{f': {said[-1]}' if said else ''}")
     return data if status == 0 else None
 
 

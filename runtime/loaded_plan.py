@@ -19,7 +19,6 @@ from .host_step import HostNode
 from .plan import ControlStep, HostStep, Kinds, NativeStep, Plan, Step, Variant
 from .program import Program, TensorInfo
 from .specialization import Specializations, Specialize, Steps
-from .workspace import LoadedProgram
 
 
 @dataclass(frozen=True)
@@ -241,9 +240,7 @@ class _Native:
         kinds = tuple([value.dtype.name if isinstance(value, np.ndarray) else "" for value in values])
         code = self._by_kinds.get(kinds) or self._by_kinds.setdefault(kinds, self._new_code(kinds))
         shapes = tuple([value.shape if isinstance(value, np.ndarray) else () for value in values])
-        loaded = code.loaded.get(shapes)
-        if not isinstance(loaded, LoadedProgram):
-            loaded = code.choose(shapes, values)
+        loaded = code.choose(shapes, values)
         start = time.perf_counter_ns()
         results = code.run(loaded, list(values), threads)
         self.nanoseconds += time.perf_counter_ns() - start

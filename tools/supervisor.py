@@ -6,26 +6,24 @@ Python handler runs.
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 
-_NOTE_BYTES = 4096
+from ..passes.guarded import SharedNote
 
 
 class Supervisor:
-    """Does work in a child process, which leaves a note of what it is at."""
+    """Does work in a child process, which leaves a note of what it is at.
+
+    Attributes:
+        note: where it does.
+    """
 
     def __init__(self) -> None:
-        self._note = mmap.mmap(-1, _NOTE_BYTES)
-
-    def note(self, text: str) -> None:
-        """Remembers, beyond the end of this process, what is about to be done."""
-        self._note.seek(0)
-        self._note.write(text.encode()[: _NOTE_BYTES - 1] + b"\0")
+        self.note = SharedNote()
 
     def run(self, tool: str, work: Callable[[], int]) -> int:
         """Does `work` and returns its exit code; 1, after a message, where it crashed."""
@@ -35,11 +33,10 @@ class Supervisor:
         if child == 0:
             _work_and_leave(work)
         status = os.waitpid(child, 0)[1]
-        if not os.WIFSIGNALED(status):
+        crash = self.note.crash_of(status)
+        if not crash:
             return os.WEXITSTATUS(status)
-        name = signal.Signals(os.WTERMSIG(status)).name
-        at = self._note[:].partition(b"\0")[0].decode(errors="replace")
-        print(f"{tool}: error: MLIR crashed ({name}){f' in {at}' if at else ''}", file=sys.stderr)
+        print(f"{tool}: error: MLIR {crash}", file=sys.stderr)
         return 1
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from ..core import Op, OpError, attribute, operand, result
@@ -71,19 +74,10 @@ class MaxPoolOp(PoolOp):
     OPERATION_NAME = "stepwell.max_pool"
 
     @staticmethod
-    def reference(
-        input: np.ndarray,
-        *,
-        kernel: tuple[int, ...],
-        strides: tuple[int, ...],
-        pads: tuple[int, ...],
-        dilations: tuple[int, ...],
-        ceil_mode: bool,
-        layout: str,
-    ) -> np.ndarray:
+    def reference(input: np.ndarray, *, layout: str, **attributes: Any) -> np.ndarray:
         """The maximum over the places in the window, one place for all positions at a time."""
         array = to_channels_first(input, layout)
-        window = Window(kernel, strides, pads, dilations, ceil_mode)
+        window = Window(**attributes)
         positions = window.positions(array)
         least = -np.inf if is_float(input.dtype) else np.iinfo(input.dtype).min
         total = np.full((*array.shape[:2], *positions), least, input.dtype)
@@ -112,19 +106,10 @@ class MaxPoolIndicesOp(PoolOp):
         return TensorSpec(pooled.shape, np.dtype(np.int64))
 
     @staticmethod
-    def reference(
-        input: np.ndarray,
-        *,
-        kernel: tuple[int, ...],
-        strides: tuple[int, ...],
-        pads: tuple[int, ...],
-        dilations: tuple[int, ...],
-        ceil_mode: bool,
-        layout: str,
-    ) -> np.ndarray:
+    def reference(input: np.ndarray, *, layout: str, **attributes: Any) -> np.ndarray:
         """Compares the places in the window, one place for all positions at a time."""
         array = to_channels_first(input, layout)
-        window = Window(kernel, strides, pads, dilations, ceil_mode)
+        window = Window(**attributes)
         positions = window.positions(array)
         shape = (*array.shape[:2], *positions)
         numbers = np.arange(np.prod(array.shape[2:])).reshape(1, 1, *array.shape[2:])
@@ -159,19 +144,10 @@ class SumPoolOp(PoolOp):
 
     @staticmethod
     @widened
-    def reference(
-        input: np.ndarray,
-        *,
-        kernel: tuple[int, ...],
-        strides: tuple[int, ...],
-        pads: tuple[int, ...],
-        dilations: tuple[int, ...],
-        ceil_mode: bool,
-        layout: str,
-    ) -> np.ndarray:
+    def reference(input: np.ndarray, *, layout: str, **attributes: Any) -> np.ndarray:
         """The sum over the places in the window, one place for all positions at a time."""
         array = to_channels_first(input, layout)
-        window = Window(kernel, strides, pads, dilations, ceil_mode)
+        window = Window(**attributes)
         return from_channels_first(_summed(array, window, window.positions(array)), layout)
 
 
@@ -205,25 +181,15 @@ class AveragePoolOp(PoolOp):
 
     @staticmethod
     @widened
-    def reference(
-        input: np.ndarray,
-        *,
-        kernel: tuple[int, ...],
-        strides: tuple[int, ...],
-        pads: tuple[int, ...],
-        dilations: tuple[int, ...],
-        ceil_mode: bool,
-        layout: str,
-        count_include_pad: bool,
-    ) -> np.ndarray:
+    def reference(input: np.ndarray, *, layout: str, count_include_pad: bool, **attributes: Any) -> np.ndarray:
         """The sum over the places in the window divided by how many of them count."""
         array = to_channels_first(input, layout)
-        window = Window(kernel, strides, pads, dilations, ceil_mode)
+        window = Window(**attributes)
         positions = window.positions(array)
         total = _summed(array, window, positions)
         counted = np.ones((1, 1, *array.shape[2:]), array.dtype)
         if count_include_pad:
-            rank = len(kernel)
+            rank, pads = len(window.kernel), window.pads
             counted = np.pad(counted, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)], constant_values=1)
-            window = Window(kernel, strides, (0,) * (2 * rank), dilations, ceil_mode)
+            window = replace(window, pads=(0,) * (2 * rank))
         return from_channels_first(total / _summed(counted, window, positions), layout)

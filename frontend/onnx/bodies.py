@@ -11,7 +11,8 @@ from ...runtime.control import Sliced, Stacked
 from ...runtime.fallback import Fallback
 from ...runtime.plan import ControlStep, NativeStep
 from .inferred import shape_of_type
-from .model import Model, host_dtype, normal_domain
+from .model import Model, host_dtype, opsets
+from .names import normal_domain
 from .partition import Cut, set_type
 from .survey import inner_graphs
 
@@ -33,7 +34,7 @@ def control_steps(model: Model, cut: Cut, fallback: Fallback) -> list[NativeStep
     """
     index = cut.nodes[-1]
     node = model.proto.graph.node[index]
-    versions = {normal_domain(entry.domain): entry.version for entry in model.proto.opset_import}
+    versions = opsets(model.proto.opset_import, model.name)
     is_known = normal_domain(node.domain) == "" and node.op_type in _GRAPHS
     if not is_known or (node.op_type == "Scan" and versions.get("", 0) < _SCAN_WITHOUT_BATCHES):
         return []

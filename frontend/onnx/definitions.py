@@ -11,7 +11,8 @@ from onnx import helper
 
 from ...dialects.core import spec_of
 from .functions import Function
-from .model import normal_domain, opsets
+from .model import opsets
+from .names import normal_domain
 from .registry import schema_of
 
 

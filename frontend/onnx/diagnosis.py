@@ -21,7 +21,8 @@ from ...runtime.host_step import HostNode, HostStepError
 from ..errors import ModelError, NeedsContents, NeedsShapes, UnsupportedError
 from .importer import Importer
 from .inferred import inferred_types
-from .model import Model, is_native, normal_domain, opsets, type_text
+from .model import Model, is_native, opsets, type_text
+from .names import normal_domain
 from .origins import Origins
 from .partition import Cut, host_model, reads
 from .scope import Scope, Unavailable

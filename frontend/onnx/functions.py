@@ -10,7 +10,8 @@ import onnx
 from mlir import ir
 
 from ..errors import ModelError, NodeError
-from .model import Model, normal_domain, opsets
+from .model import Model, opsets
+from .names import normal_domain
 from .scope import Scope
 
 if TYPE_CHECKING:

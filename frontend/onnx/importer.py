@@ -26,7 +26,8 @@ from .build import constant
 from .definitions import definition_of
 from .functions import FunctionTable
 from .limits import MAX_NODES
-from .model import Model, ModelInfo, describe_model, normal_domain, opsets, read_model
+from .model import Model, ModelInfo, describe_model, opsets, read_model
+from .names import node_name, normal_domain
 from .node import Node
 from .origins import Origins, is_dynamic
 from .registry import Handler, handler_for
@@ -180,7 +181,7 @@ class Importer:
             ModelError: one cannot be; the error names it.
         """
         for index, proto in enumerate(nodes):
-            name = scope.prefix + (proto.name or f"{proto.op_type}_{index}")
+            name = scope.prefix + node_name(proto, index)
             try:
                 with ir.Location.name(name):
                     self._node(proto, name, scope)

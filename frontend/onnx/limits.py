@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import onnx
 
 from ..errors import ModelError
+from .names import normal_domain
 
 MAX_NODES = 1_000_000
 """More nodes than any model has."""
@@ -36,7 +37,7 @@ class _Expansion:
     """Counts nodes, those of each function once."""
 
     def __init__(self, functions: Iterable[onnx.FunctionProto]) -> None:
-        self._functions = {(_domain(proto), proto.name, proto.overload): proto for proto in functions}
+        self._functions = {(normal_domain(proto.domain), proto.name, proto.overload): proto for proto in functions}
         self._sizes: dict[_Key, tuple[int, int]] = {}
         self._active: set[_Key] = set()
 
@@ -47,7 +48,7 @@ class _Expansion:
         count, height = 0, 0
         for node in nodes:
             inner = [self.size(graph.node, depth + 1) for graph in _graphs(node)]
-            key = (_domain(node), node.op_type, node.overload)
+            key = (normal_domain(node.domain), node.op_type, node.overload)
             if key in self._functions:
                 inner.append(self._function(key, depth + 1))
             count += 1 + sum(item[0] for item in inner)
@@ -67,10 +68,6 @@ class _Expansion:
         if depth + height > MAX_DEPTH:
             raise ModelError(f"has more than {MAX_DEPTH} graphs or functions within each other")
         return count, height
-
-
-def _domain(proto: onnx.NodeProto | onnx.FunctionProto) -> str:
-    return "" if proto.domain == "ai.onnx" else proto.domain
 
 
 def _graphs(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:

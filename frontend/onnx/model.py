@@ -14,6 +14,7 @@ from onnx import helper, inliner, version_converter
 
 from ..errors import ModelError, UnsupportedError
 from .limits import check_expansion
+from .names import normal_domain
 from .text import check_text
 
 OLDEST_OPSET = 7
@@ -194,11 +195,6 @@ def opsets(imports: Iterable[onnx.OperatorSetIdProto], model: str) -> dict[str, 
         if versions.setdefault(domain, entry.version) != entry.version:
             raise ModelError(f"imports two versions of the domain '{domain}'", model=model)
     return versions
-
-
-def normal_domain(domain: str) -> str:
-    """The one spelling of a domain that has two."""
-    return "" if domain == "ai.onnx" else domain
 
 
 def describe_model(model: bytes | str | Path | onnx.ModelProto | Model) -> ModelInfo:

@@ -16,7 +16,8 @@ from mlir import ir
 from ...dialects.core import spec_of
 from ...dialects.dims import Dim
 from ..errors import NeedsShapes, NodeError, UnsupportedError
-from .model import element_dtype, normal_domain
+from .model import element_dtype
+from .names import normal_domain
 from .registry import Handler, schema_of
 from .weights import tensor_array
 

@@ -19,7 +19,8 @@ from onnx import helper, numpy_helper
 from ...runtime.fallback import Fallback
 from ..errors import ModelError, NeedsContents, NodeError
 from .inferred import inferred_types
-from .model import Model, is_native, normal_domain, type_text
+from .model import Model, is_native, opsets, type_text
+from .names import node_name, normal_domain
 from .survey import inner_graphs, names_read, unknown_operators, with_types
 from .weights import tensor_array
 
@@ -46,8 +47,8 @@ def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]
 
     Those are the nodes of unknown operators, and all that touch what is no tensor of numbers.
     """
-    found = unknown_operators(model)
     types = inferred_types(model, suspect=error.position if isinstance(error, NodeError) else None)
+    found = unknown_operators(model, types)
     foreign = {name: type_text(kind) for name, kind in types.items() if not is_native(kind)}
     for index, node in enumerate(model.proto.graph.node):
         touched = next((name for name in [*reads(node), *node.output] if name in foreign), None)
@@ -69,7 +70,7 @@ def nodes_that_failed(model: Model, places: str, reason: str) -> dict[int, Fallb
     names = set(re.findall(r'"((?:[^"\\]|\\.)*)"', places))
     names |= {name.partition("/")[0] for name in names}
     nodes = [(index, node) for index, node in enumerate(model.proto.graph.node) if node.op_type != "Constant"]
-    found = [index for index, node in nodes if (node.name or f"{node.op_type}_{index}") in names]
+    found = [index for index, node in nodes if node_name(node, index) in names]
     if len(nodes) == 1:
         found = [nodes[0][0]]
     return {index: fallback_of(model, index, reason, "error") for index in found}
@@ -93,7 +94,7 @@ def accepts(model: Model, error: ModelError) -> bool:
         return False
     context = onnx.checker.C.CheckerContext()
     context.ir_version = model.proto.ir_version
-    context.opset_imports = {normal_domain(entry.domain): entry.version for entry in model.proto.opset_import}
+    context.opset_imports = opsets(model.proto.opset_import, model.name)
     try:
         onnx.checker.check_node(model.proto.graph.node[error.position], context)
     except onnx.checker.ValidationError:
@@ -105,9 +106,8 @@ def fallback_of(model: Model, index: int, reason: str, kind: str, suggestion: st
     """The record of a node that runs on the host."""
     node = model.proto.graph.node[index]
     domain = normal_domain(node.domain)
-    versions = {normal_domain(entry.domain): entry.version for entry in model.proto.opset_import}
-    name = node.name or f"{node.op_type}_{index}"
-    return Fallback(name, node.op_type, domain, versions.get(domain), reason, suggestion, kind)
+    opset = opsets(model.proto.opset_import, model.name).get(domain)
+    return Fallback(node_name(node, index), node.op_type, domain, opset, reason, suggestion, kind)
 
 
 def reads(node: onnx.NodeProto) -> list[str]:
@@ -153,7 +153,7 @@ def _check_names(graph: onnx.GraphProto, nodes: Iterable[int], known: set[str]) 
         unknown = [name for name in node.input if name and name not in known]
         if unknown:
             message = f"reads '{unknown[0]}', which no input, weight or node provides"
-            raise NodeError(message, node=node.name or f"{node.op_type}_{index}", op_type=node.op_type)
+            raise NodeError(message, node=node_name(node, index), op_type=node.op_type)
     missing = [output.name for output in graph.output if output.name not in known]
     if missing:
         raise ModelError(f"declares the output '{missing[0]}', which no input, weight or node provides")
@@ -271,7 +271,7 @@ def _around(model: Model, cut: Cut) -> onnx.ModelProto:
         node = proto.graph.node.add()
         node.CopyFrom(whole.graph.node[index])
         node.domain = normal_domain(node.domain)
-        node.name = node.name or f"{node.op_type}_{index}"
+        node.name = node_name(node, index)
     proto.graph.input.extend(onnx.ValueInfoProto(name=name) for name in cut.inputs)
     proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in cut.outputs)
     return proto

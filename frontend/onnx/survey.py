@@ -15,7 +15,8 @@ from ..errors import UnsupportedError
 from .definitions import is_defined
 from .functions import FunctionTable
 from .inferred import inferred_types, shape_of_type
-from .model import Model, normal_domain, opsets, type_text
+from .model import Model, opsets, type_text
+from .names import node_name, normal_domain
 from .registry import handler_for
 
 
@@ -79,7 +80,7 @@ def _unsupported(
 
 
 def _unknown(node: onnx.NodeProto, domain: str, opset: int | None, index: int) -> Fallback:
-    name = node.name or f"{node.op_type}_{index}"
+    name = node_name(node, index)
     if opset is None:
         reason = "the model does not import the operator's domain"
         return Fallback(name, node.op_type, domain, None, reason, f"add '{domain}' to the model's opset_import")
@@ -92,14 +93,17 @@ def with_types(found: Fallback, inputs: Iterable[str], types: Mapping[str, onnx.
     return replace(found, dtypes=tuple(map(type_text, kinds)), shapes=tuple(map(shape_of_type, kinds)))
 
 
-def unknown_operators(model: Model) -> dict[int, Fallback]:
+def unknown_operators(model: Model, types: Mapping[str, onnx.TypeProto] | None = None) -> dict[int, Fallback]:
     """The nodes that cannot be compiled whatever the shapes of the inputs, by their index in the graph.
 
     A node that holds graphs, or that calls a function, cannot where a node in there cannot. What only shows when the
     shapes of the inputs are known (types, attributes, sizes) is not among them: see `diagnosis`.
+
+    Args:
+        model: the model.
+        types: those of its values; inferred, if there is such a node, where they are not given.
     """
     functions, versions = FunctionTable(model), opsets(model.proto.opset_import, model.name)
-    types: dict[str, onnx.TypeProto] | None = None
     found: dict[int, Fallback] = {}
     for index, node in enumerate(model.proto.graph.node):
         first = next(_unsupported([node], versions, functions, set()), None)
@@ -109,7 +113,7 @@ def unknown_operators(model: Model) -> dict[int, Fallback]:
         domain = normal_domain(node.domain)
         own = node.op_type == first.op_type and domain == first.domain
         reason = first.reason if own else f"it holds {first.op_type} '{first.node}': {first.reason}"
-        name = node.name or f"{node.op_type}_{index}"
+        name = node_name(node, index)
         whole = Fallback(name, node.op_type, domain, versions.get(domain), reason, first.suggestion)
         found[index] = with_types(whole, node.input, types)
     return found

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from ..target import Target
 from . import team_calls, team_code
+from .clock import clock_text
 
 LONG, SHORT = 1, 2
 """What a call says of itself when it begins: whether it is worth waking threads for."""
@@ -47,17 +48,17 @@ _FIELD = "llvm.getelementptr %team[{offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
 
 def module_text(target: Target) -> str:
     """The functions `stepwell_begin`, `stepwell_share`, `stepwell_end` (internal) and `stepwell_work` as a module."""
-    return (team_code.CODE + team_calls.CODE).format(
+    code = (team_code.CODE + team_calls.CODE).format(
         pauses=_PAUSES,
         in_call=_LOOKS_IN_CALL,
         between_calls=_LOOKS_BETWEEN_CALLS,
         pause=_PAUSE[target.architecture],
         long=LONG,
         recent=_RECENT_NS,
-        monotonic=1 if "linux" in target.triple else 6,
         rest=_rest(target),
         **{name: _FIELD.format(offset=offset) for name, offset in _OFFSETS.items()},
     )
+    return clock_text(1 if "linux" in target.triple else 6) + code
 
 
 _OFFSETS = {

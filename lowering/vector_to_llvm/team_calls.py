@@ -1,23 +1,6 @@
 """How a call of a model begins and ends for its team, as text like that of `team_code.py`."""
 
 CODE = """
-llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
-
-// Nanoseconds since some moment.
-llvm.func internal @stepwell.clock() -> i64 {{
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %monotonic = llvm.mlir.constant({monotonic} : i32) : i32
-  %second = llvm.mlir.constant(1000000000 : i64) : i64
-  %time = llvm.alloca %c1 x !llvm.array<2 x i64> : (i64) -> !llvm.ptr
-  %0 = llvm.call @clock_gettime(%monotonic, %time) : (i32, !llvm.ptr) -> i32
-  %seconds = llvm.load %time : !llvm.ptr -> i64
-  %rest_at = llvm.getelementptr %time[8] : (!llvm.ptr) -> !llvm.ptr, i8
-  %rest = llvm.load %rest_at : !llvm.ptr -> i64
-  %whole = llvm.mul %seconds, %second : i64
-  %sum = llvm.add %whole, %rest : i64
-  llvm.return %sum : i64
-}}
-
 // A call begins: who sleeps had better be up when there is something to do. To wake him for a short call pays only if
 // more calls will find him awake, as there will be where the last was just before.
 llvm.func internal @stepwell_begin(%team: !llvm.ptr, %length: i64) {{
@@ -40,7 +23,7 @@ llvm.func internal @stepwell_begin(%team: !llvm.ptr, %length: i64) {{
   %is_long = llvm.icmp "eq" %length, %long : i64
   llvm.cond_br %is_long, ^wake, ^look_back
 ^look_back:
-  %now = llvm.call @stepwell.clock() : () -> i64
+  %now = llvm.call @stepwell.now() : () -> i64
   %ended = llvm.load %ended_at : !llvm.ptr -> i64
   %since = llvm.sub %now, %ended : i64
   %is_recent = llvm.icmp "ult" %since, %recent : i64
@@ -63,7 +46,7 @@ llvm.func internal @stepwell_end(%team: !llvm.ptr) {{
 ^end:
   %active_at = {active}
   %ended_at = {ended}
-  %now = llvm.call @stepwell.clock() : () -> i64
+  %now = llvm.call @stepwell.now() : () -> i64
   llvm.store %now, %ended_at : i64, !llvm.ptr
   llvm.store %c0, %active_at atomic monotonic {{alignment = 8 : i64}} : i64, !llvm.ptr
   llvm.br ^return

@@ -10,6 +10,7 @@ from mlir import ir
 from ...passes.base import Pass, register
 from ...passes.functions import main_function
 from ...passes.rewriting import walk
+from .clock import clock_text
 from .share_out_loops import SHARED
 from .team import BEGIN, END
 
@@ -45,7 +46,7 @@ class TimeKernelsPass(Pass):
         names = list(map(_callee, calls))
         body = op.regions[0].blocks[0]
         there = {str(item.operation.attributes["sym_name"]) for item in body.operations}
-        helpers = ir.Module.parse(_helpers(len(names)))
+        helpers = ir.Module.parse(clock_text(time.CLOCK_MONOTONIC) + _helpers(len(names)))
         for helper in helpers.body.operations:
             if str(helper.operation.attributes["sym_name"]) not in there:  # teams have a clock too
                 helper.operation.clone(ip=ir.InsertionPoint(body))
@@ -84,20 +85,6 @@ _DECLARATIONS = "llvm.func @stepwell.now() -> i64\nllvm.func @stepwell.record(i6
 def _helpers(count: int) -> str:
     return f"""
 llvm.mlir.global external @{TIMES}(dense<0> : tensor<{2 * count}xi64>) : !llvm.array<{2 * count} x i64>
-llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
-llvm.func internal @stepwell.now() -> i64 {{
-  %one = llvm.mlir.constant(1 : i64) : i64
-  %clock = llvm.mlir.constant({time.CLOCK_MONOTONIC} : i32) : i32
-  %billion = llvm.mlir.constant(1000000000 : i64) : i64
-  %place = llvm.alloca %one x !llvm.struct<(i64, i64)> : (i64) -> !llvm.ptr
-  %status = llvm.call @clock_gettime(%clock, %place) : (i32, !llvm.ptr) -> i32
-  %seconds = llvm.load %place : !llvm.ptr -> i64
-  %behind = llvm.getelementptr %place[1] : (!llvm.ptr) -> !llvm.ptr, i64
-  %rest = llvm.load %behind : !llvm.ptr -> i64
-  %whole = llvm.mul %seconds, %billion : i64
-  %now = llvm.add %whole, %rest : i64
-  llvm.return %now : i64
-}}
 llvm.func internal @stepwell.record(%index: i64, %start: i64) {{
   %end = llvm.call @stepwell.now() : () -> i64
   %one = llvm.mlir.constant(1 : i64) : i64

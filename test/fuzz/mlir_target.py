@@ -8,12 +8,8 @@ import os
 import shlex
 import tempfile
 
-import numpy as np
-import stepwell
+from small_calls import compile_and_call
 from stepwell.tools import opt
-
-LARGEST = 1 << 20
-"""Inputs of more elements are not made."""
 
 
 def run(data: bytes) -> None:
@@ -25,7 +21,7 @@ def run(data: bytes) -> None:
     """
     _optimise(data)
     if b"@main" in data:
-        _compile(data)
+        compile_and_call(data)
 
 
 def _optimise(data: bytes) -> None:
@@ -60,14 +56,3 @@ def _redirected(errors: str):
             os.dup2(descriptor, number)
             os.close(descriptor)
         os.close(out), os.close(err)
-
-
-def _compile(data: bytes) -> None:
-    executable = stepwell.compile(data, threads=1, options=stepwell.Options(cache=False))
-    arrays = []
-    for info in executable.inputs:
-        shape = tuple(dim if isinstance(dim, int) else 2 for dim in info.shape)
-        if np.prod(shape, dtype=float) > LARGEST:
-            return
-        arrays.append(np.random.default_rng(0).integers(0, 3, shape).astype(info.dtype))
-    executable(*arrays)

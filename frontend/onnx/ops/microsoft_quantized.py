@@ -38,38 +38,26 @@ def _quantized(value: Value, scale: Value, zero: Value | None, kind: np.dtype) -
     return requantized(emit(ew.DivOp, value, scale), zero, kind)
 
 
-@imports("QLinearAdd", domain="com.microsoft")
-def qlinear_add(
-    node: Node,
-    a: Value,
-    a_scale: Value,
-    a_zero: Value | None,
-    b: Value,
-    b_scale: Value,
-    b_zero: Value | None,
-    scale: Value,
-    zero: Value | None = None,
-) -> Value:
-    """QLinearAdd."""
-    total = emit(ew.AddOp, _numbers(a, a_scale, a_zero), _numbers(b, b_scale, b_zero))
-    return _quantized(total, scale, zero, dtype(a))
+def _binary(op: type[ew.AddOp] | type[ew.MulOp]) -> Callable[..., Value]:
+    def handler(
+        node: Node,
+        a: Value,
+        a_scale: Value,
+        a_zero: Value | None,
+        b: Value,
+        b_scale: Value,
+        b_zero: Value | None,
+        scale: Value,
+        zero: Value | None = None,
+    ) -> Value:
+        result = emit(op, _numbers(a, a_scale, a_zero), _numbers(b, b_scale, b_zero))
+        return _quantized(result, scale, zero, dtype(a))
+
+    return handler
 
 
-@imports("QLinearMul", domain="com.microsoft")
-def qlinear_mul(
-    node: Node,
-    a: Value,
-    a_scale: Value,
-    a_zero: Value | None,
-    b: Value,
-    b_scale: Value,
-    b_zero: Value | None,
-    scale: Value,
-    zero: Value | None = None,
-) -> Value:
-    """QLinearMul."""
-    result = emit(ew.MulOp, _numbers(a, a_scale, a_zero), _numbers(b, b_scale, b_zero))
-    return _quantized(result, scale, zero, dtype(a))
+imports("QLinearAdd", domain="com.microsoft")(_binary(ew.AddOp))
+imports("QLinearMul", domain="com.microsoft")(_binary(ew.MulOp))
 
 
 def _leaky_relu(node: Node, value: Value) -> Value:

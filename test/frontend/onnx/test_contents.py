@@ -17,10 +17,7 @@ F32 = np.float32
 X = np.arange(24, dtype=F32).reshape(2, 3, 4)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """An empty cache for every test."""
-    monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def info(name, array):

@@ -19,10 +19,7 @@ FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 QUIET = stepwell.Options(fallback="quiet")
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    """An empty cache for every test."""
-    monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def node(op_type, inputs, outputs, **attributes):
