@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from .passes.functions import dictionaries
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.guarded import Crash, Note, guarded
+from .passes.instrumentation import Instrumentation
 from .passes.kernel.merge_kernels import kernel_text
 from .passes.pipeline import Pipeline
 from .passes.rewriting import walk
@@ -46,6 +47,7 @@ class Compilation:
         codegen_threads: how many kernels are compiled at the same time, in processes or threads.
         reached: told each phase, the module there, and the parameters that it names.
         without: the names of passes to leave out on the way to the phase `graph`.
+        instrumentation: told before and after every pass.
     """
 
     target: str = "cpu"
@@ -53,6 +55,7 @@ class Compilation:
     codegen_threads: int = 2
     reached: Reached | None = None
     without: tuple[str, ...] = ()
+    instrumentation: Sequence[Instrumentation] = ()
 
     def program(
         self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
@@ -89,7 +92,8 @@ class Compilation:
         """Takes a module to the phase `graph` for given input shapes, and runs its @init; returns all parameters."""
         main = ir.SymbolTable(module.operation)["main"]
         names = _names(main, "arg_attrs", "input")
-        Pipeline((SpecializeShapesPass.of([shapes[name] for name in names]),)).run(module, verify=False)
+        specialize = Pipeline((SpecializeShapesPass.of([shapes[name] for name in names]),))
+        specialize.run(module, self.instrumentation, verify=False)
         return self._graph(module, parameters)
 
     def from_static(self, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> Program:
@@ -103,7 +107,7 @@ class Compilation:
             return self._finish(module, self._graph(module, parameters), "graph", pool)
 
     def _graph(self, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        phases.run(module, self.target, "import", "graph", without=self.without)
+        phases.run(module, self.target, "import", "graph", self.instrumentation, without=self.without)
         parameters = scale_denormal_weights(module, run_init(module, parameters))
         self._tell("graph", module, parameters)
         return parameters
@@ -121,7 +125,8 @@ class Compilation:
             def reached(phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
                 note(f"what follows the phase '{phase}'")
 
-            replace(self, cache=None, codegen_threads=1, reached=reached)._finish(module, parameters, start)
+            rehearsal = replace(self, cache=None, codegen_threads=1, reached=reached, instrumentation=())
+            rehearsal._finish(module, parameters, start)
             return b""
 
         try:
@@ -139,16 +144,16 @@ class Compilation:
 
         target = Target.parse(self.target)
         kernels, objects = {}, {}
-        if start == "graph" and self.reached is None:
+        if start == "graph" and not self._is_watched:
             phases.form_kernels_pipeline().run(module, verify=False)
             kernels = name_by_content(module, target)
             objects = self._take_kernels(module, pool)
             phases.lower_kernels_pipeline(self.target).run(module, verify=False)
             start = "kernels"
         elif phases.NAMES.index(start) <= phases.NAMES.index("kernels"):
-            phases.run(module, self.target, start, "kernels", reached=tell)
+            phases.run(module, self.target, start, "kernels", self.instrumentation, tell)
             kernels, start = name_by_content(module, target), "kernels"
-        phases.run(module, self.target, start, "llvm", reached=tell)
+        phases.run(module, self.target, start, "llvm", self.instrumentation, tell)
         fresh = emit_objects(module, target, self.codegen_threads)
         everything = {**objects, **fresh}
         interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
@@ -163,6 +168,11 @@ class Compilation:
             kernels=list(kernels.values()),
             uses_threads=WORK in everything,
         )
+
+    @property
+    def _is_watched(self) -> bool:
+        """Whether all of the model stays in one module, for somebody to look at."""
+        return self.reached is not None or len(self.instrumentation) > 0
 
     def _take_kernels(self, module: ir.Module, pool: KernelPool) -> dict[str, bytes]:
         """The objects of all kernels, those compiled before from the cache; declarations are left of them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ from .version import fingerprint
 if TYPE_CHECKING:
     import numpy as np
     from mlir import ir
+
+    from .passes.instrumentation import Instrumentation
 
 FALLBACK = ("warn", "error", "quiet")
 
@@ -47,6 +49,7 @@ class Options:
             the model (docs/fallback.md): "warn" of them, refuse the model with an "error" that names them, or nothing
             ("quiet").
         reached: told the name of each phase, the module as it is there, and the parameters that it names.
+        instrumentation: told before and after every pass; see `passes/instrumentation.py`.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -56,6 +59,7 @@ class Options:
     winograd: bool = True
     fallback: str = "warn"
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
+    instrumentation: Sequence[Instrumentation] = ()
 
 
 def compile(model: Any, target: str = "cpu", threads: int | None = None, options: Options | None = None) -> Executable:
@@ -107,7 +111,15 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
 def _specializer(
     source: ModelSource, inputs: tuple[TensorInfo, ...], target: str, options: Options, cache: Cache | None
 ) -> Specializer:
-    settings = Settings(target, cache, options.codegen_threads, options.winograd, options.reached, options.fallback)
+    settings = Settings(
+        target,
+        cache,
+        options.codegen_threads,
+        options.winograd,
+        options.fallback,
+        options.reached,
+        tuple(options.instrumentation),
+    )
     return Specializer(source, tuple(info.name for info in inputs), settings)
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .frontend.onnx.partition import Cut
     from .lowering.llvm_to_object.codegen import CodegenError
     from .passes.base import PassError
+    from .passes.instrumentation import Instrumentation
     from .passes.runner import PassFailure
 
 
@@ -43,16 +44,18 @@ class Settings:
         cache: where code is kept; None where none is.
         codegen_threads: how many kernels are compiled at the same time.
         winograd: whether convolutions may be computed by Winograd's method.
-        reached: told each phase.
         fallback: "warn" of nodes on the host, refuse them as an "error", or be "quiet" about them.
+        reached: told each phase.
+        instrumentation: told each pass.
     """
 
     target: str
     cache: Cache | None
     codegen_threads: int
     winograd: bool
-    reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None
     fallback: str
+    reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
+    instrumentation: tuple[Instrumentation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,14 @@ class Specializer:
 
         settings = self.settings
         without = () if settings.winograd else ("stepwell-choose-winograd",)
-        return Compilation(settings.target, settings.cache, settings.codegen_threads, settings.reached, without)
+        return Compilation(
+            settings.target,
+            settings.cache,
+            settings.codegen_threads,
+            settings.reached,
+            without,
+            settings.instrumentation,
+        )
 
     def _may_depend_on(self, inputs: tuple[str, ...]) -> bool:
         """Whether a program for each content of some inputs is worth it: for the users', and for what shapes decide."""
