@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from mlir.dialects import arith, memref
 
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import body_of
-from ...passes.kernel.demand import EXTENTS, KEYS
+from ...passes.kernel.demand import EXTENTS, KEYS, SKIPPED
 from ...passes.kernel.form_kernels import TABLE_ARGUMENT
 from ...passes.rewriting import walk
 from ..linalg_to_vector.linear_forms import Linear
 from .limits import Limit, constant, end_of, guard, is_row_needed, number_of
 from .positions import Position, is_local, linear_of, loop_of, positions, root_of, split
+from .skip_masked import skip_masked
 
 _WRITES = {"memref.store": 1, "vector.store": 1, "vector.transfer_write": 1, "memref.copy": 1}
 _KNOWN = ("arith.", "math.", "affine.", "vector.", "scf.", "memref.", "index.", "ub.", "llvm.call_intrinsic")
@@ -37,6 +39,9 @@ class BoundLoopsPass(Pass):
         %extent = memref.load %table[%c3]
         %end = arith.minsi %c64, %extent
         scf.for %i = %c0 to %end step %c4 {...}
+
+    `stepwell.skipped` names dimensions of arguments that a reduction reads through a mask: argument, dimension, entry.
+    Its loops end where the mask does.
 
     Preconditions: bufferised; parallel loops are still such.
     """
@@ -71,6 +76,12 @@ class _Bounder:
                 self._bound_forall(loop)
         if KEYS in self._kernel.attributes:
             self._bound_keys(*ir.DenseI64ArrayAttr(self._kernel.attributes[KEYS]))
+        if SKIPPED in self._kernel.attributes:
+            self._skip_masked(list(ir.DenseI64ArrayAttr(self._kernel.attributes[SKIPPED])))
+
+    def _skip_masked(self, skipped: Sequence[int]) -> None:
+        for number, axis, entry in zip(skipped[::3], skipped[1::3], skipped[2::3], strict=True):
+            skip_masked(self._kernel, self._body.arguments[number], axis, functools.partial(self._extent, entry))
 
     def _bound_keys(self, entry: int, count: int) -> None:
         """Bounds all loops over keys: those that walk through the scores, [1, 1, keys, queries].

@@ -21,6 +21,9 @@ TABLE = "stepwell.table"
 KEYS = "stepwell.keys"
 """The attribute of kernels that attend to some of their keys: the entry, and how many keys there are."""
 
+SKIPPED = "stepwell.skipped"
+"""The attribute of kernels that reduce what they read through masks: argument, dimension, and entry, for each mask."""
+
 EXTENTS = "stepwell.extents"
 """The attribute of results of @main, and of kernels: per dimension the entry of the table, or -1 for all of it."""
 

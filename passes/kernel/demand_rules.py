@@ -15,6 +15,7 @@ from ...dialects.stepwell.movement import ReshapeOp, ResizeOp, SliceOp, Transpos
 from ...dialects.stepwell.normalization import AttentionOp, LayerNormOp, RmsNormOp, SoftmaxOp
 from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
 from ...dialects.stepwell.pooling import PoolOp
+from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ...dialects.stepwell.winograd import WinogradConvOp
 from ..rewriting import defining_op
 from .classify import kernel_class
@@ -28,6 +29,8 @@ def all_of(value: ir.Value) -> list[Prefix]:
     """All of a tensor."""
     return [None] * ir.RankedTensorType(value.type).rank if isinstance(value.type, ir.RankedTensorType) else []
 
+
+_REDUCTIONS = (ReduceSumOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp)
 
 Rule = Callable[[ir.Operation, int, Sequence[Prefix], Sequence[Any]], Sequence[Prefix]]
 """What an op needs of an operand (by its number), from what is needed of its result and the table."""
@@ -80,6 +83,36 @@ def _norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
     axis = STEPWELL.view(op).attribute_values()["axis"] % rank  # pyright: ignore[reportOptionalMemberAccess]
     whole = [axis] if op.name == SoftmaxOp.OPERATION_NAME else range(axis, rank)
     return [None if dim in whole else prefix for dim, prefix in enumerate(needed)]
+
+
+def _reduce(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """All along what is reduced, unless a mask says less, and of the rest what is needed of the result."""
+    found = all_of(op.operands[0])
+    axes = {axis % len(found) for axis in STEPWELL.view(op).attribute_values()["axes"]}  # pyright: ignore[reportOptionalMemberAccess]
+    kept = [axis for axis in range(len(found)) if axis not in axes]
+    places = kept if len(needed) == len(found) else range(len(kept))
+    for axis, where in zip(kept, places, strict=True):
+        found[axis] = needed[where]
+    return found
+
+
+def skipped_by(op: ir.Operation) -> tuple[ir.Value, list[tuple[int, int]]] | None:
+    """What a reduction reads through masks, and where it can stop: dimensions with their entries of the table.
+
+    None where it reads through none.
+    """
+    if not isinstance(STEPWELL.view(op), _REDUCTIONS):
+        return None
+    value, found = op.operands[0], []
+    rank = len(_shape(value))
+    axes = {axis % rank for axis in STEPWELL.view(op).attribute_values()["axes"]}  # pyright: ignore[reportOptionalMemberAccess]
+    while (keep := defining_op(value, KeepOp)) is not None and len(list(value.uses)) == 1:
+        mask = _shape(keep.mask)
+        along = [axis for axis, size in enumerate(mask, rank - len(mask)) if size != 1]
+        if len(along) == 1 and along[0] in axes and keep.extent >= 0:
+            found.append((along[0], keep.extent))
+        value = keep.input
+    return (value, found) if found else None
 
 
 def _attention(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
@@ -227,6 +260,7 @@ _BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
     (KeepOp, _keep),
     (PackedMatmulOp, _rows),
     ((LayerNormOp, RmsNormOp, SoftmaxOp), _norm),
+    (_REDUCTIONS, _reduce),
     (AttentionOp, _attention),
     (TransposeOp, _transpose),
     (ReshapeOp, _reshape),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,8 @@ from ..base import Pass, PassError, register
 from ..functions import body_of, main_function
 from ..rewriting import walk
 from .classify import bytes_of, bytes_read, elements, flops, kernel_class
-from .demand import EXTENTS, KEYS, Demand
+from .demand import EXTENTS, KEYS, SKIPPED, Demand
+from .demand_rules import skipped_by
 from .fusion import ANCHOR_ORDER, Grouping, inputs_of
 from .views import annotate
 
@@ -94,7 +96,8 @@ class _Outliner:
         inputs = [value for value in inputs_of(group) if not _is_inline_constant(value)]
         result = group[-1].results[0]
         entries, keys = self._demand.entries(result), self._demand.keys(group)
-        if entries is None and keys is not None:
+        skipped = _skipped(group, inputs)
+        if entries is None and (keys is not None or skipped):
             entries = [-1] * ir.RankedTensorType(result.type).rank
         if entries is not None:
             *_, table = body_of(self._main).arguments
@@ -105,6 +108,8 @@ class _Outliner:
             kernel.attributes[EXTENTS] = ir.DenseI64ArrayAttr.get(entries)
             if keys is not None:
                 kernel.attributes[KEYS] = ir.DenseI64ArrayAttr.get(keys)
+            if skipped:
+                kernel.attributes[SKIPPED] = ir.DenseI64ArrayAttr.get(skipped)
             kernel.attributes[TABLE_ARGUMENT] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(inputs) - 1)
         names = ir.ArrayAttr.get([ir.StringAttr.get(name) for op in group for name in model_ops(op.location)])
         with ir.InsertionPoint(group[-1]), ir.Location.fused([op.location for op in group]):
@@ -134,6 +139,17 @@ class _Outliner:
             with group[-1].location:
                 func.ReturnOp([mapping[result]])
         return kernel
+
+
+def _skipped(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> list[int]:
+    """Where the reductions of a group may stop: the number of an input, a dimension, and an entry, for each mask."""
+    found: list[int] = []
+    for op in group:
+        masked = skipped_by(op)
+        if masked is not None and masked[0] in inputs and op.operands[0].owner.operation in group:
+            number = inputs.index(masked[0])
+            found += [item for axis, entry in masked[1] for item in (number, axis, entry)]
+    return found
 
 
 def model_ops(location: ir.Location) -> list[str]:

@@ -57,7 +57,7 @@ def reduction(graph: Rewriter, op: Any, states: States) -> Result | None:
         neutral = _NEUTRAL[type(op)](dtype_of(op.input))
         if not is_float(dtype_of(op.input)) and not isinstance(op, ReduceSumOp | ReduceProdOp):
             neutral = _exact(neutral, dtype_of(op.input))
-        op.operation.operands[0] = graph.keep(op.input, varying, neutral)
+        op.operation.operands[0] = graph.kept_here(op.input, varying, neutral)
     return [_reduced(extents, axes, op.keepdims)]
 
 
@@ -72,7 +72,7 @@ def _replace_mean(graph: Rewriter, op: Any, axes: Sequence[int]) -> None:
     dtype, extents = dtype_of(op.input), graph.of(op.input)
     if not is_float(dtype):
         raise BoundedError("the mean of integers over a dimension that varies is rounded")
-    total = graph.keep(op.input, axes, 0.0)
+    total = graph.kept_here(op.input, axes, 0.0)
     count: Dim = math.prod((count_of(extents[axis]) for axis in axes), start=1)
     summed = ReduceSumOp(total, axes=tuple(op.axes), keepdims=op.keepdims)
     reduced = _reduced(extents, axes, op.keepdims)

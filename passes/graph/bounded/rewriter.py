@@ -126,6 +126,20 @@ class Rewriter:
             value = kept
         return value
 
+    def kept_here(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
+        """As `keep`, for the op that is being made alone.
+
+        A reduction reads its input through the mask, so that nobody has to fill what lies beyond the data, and what
+        makes the input can stop where the data ends.
+        """
+        for axis in axes:
+            extent = self.of(value)[axis]
+            if is_dynamic(extent):
+                mask = self.mask(extent, axis, len(self.of(value)), dtype_of(value))
+                entry = self.entry(extent[0].extent) if len(extent) == 1 else -1
+                value = self.noted(KeepOp(value, mask, otherwise=otherwise, extent=entry), self.of(value))
+        return value
+
     def finite(self, value: ir.Value, axis: int) -> ir.Value:
         """`value` with finite numbers where dimension `axis` holds no data.
 

@@ -1,0 +1,84 @@
+"""Ends loops of reductions where masks say that what follows does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import arith
+
+from ...passes.rewriting import walk
+from ..linalg_to_vector.linear_forms import Linear
+from .limits import end_of
+from .positions import linear_of, positions, root_of, split
+
+_READS = frozenset({"memref.load", "vector.load", "vector.transfer_read"})
+_SUMS = frozenset({"affine.apply", "arith.addi", "arith.muli", "arith.subi"})
+_VIEWS = frozenset({"memref.subview", "memref.expand_shape", "memref.collapse_shape", "memref.cast"})
+
+
+def skip_masked(kernel: ir.Operation, value: ir.Value, axis: int, extent: Callable[[], ir.Value]) -> None:
+    """Bounds every loop that moves along one dimension of what is reduced, and decides on nothing but what is read.
+
+    Args:
+        kernel: the kernel.
+        value: what it reduces, of which elements beyond the extent count as the neutral element.
+        axis: the dimension.
+        extent: makes the run-time number of elements that count; there is at least one.
+    """
+    for loop in [op for op in walk(kernel) if op.name == "scf.for"]:
+        place = _place(loop, value, axis)
+        if place is None:
+            continue
+        factor, base = place
+        count = extent()
+        with loop.location, ir.InsertionPoint(loop):
+            loop.operands[1] = arith.MinSIOp(loop.operands[1], end_of(count, base, factor)).result
+
+
+def _place(loop: ir.Operation, value: ir.Value, axis: int) -> tuple[int, Linear] | None:
+    """How far along the dimension one round moves all reads of a value, and from where on; None where it does more."""
+    index = loop.regions[0].blocks[0].arguments[0]
+    if not _only_reads(loop, index):
+        return None
+    found: tuple[int, Linear] | None = None
+    for op in walk(loop):
+        if op.name not in _READS or root_of(op.operands[0]) != value:
+            continue
+        here = _read(op, value, axis, loop, index)
+        if here is None or (found is not None and (found[0], set(found[1][1])) != (here[0], set(here[1][1]))):
+            return None
+        if found is None or here[1][0] < found[1][0]:
+            found = here
+    return found
+
+
+def _read(
+    op: ir.Operation, value: ir.Value, axis: int, loop: ir.Operation, index: ir.Value
+) -> tuple[int, Linear] | None:
+    rank = ir.MemRefType(op.operands[0].type).rank
+    indices: Sequence[Linear] = [linear_of(item) for item in list(op.operands)[1 : 1 + rank]]
+    moved = []
+    for position in positions(op.operands[0], indices, value) or ():
+        own, base = split(position.index, loop, index)
+        if own is None:
+            return None
+        if own:
+            moved.append((position.dims, own, base))
+    shape = ir.MemRefType(value.type).shape
+    if len(moved) != 1 or [dim for dim in moved[0][0] if shape[dim] != 1] != [axis]:
+        return None
+    return moved[0][1], moved[0][2]
+
+
+def _only_reads(loop: ir.Operation, index: ir.Value) -> bool:
+    """Whether an index decides on nothing but what is read: not on what is written, and how often."""
+    moved = {index}
+    for op in walk(loop):
+        if not any(value in moved for value in op.operands):
+            continue
+        if op.name in _SUMS or op.name in _VIEWS:
+            moved.update(op.results)
+        elif op.name not in _READS:
+            return False
+    return True

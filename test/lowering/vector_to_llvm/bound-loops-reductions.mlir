@@ -1,0 +1,39 @@
+// RUN: stepwell-opt %s --stepwell-bound-loops | FileCheck %s
+
+// Rounds that read nothing but what a mask hides change no sum.
+// CHECK-LABEL: func.func private @sums
+// CHECK:         %[[N:.*]] = memref.load %arg1[%{{.*}}] : memref<256xi64>
+// CHECK:         %[[EXTENT:.*]] = arith.index_cast %[[N]] : i64 to index
+// CHECK:         %[[END:.*]] = arith.minsi
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %[[END]] step %{{.*}} iter_args
+func.func private @sums(%x: memref<64x16xf32>, %table: memref<256xi64>, %out: memref<16xf32>)
+    attributes {stepwell.kernel = {class = "reduction"}, stepwell.extents = array<i64: -1>,
+                stepwell.skipped = array<i64: 0, 0, 3>, stepwell.table_argument = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<16xf32>
+  %sum = scf.for %i = %c0 to %c64 step %c1 iter_args(%total = %zero) -> (vector<16xf32>) {
+    %row = vector.load %x[%i, %c0] : memref<64x16xf32>, vector<16xf32>
+    %next = arith.addf %total, %row : vector<16xf32>
+    scf.yield %next : vector<16xf32>
+  }
+  vector.store %sum, %out[%c0] : memref<16xf32>, vector<16xf32>
+  return
+}
+
+// A loop that says by its index what is written, or computes with it, takes all its rounds.
+// CHECK-LABEL: func.func private @negative_writes
+// CHECK-NOT:     arith.minsi
+func.func private @negative_writes(%x: memref<64xf32>, %table: memref<256xi64>, %out: memref<64xf32>)
+    attributes {stepwell.kernel = {class = "reduction"}, stepwell.extents = array<i64: -1>,
+                stepwell.skipped = array<i64: 0, 0, 3>, stepwell.table_argument = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  scf.for %i = %c0 to %c64 step %c1 {
+    %item = memref.load %x[%i] : memref<64xf32>
+    memref.store %item, %out[%i] : memref<64xf32>
+  }
+  return
+}
