@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .lowering.target import TargetError
     from .passes.base import PassError
     from .passes.runner import PassFailure
+    from .runtime.cache_key import CacheMissError
     from .runtime.errors import ArtefactError, CapacityError, GuardError, InputError, RuntimeFailure, ShapeError
     from .runtime.executable import Executable
     from .runtime.fallback import Fallback, FallbackWarning
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArtefactError",
+    "CacheMissError",
     "CapacityError",
     "CodegenError",
     "Executable",
@@ -64,6 +66,7 @@ _HOME = {
     "PassFailure": "passes.runner",
     "TargetError": "lowering.target",
     "CodegenError": "lowering.llvm_to_object.codegen",
+    "CacheMissError": "runtime.cache_key",
     "ArtefactError": "runtime.errors",
     "CapacityError": "runtime.errors",
     "GuardError": "runtime.errors",

@@ -185,7 +185,8 @@ class Compilation:
         codes |= fresh
         for name, kernel in kernels.items():
             make_declaration(kernel, ir.DictAttr(ir.Attribute.parse(codes[name].facts)))
-        return {name: code.data for name, code in codes.items()}
+        # In the order of the model, whatever came from where: the same model makes the same bytes.
+        return {name: codes[name].data for name in kernels}
 
     def _cached(self, name: str) -> KernelCode | None:
         data = self.cache.get("kernels", name) if self.cache is not None else None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .runtime import artefact, store
 from .runtime.buckets import parse_dims
-from .runtime.cache import Cache, default_cache
+from .runtime.cache import default_cache
 from .runtime.executable import Executable
 from .runtime.loaded_plan import LoadedPlan
 from .runtime.program import Shape, TensorInfo
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .passes.instrumentation import Instrumentation
 
 FALLBACK = ("warn", "error", "quiet")
+CACHE = (True, False, "require")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Options:
 
     Attributes:
         shapes: input shapes by name, for which code is made at once rather than by the first call that has them.
-        cache: whether to keep what was compiled, and use it again. `STEPWELL_CACHE_DIR` says where.
+        cache: whether to keep what was compiled, and use it again; "require" makes it an error where code is not there
+            (`CacheMissError`), and so does `STEPWELL_CACHE=require`. `STEPWELL_CACHE_DIR` says where it is.
         codegen_threads: how many kernels are compiled at the same time: of large models in so many processes, this one
             counted, where there are processors for them.
         dims: what sizes the dimensions that vary may have, by name: a number, (low, high), (low, high, step), or a list
@@ -54,7 +56,7 @@ class Options:
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     dims: Mapping[str, Any] = field(default_factory=dict)
-    cache: bool = True
+    cache: bool | str = True
     codegen_threads: int = 2
     winograd: bool = True
     fallback: str = "warn"
@@ -86,17 +88,13 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
     """
     options = options or Options()
     cache = default_cache() if options.cache else None
-    source = replace(ModelSource.read(model), cache=cache)
-    key = store.key_of(fingerprint(), source.fingerprint)
-    interface = cache and store.get_interface(cache, key)
-    if not interface:
-        interface = source.name, *source.interface()
-        if cache:
-            store.put_interface(cache, key, *interface)
-    name, inputs, outputs = interface
     if options.fallback not in FALLBACK:
         raise ValueError(f"fallback is {options.fallback!r}, and must be one of {', '.join(FALLBACK)}")
-    specializer = _specializer(source, inputs, target, options, cache)
+    if options.cache not in CACHE:
+        raise ValueError(f"cache is {options.cache!r}, and must be one of {', '.join(map(repr, CACHE))}")
+    source = replace(ModelSource.read(model), cache=cache)
+    name, inputs, outputs = interface_of(source)
+    specializer = specializer_of(source, inputs, target, options)
     kept = artefact.Source(source.kind, source.contents) if source.is_whole else None
     ranges, buckets = parse_dims(options.dims, inputs) if options.dims else ({}, [])
     programs = specializer.for_buckets(inputs, buckets) if buckets else []
@@ -108,17 +106,34 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
     return executable
 
 
-def _specializer(
-    source: ModelSource, inputs: tuple[TensorInfo, ...], target: str, options: Options, cache: Cache | None
-) -> Specializer:
+def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+    """A model's name, what goes into it and what comes out: from the cache, where it was asked for before.
+
+    Raises:
+        ModelError: the model cannot be read.
+    """
+    cache = source.cache
+    if cache is None:
+        return source.name, *source.interface()
+    key = store.key_of(fingerprint(), source.fingerprint)
+    known = store.get_interface(cache, key)
+    if known is None:
+        known = source.name, *source.interface()
+        store.put_interface(cache, key, *known)
+    return known
+
+
+def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], target: str, options: Options) -> Specializer:
+    """What makes the code of a model."""
     settings = Settings(
         target,
-        cache,
+        source.cache,
         options.codegen_threads,
         options.winograd,
         options.fallback,
         options.reached,
         tuple(options.instrumentation),
+        options.cache == "require" or os.environ.get("STEPWELL_CACHE") == "require",
     )
     return Specializer(source, tuple(info.name for info in inputs), settings)
 
@@ -139,8 +154,8 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable
     stored = artefact.read(Path(path))
     specializer, compile_piece = None, None
     if stored.source is not None and importlib.util.find_spec("mlir") is not None:
-        source = ModelSource(stored.source.kind, stored.source.data)
-        specializer = _specializer(source, stored.inputs, "cpu", Options(), default_cache())
+        source = ModelSource(stored.source.kind, stored.source.data, cache=default_cache())
+        specializer = specializer_of(source, stored.inputs, "cpu", Options())
         compile_piece = specializer.compile_piece
     return Executable(
         stored.inputs,

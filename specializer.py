@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .runtime import store
+from .runtime import cache_key, store
 from .runtime.buckets import Buckets
 from .runtime.cache import Cache
+from .runtime.cache_key import CacheKey
 from .runtime.fallback import Fallback, FallbackWarning, summary
 from .runtime.host_step import HostNode, HostStepError
 from .runtime.loaded_plan import LoadedPlan, PieceCode
@@ -47,6 +48,7 @@ class Settings:
         fallback: "warn" of nodes on the host, refuse them as an "error", or be "quiet" about them.
         reached: told each phase.
         instrumentation: told each pass.
+        must_hit: whether what is not in the cache is an error.
     """
 
     target: str
@@ -56,6 +58,7 @@ class Settings:
     fallback: str
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
     instrumentation: tuple[Instrumentation, ...] = ()
+    must_hit: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,8 +129,10 @@ class Specializer:
             ModelError: the model is damaged, or a node of it can run nowhere.
             PassFailure, PassError, CodegenError: the compiler failed.
         """
-        key, cache = self._key(shapes, contents), self.settings.cache
-        known = store.get_program(cache, key) if cache else None
+        key, cache = self.key(shapes, contents), self.settings.cache
+        known = store.get_program(cache, key.digest) if cache else None
+        if cache and known is None and self.settings.must_hit:
+            raise cache_key.miss(cache, key)
         made = self._made(shapes, contents) if known is None else known
         if cache and known is None:
             _keep(cache, key, made)
@@ -139,11 +144,13 @@ class Specializer:
     def for_buckets(self, inputs: Sequence[TensorInfo], buckets: Buckets) -> list[Program]:
         """One program for each bucket of sizes; none where the model cannot be compiled so, which a warning says."""
         cache = self.settings.cache
-        keys = [store.key_of(self._key((), {}), repr(bucket)) for bucket in buckets]
-        known = [store.get_program(cache, key) if cache else None for key in keys]
+        keys = self.keys_of_buckets(buckets)
+        known = [store.get_program(cache, key.digest) if cache else None for key in keys]
         programs = [program for program in known if isinstance(program, Program)]
         if len(programs) == len(buckets):
             return programs
+        if cache and self.settings.must_hit:
+            raise cache_key.miss(cache, keys[len(programs)])
         from .bounded import BoundedError, compile_bounded
         from .frontend.errors import UnsupportedError
 
@@ -155,18 +162,32 @@ class Specializer:
             return []
         for key, program in zip(keys, programs, strict=True):
             if cache:
-                store.put_program(cache, key, program)
+                _keep(cache, key, program)
         return programs
 
-    def _key(self, shapes: tuple[Shape, ...], contents: Contents) -> str:
+    def keys_of_buckets(self, buckets: Buckets) -> list[CacheKey]:
+        """What the program of each bucket of sizes is kept under."""
+        key = self.key((), {})
+        return [replace(key, sizes=", ".join(f"{name}={values}" for name, values in item.items())) for item in buckets]
+
+    def key(self, shapes: tuple[Shape, ...], contents: Contents) -> CacheKey:
+        """What is made for these shapes (and contents) is kept under."""
         from .runtime import host
 
         target = self.settings.target
-        machine = "+".join(sorted(host.features() or ())) if target == "cpu" else ""
-        code = f"{target} winograd={self.settings.winograd}"
         held = [item for position, array in contents.items() for item in (str(position), array.tobytes())]
-        kinds = repr(self.source.kinds) if isinstance(self.source, PieceSource) else ""
-        return store.key_of(fingerprint(), self.source.fingerprint, code, machine, kinds, repr(shapes), *held)
+        texts = [f"{name}={'x'.join(map(str, shape))}" for name, shape in zip(self.names, shapes, strict=False)]
+        return CacheKey(
+            self.source.name,
+            fingerprint(),
+            self.source.fingerprint,
+            target,
+            machine="+".join(sorted(host.features() or ())) if target == "cpu" else "",
+            options=f"winograd={self.settings.winograd}",
+            element_types=" ".join(self.source.kinds) if isinstance(self.source, PieceSource) else "",
+            shapes=", ".join(texts),
+            contents=store.key_of(*held) if held else "",
+        )
 
     def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Plan:
         from .frontend.errors import NeedsContents, NodeError, UnsupportedError
@@ -329,13 +350,14 @@ class Specializer:
         return names | set(self.names)
 
 
-def _keep(cache: Cache, key: str, made: Program | ByContents | Plan) -> None:
+def _keep(cache: Cache, key: CacheKey, made: Program | ByContents | Plan) -> None:
+    cache_key.remember(cache, key)
     if isinstance(made, Program):
-        store.put_program(cache, key, made)
+        store.put_program(cache, key.digest, made)
     elif isinstance(made, ByContents):
-        store.put_by_contents(cache, key, made)
+        store.put_by_contents(cache, key.digest, made)
     else:
-        store.put_plan(cache, key, made)
+        store.put_plan(cache, key.digest, made)
 
 
 def _check_host(plan: Plan, error: ModelError) -> None:

@@ -87,6 +87,10 @@ class Cache:
         self._note(path, status)
         return image[_HEADER_BYTES:]
 
+    def has(self, kind: str, key: str) -> bool:
+        """Whether there is an entry, sound or not."""
+        return self._path(kind, key).exists()
+
     def put(self, kind: str, key: str, data: bytes | memoryview | list[bytes | memoryview]) -> None:
         """Keeps data, given whole or in pieces. Where the folder cannot be written to, warns once and keeps nothing."""
         if self._is_broken:
@@ -141,10 +145,18 @@ class Cache:
 
     def clear(self) -> int:
         """Drops every entry; gives how many there were."""
-        entries = list(self.entries())
+        return self.shrink(0)
+
+    def shrink(self, limit_bytes: int) -> int:
+        """Drops the entries not used for longest, until all others take at most so many bytes; gives how many."""
+        entries = sorted(self.entries(), key=lambda entry: entry.used)
+        total, dropped = sum(entry.bytes for entry in entries), 0
         for entry in entries:
+            if total <= limit_bytes:
+                break
             self._drop(entry.path)
-        return len(entries)
+            total, dropped = total - entry.bytes, dropped + 1
+        return dropped
 
     def _path(self, kind: str, key: str) -> Path:
         if not _NAME.fullmatch(kind) or not _NAME.fullmatch(key):
@@ -207,15 +219,8 @@ class Cache:
         for path, status in self._files(f"*/??/{_UNFINISHED}*"):
             if time.time() - status.st_mtime > _ABANDONED_SECONDS:
                 self._drop(path)
-        entries = sorted(self.entries(), key=lambda entry: entry.used)
-        total = sum(entry.bytes for entry in entries)
-        if total <= self.limit_bytes:
-            return
-        for entry in entries:
-            if total <= self.limit_bytes * 9 // 10:
-                break
-            self._drop(entry.path)
-            total -= entry.bytes
+        if sum(entry.bytes for entry in self.entries()) > self.limit_bytes:
+            self.shrink(self.limit_bytes * 9 // 10)
 
     def _files(self, pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
         for path in self.folder.glob(pattern):

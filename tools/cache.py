@@ -1,12 +1,16 @@
-"""`stepwell-cache`: what is in the cache on disk, whether it is sound, and how to be rid of it."""
+"""`stepwell-cache`: what is in the cache on disk, why code is or is not there, whether it is sound, and tidying it."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from ..runtime.cache import Cache, Entry, default_cache
 from . import arguments
@@ -14,22 +18,48 @@ from .console import print_table, progress
 from .flags import UsageError
 
 NAME = "stepwell-cache"
+_SCHEMA = 1
 _DESCRIPTION = """Shows and tends the cache of compiled models.
 
-    list      how much of each kind there is; with --entries every entry, the one used last first
-    verify    read every entry and drop the damaged ones
-    clear     drop every entry
+    list            how much of each kind there is; with --entries every entry, the one used last first
+    explain MODEL   whether code for a model is there, and if not, what the nearest entry has otherwise
+    verify          read every entry and drop the damaged ones
+    gc              drop what was not used for longest, until --max-size is kept
+    clear           drop every entry
 
-STEPWELL_CACHE_DIR moves the cache, STEPWELL_CACHE_MEGABYTES bounds it, STEPWELL_CACHE=0 turns it off."""
+STEPWELL_CACHE_DIR moves the cache, STEPWELL_CACHE_MEGABYTES bounds it, STEPWELL_CACHE=0 turns it off,
+STEPWELL_CACHE=require makes a miss an error."""
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the tool and returns its exit code: 1 where something went wrong or entries were damaged."""
-    parser = arguments.parser(NAME, _DESCRIPTION)
-    parser.add_argument("action", choices=_ACTIONS, help="what to do")
-    parser.add_argument("--entries", action="store_true", help="list every entry")
-    options = parser.parse_args(argv)
+    """Runs the tool and returns its exit code: 1 where something went wrong, was damaged, or is not there."""
+    options = _parser().parse_args(argv)
     return arguments.run_tool(NAME, lambda: _ACTIONS[options.action](_cache(), options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.parser(NAME, _DESCRIPTION)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
+    made = {action: actions.add_parser(action) for action in _ACTIONS}
+    for each in made.values():
+        each.add_argument("--json", action="store_true", help="print one JSON object (docs/cache.md)")
+    made["list"].add_argument("--entries", action="store_true", help="list every entry")
+    made["gc"].add_argument("--max-size", type=_bytes, required=True, metavar="SIZE", help="in bytes, or as 500M, 2G")
+    explain = made["explain"]
+    explain.add_argument("model")
+    explain.add_argument("--target", default="cpu", help="as for stepwell-compile (default: %(default)s)")
+    explain.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
+    explain.add_argument("--dims", action="append", default=[], metavar="NAME=1:512", help="all sizes of a dimension")
+    explain.add_argument("--no-winograd", action="store_true", help="all convolutions computed directly")
+    return parser
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d+)([KMG]?)B?", text.upper())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size: write it as 500M or 2G")
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def _cache() -> Cache:
@@ -41,39 +71,103 @@ def _cache() -> Cache:
 
 def _list(cache: Cache, options: argparse.Namespace) -> int:
     entries = sorted(cache.entries(), key=lambda entry: entry.used, reverse=True)
+    kinds: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        kinds[entry.kind].append(entry)
+    if options.json:
+        listed = [asdict(entry) | {"path": str(entry.path)} for entry in entries] if options.entries else None
+        totals = {kind: {"entries": len(some), "bytes": _total(some)} for kind, some in sorted(kinds.items())}
+        return _print_json(
+            folder=str(cache.folder), bytes=_total(entries), limit=cache.limit_bytes, kinds=totals, entries=listed
+        )
     if options.entries:
         rows = [(entry.kind, entry.key, _megabytes([entry]), _when(entry.used)) for entry in entries]
         print_table(("kind", "key", "MB", "last used"), rows, numbers=("MB",))
     else:
-        kinds: dict[str, list[Entry]] = defaultdict(list)
-        for entry in entries:
-            kinds[entry.kind].append(entry)
         rows = [(kind, str(len(some)), _megabytes(some), _when(some[0].used)) for kind, some in sorted(kinds.items())]
         print_table(("kind", "entries", "MB", "last used"), rows, numbers=("entries", "MB"))
     print(f"{cache.folder}: {_megabytes(entries)} of {cache.limit_bytes >> 20} MB")
     return 0
 
 
+def _explain(cache: Cache, options: argparse.Namespace) -> int:
+    from .. import Options  # the compiler takes a while to import
+    from ..explain.cache import Answer, entries_of, explain_cache
+
+    chosen = Options(dims=arguments.parse_dims(options.dims), winograd=not options.no_winograd)
+    sets = arguments.parse_shape_sets(options.shape)
+    answers: list[Answer] = explain_cache(cache, options.model, sets, options.target, chosen)
+    is_hit = all(answer.is_hit for answer in answers)
+    if options.json:
+        _print_json(hit=is_hit, programs=[answer.record() for answer in answers])
+        return 0 if is_hit else 1
+    for answer in answers:
+        where = answer.key.shapes or answer.key.sizes or "inputs of fixed shape"
+        print(f"{options.model}, {where}: {'hit' if answer.is_hit else 'miss'}")
+        if answer.nearest is not None:
+            print(f"the nearest entry is of {answer.nearest.shapes or answer.nearest.sizes or answer.nearest.name}:")
+            rows = [(part, here or "none", there or "none") for part, (here, there) in answer.differences.items()]
+            print_table(("part of the key", "asked for", "there"), rows)
+    if not is_hit and not any(answer.nearest for answer in answers):
+        print("nothing of this model is in the cache")
+    elif not is_hit:
+        print(f"of this model the cache has code for: {_listed(entries_of(cache, options.model))}")
+    return 0 if is_hit else 1
+
+
+def _listed(keys: Sequence[Any]) -> str:
+    return "; ".join(sorted({key.shapes or key.sizes or "inputs of fixed shape" for key in keys})) or "nothing"
+
+
 def _verify(cache: Cache, options: argparse.Namespace) -> int:
     count = sum(1 for _ in cache.entries())
     with progress(f"reading {count} entries"):
         damaged = cache.verify()
+    if options.json:
+        _print_json(sound=count - len(damaged), dropped=[f"{entry.kind}/{entry.key}" for entry in damaged])
+        return 1 if damaged else 0
     for entry in damaged:
         print(f"dropped {entry.path}: damaged", file=sys.stderr)
     print(f"{count - len(damaged)} entries are sound")
     return 1 if damaged else 0
 
 
+def _collect(cache: Cache, options: argparse.Namespace) -> int:
+    return _say_dropped(cache, cache.shrink(options.max_size), options)
+
+
 def _clear(cache: Cache, options: argparse.Namespace) -> int:
-    print(f"{cache.folder}: dropped {cache.clear()} entries")
+    return _say_dropped(cache, cache.clear(), options)
+
+
+def _say_dropped(cache: Cache, dropped: int, options: argparse.Namespace) -> int:
+    left = list(cache.entries())
+    if options.json:
+        return _print_json(dropped=dropped, entries=len(left), bytes=_total(left))
+    print(f"{cache.folder}: dropped {dropped} entries, {_megabytes(left)} MB are left")
     return 0
 
 
-_ACTIONS: dict[str, Callable[[Cache, argparse.Namespace], int]] = {"list": _list, "verify": _verify, "clear": _clear}
+_ACTIONS: dict[str, Callable[[Cache, argparse.Namespace], int]] = {
+    "list": _list,
+    "explain": _explain,
+    "verify": _verify,
+    "gc": _collect,
+    "clear": _clear,
+}
+
+
+def _print_json(**record: Any) -> int:
+    print(json.dumps({"schema": _SCHEMA, **record}, indent=2))
+    return 0
+
+
+def _total(entries: Sequence[Entry]) -> int:
+    return sum(entry.bytes for entry in entries)
 
 
 def _megabytes(entries: Sequence[Entry]) -> str:
-    return f"{sum(entry.bytes for entry in entries) / (1 << 20):.2f}"
+    return f"{_total(entries) / (1 << 20):.2f}"
 
 
 def _when(seconds: float) -> str:

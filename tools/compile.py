@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="with --check: as JSON")
     parser.add_argument("--no-cache", action="store_true", help="compile all of it anew")
+    parser.add_argument("--require-cached", action="store_true", help="fail where code is not in the cache")
     return parser
 
 
@@ -71,6 +72,9 @@ def _run(options: argparse.Namespace) -> int:
         return check(options.model, sets[0], options.json)
     if options.json:
         raise UsageError("--json goes with --check")
+    watched = any((options.compile_to, options.compile_from, options.dump_phases, options.no_cache))
+    if options.require_cached and watched:
+        raise UsageError("--require-cached: the IR of phases does not come from the cache, nor what is compiled anew")
     from ..lowering import phases  # not needed for --help, and it loads every pass there is
 
     for phase in filter(None, (options.compile_to, options.compile_from)):
@@ -125,7 +129,7 @@ def _compile(
     watched = any((options.compile_to, options.compile_from, options.dump_phases))
     chosen = Options(
         dims=arguments.parse_dims(options.dims),
-        cache=not (watched or options.no_cache),
+        cache="require" if options.require_cached else not (watched or options.no_cache),
         winograd=not options.no_winograd,
         fallback=options.fallback,
         reached=watcher if watched else None,

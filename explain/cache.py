@@ -1,0 +1,95 @@
+"""Whether code for a model is in the cache, and if not, what is different about the nearest that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..compiler import Options, interface_of, specializer_of
+from ..runtime.buckets import parse_dims
+from ..runtime.cache import Cache
+from ..runtime.cache_key import CacheKey, nearest, remembered
+from ..runtime.errors import InputError
+from ..runtime.program import Shape, TensorInfo
+from ..source import ModelSource
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the cache has of one program.
+
+    Attributes:
+        key: what the program is made from.
+        is_hit: whether it is there.
+        nearest: where it is not, the entry that has most in common with it.
+    """
+
+    key: CacheKey
+    is_hit: bool
+    nearest: CacheKey | None = None
+
+    @property
+    def differences(self) -> dict[str, tuple[str, str]]:
+        """The parts of the key that the nearest entry has otherwise: here, and there."""
+        return {} if self.nearest is None else self.key.differences(self.nearest)
+
+    def record(self) -> dict[str, Any]:
+        """The answer for programs, as docs/cache.md describes it."""
+        return {
+            "hit": self.is_hit,
+            "key": self.key.digest,
+            "parts": self.key.parts,
+            "nearest": None if self.nearest is None else self.nearest.digest,
+            "differences": {name: {"here": here, "nearest": there} for name, (here, there) in self.differences.items()},
+        }
+
+
+def explain_cache(
+    cache: Cache, model: Any, shape_sets: Sequence[Mapping[str, Shape]], target: str, options: Options
+) -> list[Answer]:
+    """Says for each program of a model whether it is in the cache; nothing is compiled.
+
+    Args:
+        cache: the cache.
+        model: as `stepwell.compile` takes it.
+        shape_sets: sets of input shapes; inputs of fixed shape need none.
+        target: as `stepwell.compile` takes it.
+        options: those of the compile; `dims` stand for the programs of all their buckets.
+
+    Raises:
+        ModelError, SourceError: the model cannot be read.
+        InputError: an input has no shape, or sizes are wrong.
+    """
+    source = replace(ModelSource.read(model), cache=cache)
+    _, inputs, _ = interface_of(source)
+    specializer = specializer_of(source, inputs, target, options)
+    if options.dims:
+        _, buckets = parse_dims(options.dims, inputs)
+        keys = specializer.keys_of_buckets(buckets)
+    else:
+        keys = [specializer.key(_shapes(inputs, shapes), {}) for shapes in shape_sets]
+    return [_answer(cache, key) for key in keys]
+
+
+def entries_of(cache: Cache, model: Any) -> list[CacheKey]:
+    """What there is of a model, for whatever shapes, targets and versions of the compiler.
+
+    Raises:
+        SourceError: the model cannot be read.
+    """
+    digest = replace(ModelSource.read(model), cache=cache).fingerprint
+    return [key for key in remembered(cache) if key.model == digest]
+
+
+def _answer(cache: Cache, key: CacheKey) -> Answer:
+    if cache.get("programs", key.digest) is not None:
+        return Answer(key, is_hit=True)
+    return Answer(key, is_hit=False, nearest=nearest(cache, key))
+
+
+def _shapes(inputs: Sequence[TensorInfo], given: Mapping[str, Shape]) -> tuple[Shape, ...]:
+    open_inputs = [info for info in inputs if info.name not in given and not info.is_static]
+    if open_inputs:
+        raise InputError(f"input '{open_inputs[0].name}' has no fixed shape: {open_inputs[0]}")
+    return tuple(given.get(info.name, tuple(int(dim) for dim in info.shape if isinstance(dim, int))) for info in inputs)
