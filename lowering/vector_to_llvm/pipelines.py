@@ -49,6 +49,8 @@ def llvm_pipeline(target: str) -> Pipeline:
         (
             "stepwell-lower-copies",
             "stepwell-lower-vectors",
+            # Before loops are doubled.
+            "stepwell-prefetch-rows",
             f"stepwell-stream-stores{{target={target}}}",
             *_narrow_floats(Target.parse(target)),
             # What the vector patterns left as transfers or linalg becomes loops.

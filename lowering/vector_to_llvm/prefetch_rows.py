@@ -1,0 +1,182 @@
+"""`stepwell-prefetch-rows`: what is read next is asked for while something else is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, memref
+
+from ...dialects.types import numpy_dtype
+from ...passes.base import Pass, register
+from ...passes.functions import body_of
+from ...passes.rewriting import walk
+from ..streams import STREAM_BYTES, is_stream
+from .segments import region_of
+
+_LINE = 64
+# Memory that is smaller than this is mostly in a near cache already.
+_LEAST_BYTES = 256 << 10
+# Rows that have room in the first-level cache beside the current ones, and in the second.
+_NEAR, _FAR = 16 << 10, 256 << 10
+_IN_FIRST_LEVEL, _IN_SECOND_LEVEL = 3, 2
+# How far ahead loops read that compute much, and what much is, in vector ops per round.
+_AHEAD, _MANY_OPS = 2048, 16
+_PURE = frozenset({"memref.subview", "affine.apply", "arith.addi", "arith.muli", "arith.constant"})
+
+
+@register
+@dataclass(frozen=True)
+class PrefetchRowsPass(Pass):
+    """Prefetch what loops read next, where memory would idle while they compute.
+
+    A reduction goes over its rows several times: the first sweep waits for memory, and memory waits for the others. So
+    the second sweep over a row also asks for the next row:
+
+        scf.for %row = ... {
+          scf.for %i = ... { vector.load %x[%row, %i] : memref<8192x1024xf32>, vector<16xf32> }
+          scf.for %i = ... { vector.load %x[%row, %i] : memref<8192x1024xf32>, vector<16xf32> }
+        }
+        -->
+        scf.for %row = ... {
+          %next = ...                       // the row after this; of the last row, itself
+          scf.for %i = ... { vector.load %x[%row, %i] ... }
+          scf.for %i = ... {
+            memref.prefetch %x[%next, %i], read, locality<3>, data : memref<8192x1024xf32>
+            vector.load %x[%row, %i] ...
+          }
+        }
+
+    An elementwise loop over far more than the caches hold that computes much per element does so some lines ahead: it
+    fills the processor's window with instructions before the next loads get there.
+
+    Preconditions: bufferised, vectors of one dimension, loops over blocks shared out.
+    """
+
+    name = "stepwell-prefetch-rows"
+    min_bytes: int = _LEAST_BYTES
+    min_stream: int = STREAM_BYTES
+
+    def run(self, op: ir.Operation) -> None:
+        """Visits the kernels of a module."""
+        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
+            if "stepwell.kernel" not in function.attributes or not len(function.regions[0].blocks):
+                continue
+            facts = ir.DictAttr(function.attributes["stepwell.kernel"])
+            kind = ir.StringAttr(facts["class"]).value if "class" in facts else ""
+            if kind == "reduction":
+                large = self._large(function, self.min_bytes)
+                for loop in [inner for inner in walk(function) if inner.name == "scf.for"]:
+                    _prefetch_next(loop, large)
+            elif kind == "elementwise":
+                large = self._large(function, self.min_stream)
+                for loop in [inner for inner in walk(function) if inner.name == "scf.for"]:
+                    _prefetch_ahead(loop, large)
+
+    def _large(self, kernel: ir.Operation, least: int) -> list[ir.Value]:
+        arguments = [item for item in body_of(kernel).arguments if isinstance(item.type, ir.MemRefType)]
+        return [item for item in arguments if is_stream(item.type, least)]
+
+
+def _prefetch_next(loop: ir.Operation, large: list[ir.Value]) -> None:
+    """Has the second sweep over a row of each large argument prefetch the next row."""
+    seen: list[ir.Value] = []
+    asked: list[ir.Value] = []
+    for sweep in [op.operation for op in loop.regions[0].blocks[0].operations if op.operation.name == "scf.for"]:
+        loads = [op for op in walk(sweep) if op.name == "vector.load" and _root(op) in large]
+        for load in loads:
+            if _root(load) in seen and _root(load) not in asked:
+                _prefetch_row(load, loop, sweep)
+        asked += [_root(load) for load in loads if _root(load) in seen]
+        seen += [_root(load) for load in loads]
+
+
+def _prefetch_row(load: ir.Operation, loop: ir.Operation, sweep: ir.Operation) -> None:
+    view = load.operands[0]
+    size = _row_bytes(view)
+    if size > _FAR:
+        return
+    locality = _IN_FIRST_LEVEL if size <= _NEAR else _IN_SECOND_LEVEL
+    body = loop.regions[0].blocks[0]
+    places = list(load.operands)
+    with load.location:
+        with ir.InsertionPoint(sweep):
+            index = body.arguments[0]
+            after = arith.addi(index, loop.operands[2])
+            is_inside = arith.cmpi(arith.CmpIPredicate.slt, after, loop.operands[1])
+            moved = _Moved(body, arith.select(is_inside, after, index))
+            ahead = [moved.value(place) for place in places]
+        if ahead != places:
+            _ask(load, ahead[0], ahead[1:], locality)
+
+
+class _Moved:
+    """Values of a loop as they are in another round, computed anew at the insertion point."""
+
+    def __init__(self, body: ir.Block, index: ir.Value) -> None:
+        self._body = body
+        self._known: dict[ir.Value, ir.Value] = {body.arguments[0]: index}
+
+    def value(self, value: ir.Value) -> ir.Value:
+        """What `value` is in that round; itself where it does not depend on the round."""
+        if value in self._known:
+            return self._known[value]
+        owner = value.owner
+        if isinstance(owner, ir.Block) or owner.operation.block != self._body or owner.name not in _PURE:
+            return value
+        operands = [self.value(operand) for operand in owner.operands]
+        if operands == list(owner.operands):
+            return value
+        copy = owner.operation.clone()
+        for position, operand in enumerate(operands):
+            copy.operation.operands[position] = operand
+        self._known[value] = copy.operation.results[0]
+        return self._known[value]
+
+
+def _prefetch_ahead(loop: ir.Operation, large: list[ir.Value]) -> None:
+    """Has a loop that computes much prefetch what it reads some rounds later."""
+    block = loop.regions[0].blocks[0]
+    ops = [op.operation for op in block.operations]
+    work = sum(isinstance(result.type, ir.VectorType) for op in ops for result in op.results)
+    if work < _MANY_OPS or any(len(op.regions) for op in ops):
+        return
+    index = block.arguments[0]
+    for load in [op for op in ops if op.name == "vector.load" and _root(op) in large]:
+        *outer, last = list(load.operands)[1:]
+        if last != index:
+            continue
+        steps = _AHEAD // numpy_dtype(ir.MemRefType(load.operands[0].type).element_type).itemsize
+        with load.location, ir.InsertionPoint(load):
+            after = arith.addi(index, arith.constant(ir.IndexType.get(), steps))
+            is_inside = arith.cmpi(arith.CmpIPredicate.slt, after, loop.operands[1])
+            ahead = arith.select(is_inside, after, index)
+        _ask(load, load.operands[0], [*outer, ahead], _IN_FIRST_LEVEL)
+
+
+def _ask(load: ir.Operation, view: ir.Value, indices: list[ir.Value], locality: int) -> None:
+    """Prefetches, before a load, as many lines as it reads, from elsewhere."""
+    kind = ir.VectorType(load.results[0].type)
+    size = numpy_dtype(kind.element_type).itemsize
+    *outer, last = indices
+    with load.location, ir.InsertionPoint(load):
+        for first in _lines(kind.shape[0], size):
+            place = arith.addi(last, arith.constant(ir.IndexType.get(), first)) if first else last
+            memref.prefetch(view, [*outer, place], False, locality, True)
+
+
+def _lines(lanes: int, size: int) -> Iterator[int]:
+    return iter(range(0, lanes, max(1, _LINE // size)))
+
+
+def _root(load: ir.Operation) -> ir.Value:
+    return region_of(load.operands[0]).root
+
+
+def _row_bytes(view: ir.Value) -> int:
+    """The bytes of the rows that a round works on: those of a view that was cut out for it, or those of one row."""
+    kind = ir.MemRefType(view.type)
+    is_cut = not isinstance(view.owner, ir.Block) and view.owner.name == "memref.subview"
+    return math.prod(kind.shape if is_cut else kind.shape[-1:]) * numpy_dtype(kind.element_type).itemsize

@@ -1,0 +1,102 @@
+// RUN: stepwell-opt %s --stepwell-prefetch-rows="min-bytes=4096 min-stream=4096" | FileCheck %s
+
+// The second sweep over a row asks for the next one, or for the same where there is none.
+
+// CHECK-LABEL: func.func private @sweeps(
+// CHECK:         scf.for %[[ROW:.+]] = %{{.+}} to %[[END:.+]] step %[[STEP:.+]] {
+// CHECK:           %[[VIEW:.+]] = memref.subview %arg0[%[[ROW]], 0]
+// CHECK:           scf.for
+// CHECK-NOT:         memref.prefetch
+// CHECK:             vector.load %[[VIEW]]
+// CHECK:           %[[AFTER:.+]] = arith.addi %[[ROW]], %[[STEP]]
+// CHECK:           %[[INSIDE:.+]] = arith.cmpi slt, %[[AFTER]], %[[END]]
+// CHECK:           %[[NEXT:.+]] = arith.select %[[INSIDE]], %[[AFTER]], %[[ROW]]
+// CHECK:           %[[AHEAD:.+]] = memref.subview %arg0[%[[NEXT]], 0]
+// CHECK:           scf.for %[[I:.+]] =
+// CHECK:             memref.prefetch %[[AHEAD]][%{{.+}}, %[[I]]], read, locality<3>, data
+// CHECK:             memref.prefetch %[[AHEAD]]{{.+}}, read, locality<3>, data
+// CHECK-NOT:         memref.prefetch
+// CHECK:             vector.load %[[VIEW]]
+// CHECK:           scf.for
+// CHECK-NOT:         memref.prefetch
+// CHECK:         return
+func.func private @sweeps(%x: memref<16x256xf32>, %y: memref<16x256xf32>, %first: index, %last: index)
+    attributes {stepwell.kernel = {class = "reduction"}} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c32 = arith.constant 32 : index
+  %c256 = arith.constant 256 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  scf.for %row = %first to %last step %c1 {
+    %view = memref.subview %x[%row, 0] [1, 256] [1, 1]
+      : memref<16x256xf32> to memref<1x256xf32, strided<[256, 1], offset: ?>>
+    %sum = scf.for %i = %c0 to %c256 step %c32 iter_args(%s = %zero) -> (vector<32xf32>) {
+      %v = vector.load %view[%c0, %i] : memref<1x256xf32, strided<[256, 1], offset: ?>>, vector<32xf32>
+      %t = arith.addf %s, %v : vector<32xf32>
+      scf.yield %t : vector<32xf32>
+    }
+    scf.for %i = %c0 to %c256 step %c32 {
+      %v = vector.load %view[%c0, %i] : memref<1x256xf32, strided<[256, 1], offset: ?>>, vector<32xf32>
+      %t = arith.mulf %v, %sum : vector<32xf32>
+      vector.store %t, %y[%row, %i] : memref<16x256xf32>, vector<32xf32>
+    }
+    scf.for %i = %c0 to %c256 step %c32 {
+      %v = vector.load %view[%c0, %i] : memref<1x256xf32, strided<[256, 1], offset: ?>>, vector<32xf32>
+      vector.store %v, %y[%row, %i] : memref<16x256xf32>, vector<32xf32>
+    }
+  }
+  return
+}
+
+// One sweep only, what is the same for all rows, what is small, and kernels that compute more.
+
+// CHECK-LABEL: func.func private @negative_once(
+// CHECK-NOT:     memref.prefetch
+// CHECK-LABEL: func.func private @negative_same(
+// CHECK-NOT:     memref.prefetch
+// CHECK-LABEL: func.func private @negative_little_work(
+// CHECK-NOT:     memref.prefetch
+func.func private @negative_once(%x: memref<16x256xf32>, %y: memref<16x256xf32>, %last: index)
+    attributes {stepwell.kernel = {class = "reduction"}} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %c256 = arith.constant 256 : index
+  scf.for %row = %c0 to %last step %c1 {
+    scf.for %i = %c0 to %c256 step %c16 {
+      %v = vector.load %x[%row, %i] : memref<16x256xf32>, vector<16xf32>
+      vector.store %v, %y[%row, %i] : memref<16x256xf32>, vector<16xf32>
+    }
+  }
+  return
+}
+
+func.func private @negative_same(%x: memref<4096xf32>, %y: memref<16x4096xf32>, %last: index)
+    attributes {stepwell.kernel = {class = "reduction"}} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c16 = arith.constant 16 : index
+  %c256 = arith.constant 256 : index
+  scf.for %row = %c0 to %last step %c1 {
+    scf.for %i = %c0 to %c256 step %c16 {
+      %v = vector.load %x[%i] : memref<4096xf32>, vector<16xf32>
+      vector.store %v, %y[%row, %i] : memref<16x4096xf32>, vector<16xf32>
+    }
+    scf.for %i = %c0 to %c256 step %c16 {
+      %v = vector.load %x[%i] : memref<4096xf32>, vector<16xf32>
+      vector.store %v, %y[%row, %i] : memref<16x4096xf32>, vector<16xf32>
+    }
+  }
+  return
+}
+
+func.func private @negative_little_work(%x: memref<4096xf32>, %y: memref<4096xf32>, %last: index)
+    attributes {stepwell.kernel = {class = "elementwise"}} {
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  scf.for %i = %c0 to %last step %c16 {
+    %v = vector.load %x[%i] : memref<4096xf32>, vector<16xf32>
+    vector.store %v, %y[%i] : memref<4096xf32>, vector<16xf32>
+  }
+  return
+}
