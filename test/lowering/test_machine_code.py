@@ -141,6 +141,12 @@ def test_rows_stay_in_registers(kernel: str, most: float, target: str) -> None:
     assert loops and all(loop.stack <= 1 and loop.cycles <= most for loop in loops), table(kernel, target, loops)
 
 
+def test_exponentials_take_few_instructions_where_one_scales_and_selects() -> None:
+    loops = loops_of("softmax", "x86-64-v4")
+    # Two registers: eight multiply-adds and sums each, one bound, a comparison, and a scaling that zeroes what is tiny.
+    assert loops[0].instructions <= 39 and loops[0].cycles <= 17, table("softmax", "x86-64-v4", loops)
+
+
 def test_what_falls_short_is_shown() -> None:
     text = table("gelu", "x86-64-v3", [Loop(12, 4, 1, 0, 3.0)])
     assert text == (

@@ -73,7 +73,8 @@ def exp_of_normal(on: Arithmetic, x: ir.Value) -> ir.Value:
     terms = (*_EXP_F64, 1.0, 1.0) if on.is_double else _SHORT_F32
     least, most = (-708.39, 710.0) if on.is_double else (-87.33, 89.0)
     if on.can_scale:
-        bounded = on.clamp(x, 2 * least, most)
+        # What becomes of numbers far below the bound, minus infinity too, is replaced by 0 in the end.
+        bounded = on.at_most(x, most)
         whole, _ = on.nearest(bounded, _LOG2_E)
         value = on.scaled(on.polynomial(_rest(on, bounded, whole), terms), whole)
     else:
