@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,12 +17,14 @@ from .lowering.kernel_objects.library import KernelCode
 from .lowering.kernel_objects.pool import KernelPool, kernel_pool
 from .lowering.llvm_to_object.codegen import emit_objects
 from .lowering.target import Target
+from .lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 from .passes.base import PassError
 from .passes.functions import dictionaries
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.guarded import Crash, Note, guarded
 from .passes.instrumentation import Instrumentation
+from .passes.kernel.form_kernels import WORK as SHARES
 from .passes.kernel.merge_kernels import kernel_text
 from .passes.pipeline import Pipeline
 from .passes.rewriting import walk
@@ -154,6 +157,7 @@ class Compilation:
             phases.run(module, self.target, start, "kernels", self.instrumentation, tell)
             kernels, start = name_by_content(module, target), "kernels"
         phases.run(module, self.target, start, "llvm", self.instrumentation, tell)
+        kernels = _with_signatures(module, kernels)
         fresh = emit_objects(module, target, self.codegen_threads)
         everything = {**objects, **fresh}
         interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
@@ -259,8 +263,19 @@ def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
             name = renamed[callee]
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
             ops = _strings(call.attributes["stepwell.ops"]) if "stepwell.ops" in call.attributes else ()
-            infos[name] = replace(infos[name], calls=infos[name].calls + 1, ops=infos[name].ops or ops)
+            sites = (*infos[name].sites, _shares(call, ops))
+            infos[name] = replace(infos[name], calls=len(sites), ops=infos[name].ops or ops, sites=sites)
     return infos
+
+
+def _shares(call: ir.Operation, ops: Sequence[str]) -> tuple[tuple[str, float], ...]:
+    """The model's nodes that a call computes, each once, and what part of the work each is."""
+    given = list(ir.DenseI64ArrayAttr(call.attributes[SHARES])) if SHARES in call.attributes else []
+    work: dict[str, int] = {}
+    for name, amount in zip(ops, given if len(given) == len(ops) else [1] * len(ops), strict=True):
+        work[name] = work.get(name, 0) + amount
+    total = sum(work.values())
+    return tuple((name, amount / total if total else 1 / len(work)) for name, amount in work.items())
 
 
 def _kernel_info(name: str, kernel: ir.Operation) -> KernelInfo:
@@ -271,6 +286,20 @@ def _kernel_info(name: str, kernel: ir.Operation) -> KernelInfo:
     except (KeyError, ValueError) as error:
         message = f"'stepwell.kernel' must hold a class, flops and bytes, but is {facts}"
         raise PassError(message, kernel.location) from error
+
+
+def _with_signatures(module: ir.Module, kernels: Mapping[str, KernelInfo]) -> dict[str, KernelInfo]:
+    """The kernels with what a call passes, of a module in the LLVM dialect."""
+    found = dict(kernels)
+    for function in module.body.operations:
+        name = str(function.operation.attributes["sym_name"]).strip('"')
+        if name in found and function.operation.name == "llvm.func":
+            kind = str(function.operation.attributes["function_type"])
+            given, ends = kind.partition("(")[2], function.operation.attributes.get(PHASES)
+            blocks = 0 if ends is None else max(ir.DenseI64ArrayAttr(ends), default=0)
+            count = len(re.findall(r"\bptr\b|\bi64\b", given))
+            found[name] = replace(found[name], arguments=count, blocks=blocks)
+    return found
 
 
 def make_declaration(function: ir.Operation, facts: ir.DictAttr) -> None:

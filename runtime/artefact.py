@@ -3,7 +3,8 @@
     manifest.json               what is in it; size and SHA-256 of every other member
     parameters.safetensors      every parameter once, named by its contents
     programs/<n>.so             the code of a program as a shared library, or
-    objects/<SHA-256>.o         as relocatable objects, each once
+    objects/<SHA-256>.o         as relocatable objects, each once; beside a library those of its entry alone, which a
+                                profile links anew (profiler.py)
     nodes/<SHA-256>.onnx        a node that runs on the host
     model                       optional: the model itself, from which a compiler makes code for further shapes
 
@@ -42,7 +43,7 @@ from .manifest import (
     decode,
 )
 from .plan import ControlStep, HostStep, NativeStep, Plan, Step, Variant
-from .program import ALIGNMENT, Program, TensorInfo, is_splat
+from .program import ALIGNMENT, ENTRY, WORK, Program, TensorInfo, is_splat
 
 MANIFEST = "manifest.json"
 PARAMETERS = "parameters.safetensors"
@@ -156,14 +157,14 @@ class _Content:
     def add_program(self, program: Program) -> StoredProgram:
         number = self.count
         self.count += 1
-        library, objects = program.library, {}
+        library = program.library
         if library is None:
             library = linker.link(program.objects, program.target)
         if library is not None:
             self.members[f"programs/{number}.so"] = [library]
-        else:
-            objects = {name: f"objects/{hashlib.sha256(data).hexdigest()}.o" for name, data in program.objects.items()}
-            self.members |= {member: [program.objects[name]] for name, member in objects.items()}
+        kept = [name for name in program.objects if library is None or name in (ENTRY, WORK)]
+        objects = {name: f"objects/{hashlib.sha256(program.objects[name]).hexdigest()}.o" for name in kept}
+        self.members |= {member: [program.objects[name]] for name, member in objects.items()}
         return StoredProgram(
             inputs=program.inputs,
             outputs=program.outputs,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import artefact
+from . import artefact, loader
 from .bounded import explained
 from .errors import ArtefactError, InputError
 from .fallback import Fallback
@@ -18,6 +18,9 @@ from .program import Program, Shape, TensorInfo
 from .sizes import Range
 from .specialization import ByContents, Specializations, Specialize, Steps, check_shapes
 from .workspace import LoadedProgram
+
+if TYPE_CHECKING:
+    from .profiler import Profile
 
 Outputs = np.ndarray | tuple[np.ndarray, ...]
 
@@ -44,6 +47,7 @@ class Executable:
         source: artefact.Source | None = None,
         steps: Steps | None = None,
         ranges: Mapping[str, Range] | None = None,
+        load: Callable[[Program], loader.NativeCode] = loader.load,
     ) -> None:
         """Makes native code callable.
 
@@ -57,13 +61,14 @@ class Executable:
             source: the model itself, for `save`; None where it cannot be kept in one piece.
             steps: what the model does where some of its nodes run on the host.
             ranges: the sizes that calls may have, by the names of dimensions that vary.
+            load: brings a program's code into this process.
         """
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.threads = threads if threads is not None else available_cores()
         self.source = source
-        self._code = Specializations(self.inputs, programs, specialize, name, ranges)
+        self._code = Specializations(self.inputs, programs, specialize, name, ranges, load=load)
         self._code.steps = steps
         self._loaded = self._code.loaded
         self._takes_arrays = all(_is_tensor(info) and info.dtype != object for info in self.inputs)
@@ -169,6 +174,24 @@ class Executable:
         tensors = [(info, shape) for info, shape in zip(self.inputs, chosen, strict=True) if _is_tensor(info)]
         check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
         return self._code.prepare(tuple(chosen), held)
+
+    def profile(self, inputs: Mapping[str, Any], calls: int = 20, warmup: int = 3) -> Profile:
+        """Calls the model on the same inputs again and again, and tells where the time goes.
+
+        Code of its own is linked for that, from the same kernels; nothing changes for other calls.
+
+        Args:
+            inputs: by name, as a call takes them.
+            calls: how many calls to record.
+            warmup: how many calls to make before.
+
+        Raises:
+            InputError: the inputs are not what the model takes.
+            ArtefactError: the code does not say how its kernels are called; an older version made it.
+        """
+        from .profiler import profile  # calls do without
+
+        return profile(self, inputs, calls, warmup)
 
     def save(self, path: str | os.PathLike[str], *, keep_model: bool = False) -> None:
         """Writes the code made so far as an artefact, which `stepwell.load` and `stepwell-run` take.

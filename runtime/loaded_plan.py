@@ -9,16 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import control
+from . import control, loader
 from .fallback import Fallback
 from .host_step import HostNode
 from .plan import ControlStep, HostStep, Kinds, NativeStep, Plan, Step, Variant
 from .program import Program, TensorInfo
 from .specialization import Specializations, Specialize, Steps
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 
 @dataclass(frozen=True)
@@ -60,17 +63,20 @@ class Share:
 class LoadedPlan(Steps):
     """A plan that runs. Calls may come from any number of threads at once."""
 
-    def __init__(self, plan: Plan, compile_piece: PieceCompiler | None, name: str = "model") -> None:
+    def __init__(
+        self, plan: Plan, compile_piece: PieceCompiler | None, name: str = "model", recorder: Recorder | None = None
+    ) -> None:
         """Takes a plan.
 
         Args:
             plan: the steps.
             compile_piece: what makes code for pieces; None where there is no compiler.
             name: the model's name, for messages.
+            recorder: what records runs; None where nothing does.
         """
         self.plan = plan
         self._name = name
-        self._runners = [_runner(step, compile_piece, name) for step in plan.steps]
+        self._runners = [_runner(step, compile_piece, name, recorder) for step in plan.steps]
         self._dying = _last_uses(plan)
         self._fresh = _made_by_code(plan)
 
@@ -148,15 +154,19 @@ class LoadedPlan(Steps):
 class _Host:
     """A node on the host, ready to run."""
 
-    def __init__(self, step: HostStep) -> None:
+    def __init__(self, step: HostStep, recorder: Recorder | None) -> None:
         self.step = step
         self.nanoseconds = 0
+        self._recorder = recorder
         self._node = HostNode(step.model, f"node '{step.fallback.node}' ({step.fallback.op_type})")
 
     def run(self, values: Sequence[Any], threads: int) -> Sequence[Any]:
-        start = time.perf_counter_ns()
+        start = time.monotonic_ns()
         results = self._node.run(dict(zip(self.step.inputs, values, strict=True)))
-        self.nanoseconds += time.perf_counter_ns() - start
+        end = time.monotonic_ns()
+        self.nanoseconds += end - start
+        if self._recorder is not None:
+            self._recorder.nodes.append((self.step.fallback, start, end))
         return results
 
     def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
@@ -172,17 +182,23 @@ class _Host:
 class _Control:
     """A control-flow node on the host, ready to run."""
 
-    def __init__(self, step: ControlStep, compile_piece: PieceCompiler | None, name: str) -> None:
+    def __init__(
+        self, step: ControlStep, compile_piece: PieceCompiler | None, name: str, recorder: Recorder | None
+    ) -> None:
         self.step = step
         self.nanoseconds = 0
-        self._bodies = [_Native(body, compile_piece, name) for body in step.bodies]
+        self._recorder = recorder
+        self._bodies = [_Native(body, compile_piece, name, recorder) for body in step.bodies]
 
     def run(self, values: Sequence[Any], threads: int) -> Sequence[Any]:
-        start, before = time.perf_counter_ns(), sum(body.nanoseconds for body in self._bodies)
+        start, before = time.monotonic_ns(), sum(body.nanoseconds for body in self._bodies)
         known = {"": None, **dict(zip(self.step.inputs, values, strict=True))}
         results = dict(zip(self.step.results, self._results(known, threads), strict=False))
         inside = sum(body.nanoseconds for body in self._bodies) - before
-        self.nanoseconds += time.perf_counter_ns() - start - inside
+        end = time.monotonic_ns()
+        self.nanoseconds += end - start - inside
+        if self._recorder is not None:
+            self._recorder.nodes.append((self.step.fallback, start, end))
         return [results[name] for name in self.step.outputs]
 
     def _results(self, known: dict[str, Any], threads: int) -> Sequence[Any]:
@@ -217,21 +233,25 @@ class _Control:
         return replace(self.step, bodies=tuple(body.stored() for body in self._bodies))
 
 
-def _runner(step: Step, compile_piece: PieceCompiler | None, name: str) -> _Host | _Control | _Native:
+def _runner(
+    step: Step, compile_piece: PieceCompiler | None, name: str, recorder: Recorder | None
+) -> _Host | _Control | _Native:
     if isinstance(step, HostStep):
-        return _Host(step)
+        return _Host(step, recorder)
     if isinstance(step, ControlStep):
-        return _Control(step, compile_piece, name)
-    return _Native(step, compile_piece, name)
+        return _Control(step, compile_piece, name, recorder)
+    return _Native(step, compile_piece, name, recorder)
 
 
 class _Native:
     """A compiled piece, ready to run: code for each choice of element types that arrives."""
 
-    def __init__(self, step: NativeStep, compile_piece: PieceCompiler | None, name: str) -> None:
+    def __init__(
+        self, step: NativeStep, compile_piece: PieceCompiler | None, name: str, recorder: Recorder | None
+    ) -> None:
         self.step = step
         self.nanoseconds = 0
-        self._compile_piece, self._name = compile_piece, name
+        self._compile_piece, self._name, self._recorder = compile_piece, name, recorder
         self._by_kinds: dict[Kinds, Specializations] = {}
         for variant in step.variants:
             self._by_kinds[variant.kinds] = self._new_code(variant.kinds, variant)
@@ -273,9 +293,10 @@ class _Native:
         made = None if self._compile_piece is None else self._compile_piece(self.step, kinds)
         specialize, on_host, inner = (made.specialize, made.on_host, made.compile_piece) if made else (None, None, None)
         programs = variant.programs if variant is not None else ()
-        code = Specializations(infos, programs, specialize, self._name, on_host=on_host)
+        load = loader.load if self._recorder is None else self._recorder.load
+        code = Specializations(infos, programs, specialize, self._name, on_host=on_host, load=load)
         if variant is not None and variant.plan is not None:
-            code.steps = LoadedPlan(variant.plan, inner, self._name)
+            code.steps = LoadedPlan(variant.plan, inner, self._name, self._recorder)
         return code
 
 

@@ -17,7 +17,7 @@ from .program import ENTRY, CpuTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
 from .sizes import Bounds
 
-SCHEMA = 3
+SCHEMA = 4
 _HOST_DTYPES = ("object", "complex64", "complex128")
 
 
@@ -244,7 +244,7 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         target=CpuTarget(str(target["triple"]), str(target["cpu"]), tuple(map(str, target["features"]))),
         objects={str(name): str(member) for name, member in entry["objects"].items()},
         library=None if entry["library"] is None else str(entry["library"]),
-        kernels=tuple(KernelInfo(**{**kernel, "ops": tuple(kernel["ops"])}) for kernel in entry["kernels"]),
+        kernels=tuple(map(KernelInfo.read, entry["kernels"])),
         uses_threads=bool(entry["uses_threads"]),
         guards=tuple(map(str, entry["guards"])),
         contents=_read_contents(entry["contents"], {info.name for info in inputs}),

@@ -12,10 +12,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping
-from ctypes import POINTER, byref, c_char, c_char_p, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 
 _LLVM_SIGNATURES = {
+    "LLVMContextCreate": (c_void_p, []),
     "LLVMCreateMemoryBufferWithMemoryRangeCopy": (c_void_p, [c_char_p, c_size_t, c_char_p]),
     "LLVMDisposeErrorMessage": (None, [c_void_p]),
     "LLVMDisposeMessage": (None, [c_void_p]),
@@ -23,13 +24,18 @@ _LLVM_SIGNATURES = {
     "LLVMGetHostCPUFeatures": (c_void_p, []),
     "LLVMGetHostCPUName": (c_void_p, []),
     "LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess": (c_void_p, [POINTER(c_void_p), c_char, c_void_p, c_void_p]),
+    "LLVMOrcCreateNewThreadSafeContextFromLLVMContext": (c_void_p, [c_void_p]),
+    "LLVMOrcCreateNewThreadSafeModule": (c_void_p, [c_void_p, c_void_p]),
     "LLVMOrcCreateLLJIT": (c_void_p, [POINTER(c_void_p), c_void_p]),
+    "LLVMOrcDisposeThreadSafeContext": (None, [c_void_p]),
     "LLVMOrcDisposeLLJIT": (c_void_p, [c_void_p]),
     "LLVMOrcJITDylibAddGenerator": (None, [c_void_p, c_void_p]),
     "LLVMOrcLLJITAddObjectFile": (c_void_p, [c_void_p, c_void_p, c_void_p]),
+    "LLVMOrcLLJITAddLLVMIRModule": (c_void_p, [c_void_p, c_void_p, c_void_p]),
     "LLVMOrcLLJITGetGlobalPrefix": (c_char, [c_void_p]),
     "LLVMOrcLLJITGetMainJITDylib": (c_void_p, [c_void_p]),
     "LLVMOrcLLJITLookup": (c_void_p, [c_void_p, POINTER(c_uint64), c_char_p]),
+    "LLVMParseIRInContext": (c_int, [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p)]),
 }
 _LLVM_TARGETS = {"x86_64": "X86", "AMD64": "X86", "aarch64": "AArch64", "arm64": "AArch64"}
 
@@ -58,6 +64,25 @@ class NativeCode:
         for name, data in objects.items():
             buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(data, len(data), name.encode())
             _check(llvm.LLVMOrcLLJITAddObjectFile(engine, library, buffer))
+
+    def add_ir(self, text: str) -> None:
+        """Adds functions in LLVM IR, which are compiled for this machine when they are first looked up.
+
+        Raises:
+            NativeCodeError: LLVM cannot read the text, or it defines a symbol again.
+        """
+        llvm, data, module, message = _llvm(), text.encode(), c_void_p(), c_void_p()
+        context = llvm.LLVMContextCreate()
+        safe = llvm.LLVMOrcCreateNewThreadSafeContextFromLLVMContext(context)
+        try:
+            buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(data, len(data), b"ir")
+            if llvm.LLVMParseIRInContext(context, buffer, byref(module), byref(message)):
+                raise NativeCodeError(_take_string(message.value or 0))
+            library = llvm.LLVMOrcLLJITGetMainJITDylib(self._engine)
+            made = llvm.LLVMOrcCreateNewThreadSafeModule(module, safe)
+            _check(llvm.LLVMOrcLLJITAddLLVMIRModule(self._engine, library, made))
+        finally:
+            llvm.LLVMOrcDisposeThreadSafeContext(safe)
 
     def address(self, symbol: str) -> int:
         """The address of a function; the first call for a symbol links what it needs.

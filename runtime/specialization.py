@@ -109,6 +109,7 @@ class Specializations:
         name: str = "model",
         ranges: Mapping[str, Range] | None = None,
         on_host: Callable[[str], Steps] | None = None,
+        load: Callable[[Program], loader.NativeCode] = loader.load,
     ) -> None:
         """Starts with some programs.
 
@@ -120,13 +121,14 @@ class Specializations:
             ranges: the sizes that calls may have; by default those that programs for ranges of sizes are for.
             on_host: runs all of it on the host, for a given reason; for pieces whose shapes hang on data, of which
                 there may be so many that compiling for each takes longer than it could ever save.
+            load: brings a program's code into this process.
         """
         self.inputs = tuple(inputs)
         self.loaded: dict[tuple[Shape, ...], LoadedProgram | Choice] = {}
         self.steps: Steps | None = None
         self._names = [info.name for info in inputs]
         self._name = name
-        self._specialize, self._on_host = specialize, on_host
+        self._specialize, self._on_host, self._bring_in = specialize, on_host, load
         self._programs = {self._key(program): program for program in programs}
         self._asked: dict[tuple, ByContents] = {}
         self._lock = threading.RLock()
@@ -315,7 +317,7 @@ class Specializations:
         if lacking:
             raise ArtefactError(f"the code is for {program.target}, and this machine lacks {', '.join(lacking)}")
         arrays = [self._resident(array) for array in program.parameters.values()]
-        return LoadedProgram(program, loader.load(program), arrays)
+        return LoadedProgram(program, self._bring_in(program), arrays)
 
     def _resident(self, array: np.ndarray) -> np.ndarray:
         """The parameter as the native code reads it, dense and aligned; programs that share one share its memory."""

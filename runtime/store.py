@@ -146,7 +146,7 @@ def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
         arena_bytes=record["arena_bytes"],
         target=CpuTarget(**(record["target"] | {"features": tuple(record["target"]["features"])})),
         objects={name: bytes(data) for name, data in objects.items() if data is not None},
-        kernels=[KernelInfo(**(kernel | {"ops": tuple(kernel["ops"])})) for kernel in record["kernels"]],
+        kernels=[*map(KernelInfo.read, record["kernels"])],
         uses_threads=record["uses_threads"],
         contents={name: array for name, array in contents.items() if array is not None},
         bounds=sizes.decode(record["bounds"]),

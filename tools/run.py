@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from typing import TextIO
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from ..runtime.executable import Executable
 from . import arguments
 from .console import duration, print_table, progress
 from .flags import UsageError
+from .profile_tables import print_profile
 
 NAME = "stepwell-run"
 _DESCRIPTION = """Runs a model: an artefact (.stw), an ONNX file, or MLIR (.mlir).
@@ -40,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--atol", type=float, default=1e-4, help="absolute tolerance (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: %(default)s)")
     parser.add_argument("--threads", type=arguments.positive, help="threads of a call (default: one for each core)")
+    parser.add_argument("--profile", metavar="FILE.json", help="write where the time goes, for ui.perfetto.dev")
+    parser.add_argument("--calls", type=arguments.positive, default=20, help="to profile (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="with --profile: its figures as JSON on stdout, alone")
     arguments.add_fallback(parser)
     parser.add_argument("--target", default="cpu", help="what to compile for (default: this machine)")
     return parser
@@ -47,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     random = np.random.default_rng(options.seed)
+    if options.json and options.profile is None:
+        raise UsageError("--json: it is about --profile")
     given = dict(arguments.parse_input(text, random) for text in options.input)
     expected = None if options.expect is None else _read_arrays(options.expect)
     with progress(f"compiling {options.model}"):
@@ -59,13 +67,26 @@ def _run(options: argparse.Namespace) -> int:
         start = time.perf_counter()
         results = executable(**inputs)
         took = time.perf_counter() - start
+    profile = None
+    if options.profile is not None:
+        with progress("profiling"):
+            profile = executable.profile(inputs, options.calls)
+        profile.save(options.profile)
     arrays = results if isinstance(results, tuple) else (results,)
     outputs = dict(zip((info.name for info in executable.outputs), arrays, strict=True))
-    print_table(("output", "type", "shape", "min", "mean", "max"), [_row(*item) for item in outputs.items()])
-    print(f"ready after {duration(ready)}, run in {duration(took)} with {executable.threads} threads")
+    if options.json and profile is not None:
+        print(json.dumps(profile.record()))
+    else:
+        print_table(("output", "type", "shape", "min", "mean", "max"), [_row(*item) for item in outputs.items()])
+        print(f"ready after {duration(ready)}, run in {duration(took)} with {executable.threads} threads")
+    if profile is not None and not options.json:
+        print_profile(profile.record())
+        print(f"{options.profile}: open it at ui.perfetto.dev or chrome://tracing")
     if options.output is not None:
         np.savez(options.output, allow_pickle=False, **outputs)
-    return 0 if expected is None else _compare(outputs, expected, options.rtol, options.atol)
+    if expected is None:
+        return 0
+    return _compare(outputs, expected, options.rtol, options.atol, sys.stderr if options.json else sys.stdout)
 
 
 def _inputs(
@@ -93,14 +114,16 @@ def _row(name: str, array: np.ndarray) -> tuple[str, ...]:
     return name, array.dtype.name, shape, *(f"{value:.6g}" for value in (values.min(), values.mean(), values.max()))
 
 
-def _compare(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float, atol: float) -> int:
+def _compare(
+    outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float, atol: float, stream: TextIO
+) -> int:
     """Prints how far each output is from its reference; the exit code says whether all are near enough."""
     unknown = sorted(set(expected) - set(outputs))
     if unknown:
         raise UsageError(f"--expect: the model has no output '{unknown[0]}'; it has {', '.join(outputs)}")
     verdicts = {name: _difference(outputs[name], expected[name], rtol, atol) for name in expected}
     for name, (good, text) in verdicts.items():
-        print(f"{name}: {'matches' if good else 'DIFFERS'}: {text}", file=sys.stdout if good else sys.stderr)
+        print(f"{name}: {'matches' if good else 'DIFFERS'}: {text}", file=stream if good else sys.stderr)
     return 0 if all(good for good, _ in verdicts.values()) else 1
 
 

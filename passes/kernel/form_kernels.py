@@ -53,6 +53,9 @@ class FormKernelsPass(Pass):
 
 _LARGEST_LITERAL = 1024
 
+WORK = "stepwell.work"
+"""The attribute of calls that says of each of the model's ops how much of the kernel's work it is."""
+
 TABLE_ARGUMENT = "stepwell.table_argument"
 """The attribute of kernels that says which argument is the table of extents; the destination is the next one."""
 
@@ -111,10 +114,12 @@ class _Outliner:
             if skipped:
                 kernel.attributes[SKIPPED] = ir.DenseI64ArrayAttr.get(skipped)
             kernel.attributes[TABLE_ARGUMENT] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(inputs) - 1)
-        names = ir.ArrayAttr.get([ir.StringAttr.get(name) for op in group for name in model_ops(op.location)])
+        found = [(name, _work(op) / len(names)) for op in group if (names := model_ops(op.location)) for name in names]
+        names = ir.ArrayAttr.get([ir.StringAttr.get(name) for name, _ in found])
         with ir.InsertionPoint(group[-1]), ir.Location.fused([op.location for op in group]):
             call = func.CallOp([result.type], kernel.sym_name.value, inputs)
             call.attributes["stepwell.ops"] = names
+            call.attributes[WORK] = ir.DenseI64ArrayAttr.get([round(work) for _, work in found])
         result.replace_all_uses_with(call.results[0])
         for op in reversed(group):
             op.erase()
@@ -159,6 +164,12 @@ def model_ops(location: ir.Location) -> list[str]:
     if location.is_a_fused():
         return list(dict.fromkeys(name for part in location.locations for name in model_ops(part)))
     return []
+
+
+def _work(op: ir.Operation) -> int:
+    """What an op has to do, to divide the time of a kernel by: its operations, and one for each element it makes."""
+    view = STEPWELL.view(op)
+    return elements(op.results[0]) + (flops(view) if view is not None else 0)
 
 
 def _describe(group: list[ir.Operation], inputs: list[ir.Value], result: ir.Value) -> ir.DictAttr:

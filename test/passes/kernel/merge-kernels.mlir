@@ -2,9 +2,9 @@
 
 // Equal but for their names and the model's ops: one function. Other shapes: another.
 // CHECK-LABEL: func.func @main
-// CHECK:         %[[A:.+]] = call @[[K:[^(]+]](%{{[^)]+}}) {stepwell.ops = ["first"]}
-// CHECK:         call @[[OTHER:[^(]+]](%[[A]]) {stepwell.ops = ["mean", "second"]}
-// CHECK:         call @[[K]](%{{[^)]+}}) {stepwell.ops = ["third"]}
+// CHECK:         %[[A:.+]] = call @[[K:[^(]+]](%{{[^)]+}}) {stepwell.ops = ["first"], stepwell.work
+// CHECK:         call @[[OTHER:[^(]+]](%[[A]]) {stepwell.ops = ["mean", "second"], stepwell.work
+// CHECK:         call @[[K]](%{{[^)]+}}) {stepwell.ops = ["third"], stepwell.work
 // CHECK-COUNT-2: func.func private
 // CHECK-NOT:     func.func private
 func.func @main(%x: tensor<1x4x4x8xf32>) -> (tensor<1x1x1x8xf32>, tensor<1x4x4x8xf32>) {

@@ -1,0 +1,219 @@
+"""Native code that tells when each of its kernels began and ended, on which thread, and which blocks of work it did.
+
+The code is the same as ever. Only the linker puts something between its entry and its kernels: for each kernel a
+function of the same name, which looks at the clock, calls the kernel, looks again, and writes a row:
+
+    kernel      its place in the program's table
+    start, end  nanoseconds of the monotonic clock
+    thread      what tells threads apart
+    first, last the blocks of the kernel that were done; 0 and 0 where it has none
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import loader, orc
+from .errors import ArtefactError
+from .fallback import Fallback
+from .program import ENTRY, WORK, KernelInfo, Program, aligned_empty
+
+COLUMNS = ("kernel", "start", "end", "thread", "first", "last")
+_ROW = 8
+_ROOM = 4096
+_THREAD = "stepwell_thread"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One call of a program.
+
+    Attributes:
+        program: what was called.
+        start: when, in nanoseconds of the monotonic clock.
+        end: when it was over.
+        thread: the calling thread, as in the rows.
+        is_whole: whether there was room for all rows.
+        rows: a row for each time that a thread worked on a kernel, with the columns `COLUMNS`, by start.
+    """
+
+    program: Program
+    start: int
+    end: int
+    thread: int
+    is_whole: bool
+    rows: np.ndarray
+
+
+class Recorder:
+    """Loads programs so that calls of them are recorded. Calls must come from one thread at a time.
+
+    Attributes:
+        recordings: the calls so far.
+        nodes: the nodes that ran on the host so far, each with its start and end.
+    """
+
+    def __init__(self) -> None:
+        self.recordings: list[Recording] = []
+        self.nodes: list[tuple[Fallback, int, int]] = []
+
+    def load(self, program: Program) -> loader.NativeCode:
+        """A program's code between whose entry and kernels there are clocks.
+
+        Raises:
+            ArtefactError: the code cannot be linked here.
+        """
+        try:
+            return self._load(program)
+        except orc.NativeCodeError as error:
+            raise ArtefactError(f"the code cannot be linked with clocks: {error}") from error
+
+    def _load(self, program: Program) -> loader.NativeCode:
+        if ENTRY not in program.objects or any(not kernel.arguments for kernel in program.kernels):
+            raise ArtefactError("the code cannot be profiled, for it does not say how its kernels are called")
+        ends = {name: program.objects[name] for name in (ENTRY, WORK) if name in program.objects}
+        kernels = _Kernels(program)
+        head = aligned_empty(64).view(np.int64)
+        code = orc.load_objects(ends)
+        code.add_ir(_recorders(program.kernels, kernels.addresses, head.ctypes.data))
+        entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address(ENTRY))
+        thread = ctypes.CFUNCTYPE(ctypes.c_int64)(code.address(_THREAD))
+        rows = _Rows(head)
+
+        def run(table: Any) -> None:
+            rows.clear()
+            start = time.monotonic_ns()
+            entry(table)
+            end = time.monotonic_ns()
+            self.recordings.append(Recording(program, start, end, thread(), rows.fit, rows.taken()))
+
+        owner = _Owned(code, (kernels, rows))
+        return loader.NativeCode(run, owner)  # pyright: ignore[reportArgumentType]
+
+
+class _Owned(orc.NativeCode):
+    """Linked code, and what it refers to by address."""
+
+    def __init__(self, code: orc.NativeCode, parts: Any) -> None:
+        self._code, self._parts = code, parts
+
+    def address(self, symbol: str) -> int:
+        return self._code.address(symbol)
+
+
+class _Kernels:
+    """A program's kernels, wherever their code is."""
+
+    def __init__(self, program: Program) -> None:
+        self.addresses: list[int] = []
+        if program.library is None:
+            self._code = orc.load_objects({k: v for k, v in program.objects.items() if k not in (ENTRY, WORK)})
+            self.addresses = [self._code.address(kernel.name) for kernel in program.kernels]
+            return
+        self._code = loader.load(program)
+        library = self._code.owner
+        for kernel in program.kernels:
+            function = getattr(library, kernel.name)
+            self.addresses.append(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+class _Rows:
+    """The memory that rows are written to: as many as there is room for; what does not fit is counted."""
+
+    def __init__(self, head: np.ndarray) -> None:
+        self._head = head
+        self._make_room(_ROOM)
+
+    def clear(self) -> None:
+        """Forgets all rows, and makes room where there was too little the last time."""
+        if not self.fit:
+            self._make_room(2 * int(self._head[0]))
+        self._head[0] = 0
+
+    def taken(self) -> np.ndarray:
+        """A copy of the rows; those that there was room for."""
+        rows = self._rows[: min(int(self._head[0]), len(self._rows)), : len(COLUMNS)]
+        return rows[np.argsort(rows[:, 1], kind="stable")]
+
+    @property
+    def fit(self) -> bool:
+        """Whether there was room for all."""
+        return bool(self._head[0] <= self._head[1])
+
+    def _make_room(self, count: int) -> None:
+        self._rows = aligned_empty(8 * _ROW * count).view(np.int64).reshape(count, _ROW)
+        self._head[:3] = 0, count, self._rows.ctypes.data
+
+
+def _recorders(kernels: Sequence[KernelInfo], addresses: Sequence[int], head: int) -> str:
+    parts = [_COMMON.format(head=head, thread=_THREAD)]
+    for index, (kernel, address) in enumerate(zip(kernels, addresses, strict=True)):
+        count = kernel.arguments
+        given = ", ".join(f"i64 %a{at}" for at in range(count))
+        first, last = (f"%a{count - 2}", f"%a{count - 1}") if kernel.blocks else ("0", "0")
+        parts.append(
+            f"define void @{kernel.name}({given}) {{\n"
+            "  %start = call i64 @now()\n"
+            f"  call void inttoptr (i64 {address} to ptr)({given})\n"
+            f"  call void @record(i64 {index}, i64 %start, i64 {first}, i64 {last})\n"
+            "  ret void\n}\n"
+        )
+    return "\n".join(parts)
+
+
+_COMMON = f"""
+declare ptr @llvm.thread.pointer()
+declare i32 @clock_gettime(i32, ptr)
+
+define i64 @{{thread}}() {{{{
+  %pointer = call ptr @llvm.thread.pointer()
+  %number = ptrtoint ptr %pointer to i64
+  ret i64 %number
+}}}}
+
+define internal i64 @now() {{{{
+  %time = alloca [2 x i64]
+  %failed = call i32 @clock_gettime(i32 {time.CLOCK_MONOTONIC}, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest_at = getelementptr i8, ptr %time, i64 8
+  %rest = load i64, ptr %rest_at
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
+}}}}
+
+define internal void @record(i64 %kernel, i64 %start, i64 %first, i64 %last) {{{{
+  %end = call i64 @now()
+  %thread = call i64 @{{thread}}()
+  %head = inttoptr i64 {{head}} to ptr
+  %row = atomicrmw add ptr %head, i64 1 monotonic
+  %room_at = getelementptr i64, ptr %head, i64 1
+  %room = load i64, ptr %room_at
+  %fits = icmp ult i64 %row, %room
+  br i1 %fits, label %write, label %return
+write:
+  %rows_at = getelementptr i64, ptr %head, i64 2
+  %rows = load ptr, ptr %rows_at
+  %at = getelementptr [{_ROW} x i64], ptr %rows, i64 %row
+  store i64 %kernel, ptr %at
+  %p1 = getelementptr i64, ptr %at, i64 1
+  store i64 %start, ptr %p1
+  %p2 = getelementptr i64, ptr %at, i64 2
+  store i64 %end, ptr %p2
+  %p3 = getelementptr i64, ptr %at, i64 3
+  store i64 %thread, ptr %p3
+  %p4 = getelementptr i64, ptr %at, i64 4
+  store i64 %first, ptr %p4
+  %p5 = getelementptr i64, ptr %at, i64 5
+  store i64 %last, ptr %p5
+  br label %return
+return:
+  ret void
+}}}}
+"""

@@ -1,0 +1,88 @@
+"""A profile in Chrome's trace event format, which Perfetto and chrome://tracing read: complete events ("X"), a track
+per thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .profiler import Call, Instance
+
+_MOST_EVENTS = 50_000
+
+
+def trace_events(name: str, calls: Sequence[Call], pid: int) -> list[dict[str, Any]]:
+    """The events of some calls, as many of them as stay below a number that viewers are quick with.
+
+    Args:
+        name: the model's name.
+        calls: in order of time.
+        pid: of the process.
+    """
+    threads = _threads(calls)
+    events = [_named("process_name", pid, 0, f"stepwell: {name}")]
+    events += [_named("thread_name", pid, number, _title(number)) for number in range(len(threads) or 1)]
+    origin = calls[0].start if calls else 0
+    for number, call in enumerate(calls):
+        made = list(_of_call(number, call, threads, pid, origin))
+        if number and len(events) + len(made) > _MOST_EVENTS:
+            break
+        events += made
+    return events
+
+
+def _threads(calls: Sequence[Call]) -> dict[int, int]:
+    """The threads' tracks, the calling thread first."""
+    found: dict[int, int] = {}
+    for call in calls:
+        for recording, _ in call.programs:
+            found.setdefault(recording.thread, len(found))
+    for call in calls:
+        for _, instances in call.programs:
+            for instance in instances:
+                for piece in instance.pieces:
+                    found.setdefault(int(piece[3]), len(found))
+    return found
+
+
+def _of_call(number: int, call: Call, threads: dict[int, int], pid: int, origin: int) -> Iterator[dict[str, Any]]:
+    yield _event(f"call {number}", "call", pid, 0, call.start - origin, call.end - call.start, {})
+    for node, operator, start, end in call.nodes:
+        yield _event(f"{operator} on the host", "host", pid, 0, start - origin, end - start, {"node": node})
+    for recording, instances in call.programs:
+        yield _event("program", "program", pid, 0, recording.start - origin, recording.end - recording.start, {})
+        for instance in instances:
+            for piece in instance.pieces:
+                start, took = int(piece[1]) - origin, int(piece[2] - piece[1])
+                arguments = _arguments(instance, int(piece[4]), int(piece[5]))
+                yield _event(instance.kernel.kind, "kernel", pid, threads[int(piece[3])], start, took, arguments)
+
+
+def _arguments(instance: Instance, first: int, last: int) -> dict[str, Any]:
+    kernel = instance.kernel
+    seconds = max(instance.end - instance.start, 1) / 1e9
+    nodes = (
+        kernel.sites[instance.site] if instance.site is not None else [node for site in kernel.sites for node in site]
+    )
+    found: dict[str, Any] = {"kernel": kernel.name, "nodes": list(dict.fromkeys(name for name, _ in nodes))}
+    if kernel.blocks:
+        found["blocks"] = f"{first} to {last} of {kernel.blocks}"
+    found |= {"flops": kernel.flops, "bytes": kernel.bytes}
+    return found | {"GFLOP/s": kernel.flops / seconds / 1e9, "GB/s": kernel.bytes / seconds / 1e9}
+
+
+def _event(
+    name: str, category: str, pid: int, tid: int, start: int, took: int, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    times = {"ts": start / 1e3, "dur": took / 1e3}
+    return {"name": name, "cat": category, "ph": "X", "pid": pid, "tid": tid, **times, "args": arguments}
+
+
+def _named(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _title(number: int) -> str:
+    return f"helper {number}" if number else "calling thread"

@@ -1,0 +1,162 @@
+"""Profiles: every call of a kernel is there, figures add up, and traces are what viewers read."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import stepwell
+from onnx import helper
+from stepwell.runtime import linker, recorder
+
+FLOAT = onnx.TensorProto.FLOAT
+ROWS, DEPTH = 256, 512
+
+
+def _model(nodes, inputs, outputs, weights=()):
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in weights]
+    graph = helper.make_graph(nodes, "m", inputs, outputs, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+
+
+def _value(name, shape):
+    return helper.make_tensor_value_info(name, FLOAT, shape)
+
+
+def _layers(rows=ROWS):
+    """Two equal layers, so that one kernel is called twice, and a softmax."""
+    weight = np.random.default_rng(0).random((DEPTH, DEPTH), np.float32) / DEPTH
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "first"),
+        helper.make_node("Relu", ["a"], ["b"], "first_relu"),
+        helper.make_node("MatMul", ["b", "w"], ["c"], "second"),
+        helper.make_node("Relu", ["c"], ["d"], "second_relu"),
+        helper.make_node("Softmax", ["d"], ["y"], "last", axis=-1),
+    ]
+    return _model(nodes, [_value("x", [rows, DEPTH])], [_value("y", [rows, DEPTH])], [("w", weight)])
+
+
+def _host_node():
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "before"),
+        helper.make_node("NonZero", ["a"], ["i"], "found"),
+        helper.make_node("Cast", ["i"], ["y"], "after", to=FLOAT),
+    ]
+    return _model(nodes, [_value("x", [4, 8])], [_value("y", [2, "n"])])
+
+
+def _input(rows=ROWS):
+    return np.random.default_rng(1).random((rows, DEPTH), np.float32)
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def profile(request):
+    executable = stepwell.compile(_layers(), threads=request.param)
+    return executable.profile({"x": _input()}, calls=5, warmup=1)
+
+
+def test_every_call_of_a_kernel_is_there(profile) -> None:
+    for call in profile.calls:
+        ((recording, instances),) = call.programs
+        counts = {kernel.name: kernel.calls for kernel in recording.program.kernels}
+        found = [instance.kernel.name for instance in instances]
+        assert {name: found.count(name) for name in counts} == counts
+        for instance in instances:
+            blocks = sorted((int(piece[4]), int(piece[5])) for piece in instance.pieces)
+            assert all(left[1] <= right[0] for left, right in pairwise(blocks))
+            assert recording.start <= instance.start <= instance.end <= recording.end
+        assert all(left.end <= right.start for left, right in pairwise(instances))
+
+
+def test_figures_add_up(profile) -> None:
+    record = json.loads(json.dumps(profile.record()))
+    seconds = record["seconds"]
+    inside = sum(row["seconds"] for row in record["kernels"])
+    assert record["schema"] == 1
+    assert seconds["call"] == pytest.approx(seconds["kernels"] + seconds["between"] + seconds["host"])
+    for key in ("classes", "nodes"):
+        assert sum(row["seconds"] for row in record[key]) == pytest.approx(inside)
+    assert {"first", "second", "last"} <= {row["node"] for row in record["nodes"]}
+    spent = {row["node"]: row["seconds"] for row in record["nodes"]}
+    assert spent["first"] > 10 * spent["first_relu"]
+    most = next(row for row in record["kernels"] if row["class"] == "contraction")
+    assert most["calls"] == 2
+    assert most["flops"] >= 2 * ROWS * DEPTH * DEPTH
+    assert most["thread_seconds"] <= profile.threads * most["seconds"]
+
+
+def test_traces_are_what_viewers_read(profile, tmp_path: Path) -> None:
+    profile.save(tmp_path / "out.json")
+    trace = json.loads((tmp_path / "out.json").read_text())
+    names = {event["tid"]: event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "thread_name"}
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert trace["stepwell"]["schema"] == 1
+    assert names[0] == "calling thread"
+    assert all(event["tid"] in names and event["ts"] >= 0 and event["dur"] >= 0 for event in events)
+    assert {event["cat"] for event in events} == {"call", "program", "kernel"}
+    for tid in names:
+        _check_nesting([event for event in events if event["tid"] == tid])
+
+
+def _check_nesting(events) -> None:
+    ends: list[float] = []
+    for event in sorted(events, key=lambda item: (item["ts"], -item["dur"])):
+        while ends and ends[-1] <= event["ts"] + 1e-3:
+            ends.pop()
+        assert not ends or event["ts"] + event["dur"] <= ends[-1] + 1e-3
+        ends.append(event["ts"] + event["dur"])
+
+
+def test_both_sites_of_a_kernel_are_told_apart(profile) -> None:
+    ((_, instances),) = profile.calls[0].programs
+    names = [instance.kernel.sites[instance.site][0][0] for instance in instances]
+    assert names.index("first") < names.index("second")
+
+
+def test_outputs_and_code_stay_what_they_were() -> None:
+    executable = stepwell.compile(_layers())
+    before, objects = executable(_input()), dict(executable.programs[0].objects)
+    executable.profile({"x": _input()}, calls=1, warmup=0)
+    assert np.array_equal(before, executable(_input()))
+    assert executable.programs[0].objects == objects
+
+
+def test_artefacts_can_be_profiled(tmp_path: Path, monkeypatch) -> None:
+    executable = stepwell.compile(_layers())
+    executable.save(tmp_path / "linked.stw")
+    monkeypatch.setattr(linker, "link", lambda objects, target: None)
+    executable.save(tmp_path / "objects.stw")
+    for name in ("linked.stw", "objects.stw"):
+        record = stepwell.load(tmp_path / name).profile({"x": _input()}, calls=2).record()
+        assert {row["class"] for row in record["classes"]} == {"contraction", "reduction"}
+
+
+def test_nodes_on_the_host_have_their_time() -> None:
+    executable = stepwell.compile(_host_node(), options=stepwell.Options(fallback="quiet"))
+    x = np.arange(32, dtype=np.float32).reshape(4, 8) - 8
+    profile = executable.profile({"x": x}, calls=3)
+    record = profile.record()
+    assert [row["node"] for row in record["host"]] == ["found"]
+    assert 0 < record["seconds"]["host"] < record["seconds"]["call"]
+    assert any(event.get("cat") == "host" for event in profile.trace()["traceEvents"])
+
+
+def test_ranges_of_sizes_have_times_but_no_rates() -> None:
+    options = stepwell.Options(dims={"n": (1, 64)})
+    executable = stepwell.compile(_layers("n"), options=options)
+    record = executable.profile({"x": _input(48)}, calls=2).record()
+    assert record["seconds"]["kernels"] > 0
+    assert all(row["flops"] is None and row["gflops_per_second"] is None for row in record["kernels"])
+
+
+def test_a_profile_of_no_calls_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one call, not 0"):
+        stepwell.compile(_layers()).profile({"x": _input()}, calls=0)
+
+
+def test_more_rows_than_there_is_room_for_at_first(monkeypatch) -> None:
+    monkeypatch.setattr(recorder, "_ROOM", 1)
+    profile = stepwell.compile(_layers(), threads=1).profile({"x": _input()}, calls=2, warmup=0)
+    assert all(len(instances) == 3 for call in profile.calls for _, instances in call.programs)

@@ -1,0 +1,60 @@
+"""A profile on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .console import duration, print_table
+
+_TOP = 15
+
+
+def print_profile(record: Mapping[str, Any]) -> None:
+    """Prints the record of a profile: classes of kernels, the slowest kernels and nodes, what is outside of them."""
+    seconds = record["seconds"]
+    count = f"{record['threads']} threads" if record["threads"] > 1 else "1 thread"
+    print(
+        f"\none call takes {duration(seconds['call'])} with {count}, the mean of the faster half of {record['calls']}"
+    )
+    rest = [("nodes on the host", seconds["host"]), ("between kernels", seconds["between"])]
+    rows = [(row["class"], duration(row["seconds"]), _percent(row["share"])) for row in record["classes"]]
+    rows += [(name, duration(took), _percent(took / seconds["call"])) for name, took in rest if took]
+    print_table(("class of kernel", "time", "share"), rows, numbers=("time", "share"))
+    print()
+    _print_top("kernel", record["kernels"], _kernel)
+    print()
+    _print_top("node", record["nodes"], lambda row: (row["node"] or "(no name)", *_spent(row)))
+    if record["host"]:
+        print()
+        rows = [(row["node"], row["operator"], *_spent(row)) for row in record["host"][:_TOP]]
+        print_table(("on the host", "operator", "time", "share"), rows, numbers=("time", "share"))
+
+
+def _print_top(what: str, rows: Sequence[Mapping[str, Any]], cells: Any) -> None:
+    headers = {
+        "kernel": ("kernel", "class", "time", "share", "calls", "GFLOP/s", "GB/s", "nodes"),
+        "node": ("node (its share of kernels)", "time", "share"),
+    }[what]
+    print_table(headers, [cells(row) for row in rows[:_TOP]], ("time", "share", "calls", "GFLOP/s", "GB/s"))
+    if len(rows) > _TOP:
+        print(f"... and {len(rows) - _TOP} more")
+
+
+def _kernel(row: Mapping[str, Any]) -> tuple[str, ...]:
+    first, *others = row["nodes"] or [""]
+    nodes = f"{first} and {len(others)} more" if others else first
+    rates = [_rate(row[name]) for name in ("gflops_per_second", "gbytes_per_second")]
+    return row["kernel"].removeprefix("kernel_")[:8], row["class"], *_spent(row), f"{row['calls']:g}", *rates, nodes
+
+
+def _spent(row: Mapping[str, Any]) -> tuple[str, str]:
+    return duration(row["seconds"]), _percent(row["share"])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _rate(number: float | None) -> str:
+    return f"{number:.3g}" if number else "-"
