@@ -16,6 +16,7 @@ from .lowering.context import compiler_context
 from .lowering.kernel_objects.library import KernelCode
 from .lowering.kernel_objects.pool import KernelPool, kernel_pool
 from .lowering.llvm_to_object.codegen import emit_objects
+from .lowering.substitution import Substitute
 from .lowering.target import Target
 from .lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 from .passes.base import PassError
@@ -51,6 +52,7 @@ class Compilation:
         reached: told each phase, the module there, and the parameters that it names.
         without: the names of passes to leave out on the way to the phase `graph`.
         instrumentation: told before and after every pass.
+        substitutes: kernels to put in the place of others.
     """
 
     target: str = "cpu"
@@ -59,6 +61,7 @@ class Compilation:
     reached: Reached | None = None
     without: tuple[str, ...] = ()
     instrumentation: Sequence[Instrumentation] = ()
+    substitutes: Sequence[Substitute] = ()
 
     def program(
         self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
@@ -86,6 +89,8 @@ class Compilation:
             with kernel_pool(self.target, self.codegen_threads if _is_large(module) else 1) as pool:
                 if start == "import":
                     parameters = self.graph(module, parameters, shapes)
+                    if self.substitutes:
+                        self._rehearse(module, parameters, "graph")
                 program = self._finish(module, parameters, max(start, "graph", key=phases.NAMES.index), pool)
                 return replace(program, contents=dict(contents or {}))
 
@@ -141,6 +146,9 @@ class Compilation:
         self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str, pool: KernelPool | None = None
     ) -> Program:
         pool = pool or KernelPool(self.target, self.codegen_threads)
+        for substitute in self.substitutes:
+            if phases.NAMES.index(substitute.phase(module.context)) <= phases.NAMES.index(start):
+                raise PassError(f"{substitute.path}: the model is past the phase of this kernel already")
 
         def tell(phase: str, module: ir.Module) -> None:
             self._tell(phase, module, parameters)
@@ -176,7 +184,7 @@ class Compilation:
     @property
     def _is_watched(self) -> bool:
         """Whether all of the model stays in one module, for somebody to look at."""
-        return self.reached is not None or len(self.instrumentation) > 0
+        return self.reached is not None or len(self.instrumentation) > 0 or len(self.substitutes) > 0
 
     def _take_kernels(self, module: ir.Module, pool: KernelPool) -> dict[str, bytes]:
         """The objects of all kernels, those compiled before from the cache; declarations are left of them."""
@@ -200,6 +208,9 @@ class Compilation:
         return KernelCode(facts.decode(), code)
 
     def _tell(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+        for substitute in self.substitutes:
+            if substitute.phase(module.context) == phase:
+                substitute.apply(module, phase)
         if self.reached is not None:
             self.reached(phase, module, parameters)
 

@@ -52,6 +52,7 @@ class Options:
             ("quiet").
         reached: told the name of each phase, the module as it is there, and the parameters that it names.
         instrumentation: told before and after every pass; see `passes/instrumentation.py`.
+        substitutes: MLIR files with kernels to put in the place of others, by the names of these (docs/kernels.md).
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Options:
     fallback: str = "warn"
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
     instrumentation: Sequence[Instrumentation] = ()
+    substitutes: Mapping[str, str | os.PathLike[str]] = field(default_factory=dict)
 
 
 def compile(model: Any, target: str = "cpu", threads: int | None = None, options: Options | None = None) -> Executable:
@@ -127,13 +129,14 @@ def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], target: 
     """What makes the code of a model."""
     settings = Settings(
         target,
-        source.cache,
+        None if options.substitutes else source.cache,
         options.codegen_threads,
         options.winograd,
         options.fallback,
         options.reached,
         tuple(options.instrumentation),
         options.cache == "require" or os.environ.get("STEPWELL_CACHE") == "require",
+        tuple((kernel, Path(path)) for kernel, path in options.substitutes.items()),
     )
     return Specializer(source, tuple(info.name for info in inputs), settings)
 

@@ -6,6 +6,7 @@ import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .runtime import cache_key, store
@@ -49,6 +50,7 @@ class Settings:
         reached: told each phase.
         instrumentation: told each pass.
         must_hit: whether what is not in the cache is an error.
+        substitutes: the names of kernels, and the files of those that take their place.
     """
 
     target: str
@@ -59,6 +61,7 @@ class Settings:
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
     instrumentation: tuple[Instrumentation, ...] = ()
     must_hit: bool = False
+    substitutes: tuple[tuple[str, Path], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ class Specializer:
     @property
     def _may_run_in_steps(self) -> bool:
         is_onnx = isinstance(self.source, PieceSource) or self.source.kind == "onnx"
-        return is_onnx and self.settings.reached is None
+        return is_onnx and self.settings.reached is None and not self.settings.substitutes
 
     @property
     def _was_inlined(self) -> bool:
@@ -236,6 +239,7 @@ class Specializer:
 
     def _compilation(self) -> Compilation:
         from .compilation import Compilation
+        from .lowering.substitution import Substitute
 
         settings = self.settings
         without = () if settings.winograd else ("stepwell-choose-winograd",)
@@ -246,6 +250,7 @@ class Specializer:
             settings.reached,
             without,
             settings.instrumentation,
+            [Substitute(kernel, path) for kernel, path in settings.substitutes],
         )
 
     def _may_depend_on(self, inputs: tuple[str, ...]) -> bool:

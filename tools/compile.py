@@ -52,6 +52,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dump-phases", metavar="DIR", help="write the IR of every phase, each of which can be fed back"
     )
+    parser.add_argument("--kernel", metavar="NAME", help="with --compile-to: write this kernel alone")
+    parser.add_argument(
+        "--substitute",
+        action="append",
+        default=[],
+        metavar="NAME=@FILE.mlir",
+        help="put a kernel, written by --kernel and edited, in the place of this one",
+    )
     parser.add_argument("--keep-model", action="store_true", help="store the model too: to compile for further shapes")
     parser.add_argument("--no-winograd", action="store_true", help="compute all convolutions directly: slower, exacter")
     arguments.add_fallback(parser)
@@ -75,6 +83,8 @@ def _run(options: argparse.Namespace) -> int:
     watched = any((options.compile_to, options.compile_from, options.dump_phases, options.no_cache))
     if options.require_cached and watched:
         raise UsageError("--require-cached: the IR of phases does not come from the cache, nor what is compiled anew")
+    if options.kernel and options.compile_to in (None, _OBJECT):
+        raise UsageError("--kernel goes with --compile-to=PHASE")
     from ..lowering import phases  # not needed for --help, and it loads every pass there is
 
     for phase in filter(None, (options.compile_to, options.compile_from)):
@@ -87,7 +97,7 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError("--compile-to and --dump-phases take one target and one --shape for each input")
     with progress("compiling", total=len(phases.NAMES) * len(sets) * len(targets)) as steps:
         folder = None if options.dump_phases is None else Path(options.dump_phases)
-        watcher = _Watcher(phases.NAMES, steps, options.compile_from, stop, folder)
+        watcher = _Watcher(phases.NAMES, steps, options.compile_from, stop, folder, options.kernel)
         start = time.perf_counter()
         try:
             executables = [_compile(options, target, sets, watcher) for target in targets]
@@ -133,6 +143,7 @@ def _compile(
         winograd=not options.no_winograd,
         fallback=options.fallback,
         reached=watcher if watched else None,
+        substitutes=dict(map(_substitute, options.substitute)),
     )
     executable = compile(options.model, target=target, options=chosen)
     for shapes in [] if options.dims and sets == [{}] else sets:
@@ -140,6 +151,13 @@ def _compile(
         arguments.check_shapes(shapes, executable.inputs, "--shape")
         executable.prepare(shapes)
     return executable
+
+
+def _substitute(text: str) -> tuple[str, str]:
+    name, _, path = text.partition("=@")
+    if not name or not path:
+        raise UsageError(f"--substitute {text}: write it as kernel_7=@file.mlir")
+    return name, path
 
 
 class _Stopped(Exception):
@@ -159,6 +177,7 @@ class _Watcher:
     start: str | None
     stop: str | None
     folder: Path | None
+    kernel: str | None = None
     _seen: list[str] = field(default_factory=list)
 
     def __call__(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
@@ -172,13 +191,19 @@ class _Watcher:
         if self.folder is not None:
             self._dump(self.folder, phase, module, parameters)
         if phase == self.stop:
-            raise _Stopped(_text(module, phase))
+            raise _Stopped(_text(module, phase) if self.kernel is None else _kernel_text(module, self.kernel, phase))
 
     def _dump(self, folder: Path, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{self.names.index(phase)}-{phase}.mlir").write_text(_text(module, phase))
         with open(folder / "parameters.safetensors", "wb") as file:
             file.writelines(safetensors.chunks(parameters))
+
+
+def _kernel_text(module: ir.Module, kernel: str, phase: str) -> str:
+    from ..lowering.substitution import isolate
+
+    return isolate(module, kernel, phase)
 
 
 def _declared_phase(module: ir.Module) -> str | None:
