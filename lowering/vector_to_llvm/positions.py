@@ -10,6 +10,7 @@ from mlir import ir
 
 from ...passes.base import PassError
 from ..linalg_to_vector.linear_forms import Linear, linear_form
+from .limits import constant
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -59,6 +60,8 @@ def linear_of(value: ir.Value) -> Linear:
         return ir.IntegerAttr(op.attributes["value"]).value, ()
     if op.name == "arith.addi":
         return _sum([(linear_of(item), 1) for item in op.operands])
+    if op.name == "arith.muli" and (factor := constant(op.operands[1])) is not None:
+        return _sum([(linear_of(op.operands[0]), factor)])
     if op.name == "affine.apply":
         places = {place: linear_of(item) for place, item in enumerate(op.operands)}
         try:
@@ -96,16 +99,24 @@ def split(linear: Linear, loop: ir.Operation, index: ir.Value) -> tuple[int | No
 
 def _is_clamped(value: ir.Value, index: ir.Value) -> bool:
     """Whether a value is an index, moved back where a tile would overhang: what it leaves out was done before."""
-    if isinstance(value.owner, ir.Block) or value.owner.name != "affine.min" or list(value.owner.operands) != [index]:
+    if isinstance(value.owner, ir.Block):
+        return False
+    if value.owner.name == "arith.minsi":
+        return value.owner.operands[0] == index and constant(value.owner.operands[1]) is not None
+    if value.owner.name != "affine.min" or list(value.owner.operands) != [index]:
         return False
     exprs = ir.AffineMapAttr(value.owner.attributes["map"]).value.results
     return any(isinstance(item.maybe_downcast(), ir.AffineDimExpr) for item in exprs)
 
 
 def _is_natural(value: ir.Value) -> bool:
-    """Whether a value inside of a loop is 0 or more: an index, or one that is moved back."""
+    """Whether a value inside of a loop is 0 or more: an index, or what is made of such."""
     if isinstance(value.owner, ir.Block):
         return True
+    if value.owner.name in ("arith.minsi", "arith.muli", "arith.addi"):
+        return all(_is_natural(item) for item in value.owner.operands)
+    if (number := constant(value)) is not None:
+        return number >= 0
     return value.owner.name == "affine.min" and all(isinstance(item.owner, ir.Block) for item in value.owner.operands)
 
 

@@ -71,6 +71,8 @@ class Demand:
             entries = list(ir.DenseI64ArrayAttr(attributes[EXTENTS])) if EXTENTS in attributes else []
             self._need(value, [None if entry < 0 else self._table[entry] for entry in entries] or all_of(value))
         for op in reversed(operations):
+            if not any(next(iter(value.uses), None) is not None for value in op.results):
+                continue  # views that nobody looks at any more
             rule = rule_of(op)
             needed = [self._needed.get(value) or all_of(value) for value in op.results] if rule else []
             for place, value in enumerate(op.operands):

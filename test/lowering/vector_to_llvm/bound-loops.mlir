@@ -53,3 +53,30 @@ func.func private @shared(%table: memref<256xi64>, %out: memref<8xf32>)
   memref.store %last, %out[%c0] : memref<8xf32>
   return
 }
+
+// Tiles that are moved back at the edge stop where those before them would.
+// CHECK-LABEL: func.func private @moved_back
+// CHECK:         scf.forall (%[[I:.*]]) in (7)
+// CHECK:           %[[NEEDED:.*]] = arith.cmpi slt, %[[I]]
+// CHECK:           scf.if %[[NEEDED]]
+func.func private @moved_back(%table: memref<256xi64>, %out: memref<14xf32>)
+    attributes {stepwell.kernel = {class = "elementwise"}, stepwell.extents = array<i64: 0>,
+                stepwell.table_argument = 0 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %c2 = arith.constant 2 : index
+  %c5 = arith.constant 5 : index
+  %zero = arith.constant 0.0 : f32
+  scf.forall (%i) in (7) {
+    %tile = arith.minsi %i, %c5 : index
+    %start = arith.muli %tile, %c2 : index
+    %part = memref.subview %out[%start] [4] [1] : memref<14xf32> to memref<4xf32, strided<[1], offset: ?>>
+    scf.for %j = %c0 to %c4 step %c1 {
+      %place = arith.minsi %j, %c3 : index
+      memref.store %zero, %part[%place] : memref<4xf32, strided<[1], offset: ?>>
+    }
+  }
+  return
+}
