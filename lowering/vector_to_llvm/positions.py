@@ -156,8 +156,8 @@ def _op_inside(op: ir.Operation, loop: ir.Operation) -> bool:
 
 def _sum(parts: Sequence[tuple[Linear, int]]) -> Linear:
     base, terms = 0, {}
-    for (constant, values), factor in parts:
-        base += constant * factor
+    for (start, values), factor in parts:
+        base += start * factor
         for value, count in values:
             terms[value] = terms.get(value, 0) + count * factor
     return base, tuple((value, count) for value, count in terms.items() if count)
