@@ -19,8 +19,10 @@ from .segments import region_of
 _LINE = 64
 # Memory that is smaller than this is mostly in a near cache already.
 _LEAST_BYTES = 256 << 10
-# Rows that have room in the first-level cache beside the current ones, and in the second.
+# Rows that have room in the first-level cache beside the current ones, and in the second: what is there already, as the
+# rows of so much memory may be, is not worth asking for.
 _NEAR, _FAR = 16 << 10, 256 << 10
+_IN_CACHES = 8 << 20
 _IN_FIRST_LEVEL, _IN_SECOND_LEVEL = 3, 2
 # How far ahead loops read that compute much, and what much is, in vector ops per round.
 _AHEAD, _MANY_OPS = 2048, 16
@@ -96,7 +98,7 @@ def _prefetch_next(loop: ir.Operation, large: list[ir.Value]) -> None:
 def _prefetch_row(load: ir.Operation, loop: ir.Operation, sweep: ir.Operation) -> None:
     view = load.operands[0]
     size = _row_bytes(view)
-    if size > _FAR:
+    if size > _FAR or (size > _NEAR and not is_stream(_root(load).type, _IN_CACHES)):
         return
     locality = _IN_FIRST_LEVEL if size <= _NEAR else _IN_SECOND_LEVEL
     body = loop.regions[0].blocks[0]
