@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -51,3 +51,13 @@ def duration(seconds: float) -> str:
             # From here on three digits would be written with an exponent.
             return f"{number:.3g} {unit}" if number < 999.5 else f"{number:.0f} {unit}"
     return ""
+
+
+@contextmanager
+def status(text: str) -> Iterator[Callable[[str], None]]:
+    """A line on stderr that says what is going on, and for how long; nothing where stderr is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(text, total=None)
+        yield lambda text: bar.update(task, description=text)

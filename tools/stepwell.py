@@ -15,6 +15,7 @@ TOOLS = {
     "run": "run a model, and compare what comes out with a reference",
     "opt": "run passes on MLIR, as mlir-opt does",
     "bench": "measure models and kernels beside other systems",
+    "reduce": "shrink a model that fails while it keeps failing in the same way",
     "cache": "list, explain, check and empty the cache of compiled models",
 }
 """Every command, by its name behind `stepwell` (or `stepwell-`), and what it is for."""

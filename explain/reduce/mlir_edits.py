@@ -1,0 +1,216 @@
+"""Edits of an MLIR module: ops taken out, bodies put in the place of their op, attributes dropped.
+
+All of it is done in trial processes, so an edit that native code cannot take is no candidate and nothing worse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from mlir import ir
+
+_RETURNS = ("func.return", "llvm.return", "gpu.return")
+
+
+def ops_of(module: ir.Module) -> list[ir.Operation]:
+    """All ops but the module itself, in the order of the text."""
+    return list(_walk(module.operation))
+
+
+def _walk(op: ir.Operation) -> Iterator[ir.Operation]:
+    for region in op.regions:
+        for block in region:
+            for view in block.operations:
+                yield view.operation
+                yield from _walk(view.operation)
+
+
+def is_last(op: ir.Operation) -> bool:
+    """Whether an op ends its block in a way that the block needs: it is not one to take out."""
+    operations = op.block.operations
+    is_end = operations[len(operations) - 1].operation == op
+    return is_end and (op.name in _RETURNS or len(op.successors) > 0 or "yield" in op.name or "terminator" in op.name)
+
+
+def take_out(module: ir.Module, chosen: Collection[int], way: str) -> bool:
+    """Erases ops by their index, uses of their results replaced; whether all uses could be.
+
+    Args:
+        module: what to change.
+        chosen: the indices of ops.
+        way: what results become: "operand" of the op of the same type where there is one, else (and "argument") a new
+            argument of the function, or "constant": zeros.
+    """
+    everything = ops_of(module)
+    inside = {index for index in chosen if _has_parent_among(everything, index, chosen)}
+    for index in sorted(set(chosen) - inside, reverse=True):
+        op = everything[index]
+        for result in op.results:
+            if any(True for _ in result.uses) and not _replace(op, result, way):
+                return False
+        op.erase()
+    return True
+
+
+def _has_parent_among(everything: list[ir.Operation], index: int, chosen: Collection[int]) -> bool:
+    parent = everything[index].parent
+    places = [everything[other] for other in chosen]
+    while parent is not None:
+        if parent.operation in places:
+            return True
+        parent = parent.operation.parent
+    return False
+
+
+def _replace(op: ir.Operation, result: ir.Value, way: str) -> bool:
+    if way == "operand":
+        same = [operand for operand in op.operands if operand.type == result.type]
+        if same:
+            result.replace_all_uses_with(same[0])
+            return True
+    substitute = _constant(op, result.type) if way == "constant" else _argument(op, result.type)
+    if substitute is None:
+        return False
+    result.replace_all_uses_with(substitute)
+    return True
+
+
+def _constant(op: ir.Operation, kind: ir.Type) -> ir.Value | None:
+    with op.location, ir.InsertionPoint(op):
+        try:
+            zero = ir.Attribute.parse(f"dense<0> : {kind}" if _is_shaped(kind, "i") else _zero_text(kind))
+            return ir.Operation.create("arith.constant", results=[kind], attributes={"value": zero}).result
+        except ValueError:
+            return ir.Operation.create(
+                "ub.poison", results=[kind], attributes={"value": ir.Attribute.parse("#ub.poison")}
+            ).result
+
+
+def _is_shaped(kind: ir.Type, element: str) -> bool:
+    return re.match(rf"(tensor|vector)<[\dx]*{element}", str(kind)) is not None
+
+
+def _zero_text(kind: ir.Type) -> str:
+    text = str(kind)
+    if text.startswith(("tensor", "vector")):
+        return f"dense<0.0> : {text}"
+    return f"0.0 : {text}" if text.startswith(("f", "bf")) else f"0 : {text}"
+
+
+def _argument(op: ir.Operation, kind: ir.Type) -> ir.Value | None:
+    """A new argument of the function around an op; None where it is called, or is no function."""
+    function = op.parent
+    while function is not None and function.operation.name != "func.func":
+        function = function.operation.parent
+    if function is None or _is_called(function.operation):
+        return None
+    operation = function.operation
+    block = operation.regions[0].blocks[0]
+    old = ir.FunctionType(ir.TypeAttr(operation.attributes["function_type"]).value)
+    value = block.add_argument(kind, op.location)
+    changed = ir.FunctionType.get([*old.inputs, kind], list(old.results))
+    operation.attributes["function_type"] = ir.TypeAttr.get(changed)
+    if "arg_attrs" in operation.attributes:
+        known = list(ir.ArrayAttr(operation.attributes["arg_attrs"]))
+        operation.attributes["arg_attrs"] = ir.ArrayAttr.get([*known, ir.DictAttr.get({})])
+    return value
+
+
+def _is_called(function: ir.Operation) -> bool:
+    name = f"@{ir.StringAttr(function.attributes['sym_name']).value}"
+    pattern = re.compile(rf"{re.escape(name)}(?![\w.$-])")
+    root = function
+    while root.parent is not None:
+        root = root.parent.operation
+    return any(
+        pattern.search(str(item.attr)) for op in _walk(root) for item in op.attributes if item.name != "sym_name"
+    )
+
+
+def drop_results(module: ir.Module, index: int, kept: Collection[int]) -> bool:
+    """Lets a function that nobody calls return only some of its results."""
+    function = ops_of(module)[index]
+    if function.name != "func.func" or _is_called(function):
+        return False
+    old = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    results = [kind for place, kind in enumerate(old.results) if place in kept]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(list(old.inputs), results))
+    if "res_attrs" in function.attributes:
+        known = list(ir.ArrayAttr(function.attributes["res_attrs"]))
+        function.attributes["res_attrs"] = ir.ArrayAttr.get([known[place] for place in sorted(kept)])
+    for op in [op for op in _walk(function) if op.name == "func.return"]:
+        operands = [operand for place, operand in enumerate(op.operands) if place in kept]
+        with op.location, ir.InsertionPoint(op):
+            ir.Operation.create("func.return", operands=operands)
+        op.erase()
+    return True
+
+
+def drop_unused_arguments(module: ir.Module, index: int) -> bool:
+    """Lets a function that nobody calls take only what it uses; whether that is less."""
+    function = ops_of(module)[index]
+    if function.name != "func.func" or _is_called(function) or not len(function.regions[0].blocks):
+        return False
+    block = function.regions[0].blocks[0]
+    idle = [place for place, value in enumerate(block.arguments) if not any(True for _ in value.uses)]
+    for place in reversed(idle):
+        block.erase_argument(place)
+    old = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    inputs = [kind for place, kind in enumerate(old.inputs) if place not in idle]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, list(old.results)))
+    if "arg_attrs" in function.attributes:
+        known = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
+        left = [item for place, item in enumerate(known) if place not in idle]
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get(left)
+    return bool(idle)
+
+
+def unwrap(module: ir.Module, index: int) -> bool:
+    """Puts the body of an op with one block in its place: what the block is given become operands, or zeros."""
+    op = ops_of(module)[index]
+    bodies = [region for region in op.regions if len(region.blocks) == 1]
+    if not bodies or op.name in ("func.func", "llvm.func", "builtin.module"):
+        return False
+    block = bodies[0].blocks[0]
+    free = list(op.operands)
+    for value in block.arguments:
+        same = next((operand for operand in free if operand.type == value.type), None)
+        substitute = same if same is not None else _constant(op, value.type)
+        if substitute is None:
+            return False
+        value.replace_all_uses_with(substitute)
+    inner = [view.operation for view in block.operations]
+    for each in inner[:-1]:
+        each.move_before(op)
+    gives = list(inner[-1].operands) if inner else []
+    for result, value in zip(op.results, gives, strict=False):
+        if result.type == value.type:
+            result.replace_all_uses_with(value)
+    for result in op.results:
+        if any(True for _ in result.uses) and not _replace(op, result, "operand"):
+            return False
+    op.erase()
+    return True
+
+
+def drop_attribute(module: ir.Module, index: int, name: str) -> bool:
+    """Drops an attribute of an op."""
+    op = ops_of(module)[index]
+    if name not in op.attributes:
+        return False
+    del op.attributes[name]
+    return True
+
+
+def splat(module: ir.Module, index: int, name: str) -> bool:
+    """Fills a constant with one element."""
+    op = ops_of(module)[index]
+    kind = str(op.attributes[name]).rpartition(" : ")[2]
+    for zero in ("0", "0.0", "false"):
+        try:
+            op.attributes[name] = ir.Attribute.parse(f"dense<{zero}> : {kind}")
+        except ValueError:
+            continue
+        return True
+    return False

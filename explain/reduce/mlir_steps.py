@@ -1,0 +1,282 @@
+"""What can be made smaller in an MLIR module and in the pipeline that fails on it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from mlir import ir
+
+from ...dialects.verifier import violations
+from ...passes.pipeline import Element, Nested, Pipeline
+from . import mlir_edits
+from .case import Case
+from .observe import PassesTest, context_for_passes
+from .search import Edit, Search, minimise
+
+_LARGE_CONSTANT = 200
+_SIZE = re.compile(r"(?<![\w.])\d+(?=x)")
+
+
+def reduce_mlir(search: Search) -> None:
+    """Makes the module, and the pipeline, as small as they can be; ends when a whole round finds nothing."""
+    _from_the_failing_pass(search)
+    while True:
+        before = search.accepted
+        for step in (_passes, _ops, _results, _arguments, _bodies, _attributes, _constants, _sizes, _lines):
+            step(search)
+        if search.accepted == before:
+            break
+    _without_locations(search)
+
+
+def _allows_unregistered(search: Search) -> bool:
+    return isinstance(search.test, PassesTest) and search.test.allows_unregistered
+
+
+def _edit(search: Search, what: str, change: Callable[[ir.Module], bool]) -> Edit:
+    """A candidate that is valid, or none."""
+    base, allows = search.case, _allows_unregistered(search)
+
+    def make() -> Case | None:
+        with context_for_passes(allows), ir.Location.unknown():
+            try:
+                module = ir.Module.parse(base.text)
+            except ir.MLIRError:  # pyright: ignore[reportAttributeAccessIssue]
+                return None  # it is that which fails, and lines are all that can be left out
+            if not change(module):
+                return None
+            return _printed(base, module)
+
+    return Edit(what, make)
+
+
+def _printed(base: Case, module: ir.Module) -> Case | None:
+    try:
+        module.operation.verify()
+    except ir.MLIRError:  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    if any(True for _ in violations(module.operation)):
+        return None
+    text = str(module.operation.get_asm(enable_debug_info="loc(" in base.text))
+    return replace(base, data=(text.rstrip() + "\n").encode())
+
+
+def _listed(search: Search, look: Callable[[list[ir.Operation]], list]) -> list:
+    """What is found in the ops of the module, in a process of its own."""
+    case, allows = search.case, _allows_unregistered(search)
+
+    def work() -> list:
+        with context_for_passes(allows):
+            module = ir.Module.parse(case.text)  # which its ops do not keep alive
+            return look(mlir_edits.ops_of(module))
+
+    return search.ask(work) or []
+
+
+def _from_the_failing_pass(search: Search) -> None:
+    """Takes the module as it is before the element of the pipeline that fails, and only that element."""
+    if not search.case.pipeline:
+        return
+    case, allows = search.case, _allows_unregistered(search)
+    pipeline = Pipeline.parse(case.pipeline)
+    with tempfile.TemporaryDirectory() as folder:
+        before = Path(folder) / "before.mlir"
+
+        def work() -> None:
+            with context_for_passes(allows):
+                module = ir.Module.parse(case.text)
+                for index, element in enumerate(pipeline.elements):
+                    text = str(module.operation.get_asm(enable_debug_info="loc(" in case.text))
+                    before.write_text(f"{index}\n{text}")
+                    Pipeline([element], pipeline.anchor).run(module)
+
+        search.ask(work)
+        if not before.exists():
+            return
+        index, _, text = before.read_text().partition("\n")
+    rest = Pipeline([pipeline.elements[int(index)]], pipeline.anchor)
+    candidate = replace(case, data=text.encode(), pipeline=str(rest))
+    if int(index) > 0:
+        search.first([Edit("from-the-failing-pass", lambda: candidate)])
+
+
+def _passes(search: Search) -> None:
+    """Leaves passes out of the pipeline."""
+    if not search.case.pipeline:
+        return
+    base = search.case
+    pipeline = Pipeline.parse(base.pipeline)
+    count = len(_flat(pipeline.elements, ()))
+
+    def build(kept: list[int]) -> Callable[[], Case | None]:
+        names = _nested(pipeline.elements, set(kept))
+        return lambda: replace(base, pipeline=str(Pipeline(names, pipeline.anchor)))
+
+    if count > 1:
+        minimise(search, "passes", range(count), build)
+
+
+def _flat(elements: tuple[Element, ...], path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Element]]:
+    found = []
+    for element in elements:
+        if isinstance(element, Nested):
+            found += _flat(element.elements, (*path, element.anchor))
+        else:
+            found.append((path, element))
+    return found
+
+
+def _nested(elements: tuple[Element, ...], kept: set[int], start: int = 0) -> list[Element]:
+    """The elements of which only some passes are left, counted as `_flat` does."""
+    found: list[Element] = []
+    for element in elements:
+        if isinstance(element, Nested):
+            inner = _nested(element.elements, kept, start)
+            start += len(_flat(element.elements, ()))
+            found += [Nested(element.anchor, inner)] if inner else []
+            continue
+        found += [element] if start in kept else []
+        start += 1
+    return found
+
+
+def _ops(search: Search) -> None:
+    """Takes ops out, halves of the module first."""
+    for way in ("operand", "argument", "constant"):
+        base = replace(search)
+        places = _listed(search, lambda ops: [index for index, op in enumerate(ops) if not mlir_edits.is_last(op)])
+
+        def build(kept: list[int], base: Search = base, places: list[int] = places, way: str = way):
+            gone = set(places) - set(kept)
+            return _edit(base, "", lambda module: mlir_edits.take_out(module, gone, way)).make
+
+        minimise(search, f"ops-{way}", places, build)
+
+
+def _results(search: Search) -> None:
+    """Lets functions return less."""
+    found = _listed(
+        search,
+        lambda ops: [
+            (index, len(ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).results))
+            for index, op in enumerate(ops)
+            if op.name == "func.func"
+        ],
+    )
+    for index, count in found:
+        base = replace(search)
+
+        def build(kept: list[int], base: Search = base, index: int = index):
+            return _edit(base, "", lambda module: mlir_edits.drop_results(module, index, kept)).make
+
+        minimise(search, "results", range(count), build)
+
+
+def _arguments(search: Search) -> None:
+    """Lets functions take only what they use."""
+    found = _listed(search, lambda ops: [index for index, op in enumerate(ops) if op.name == "func.func"])
+    for index in found:
+        search.first(
+            [_edit(search, "arguments", lambda module, index=index: mlir_edits.drop_unused_arguments(module, index))]
+        )
+
+
+def _bodies(search: Search) -> None:
+    """Puts bodies in the place of the ops that have them."""
+    while True:
+        found = _listed(search, lambda ops: [(index, op.name) for index, op in enumerate(ops) if len(op.regions) > 0])
+        edits = [
+            _edit(search, f"unwrap-{name}", lambda module, index=index: mlir_edits.unwrap(module, index))
+            for index, name in found
+        ]
+        if search.first(edits) is None:
+            return
+
+
+def _attributes(search: Search) -> None:
+    """Drops attributes."""
+    while True:
+        found = _listed(
+            search, lambda ops: [(index, item.name) for index, op in enumerate(ops) for item in op.attributes]
+        )
+        edits = [
+            _edit(search, f"drop-{name}", lambda module, key=(index, name): mlir_edits.drop_attribute(module, *key))
+            for index, name in found
+        ]
+        if search.first(edits) is None:
+            return
+
+
+def _constants(search: Search) -> None:
+    """Fills large constants with zeros."""
+    while True:
+        found = _listed(
+            search,
+            lambda ops: [
+                (index, item.name)
+                for index, op in enumerate(ops)
+                for item in op.attributes
+                if str(item.attr).startswith("dense") and len(str(item.attr)) > _LARGE_CONSTANT
+            ],
+        )
+        edits = [
+            _edit(search, "zeros", lambda module, key=(index, name): mlir_edits.splat(module, *key))
+            for index, name in found
+        ]
+        if search.first(edits) is None:
+            return
+
+
+def _sizes(search: Search) -> None:
+    """Makes the sizes in types smaller, wherever the same number stands in the text."""
+    while True:
+        sizes = sorted({int(text) for text in _SIZE.findall(search.case.text)} - {0, 1}, reverse=True)
+        edits = [
+            Edit(f"size-{size}-to-{smaller}", _resized(search, size, smaller, everywhere))
+            for size in sizes
+            for smaller in sorted({1, 2, size // 2})
+            if 0 < smaller < size
+            for everywhere in (False, True)
+        ]
+        if search.first(edits) is None:
+            return
+
+
+def _resized(search: Search, size: int, smaller: int, everywhere: bool) -> Callable[[], Case | None]:
+    pattern = rf"(?<![\w.]){size}(?![\w.])|(?<![\w.]){size}(?=x)" if everywhere else rf"(?<![\w.]){size}(?=x)"
+    text = re.sub(pattern, str(smaller), search.case.text)
+    # What a size follows in a shape is no beginning of a word: `4x4xf32`.
+    text = re.sub(rf"(?<=\dx){size}(?=x)", str(smaller), text)
+    changed = replace(search.case, data=text.encode())
+    return _edit(replace(search, case=changed), "", lambda module: True).make
+
+
+def _lines(search: Search) -> None:
+    """Leaves lines of the text out: what is not MLIR any more is no candidate, unless that is the failure."""
+    base = search.case
+    lines = base.text.splitlines(keepends=True)
+    is_mlir = _edit(search, "", lambda module: True)
+
+    def build(kept: list[int]) -> Callable[[], Case | None]:
+        case = replace(base, data="".join(lines[index] for index in kept).encode())
+        if search.ask(is_mlir.make) is None:
+            return lambda: case
+        return _edit(replace(search, case=case), "", lambda module: True).make
+
+    minimise(search, "lines", range(len(lines)), build)
+
+
+def _without_locations(search: Search) -> None:
+    case = search.case
+
+    def make() -> Case | None:
+        with context_for_passes(_allows_unregistered(search)):
+            module = ir.Module.parse(case.text)
+            return replace(case, data=(str(module).rstrip() + "\n").encode())
+
+    if "loc(" in case.text:
+        search.first([Edit("without-locations", make)])

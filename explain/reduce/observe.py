@@ -1,0 +1,270 @@
+"""What may be wrong with a case: it does not compile, its numbers are wrong, its passes fail, or a command says so."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from mlir import ir
+
+from ...compiler import Options, compile
+from ...dialects.stepwell import STEPWELL
+from ...frontend.errors import ModelError
+from ...passes.diagnostics import MLIRError
+from ...passes.instrumentation import Instrumentation, Step
+from ...passes.options import PipelineError
+from ...passes.pipeline import Pipeline
+from ...passes.runner import PassFailure, Runner
+from ...runtime.executable import Executable
+from .case import Case, ReduceError
+from .failure import Failure, failure
+from .onnx_graph import all_names
+
+Note = Callable[[str], None]
+
+
+class _Noting(Instrumentation):
+    """Notes the pass that is about to run, so that it is known where native code crashes."""
+
+    def __init__(self, note: Note) -> None:
+        self._note = note
+
+    def before_pass(self, step: Step, op: ir.Operation) -> None:
+        self._note(step.name)
+
+
+@dataclass(frozen=True)
+class CompileTest:
+    """The case does not compile, or has nodes without native code.
+
+    Attributes:
+        target: what to compile for.
+        dims: the ranges of sizes, as in `Options.dims`.
+        watches: whether every pass is noted, which keeps the model in one module.
+    """
+
+    target: str = "cpu"
+    dims: Mapping[str, Any] = field(default_factory=dict)
+    watches: bool = False
+
+    def observe(self, case: Case, note: Note) -> list[Failure]:
+        """See `Test`."""
+        names = _names(case)
+        try:
+            executable = self.compiled(case, note)
+        except Exception as error:
+            return [_failure_of(error, names)]
+        return [
+            failure("host", found.op_type, found.reason, {*names, found.node}, found.node)
+            for found in executable.fallbacks
+        ]
+
+    def compiled(self, case: Case, note: Note) -> Executable:
+        """The compiled case; nodes that cannot be compiled may be on the host, a pass that fails is an error."""
+        try:
+            return self._compiled(case, note, "error")
+        except ModelError:
+            # Maybe because of nodes that may run on the host, which are listed one by one there.
+            return self._compiled(case, note, "quiet")
+
+    def _compiled(self, case: Case, note: Note, fallback: str) -> Executable:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            watchers = (_Noting(note),) if self.watches else ()
+            options = Options(
+                cache=False, codegen_threads=1, fallback=fallback, instrumentation=watchers, dims=self._dims(case)
+            )
+            executable = compile(case.data, self.target, threads=1, options=options)
+            varying = [info for info in executable.inputs if not info.is_static and info.kind == "tensor"]
+            shapes = {info.name: case.shapes[info.name] for info in varying if info.name in case.shapes}
+            if shapes and len(shapes) == len(varying):
+                executable.try_prepare(shapes)
+            return executable
+
+    def _dims(self, case: Case) -> dict[str, Any]:
+        """Those ranges that the case still has dimensions for."""
+        if not self.dims or case.kind != "onnx":
+            return {}
+        inputs = onnx.ModelProto.FromString(case.data).graph.input
+        left = {dim.dim_param for value in inputs for dim in value.type.tensor_type.shape.dim if dim.dim_param}
+        return {name: sizes for name, sizes in self.dims.items() if name in left}
+
+    def command(self, path: str, case: Case) -> str:
+        """See `Test`."""
+        words = ["stepwell-compile", path, "--no-cache", "--fallback=error"]
+        if self.target != "cpu":
+            words.append(f"--target={self.target}")
+        words += [f"--shape={name}={'x'.join(map(str, shape))}" for name, shape in case.shapes.items()]
+        words += [f"--dims={name}={_sizes(sizes)}" for name, sizes in self._dims(case).items()]
+        return shlex.join(words)
+
+
+def _sizes(sizes: Any) -> str:
+    if isinstance(sizes, int):
+        return str(sizes)
+    return ("/" if isinstance(sizes, list) else ":").join(map(str, sizes))
+
+
+@dataclass(frozen=True)
+class NumbersTest:
+    """The outputs differ from those of a reference.
+
+    Attributes:
+        compiling: how the case is compiled.
+        reference: "onnxruntime", or "numpy": ONNX's own evaluator.
+        rtol: the relative tolerance, of each element beside the largest of its output.
+        seed: of the inputs' contents.
+    """
+
+    compiling: CompileTest
+    reference: str = "onnxruntime"
+    rtol: float = 1e-2
+    seed: int = 0
+
+    def observe(self, case: Case, note: Note) -> list[Failure]:
+        """See `Test`."""
+        from . import onnx_values
+
+        inputs = onnx_values.made_up_inputs(case, self.seed)
+        if inputs is None:
+            return []
+        expected = onnx_values.run_reference(case.data, inputs, self.reference)
+        if expected is None or not all(map(_is_finite, expected)):
+            return []
+        try:
+            results = self.compiling.compiled(case, note)(**inputs)
+        except Exception as error:
+            return [_failure_of(error, _names(case))]
+        results = results if isinstance(results, tuple) else (results,)
+        worst = max(map(_distance, results, expected), default=0.0)
+        if worst <= self.rtol:
+            return []
+        return [Failure("numbers", "outputs", f"differ by {worst:.3g} of the largest value", "differ")]
+
+    def command(self, path: str, case: Case) -> str:
+        """See `Test`."""
+        words = ["stepwell-reduce", path, "--once", "--wrong-numbers", f"--reference={self.reference}"]
+        words += [f"--rtol={self.rtol:g}", f"--seed={self.seed}"]
+        words += [f"--shape={name}={'x'.join(map(str, shape))}" for name, shape in case.shapes.items()]
+        return shlex.join(words)
+
+
+def _is_finite(array: Any) -> bool:
+    kind = getattr(getattr(array, "dtype", None), "kind", "")
+    return kind in "biu" or (kind == "f" and bool(np.isfinite(array).all()))
+
+
+def _distance(array: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference, as a share of the largest value."""
+    if array.shape != expected.shape:
+        return float("inf")
+    left, right = array.astype(np.float64), expected.astype(np.float64)
+    if not left.size:
+        return 0.0
+    if not np.isfinite(left).all():
+        return float("inf")
+    return float(np.abs(left - right).max() / max(np.abs(right).max(), 1e-6))
+
+
+@dataclass(frozen=True)
+class PassesTest:
+    """The passes of `Case.pipeline` fail on MLIR."""
+
+    allows_unregistered: bool = False
+
+    def observe(self, case: Case, note: Note) -> list[Failure]:
+        """See `Test`."""
+        with context_for_passes(self.allows_unregistered):
+            try:
+                module = ir.Module.parse(case.text)
+                Runner([_Noting(note)]).run(Pipeline.parse(case.pipeline), module.operation)
+            except PipelineError as error:
+                raise ReduceError(str(error)) from error
+            except Exception as error:
+                return [_failure_of(error, ())]
+        return []
+
+    def command(self, path: str, case: Case) -> str:
+        """See `Test`."""
+        more = ["--allow-unregistered-dialect"] if self.allows_unregistered else []
+        return shlex.join(["stepwell-opt", path, f"--pass-pipeline={case.pipeline}", *more])
+
+
+def context_for_passes(allows_unregistered: bool = False) -> ir.Context:
+    """A context of one thread that knows the stepwell dialect, to enter."""
+    context = ir.Context()
+    context.enable_multithreading(False)
+    context.allow_unregistered_dialects = allows_unregistered
+    STEPWELL.load(context)
+    return context
+
+
+@dataclass(frozen=True)
+class CommandTest:
+    """A command says so: its exit code is 0 where the case is interesting; `{}` in it, or its end, is the file."""
+
+    template: str
+
+    def observe(self, case: Case, note: Note) -> list[Failure]:
+        """See `Test`."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / f"case.{case.kind}"
+            file.write_bytes(case.data)
+            done = subprocess.run(self.command(str(file), case), shell=True, check=False, stdin=subprocess.DEVNULL)
+        return [] if done.returncode else [Failure("command", "the command", "exits with 0", "")]
+
+    def command(self, path: str, case: Case) -> str:
+        """See `Test`."""
+        name = shlex.quote(path)
+        return self.template.replace("{}", name) if "{}" in self.template else f"{self.template} {name}"
+
+
+def _names(case: Case) -> set[str]:
+    return all_names(onnx.ModelProto.FromString(case.data).graph) if case.kind == "onnx" else set()
+
+
+def _failure_of(error: Exception, names: set[str] | tuple[()]) -> Failure:
+    place = str(getattr(error, "location", None) or getattr(error, "node", ""))
+    if isinstance(error, PassFailure) and error.pass_name:
+        reason = str(error).removeprefix(f"pass '{error.pass_name}' failed: ")
+        cause = error.__cause__
+        if cause is not None and "(this is a bug in the pass)" in reason and not isinstance(cause, MLIRError):
+            reason = f"{_innermost(cause)}: {reason}"
+        return failure("pass", error.pass_name, reason, names, place)
+    if isinstance(error, ModelError):
+        return failure("error", f"{type(error).__name__} {error.op_type}".strip(), error.reason, names, error.node)
+    if isinstance(error, MLIRError):
+        diagnostics: Any = getattr(error, "error_diagnostics", ())
+        said = "; ".join(diagnostic.message for diagnostic in diagnostics) or str(error)
+        return failure("error", "invalid MLIR", said, names, place)
+    where = type(error).__name__
+    is_ours = type(error).__module__.startswith(__name__.partition(".")[0])
+    return failure("error", where if is_ours else f"{where} in {_innermost(error)}", str(error), names, place)
+
+
+def _innermost(error: BaseException) -> str:
+    """The file and the function in which an exception that nobody expected was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}, {frames[-1].name}" if frames else ""
+
+
+def learnt(
+    test: CompileTest, case: Case, observe: Callable[[CompileTest, Case], Sequence[Failure]]
+) -> tuple[CompileTest, list[Failure]]:
+    """A test for how a case fails: one that notes passes where only that says at which one native code ended."""
+    found = list(observe(test, case))
+    if not any(item.kind in ("crash", "time", "memory") and not item.where for item in found):
+        return test, found
+    watching = replace(test, watches=True)
+    named = list(observe(watching, case))
+    is_same = [(item.kind, item.pattern) for item in named] == [(item.kind, item.pattern) for item in found]
+    return (watching, named) if is_same else (test, found)

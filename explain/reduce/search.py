@@ -1,0 +1,194 @@
+"""The search: candidates are tried in order, the first that fails alike is taken, and so on from there.
+
+Several trials may run at the same time. What is taken does not depend on how many: it is always the first in order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from .case import Case
+from .child import Child, Desk, Ended, Limits
+from .failure import Failure, crash_message, failure
+
+T = TypeVar("T")
+
+
+class Test(Protocol):
+    """What tells whether, and how, a case fails."""
+
+    def observe(self, case: Case, note: Callable[[str], None]) -> list[Failure]:
+        """The failures of a case, none where all is well; called in a process of its own, which may crash."""
+        ...
+
+    def command(self, path: str, case: Case) -> str:
+        """A command that shows the failure of the case in the file `path`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A candidate.
+
+    Attributes:
+        what: what it does to the case, in words that do in the name of a file.
+        make: makes the case, None where it cannot be; called in a process of its own.
+    """
+
+    what: str
+    make: Callable[[], Case | None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A candidate that was taken."""
+
+    number: int
+    what: str
+    case: Case
+    failure: Failure
+    seconds: float
+
+
+class OutOfTime(Exception):
+    """The time that the search may take is over."""
+
+
+def no_trial(digest: str, what: str) -> None:
+    """Tells nobody of a trial."""
+
+
+@dataclass
+class Search:
+    """Tries candidates.
+
+    Attributes:
+        case: the smallest case so far.
+        failure: how it fails.
+        test: how candidates are observed.
+        accepts: whether a failure is the one that is looked for.
+        limits: what a trial may take.
+        jobs: how many trials run at the same time.
+        deadline: when to end, by `time.monotonic`; None for never.
+        took: told of every step.
+        boring: told of every case that does not fail alike.
+        progressed: told of every trial.
+    """
+
+    case: Case
+    failure: Failure
+    test: Test
+    accepts: Callable[[Failure], bool]
+    limits: Limits
+    jobs: int = 1
+    deadline: float | None = None
+    took: Callable[[Step], None] = lambda step: None
+    boring: Callable[[str, str], None] = no_trial
+    progressed: Callable[[Search], None] = lambda search: None
+    seen: set[str] = field(default_factory=set)
+    trials: int = 0
+    accepted: int = 0
+    start: float = field(default_factory=time.monotonic)
+
+    def first(self, edits: Iterable[Edit]) -> int | None:
+        """Tries candidates in order and takes the first that fails alike; returns its index, None where none does."""
+        waiting, running = enumerate(edits), deque[tuple[int, Edit, Child]]()
+        try:
+            while True:
+                self._fill(waiting, running)
+                if not running:
+                    return None
+                index, edit, child = running.popleft()
+                if self._is_taken(edit, child.wait()):
+                    return index
+        finally:
+            for _, _, child in running:
+                child.cancel()
+
+    def ask(self, work: Callable[[], T]) -> T | None:
+        """What some work gives that may crash; None where it does."""
+        return Child(lambda desk: work(), self.limits).wait().value
+
+    def _fill(self, waiting: Iterator[tuple[int, Edit]], running: deque[tuple[int, Edit, Child]]) -> None:
+        while len(running) < self.jobs and (following := next(waiting, None)) is not None:
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                raise OutOfTime
+            index, edit = following
+            running.append((index, edit, Child(self._trial(edit), self.limits)))
+
+    def _trial(self, edit: Edit) -> Callable[[Desk], list[Failure]]:
+        def work(desk: Desk) -> list[Failure]:
+            case = edit.make()
+            if case is None or case.digest in self.seen:
+                return []
+            desk.keep(case)
+            return self.test.observe(case, desk.note)
+
+        return work
+
+    def _is_taken(self, edit: Edit, ended: Ended) -> bool:
+        self.trials += 1
+        case: Case | None = ended.kept
+        found = None if case is None else next(filter(self.accepts, failures_of(ended)), None)
+        if case is not None:
+            self.seen.add(case.digest)
+        if case is not None and found is None:
+            self.boring(case.digest, edit.what)
+        if case is not None and found is not None:
+            self.case, self.failure = case, found
+            self.accepted += 1
+            self.took(Step(self.accepted, edit.what, case, found, time.monotonic() - self.start))
+        self.progressed(self)
+        return found is not None
+
+
+def observed(test: Test, case: Case, limits: Limits) -> list[Failure]:
+    """The failures of a case, crashes counted."""
+    return failures_of(Child(lambda desk: test.observe(case, desk.note), limits).wait())
+
+
+def failures_of(ended: Ended) -> list[Failure]:
+    """What a trial has found, or how it ended."""
+    if ended.how == "done":
+        return ended.value or []
+    if ended.how == "crash":
+        return [failure("crash", ended.at, crash_message(ended.signal, ended.said))]
+    if ended.how == "error":
+        lines = ended.said.strip().splitlines()
+        return [failure("error", "internal error", lines[-1] if lines else "")]
+    return [Failure(ended.how, ended.at, "", "")]
+
+
+def minimise(search: Search, what: str, items: Sequence[T], build: Callable[[list[T]], Callable[[], Any]]) -> list[T]:
+    """Keeps as few items as possible: halves are left out, then quarters, down to single ones.
+
+    Args:
+        search: what tries.
+        what: what is done, in words.
+        items: what there is.
+        build: gives what makes the case in which only some items are left.
+
+    Returns:
+        The items that are left.
+    """
+    kept, size = list(items), max(len(items) // 2, 1)
+    while kept:
+        place, is_smaller = 0, False
+        while place < len(kept):
+            places = range(place, len(kept), size)
+            found = search.first(
+                Edit(f"{what}-{len(kept[:start] + kept[start + size :])}", build(kept[:start] + kept[start + size :]))
+                for start in places
+            )
+            if found is None:
+                break
+            is_smaller, place = True, places[found]
+            kept = kept[:place] + kept[place + size :]
+        if size == 1 and not is_smaller:
+            return kept
+        size = max(size // 2, 1)
+    return kept

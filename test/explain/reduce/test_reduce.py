@@ -1,0 +1,174 @@
+"""Planted failures are reduced to what they need, and to no other failure."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from stepwell.explain.reduce.case import Case
+from stepwell.explain.reduce.child import Limits
+from stepwell.explain.reduce.failure import normalised
+from stepwell.explain.reduce.observe import CompileTest, NumbersTest, PassesTest
+from stepwell.explain.reduce.run import Request, once, reduce
+from stepwell.frontend.onnx import importer
+from stepwell.passes.base import PassError
+from stepwell.tools import reduce as tool
+
+LIMITS = Limits(60, 8192)
+
+
+def _model(count: int = 6) -> onnx.ModelProto:
+    """Blocks of a convolution, a bias and an activation, a different one in the middle, and a pool at the end."""
+    random = np.random.default_rng(0)
+    nodes, weights, value = [], [], "x"
+    for block in range(count):
+        weights.append(numpy_helper.from_array(random.random((4, 4, 3, 3), dtype=np.float32) - 0.5, f"w{block}"))
+        kind = "Tanh" if block == count // 2 else "Relu"
+        nodes.append(helper.make_node("Conv", [value, f"w{block}"], [f"c{block}"], pads=[1] * 4, name=f"conv{block}"))
+        nodes.append(helper.make_node(kind, [f"c{block}"], [f"r{block}"], name=f"act{block}"))
+        value = f"r{block}"
+    nodes.append(helper.make_node("GlobalAveragePool", [value], ["y"], name="pool"))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 12, 12])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 1, 1])],
+        weights,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def _case(model: onnx.ModelProto) -> Case:
+    return Case("onnx", model.SerializeToString())
+
+
+def _operators(path: Path) -> list[str]:
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def _plant(monkeypatch: pytest.MonkeyPatch, fault) -> None:
+    """Has `fault` look at the operators of every model that is imported."""
+    original = importer.import_model
+
+    def planted(model, *arguments, **named):
+        proto = model if isinstance(model, onnx.ModelProto) else onnx.load_model_from_string(model)
+        fault([node.op_type for node in proto.graph.node])
+        return original(model, *arguments, **named)
+
+    monkeypatch.setattr(importer, "import_model", planted)
+
+
+def test_failure_that_needs_two_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fault(operators: list[str]) -> None:
+        if "Tanh" in operators and "GlobalAveragePool" in operators:
+            raise PassError(f"cannot tile {len(operators)} ops of tensor<{len(operators)}x3xf32>")
+        if "GlobalAveragePool" in operators and len(operators) < 4:
+            raise PassError("another failure, of all that is smaller")
+
+    _plant(monkeypatch, fault)
+    result = reduce(Request(CompileTest(), limits=LIMITS, parent=tmp_path), _case(_model()))
+    assert result is not None
+    assert result.status == "reduced"
+    assert sorted(_operators(result.path)) == ["GlobalAveragePool", "Tanh"]
+    assert "cannot tile # ops" in result.failure.pattern
+    again = reduce(Request(CompileTest(), limits=LIMITS, parent=tmp_path), Case("onnx", result.path.read_bytes()))
+    assert again is not None
+    assert (again.status, again.folder.name) == ("minimal", "reduce-2")
+
+
+def test_crash_and_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fault(operators: list[str]) -> None:
+        if "Tanh" in operators:
+            os.write(2, f"x.cpp:{len(operators)}: f(): Assertion `rank == {len(operators)}' failed.\n".encode())
+            os.abort()
+
+    _plant(monkeypatch, fault)
+    request = Request(CompileTest(), limits=LIMITS, parent=tmp_path, jobs=2)
+    result = reduce(request, _case(_model()))
+    assert result is not None
+    assert _operators(result.path) == ["Tanh"]
+    assert result.failure.kind == "crash"
+    log = [json.loads(line) for line in (result.folder / "log.jsonl").read_text().splitlines()]
+    steps = [entry for entry in log if "step" in entry]
+    assert len(steps) == result.accepted + 1
+    for step in steps:
+        case = Case("onnx", (result.folder / step["file"]).read_bytes())
+        assert [item.pattern for item in once(request, case)[1]] == [result.failure.pattern]
+
+
+def test_what_does_not_fail(tmp_path: Path) -> None:
+    assert reduce(Request(CompileTest(), limits=LIMITS, parent=tmp_path), _case(_model(1))) is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    original = NumbersTest.observe
+    compiled = CompileTest.compiled
+
+    def wrong(self, case, note):
+        executable = compiled(self, case, note)
+        has_fault = b"Tanh" in case.data
+
+        def call(**inputs):
+            results = executable(**inputs)
+            results = results if isinstance(results, tuple) else (results,)
+            return tuple(array + 0.5 for array in results) if has_fault else results
+
+        return call
+
+    monkeypatch.setattr(CompileTest, "compiled", wrong)
+    assert NumbersTest.observe is original
+    test = NumbersTest(CompileTest(), reference="numpy")
+    result = reduce(Request(test, limits=LIMITS, parent=tmp_path), _case(_model(2)))
+    assert result is not None
+    assert _operators(result.path) == ["Tanh"]
+
+
+def test_mlir(tmp_path: Path) -> None:
+    text = """
+        func.func @other() { return }
+        func.func @f(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>) -> tensor<4x16xf32> {
+          %c = arith.constant 0.0 : f32
+          %e = tensor.empty() : tensor<4x16xf32>
+          %z = linalg.fill ins(%c : f32) outs(%e : tensor<4x16xf32>) -> tensor<4x16xf32>
+          %m = linalg.matmul ins(%a, %b : tensor<4x8xf32>, tensor<8x16xf32>)
+                             outs(%z : tensor<4x16xf32>) -> tensor<4x16xf32>
+          %q = "stepwell.relu"(%m) : (tensor<4x16xf32>) -> tensor<4x16xf32>
+          return %q : tensor<4x16xf32>
+        }"""
+    pipeline = "builtin.module(cse,one-shot-bufferize{bufferize-function-boundaries=1},canonicalize)"
+    case = Case("mlir", text.encode(), pipeline)
+    result = reduce(Request(PassesTest(), limits=LIMITS, parent=tmp_path), case)
+    assert result is not None
+    assert (result.failure.kind, result.failure.where) == ("pass", "one-shot-bufferize")
+    left = result.path.read_text()
+    assert "stepwell.relu" in left
+    assert "linalg" not in left
+    assert "@other" not in left
+    assert "cse" not in result.command
+
+
+def test_command_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "model.onnx"
+    onnx.save(_model(), model)
+    test = ["--test", "grep --quiet Tanh {}", "--output", str(tmp_path), "--json"]
+    assert tool.main([str(model), *test, "--seconds", "0"]) == 0
+    stopped = json.loads(capsys.readouterr().out)
+    assert stopped["status"] == "out of time"
+    assert tool.main(["--resume", stopped["folder"], "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["folder"] == stopped["folder"]
+    assert record["after"]["nodes"] == 1
+    assert tool.main([str(model), "--test", "false", "--output", str(tmp_path)]) == 1
+    assert tool.main([str(tmp_path / "model.txt")]) == 2
+
+
+def test_normalised() -> None:
+    first = normalised("'stepwell.add' op takes tensor<3x?xf32> at %12 of 'conv_7' (rank 2)", ["conv_7"])
+    second = normalised("'stepwell.add' op takes tensor<8x16x9xf32> at %a of 'n0' (rank 3)", ["n0"])
+    assert first == second == "'stepwell.add' op takes tensor<#xf32> at % of '*' (rank #)"

@@ -1,0 +1,182 @@
+"""`stepwell-reduce`: shrinks a model that fails while it keeps failing in the same way."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import arguments
+from .console import print_table, status
+from .flags import UsageError
+
+if TYPE_CHECKING:
+    from ..explain.reduce.run import Request, Result
+    from ..explain.reduce.search import Search
+
+NAME = "stepwell-reduce"
+_USAGE = 2
+_KEPT = ("dims", "target", "pass_pipeline", "load_pass_plugin", "wrong_numbers", "reference", "rtol", "seed", "test")
+_KEPT_MORE = ("allow_unregistered_dialect", "match")
+_DESCRIPTION = """Shrinks an ONNX or MLIR file that fails, while it keeps failing in the same way.
+
+How it fails is learnt from a first run: the pass, and the message without names, numbers and shapes.
+    stepwell-reduce model.onnx                                      it does not compile, or the compiler crashes
+    stepwell-reduce kernel.mlir --pass-pipeline='builtin.module(...)'  passes fail on it
+    stepwell-reduce model.onnx --wrong-numbers                      its outputs differ from ONNX Runtime's
+    stepwell-reduce model.onnx --test ./is_interesting.sh           a command exits with 0
+
+Every step is kept in a new folder reduce-1, reduce-2, ...; the smallest model is best.onnx or best.mlir there.
+Exit code 0: reduced, or already minimal; 1: it does not fail; 2: wrong usage."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the tool and returns its exit code: 1 where the model does not fail."""
+    options = _parser().parse_args(argv)
+    return arguments.run_tool(NAME, lambda: _run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.parser(NAME, _DESCRIPTION)
+    parser.add_argument("model", nargs="?", help="an .onnx or .mlir file")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
+    parser.add_argument("--dims", action="append", default=[], metavar="NAME=1:512", help="all sizes of a dimension")
+    parser.add_argument("--target", default="cpu", help="what to compile for (default: this machine)")
+    parser.add_argument("--pass-pipeline", metavar="TEXT", help="of .mlir: the passes to run instead of compiling")
+    parser.add_argument("--load-pass-plugin", metavar="MODULE|FILE.py", help="load passes from these, with commas")
+    parser.add_argument("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
+    parser.add_argument("--wrong-numbers", action="store_true", help="keep outputs that differ from a reference's")
+    parser.add_argument("--reference", choices=("onnxruntime", "numpy"), default="onnxruntime", help="which one")
+    parser.add_argument(
+        "--rtol", type=float, default=1e-2, help="a difference, as a share of the largest value (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs' contents (default: %(default)s)")
+    parser.add_argument("--test", metavar="COMMAND", help="interesting is what this exits with 0 for; {} is the file")
+    parser.add_argument("--match", default="", metavar="REGEX", help="keep failures that match, rather than the first")
+    parser.add_argument("--once", action="store_true", help="only say how it fails")
+    parser.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted reduction")
+    parser.add_argument("-o", "--output", metavar="DIR", default=".", help="where reduce-1 is made (default: here)")
+    parser.add_argument("--seconds", type=float, help="stop after so long, with what there is")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds of a trial (default: %(default)s)")
+    parser.add_argument("--memory", type=arguments.positive, default=8192, help="megabytes of a trial")
+    parser.add_argument("--jobs", type=arguments.positive, default=1, help="trials at the same time")
+    parser.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ..explain.reduce.case import ReduceError
+    from ..explain.reduce.folder import read_settings
+    from ..passes.options import PipelineError
+
+    try:
+        if options.resume is not None:
+            settings = read_settings(Path(options.resume))
+            for key in (*_KEPT, *_KEPT_MORE):
+                setattr(options, key, settings[key])
+        return _reduce(options)
+    except (UsageError, ReduceError, PipelineError) as error:
+        print(f"{NAME}: error: {error}", file=sys.stderr)
+        return _USAGE
+
+
+def _reduce(options: argparse.Namespace) -> int:
+    from ..explain.reduce import run
+
+    request = _request(options)
+    if options.resume is not None:
+        with _progress() as progressed:
+            return _told(options, run.resume(request, Path(options.resume), progressed))
+    case = _case(options)
+    if options.once:
+        found = run.once(request, case)[1]
+        print("\n".join(item.text for item in found) or "it does not fail")
+        return 1 if found else 0
+    with _progress() as progressed:
+        result = run.reduce(request, case, progressed)
+    if result is None:
+        print(f"{NAME}: {options.model} does not fail{' so' if options.match else ''}", file=sys.stderr)
+        if options.json:
+            print(json.dumps({"schema": 1, "status": "does not fail"}))
+        return 1
+    return _told(options, result)
+
+
+def _request(options: argparse.Namespace) -> Request:
+    from ..explain.reduce import observe
+    from ..explain.reduce.child import Limits
+    from ..explain.reduce.run import Request
+    from ..passes.discovery import load_plugin
+    from ..passes.pipeline import Pipeline
+
+    for name in filter(None, (options.load_pass_plugin or "").split(",")):
+        load_plugin(name)
+    compiling = observe.CompileTest(options.target, arguments.parse_dims(options.dims))
+    test: Any = compiling
+    if options.test is not None:
+        test = observe.CommandTest(options.test)
+    elif options.pass_pipeline is not None:
+        Pipeline.parse(options.pass_pipeline)
+        test = observe.PassesTest(options.allow_unregistered_dialect)
+    elif options.wrong_numbers:
+        test = observe.NumbersTest(compiling, options.reference, options.rtol, options.seed)
+    settings = {key: getattr(options, key) for key in (*_KEPT, *_KEPT_MORE)}
+    limits = Limits(options.timeout, options.memory)
+    return Request(test, options.match, limits, options.jobs, options.seconds, Path(options.output), settings)
+
+
+def _case(options: argparse.Namespace) -> Any:
+    import onnx
+
+    from ..explain.reduce.case import Case
+
+    if options.model is None:
+        raise UsageError("give a model, or --resume")
+    path = Path(options.model)
+    kind = path.suffix[1:]
+    if kind not in ("onnx", "mlir"):
+        raise UsageError(f"{path}: only .onnx and .mlir files can be reduced")
+    if options.pass_pipeline is not None and kind != "mlir":
+        raise UsageError("--pass-pipeline is for .mlir files")
+    if options.wrong_numbers and kind != "onnx":
+        raise UsageError("--wrong-numbers is for .onnx files")
+    shapes = arguments.parse_shape_sets(options.shape)[0]
+    if kind == "mlir":
+        return Case(kind, path.read_bytes(), options.pass_pipeline or "", shapes)
+    # With the weights that lie in other files, so that each step is one file.
+    return Case(kind, onnx.load(path).SerializeToString(), "", shapes)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Search], None]]:
+    from ..explain.reduce.run import size_of
+
+    with status("the first run") as show:
+
+        def progressed(search: Search) -> None:
+            unit, count = next(iter(size_of(search.case).items()))
+            show(f"{count} {unit} left, {search.trials} trials, {search.accepted} steps")
+
+        yield progressed
+
+
+def _told(options: argparse.Namespace, result: Result) -> int:
+    if options.json:
+        print(json.dumps(result.record()))
+        return 0
+    unit = next(iter(result.before))
+    rows = [(name, f"{result.before[name]:,}", f"{result.after[name]:,}") for name in result.before]
+    print_table(("", "before", "after"), rows, numbers=("before", "after"))
+    print(f"{result.status}: {result.after[unit]} {unit} left after {result.trials} trials, {result.seconds:.1f} s")
+    print(f"fails with: {result.failure.text}")
+    print(f"smallest: {result.path}")
+    print(f"shows it: {result.command}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
