@@ -93,7 +93,7 @@ def _compile(
         limits = {name: (values.low, values.high) for name, values in ranges.items()}
         others = [sample for sample in samples if sample.sizes != sizes]
         bounds = bind_to_bounds(module, [here, *others], symbols, limits)
-        program = compilation.from_static(module, imported.parameters)
+        program = compilation.from_static(module, imported.parameters, imported.nodes)
         table = tuple(read_table(module.operation))
     return replace(program, bounds=Bounds(dict(ranges), table, bounds.outputs))
 

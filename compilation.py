@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from mlir import ir
 
 from .dialects import interpreter
 from .dialects.types import numpy_dtype
-from .lowering import invariants, phases
+from .lowering import facts, invariants, phases
 from .lowering.context import compiler_context
 from .lowering.kernel_objects.library import KernelCode
 from .lowering.kernel_objects.pool import KernelPool, kernel_pool
@@ -20,11 +22,12 @@ from .lowering.substitution import Substitute
 from .lowering.target import Target
 from .lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 from .passes.base import PassError
-from .passes.functions import dictionaries
+from .passes.functions import dictionaries, function_named
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.guarded import Crash, Note, guarded
 from .passes.instrumentation import Instrumentation
+from .passes.journal import Journal, journal
 from .passes.kernel.form_kernels import WORK as SHARES
 from .passes.kernel.merge_kernels import kernel_text
 from .passes.pipeline import Pipeline
@@ -34,6 +37,18 @@ from .runtime.cache import Cache
 from .runtime.program import WORK, CpuTarget, KernelInfo, Program, Shape, TensorInfo
 from .source import Importable
 from .version import fingerprint
+
+
+@dataclass
+class _Noted:
+    """What is noted on the way of one module, for the report."""
+
+    nodes: Sequence[Any] = ()
+    kept: Journal = field(default_factory=Journal)
+    initial: set[str] = field(default_factory=set)
+    details: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
 
 Reached = Callable[[str, ir.Module, Mapping[str, np.ndarray]], None]
 
@@ -79,43 +94,56 @@ class Compilation:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM refused a function.
         """
-        with compiler_context() as context, ir.Location.unknown():
+        with compiler_context() as context, ir.Location.unknown(), journal() as kept:
             imported = source.import_into(context, shapes, contents or {})
             module, parameters = imported.module, imported.parameters
             start = phase_of(module)
+            noted = _Noted(imported.nodes, kept)
             self._tell("import", module, parameters)
             if start not in ("import", "graph"):
                 self._rehearse(module, parameters, start)
             with kernel_pool(self.target, self.codegen_threads if _is_large(module) else 1) as pool:
                 if start == "import":
-                    parameters = self.graph(module, parameters, shapes)
+                    parameters = self.graph(module, parameters, shapes, noted)
                     if self.substitutes:
                         self._rehearse(module, parameters, "graph")
-                program = self._finish(module, parameters, max(start, "graph", key=phases.NAMES.index), pool)
+                first = max(start, "graph", key=phases.NAMES.index)
+                program = self._finish(module, parameters, first, pool, noted)
                 return replace(program, contents=dict(contents or {}))
 
     def graph(
-        self, module: ir.Module, parameters: Mapping[str, np.ndarray], shapes: Mapping[str, Shape]
+        self,
+        module: ir.Module,
+        parameters: Mapping[str, np.ndarray],
+        shapes: Mapping[str, Shape],
+        noted: _Noted | None = None,
     ) -> Mapping[str, np.ndarray]:
         """Takes a module to the phase `graph` for given input shapes, and runs its @init; returns all parameters."""
         main = ir.SymbolTable(module.operation)["main"]
         names = _names(main, "arg_attrs", "input")
         specialize = Pipeline((SpecializeShapesPass.of([shapes[name] for name in names]),))
         specialize.run(module, self.instrumentation, verify=False)
-        return self._graph(module, parameters)
+        return self._graph(module, parameters, noted or _Noted())
 
-    def from_static(self, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> Program:
-        """The program of a module in the phase `import` whose shapes are all known.
+    def from_static(
+        self, module: ir.Module, parameters: Mapping[str, np.ndarray], nodes: Sequence[Any] = ()
+    ) -> Program:
+        """The program of a module in the phase `import` whose shapes are all known, made of some nodes.
 
         Raises:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM refused a function.
         """
-        with kernel_pool(self.target, self.codegen_threads if _is_large(module) else 1) as pool:
-            return self._finish(module, self._graph(module, parameters), "graph", pool)
+        processes = self.codegen_threads if _is_large(module) else 1
+        with kernel_pool(self.target, processes) as pool, journal() as kept:
+            noted = _Noted(nodes, kept)
+            return self._finish(module, self._graph(module, parameters, noted), "graph", pool, noted)
 
-    def _graph(self, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    def _graph(
+        self, module: ir.Module, parameters: Mapping[str, np.ndarray], noted: _Noted
+    ) -> Mapping[str, np.ndarray]:
         phases.run(module, self.target, "import", "graph", self.instrumentation, without=self.without)
+        noted.initial = facts.names_in(function_named(module.operation, "init"))
         parameters = scale_denormal_weights(module, run_init(module, parameters))
         self._tell("graph", module, parameters)
         return parameters
@@ -143,9 +171,14 @@ class Compilation:
             raise PassError(str(error)) from None
 
     def _finish(
-        self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str, pool: KernelPool | None = None
+        self,
+        module: ir.Module,
+        parameters: Mapping[str, np.ndarray],
+        start: str,
+        pool: KernelPool | None = None,
+        noted: _Noted | None = None,
     ) -> Program:
-        pool = pool or KernelPool(self.target, self.codegen_threads)
+        pool, noted = pool or KernelPool(self.target, self.codegen_threads), noted or _Noted()
         for substitute in self.substitutes:
             if phases.NAMES.index(substitute.phase(module.context)) <= phases.NAMES.index(start):
                 raise PassError(f"{substitute.path}: the model is past the phase of this kernel already")
@@ -158,12 +191,23 @@ class Compilation:
         if start == "graph" and not self._is_watched:
             phases.form_kernels_pipeline().run(module, verify=False)
             kernels = name_by_content(module, target)
-            objects = self._take_kernels(module, pool)
+            noted.facts = _facts(module, noted)
+            objects = self._take_kernels(module, pool, noted)
             phases.lower_kernels_pipeline(self.target).run(module, verify=False)
             start = "kernels"
         elif phases.NAMES.index(start) <= phases.NAMES.index("kernels"):
             phases.run(module, self.target, start, "kernels", self.instrumentation, tell)
             kernels, start = name_by_content(module, target), "kernels"
+            noted.facts = _facts(module, noted)
+        if phases.NAMES.index(start) < phases.NAMES.index("memref"):
+            phases.run(module, self.target, start, "memref", self.instrumentation, tell)
+            found = [*invariants.kernels(module)]
+            noted.details |= {
+                invariants.symbol(kernel): facts.kernel_details(kernel)
+                for kernel in found
+                if not invariants.is_declaration(kernel)
+            }
+            start = "memref"
         phases.run(module, self.target, start, "llvm", self.instrumentation, tell)
         kernels = _with_signatures(module, kernels)
         fresh = emit_objects(module, target, self.codegen_threads)
@@ -179,6 +223,7 @@ class Compilation:
             objects=everything,
             kernels=list(kernels.values()),
             uses_threads=WORK in everything,
+            facts=facts.packed({**noted.facts, "vector_bytes": target.vector_bytes, "details": noted.details}),
         )
 
     @property
@@ -186,17 +231,18 @@ class Compilation:
         """Whether all of the model stays in one module, for somebody to look at."""
         return self.reached is not None or len(self.instrumentation) > 0 or len(self.substitutes) > 0
 
-    def _take_kernels(self, module: ir.Module, pool: KernelPool) -> dict[str, bytes]:
+    def _take_kernels(self, module: ir.Module, pool: KernelPool, noted: _Noted) -> dict[str, bytes]:
         """The objects of all kernels, those compiled before from the cache; declarations are left of them."""
         kernels = {invariants.symbol(kernel): kernel for kernel in invariants.kernels(module)}
         codes = {name: code for name in kernels if (code := self._cached(name)) is not None}
         fresh = pool.compile([kernel for name, kernel in kernels.items() if name not in codes])
         if self.cache is not None:
             for name, code in fresh.items():
-                self.cache.put("kernels", name, [code.facts.encode() + b"\n", code.data])
+                self.cache.put("kernels", name, [f"{code.facts}\n{code.details}\n".encode(), code.data])
         codes |= fresh
         for name, kernel in kernels.items():
             make_declaration(kernel, ir.DictAttr(ir.Attribute.parse(codes[name].facts)))
+        noted.details = {name: json.loads(codes[name].details) for name in kernels}
         # In the order of the model, whatever came from where: the same model makes the same bytes.
         return {name: codes[name].data for name in kernels}
 
@@ -204,8 +250,8 @@ class Compilation:
         data = self.cache.get("kernels", name) if self.cache is not None else None
         if data is None:
             return None
-        facts, _, code = bytes(data).partition(b"\n")
-        return KernelCode(facts.decode(), code)
+        known, details, code = bytes(data).split(b"\n", 2)
+        return KernelCode(known.decode(), code, details.decode())
 
     def _tell(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
         for substitute in self.substitutes:
@@ -213,6 +259,16 @@ class Compilation:
                 substitute.apply(module, phase)
         if self.reached is not None:
             self.reached(phase, module, parameters)
+
+
+def _facts(module: ir.Module, noted: _Noted) -> dict[str, Any]:
+    # A module that was read in a later phase has linalg in its kernels by now, whose layouts nobody names any more.
+    operands = {
+        invariants.symbol(kernel): facts.operands_of(kernel)
+        for kernel in invariants.kernels(module)
+        if not invariants.is_declaration(kernel)
+    }
+    return facts.facts_of(module, noted.nodes, noted.kept, noted.initial, operands)
 
 
 def _is_large(module: ir.Module) -> bool:

@@ -31,6 +31,7 @@ from mlir import ir
 
 from ..dialects.core import Op
 from ..dialects.stepwell import STEPWELL
+from . import journal
 
 AnyOp = TypeVar("AnyOp", bound=Op)
 
@@ -140,6 +141,7 @@ def erase_dead_ops(root: ir.Operation | ir.OpView) -> int:
     erased = 0
     for op in reversed(list(walk(root))):
         if op.name in STEPWELL.ops and not _is_read(op):
+            journal.note_end(op, "unread", "")
             op.erase()
             erased += 1
     return erased
@@ -160,6 +162,7 @@ def apply_patterns(root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], 
             collected = _refusals.get()
             if collected is not None:
                 collected.extend(driver.refused)
+            driver.note_refusals()
             return driver.refused
     raise driver.endless()
 
@@ -171,14 +174,18 @@ class _Driver:
         self._patterns = patterns
         self._fitting: dict[str, list[Pattern]] = {}
         self.refused: list[Refused] = []
+        self._refusals: list[journal.Refused] = []
         self._stack: list[int] = []
         self._pending: dict[int, ir.Operation] = {}
         self._known: set[int] = set()
         self._recent: deque[str] = deque(maxlen=8)
+        self._kept = journal.current()
+        # Of ops that a rewrite may have left without a reader: the rewrite.
+        self._causes: dict[int, tuple[str, ir.Location]] = {}
 
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
         """Looks at every operation inside `root`, and again where something changed; returns how many it rewrote."""
-        self.refused = []
+        self.refused, self._refusals = [], []
         operations = [op for op in walk(root) if op.name in STEPWELL.ops]
         identities = list(map(identity, operations))
         self._known = set(identities)
@@ -205,7 +212,12 @@ class _Driver:
 
     def _visit(self, op: ir.Operation) -> bool:
         if not _is_read(op):
-            self._erase(op)
+            cause = self._causes.get(identity(op))
+            if cause is None:
+                journal.note_end(op, "unread", "")
+            else:
+                journal.note_end(op, "absorbed", cause[0], (cause[1],))
+            self._erase(op, cause)
             return False
         patterns = self._rooted_at(op.name)
         if not patterns:
@@ -216,7 +228,8 @@ class _Driver:
                 values = self._outcome(op, pattern, pattern.rewrite(view))
                 if values is not None:
                     self._recent.append(type(pattern).__name__)
-                    self._replace(op, values)
+                    journal.note_end(op, "rewritten", type(pattern).__name__, journal.makers_of(values))
+                    self._replace(op, values, type(pattern).__name__)
                     return True
         return False
 
@@ -225,6 +238,7 @@ class _Driver:
             return None
         if isinstance(outcome, Refusal):
             self.refused.append(Refused(type(pattern).__name__, str(op.location), outcome.reason))
+            self._refusals.append(journal.Refused(type(pattern).__name__, op.location, outcome.reason))
             return None
         values = [outcome] if isinstance(outcome, ir.Value) else outcome
         for old, new in zip(op.results, values, strict=True):
@@ -235,11 +249,16 @@ class _Driver:
                 return None
         return values
 
-    def _replace(self, op: ir.Operation, values: Sequence[ir.Value]) -> None:
+    def note_refusals(self) -> None:
+        """Puts the refusals of the last sweep into the journal."""
+        if self._kept is not None:
+            self._kept.refused.extend(self._refusals)
+
+    def _replace(self, op: ir.Operation, values: Sequence[ir.Value], pattern: str) -> None:
         users = [use.owner.operation for result in op.results for use in result.uses]
         for old, new in zip(op.results, values, strict=True):
             old.replace_all_uses_with(new)
-        self._erase(op)
+        self._erase(op, (pattern, op.location))
         for value in values:
             self._push_new(value)
         # Taken off the stack first: a user may undo what is new, which should not be built upon before.
@@ -264,7 +283,7 @@ class _Driver:
             self._pending[key] = op
             self._stack.append(key)
 
-    def _erase(self, op: ir.Operation) -> None:
+    def _erase(self, op: ir.Operation, cause: tuple[str, ir.Location] | None) -> None:
         makers = [value.owner for value in op.operands]
         self._known.discard(identity(op))
         self._pending.pop(identity(op), None)
@@ -272,6 +291,8 @@ class _Driver:
         for maker in makers:
             if not isinstance(maker, ir.Block):
                 self._push(maker.operation)
+                if cause is not None and self._kept is not None:
+                    self._causes[identity(maker)] = cause
 
 
 def _is_read(op: ir.Operation) -> bool:

@@ -6,6 +6,7 @@
     objects/<SHA-256>.o         as relocatable objects, each once; beside a library those of its entry alone, which a
                                 profile links anew (profiler.py)
     nodes/<SHA-256>.onnx        a node that runs on the host
+    facts/<SHA-256>.json.zlib   what the compiler knew of a program, for its report
     model                       optional: the model itself, from which a compiler makes code for further shapes
 
 Nothing in it is believed before it is checked: `read` refuses a file that is cut short, altered, of another schema, or
@@ -165,6 +166,9 @@ class _Content:
         kept = [name for name in program.objects if library is None or name in (ENTRY, WORK)]
         objects = {name: f"objects/{hashlib.sha256(program.objects[name]).hexdigest()}.o" for name in kept}
         self.members |= {member: [program.objects[name]] for name, member in objects.items()}
+        facts = f"facts/{hashlib.sha256(program.facts).hexdigest()}.json.zlib" if program.facts else None
+        if facts is not None:
+            self.members[facts] = [program.facts]
         return StoredProgram(
             inputs=program.inputs,
             outputs=program.outputs,
@@ -178,6 +182,7 @@ class _Content:
             guards=tuple(program.guards),
             contents=self._add_parameters(program.contents),
             bounds=program.bounds,
+            facts=facts,
         )
 
     def add_source(self, source: Source) -> StoredSource:
@@ -350,6 +355,7 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
         guards=entry.guards,
         contents=_parameters(entry.contents, tensors),
         bounds=entry.bounds,
+        facts=b"" if entry.facts is None else _member(members, entry.facts),
     )
 
 

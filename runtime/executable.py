@@ -15,6 +15,7 @@ from .errors import ArtefactError, InputError
 from .fallback import Fallback
 from .loaded_plan import LoadedPlan, Share
 from .program import Program, Shape, TensorInfo
+from .report.report import Report
 from .sizes import Range
 from .specialization import ByContents, Specializations, Specialize, Steps, check_shapes
 from .workspace import LoadedProgram
@@ -86,6 +87,10 @@ class Executable:
     def explain(self) -> str:
         """What each program serves, how many kernels it is of, and why there is one of its own: a line for each."""
         return "\n".join(map(explained, self.programs))
+
+    def report(self) -> Report:
+        """What became of every node of the model, and what bounds the time of each kernel (docs/report.md)."""
+        return Report.of(self.name, self.programs, self.fallbacks, self.threads)
 
     @property
     def by_contents(self) -> dict[str, str]:

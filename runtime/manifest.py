@@ -60,6 +60,7 @@ class StoredProgram:
     guards: tuple[str, ...]
     contents: tuple[StoredParameter, ...]
     bounds: Bounds | None = None
+    facts: str | None = None
 
 
 @dataclass(frozen=True)
@@ -225,6 +226,7 @@ def _program(program: StoredProgram) -> dict[str, Any]:
         "bounds": sizes.encode(program.bounds),
         "objects": dict(program.objects),
         "library": program.library,
+        "facts": program.facts,
         "kernels": [asdict(kernel) for kernel in program.kernels],
     }
 
@@ -249,6 +251,8 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         guards=tuple(map(str, entry["guards"])),
         contents=_read_contents(entry["contents"], {info.name for info in inputs}),
         bounds=_read_bounds(entry["bounds"], len(inputs), outputs),
+        # Artefacts of before there were reports have none.
+        facts=None if entry.get("facts") is None else str(entry["facts"]),
     )
 
 

@@ -137,6 +137,7 @@ class Program:
         contents: what some inputs, by name, must hold for the program to be right, in the order in which that was
             found; it does not read these.
         bounds: the sizes that it serves, where these are more than those of its shapes; its last input is a table then.
+        facts: what the compiler knew of it, for its report (`report/facts.py`); compressed, and not read before that.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -151,6 +152,7 @@ class Program:
     uses_threads: bool = True
     contents: Mapping[str, np.ndarray] = field(default_factory=dict)
     bounds: Bounds | None = None
+    facts: bytes = b""
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:

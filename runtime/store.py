@@ -79,6 +79,7 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
         "uses_threads": program.uses_threads,
         "contents": {name: _put_parameter(cache, array) for name, array in program.contents.items()},
         "bounds": sizes.encode(program.bounds),
+        "facts": _put_object(cache, program.facts),
     }
     cache.put("programs", key, json.dumps(record).encode())
 
@@ -136,7 +137,8 @@ def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
     contents = {name: cache.get_array("parameters", part) for name, part in record["contents"].items()}
     parameters = {name: cache.get_array("parameters", part) for name, part in record["parameters"].items()}
     objects = {name: cache.get("objects", part) for name, part in record["objects"].items()}
-    if any(part is None for part in [*parameters.values(), *objects.values(), *contents.values()]):
+    facts = cache.get("objects", record["facts"])
+    if facts is None or any(part is None for part in [*parameters.values(), *objects.values(), *contents.values()]):
         return None
     return Program(
         inputs=tuple(map(_read_tensor, record["inputs"])),
@@ -150,6 +152,7 @@ def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
         uses_threads=record["uses_threads"],
         contents={name: array for name, array in contents.items() if array is not None},
         bounds=sizes.decode(record["bounds"]),
+        facts=bytes(facts),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -66,6 +67,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--check", action="store_true", help="only list the nodes without native code; exit code 1: some"
     )
+    parser.add_argument(
+        "--opt-report",
+        nargs="?",
+        const="text",
+        metavar="json|FILE",
+        help="say what became of every node and what bounds every kernel: as text, as json, or to a file as JSON",
+    )
     parser.add_argument("--json", action="store_true", help="with --check: as JSON")
     parser.add_argument("--no-cache", action="store_true", help="compile all of it anew")
     parser.add_argument("--require-cached", action="store_true", help="fail where code is not in the cache")
@@ -109,10 +117,25 @@ def _run(options: argparse.Namespace) -> int:
     if options.keep_model and executables[0].source is None:
         raise UsageError(f"--keep-model: {options.model} is in several files")
     artefact.write(path, _merged([executable.stored(keep_model=options.keep_model) for executable in executables]))
+    made = f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}"
+    if options.opt_report == "json":  # nothing else on stdout
+        print(json.dumps(executables[0].report().record(), indent=1))
+        print(made, file=sys.stderr)
+        return 0
     _summarise([program for executable in executables for program in executable.programs])
     _list_fallbacks(executables[0])
-    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}")
+    if options.opt_report is not None:
+        _report(options.opt_report, executables[0])
+    print(made)
     return 0
+
+
+def _report(where: str, executable: Executable) -> None:
+    report = executable.report()
+    if where == "text":
+        print(report)
+    else:
+        Path(where).write_text(json.dumps(report.record(), indent=1))
 
 
 def _merged(models: Sequence[artefact.Artefact]) -> artefact.Artefact:

@@ -39,6 +39,8 @@ from .weights import tensor_array
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
 """By kind of element, how large a literal may be; larger tensors are parameters. Integers are often shapes."""
 
+_CONSTANTS = (ConstantOp.OPERATION_NAME, ParameterOp.OPERATION_NAME)
+
 MAX_BOUND = 64
 """How many elements an input may have whose contents a compile may ask for."""
 
@@ -55,12 +57,31 @@ class ImportedModel:
         parameters: the weights that its `stepwell.parameter` ops name, read-only.
         name: the model's name in messages.
         info: what the file declares of inputs and outputs.
+        nodes: every node that was looked at, in order.
     """
 
     module: ir.Module
     parameters: dict[str, np.ndarray]
     name: str
     info: ModelInfo
+    nodes: Sequence[ImportedNode] = ()
+
+
+@dataclass(frozen=True)
+class ImportedNode:
+    """A node as it was imported.
+
+    Attributes:
+        name: its name.
+        op_type: its operator.
+        outputs: the types of its outputs as far as they are known then.
+        is_constant: whether all that it gives was known by then.
+    """
+
+    name: str
+    op_type: str
+    outputs: tuple[ir.Type, ...]
+    is_constant: bool
 
 
 def import_model(
@@ -122,6 +143,7 @@ class Importer:
         self._dims = bound_inputs(self._info, shapes)
         self._functions = FunctionTable(model)
         self._node_count = 0
+        self._nodes: list[ImportedNode] = []
         self.folder = model.folder
         self.parameters: dict[str, np.ndarray] = {}
         self.is_specialized = all(isinstance(dim, int) for dims in self._dims for dim in dims)
@@ -151,7 +173,7 @@ class Importer:
         _sweep(main.operation)
         kept = _parameter_names(main.operation)
         parameters = {name: array for name, array in self.parameters.items() if name in kept}
-        return ImportedModel(module, parameters, self._model.name, self._info)
+        return ImportedModel(module, parameters, self._model.name, self._info, self._nodes)
 
     def graph(
         self, graph: onnx.GraphProto, scope: Scope, weights: Iterable[onnx.TensorProto] | None = None
@@ -200,7 +222,12 @@ class Importer:
         inputs = [scope.lookup(item) if item else None for item in proto.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
+        place = len(self._nodes)
         results = self._results(proto, name, scope, inputs)
+        made = [value for value in results if value is not None]
+        is_constant = all(_is_constant(value) for value in made)
+        node = ImportedNode(name, proto.op_type, tuple(value.type for value in made), is_constant)
+        self._nodes.insert(place, node)  # before those of the graphs in it
         if self._must_size:
             self._check_sizes([result for result in results if result is not None and is_dynamic(result)])
         for index, output in enumerate(proto.output):
@@ -323,6 +350,10 @@ def _check_native(info: ModelInfo) -> None:
 def _is_small(dtype: np.dtype, dims: Sequence[int | str]) -> bool:
     limit = MAX_BOUND_FLOATS if is_float(dtype) else MAX_BOUND
     return math.prod(dim for dim in dims if isinstance(dim, int)) <= limit
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name in _CONSTANTS
 
 
 def _output(scope: Scope, name: str) -> ir.Value:

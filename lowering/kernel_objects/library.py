@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from mlir import ir
 from ...passes.functions import LIBRARY
 from ...passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
 from .. import invariants, phases
+from ..facts import kernel_details
 from ..llvm_to_object.codegen import emit_objects
 from ..target import Target
 from ..vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
@@ -24,10 +26,12 @@ class KernelCode:
     Attributes:
         facts: what its callers have to know beside its type, as the text of a dictionary of attributes.
         data: the object that defines it.
+        details: what its report says of the code: JSON on one line.
     """
 
     facts: str
     data: bytes
+    details: str = "{}"
 
 
 def library_of(kernels: Iterable[ir.Operation]) -> ir.Module:
@@ -56,9 +60,10 @@ def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[s
     invariants.check_kernels(library)
     phases.run(library, target, "kernels", "memref")
     facts = {invariants.symbol(kernel): _facts_of(kernel) for kernel in invariants.kernels(library)}
+    details = {invariants.symbol(kernel): kernel_details(kernel) for kernel in invariants.kernels(library)}
     phases.run(library, target, "memref", "llvm")
     objects = emit_objects(library, Target.parse(target), threads)
-    return {name: KernelCode(facts[name], data) for name, data in objects.items()}
+    return {name: KernelCode(facts[name], data, json.dumps(details[name])) for name, data in objects.items()}
 
 
 def _facts_of(kernel: ir.Operation) -> str:

@@ -10,6 +10,7 @@ from mlir import ir
 
 from ...dialects.stepwell import STEPWELL
 from ..base import Pass, register
+from ..journal import note_end
 from ..rewriting import replace_op
 
 _ALSO = {"tensor.extract", "arith.constant"}
@@ -56,6 +57,7 @@ def _share_one(op: ir.Operation, scope: ChainMap[Hashable, ir.Operation]) -> Non
         return
     first = _lookup(scope, _key(op), op)
     if first is not op:
+        note_end(op, "shared", CsePass.name, (first.location,))
         replace_op(op, list(first.results))
 
 

@@ -8,6 +8,7 @@ from mlir import ir
 
 from ...dialects.stepwell import STEPWELL
 from ..base import Pass, register
+from ..journal import note_end
 
 _PURE = {
     "tensor.extract",
@@ -57,4 +58,5 @@ def _sweep(op: ir.Operation) -> None:
                 _sweep(inner)
                 is_pure = inner.name in STEPWELL.ops or inner.name in _PURE
                 if is_pure and not any(True for result in inner.results for _ in result.uses):
+                    note_end(inner, "unread", DcePass.name)
                     inner.erase()

@@ -16,6 +16,7 @@ from ...dialects.stepwell.shape import FillOp
 from ...dialects.types import array_of
 from ..base import Pass, register
 from ..functions import functions_with_bodies
+from ..journal import note_end
 from ..rewriting import erase_dead_ops, replace_op, walk
 from .inference import infer_function, input_specs
 from .values import constant, constant_of, dtype_of, size_of, splat_constant
@@ -69,6 +70,7 @@ class FoldConstantsPass(Pass):
                 with inner.location, ir.InsertionPoint(inner):
                     values = self._fold(view, known)
                 if values is not None:
+                    note_end(inner, "folded", self.name)
                     replace_op(inner, values)
             erase_dead_ops(function)
 

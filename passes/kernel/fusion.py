@@ -9,6 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.stepwell.movement import ResizeOp
+from .. import journal
 from .classify import kernel_class
 from .folded_movement import views_after, views_before
 
@@ -43,6 +44,7 @@ class Grouping:
         self._position = {op: index for index, op in enumerate(self._ops)}
         self._class = {op: kernel_class(op) for op in self._ops}
         self._assigned: set[ir.Operation] = set()
+        self._reasons: dict[tuple[int, int], str] = {}
         self.groups: list[list[ir.Operation]] = []
         for wanted in ANCHOR_ORDER:
             # Of a chain of concats the last one is the anchor.
@@ -50,6 +52,34 @@ class Grouping:
                 if self._class[op] == wanted and op not in self._assigned:
                     self._form(op, wanted)
         self.groups.sort(key=lambda group: self._position[group[-1]])
+        kept = journal.current()
+        if kept is not None:
+            kept.apart.extend(self._apart())
+
+    def _apart(self) -> list[journal.Apart]:
+        """Why elementwise ops are in other kernels than those whose results they read, or that read theirs."""
+        group_of = {op: number for number, group in enumerate(self.groups) for op in group}
+        found = []
+        for reader, number in group_of.items():
+            for value in reader.operands:
+                maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
+                if maker is None or group_of.get(maker, number) == number:
+                    continue
+                kinds = self._class[maker], self._class[reader]
+                reason = self._reasons.get((self._position[maker], self._position[reader]))
+                if reason is None and kinds[1] == "elementwise":
+                    reason = f"kernels of class {kinds[0]} take no ops along that follow"
+                    if kinds[0] in _ABSORBS_CONSUMERS:
+                        reason = "it is in a kernel with other ops"
+                if reason is not None:
+                    found.append(journal.Apart(maker.location, reader.location, reason))
+        return found
+
+    def _refuse(self, maker: ir.Value, reader: ir.Operation, reason: str) -> None:
+        """Remembers why `reader` was not put into a kernel with what makes `maker`."""
+        if not isinstance(maker.owner, ir.Block):
+            where = self._position.get(maker.owner.operation, -1), self._position.get(reader, -1)
+            self._reasons[where] = reason
 
     def _form(self, anchor: ir.Operation, kind: str) -> None:
         group = [anchor]
@@ -76,27 +106,43 @@ class Grouping:
             user = self._ops[heapq.heappop(heap)]
             if user in group:
                 continue
-            if not self._is_fusable(user, anchor.results[0], floats_only):
+            reason = self._why_not(user, anchor.results[0], floats_only)
+            if reason is not None:
+                for value in user.operands:
+                    if self._class.get(user) == "elementwise":
+                        self._refuse(value, user, reason)
                 break
             group = [*group, user]
             heap = list(heapq.merge(heap, self._users(user)))
             if self._has_one_escape(group):
                 best = group
+        for op in group[len(best) :]:
+            for value in op.operands:
+                self._refuse(value, op, "what it reads is read by others too, that are not in the kernel")
+        if len(group) == _MAX_GROUP:
+            for user in map(self._ops.__getitem__, heap):
+                for value in user.operands:
+                    self._refuse(value, user, f"the kernel has {_MAX_GROUP} ops already")
         return best
 
     def _users(self, op: ir.Operation) -> list[int]:
         owners = {use.owner.operation for result in op.results for use in result.uses}
         return sorted(self._position.get(owner, len(self._ops)) for owner in owners if owner in self._position)
 
-    def _is_fusable(self, op: ir.Operation, value: ir.Value, floats_only: bool) -> bool:
-        if self._class.get(op) != "elementwise" or op in self._assigned:
-            return False
+    def _why_not(self, op: ir.Operation, value: ir.Value, floats_only: bool) -> str | None:
+        """Why an op cannot be in a kernel of results like `value`; None where it can."""
+        if self._class.get(op) != "elementwise":
+            return f"{self._class.get(op) or 'other'} ops have kernels of their own"
+        if op in self._assigned:
+            return "another kernel has taken it along"
         like = ir.RankedTensorType(value.type)
         kind = ir.RankedTensorType(op.results[0].type)
         if list(kind.shape) != list(like.shape):
-            return False
+            return f"its shape is {_dims(kind)}, that of the kernel {_dims(like)}"
+        if not floats_only:
+            return None
         types = {ir.RankedTensorType(value.type).element_type for value in [*op.operands, *op.results]}
-        return types == {like.element_type} if floats_only else True
+        return None if types == {like.element_type} else "its element types differ from those of the kernel"
 
     def _has_one_escape(self, group: list[ir.Operation]) -> bool:
         inside = set(group)
@@ -109,9 +155,16 @@ class Grouping:
         while pending and len(found) < _MAX_GROUP:
             value = pending.pop()
             op = value.owner
-            if isinstance(op, ir.Block) or op.operation in found or len(list(value.uses)) != 1:
+            if isinstance(op, ir.Block) or op.operation in found:
                 continue
-            if not self._is_fusable(op.operation, anchor.operands[0], floats_only=True):
+            reason = self._why_not(op.operation, anchor.operands[0], floats_only=True)
+            if reason is None and len(list(value.uses)) != 1:
+                reason = "what it makes is read by others too"
+            if reason is not None:
+                # Only of what is fused elsewhere one would expect it.
+                if self._class.get(op.operation) != "elementwise":
+                    continue
+                self._refuse(value, next(iter(value.uses)).owner.operation, reason)
                 continue
             found.append(op.operation)
             pending.extend(op.operands)
@@ -124,7 +177,7 @@ class Grouping:
         while pending and len(group) < _MAX_GROUP:
             for value in pending.pop().operands:
                 op = None if isinstance(value.owner, ir.Block) else value.owner.operation
-                if op is None or op in group or not self._is_fusable(op, result, floats_only=False):
+                if op is None or op in group or self._why_not(op, result, floats_only=False) is not None:
                     continue
                 if all(use.owner.operation in group for use in value.uses):
                     group.append(op)
@@ -161,6 +214,10 @@ class Grouping:
             if op.attributes["axis"] == anchor.attributes["axis"] and op.operation not in self._assigned:
                 found += [*self._concat_chain(op.operation), op.operation]
         return found
+
+
+def _dims(kind: ir.RankedTensorType) -> str:
+    return "x".join(map(str, kind.shape)) or "scalar"
 
 
 def _multiplies_bytes(op: ir.Operation) -> bool:

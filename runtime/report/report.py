@@ -1,0 +1,190 @@
+"""`Executable.report()`: per node of the model what became of it, per kernel what bounds it.
+
+The record's keys are documented in docs/report.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import host
+from ..errors import ArtefactError
+from ..fallback import Fallback
+from ..program import CpuTarget, KernelInfo, Program
+from . import facts
+from .roofline import Roofline, roofline_of
+from .text import table_of
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report.
+
+    Attributes:
+        model: the model's name.
+        threads: how many threads a call uses.
+        summary: what makes the model slow for a reason that is known: `kind`, `message`, `share` of the predicted time.
+        programs: a record of each program.
+        host: a record of each node on the host.
+    """
+
+    model: str
+    threads: int
+    summary: Sequence[Mapping[str, Any]]
+    programs: Sequence[Mapping[str, Any]]
+    host: Sequence[Mapping[str, Any]]
+
+    @staticmethod
+    def of(model: str, programs: Sequence[Program], fallbacks: Sequence[Fallback], threads: int) -> Report:
+        """The report of programs and of the nodes between them.
+
+        Raises:
+            ArtefactError: what the compiler wrote down of a program is damaged.
+        """
+        try:
+            records = [_program(program, threads) for program in programs]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ArtefactError(f"{model}: what it says for its report cannot be read: {error!r}") from error
+        on_host = [item.record() for item in fallbacks]
+        return Report(model, threads, _summary(programs, records, fallbacks), records, on_host)
+
+    @property
+    def ops(self) -> list[Mapping[str, Any]]:
+        """The nodes of all programs, in the model's order."""
+        return [op for program in self.programs for op in program["ops"]]
+
+    @property
+    def kernels(self) -> list[Mapping[str, Any]]:
+        """The kernels of all programs, those first that take the most time by prediction."""
+        found = [kernel for program in self.programs for kernel in program["kernels"]]
+        return sorted(found, key=lambda kernel: -kernel["predicted_seconds"] * kernel["calls"])
+
+    def record(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        return {
+            "schema": SCHEMA,
+            "model": self.model,
+            "threads": self.threads,
+            "summary": [dict(item) for item in self.summary],
+            "programs": [dict(item) for item in self.programs],
+            "host": [dict(item) for item in self.host],
+        }
+
+    def text(self, *, by_order: bool = False, rows: int | None = None) -> str:
+        """The report for people.
+
+        Args:
+            by_order: kernels in the order in which they are first called, not those first that take the most time.
+            rows: of how many kernels and nodes to tell; by default of all.
+        """
+        return table_of(self.record(), by_order, rows)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _program(program: Program, threads: int) -> dict[str, Any]:
+    known = facts.read(program.facts)
+    limit = roofline_of(program.target, known["vector_bytes"], threads if program.uses_threads else 1)
+    kernels = [_kernel(info, known, limit) for info in program.kernels]
+    ops = _ops(known)
+    return {
+        "target": {"cpu": program.target.cpu, "triple": program.target.triple, "vector_bits": limit.vector_bits},
+        "inputs": [{"name": i.name, "dtype": i.dtype.name, "shape": list(i.shape)} for i in program.inputs],
+        "bounds": None
+        if program.bounds is None
+        else {name: [sizes.low, sizes.high, sizes.step] for name, sizes in program.bounds.ranges.items()},
+        "peaks": {"source": limit.source, "clock": limit.clock, "flops": limit.flops, "threads": limit.threads},
+        "flops": sum(item["flops"] * item["calls"] for item in kernels),
+        "bytes": sum(item["bytes"] * item["calls"] for item in kernels),
+        "predicted_seconds": sum(item["predicted_seconds"] * item["calls"] for item in kernels),
+        "ops": ops,
+        "kernels": kernels,
+    }
+
+
+def _kernel(info: KernelInfo, known: Mapping[str, Any], limit: Roofline) -> dict[str, Any]:
+    details = known["details"].get(info.name, {})
+    schedule = dict(details.get("schedule", {}))
+    blocks = [int(count) for count in details.get("blocks", [])]
+    shared = Roofline(limit.source, limit.clock, limit.vector_bits, limit.threads if blocks else 1)
+    seconds, bound = shared.seconds(info.flops, info.bytes)
+    return {
+        "name": info.name,
+        "class": info.kind,
+        "calls": info.calls,
+        "ops": [names for name, names in known["calls"] if name == info.name] or [list(info.ops)],
+        "operands": known["operands"].get(info.name, []),
+        "schedule": schedule.pop("name", info.schedule),
+        "parameters": schedule,
+        "vector_bits": limit.vector_bits,
+        "blocks": blocks,
+        "threads": shared.threads,
+        "flops": info.flops,
+        "bytes": info.bytes,
+        "intensity": info.flops / info.bytes if info.bytes else 0.0,
+        "predicted_seconds": seconds,
+        "bound": bound,
+    }
+
+
+def _ops(known: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The nodes, each with the kernels that compute it and what else is in these."""
+    calls: dict[str, list[int]] = {}
+    for position, (_, names) in enumerate(known["calls"]):
+        for name in names:
+            calls.setdefault(name, []).append(position)
+    apart: dict[str, list[dict[str, str]]] = {}
+    for maker, reader, reason in known["apart"]:
+        apart.setdefault(reader, []).append({"reads": maker, "reason": reason})
+    refused: dict[str, list[dict[str, str]]] = {}
+    for name, pattern, reason in known["refused"]:
+        refused.setdefault(name, []).append({"pattern": pattern, "reason": reason})
+    found = []
+    for node in known["nodes"]:
+        homes = [node["name"], *node["into"]]
+        places = sorted({place for name in homes for place in calls.get(name, ())})
+        if node["fate"] not in ("kernel", "merged"):
+            places = []
+        others = dict.fromkeys(name for place in places for name in known["calls"][place][1])
+        found.append(
+            {
+                **node,
+                "kernels": list(dict.fromkeys(known["calls"][place][0] for place in places)),
+                "calls": places,
+                "with": [name for name in others if name != node["name"]],
+                "apart": apart.get(node["name"], []),
+                "refused": refused.get(node["name"], []),
+            }
+        )
+    return found
+
+
+def _summary(
+    programs: Sequence[Program], records: Sequence[Mapping[str, Any]], fallbacks: Sequence[Fallback]
+) -> list[dict[str, Any]]:
+    """What is known to make a model slow."""
+    found: list[dict[str, Any]] = []
+    for cpu in dict.fromkeys(program.target.cpu for program in programs):
+        target = next(program.target for program in programs if program.target.cpu == cpu)
+        unused = unused_features(target)
+        if unused:
+            message = f"the code is for {cpu}, and does not use this machine's {', '.join(unused)}: compile for 'cpu'"
+            found.append({"kind": "generic", "message": message, "share": 1.0})
+    if fallbacks:
+        total = len(fallbacks) + sum(len(record["ops"]) for record in records)
+        message = f"{len(fallbacks)} of {total} nodes run on the host"
+        found.append({"kind": "fallback", "message": message, "share": None})
+    return found
+
+
+def unused_features(target: CpuTarget) -> list[str]:
+    """The instructions for wider vectors that this machine has and code for a target does not use."""
+    here, needs = host.features(), set(host.needs(target))
+    if here is None or host.missing(target) or not (target.features or target.cpu in host.LEVELS):
+        return []
+    return [name for name in ("avx512f", "avx2", "fma") if name in here and name not in needs]

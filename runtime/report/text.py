@@ -1,0 +1,125 @@
+"""A report as text."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_WIDEST = 48
+
+
+def table_of(record: Mapping[str, Any], by_order: bool, rows: int | None) -> str:
+    """The text of a report's record."""
+    parts = [f"slow: {item['message']}" for item in record["summary"]]
+    for program in record["programs"]:
+        parts += _program(program, by_order, rows)
+    parts += [f"on the host: {item['node']} ({item['op_type']}): {item['reason']}" for item in record["host"]]
+    return "\n".join(parts)
+
+
+def _program(program: Mapping[str, Any], by_order: bool, rows: int | None) -> list[str]:
+    peaks, calls = program["peaks"], sum(kernel["calls"] for kernel in program["kernels"])
+    bits = program["target"]["vector_bits"]
+    shapes = " ".join(f"{item['name']}={'x'.join(map(str, item['shape'])) or 'scalar'}" for item in program["inputs"])
+    parts = [
+        f"{shapes}: {len(program['ops'])} nodes in {calls} calls of {len(program['kernels'])} kernels, "
+        f"{program['flops'] / 1e9:.3g} GFLOP, {program['bytes'] / 1e6:.3g} MB moved",
+        f"at best {_time(program['predicted_seconds'])}, by the {peaks['source']} peaks of {program['target']['cpu']}: "
+        f"{peaks['flops'] / 1e9:.0f} GFLOP/s with {peaks['threads']} threads of {bits} bits",
+        "",
+        _kernels(program, by_order, rows),
+    ]
+    return [*parts, *_fates(program["ops"]), *_apart(program["ops"], rows), ""]
+
+
+def _kernels(program: Mapping[str, Any], by_order: bool, rows: int | None) -> str:
+    kernels = list(program["kernels"])
+    if not by_order:
+        kernels.sort(key=lambda kernel: -kernel["predicted_seconds"] * kernel["calls"])
+    total = program["predicted_seconds"] or 1.0
+    lines = []
+    for kernel in kernels[:rows]:
+        seconds = kernel["predicted_seconds"] * kernel["calls"]
+        lines.append(
+            (
+                kernel["name"][:13],
+                kernel["class"],
+                f"{kernel['calls']}",
+                _short(kernel["ops"][0]) if kernel["ops"] else "",
+                _layout(kernel),
+                _tile(kernel),
+                f"{kernel['blocks'][0] if kernel['blocks'] else 1}",
+                f"{kernel['flops'] / 1e6:.3g}",
+                f"{kernel['bytes'] / 1e3:.3g}",
+                f"{kernel['intensity']:.1f}",
+                f"{_time(seconds)}",
+                f"{seconds / total:.0%}",
+                kernel["bound"],
+            )
+        )
+    heads = ("kernel", "class", "calls", "nodes", "layout", "tile", "blocks", "MFLOP", "KB", "FLOP/B", "best", "share")
+    text = _aligned((*heads, "bound"), lines, numbers=(2, 6, 7, 8, 9, 10, 11))
+    left = len(kernels) - len(lines)
+    return text + (f"\n... and {left} more kernels" if left > 0 else "")
+
+
+def _layout(kernel: Mapping[str, Any]) -> str:
+    names = {"channels_last": "NHWC", "channels_first": "NCHW"}
+    layouts = dict.fromkeys(names.get(item["layout"]) or str(item["layout"]) for item in kernel["operands"])
+    return "+".join(layout for layout in layouts if layout not in ("row-major", "rows")) or "rows"
+
+
+def _tile(kernel: Mapping[str, Any]) -> str:
+    tiles = kernel["parameters"].get("tiles", [])
+    return " ".join(dict.fromkeys("x".join(map(str, tile)) for tile in tiles))
+
+
+def _fates(ops: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many nodes are in no kernel of their own, and why."""
+    counts = Counter((op["fate"], op["by"]) for op in ops if op["fate"] != "kernel")
+    lines = [""] if counts else []
+    for (fate, by), count in counts.most_common():
+        kinds = Counter(op["type"] for op in ops if (op["fate"], op["by"]) == (fate, by))
+        named = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common(4))
+        lines.append(f"{count} {'nodes' if count > 1 else 'node'}: {fate}{f' by {by}' if by else ''} ({named})")
+    return lines
+
+
+def _apart(ops: Sequence[Mapping[str, Any]], rows: int | None) -> list[str]:
+    found = [(op, item) for op in ops for item in op["apart"]]
+    lines = [
+        f"{_end(op['name'])} ({op['type']}) is not in the kernel of {_end(item['reads'])}: {item['reason']}"
+        for op, item in found[:rows]
+    ]
+    more = len(found) - len(lines)
+    return [""] * bool(lines) + lines + ([f"... and {more} more that are not fused"] if more > 0 else [])
+
+
+def _short(names: Sequence[str]) -> str:
+    text = " + ".join(map(_end, names))
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+
+
+def _end(name: str) -> str:
+    """The end of a long name, which is what tells it from others."""
+    return name if len(name) <= 24 else f"..{name[-22:]}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
+
+
+def _aligned(heads: Sequence[str], lines: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:
+    from rich.console import Console  # most who run a model print no report
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for position, head in enumerate(heads):
+        table.add_column(head, justify="right" if position in numbers else "left", no_wrap=True)
+    for line in lines:
+        table.add_row(*line)
+    stream = io.StringIO()
+    Console(file=stream, width=10_000, highlight=False, markup=False).print(table)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines())

@@ -1,0 +1,164 @@
+"""`Executable.report()`: what it says of small models, of which all is known."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+import stepwell
+from onnx import TensorProto, helper, numpy_helper
+
+
+def _model(nodes, inputs, outputs, weights=None):
+    tensors = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
+
+    def info(name, shape):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    graph = helper.make_graph(
+        nodes, "small", [info(*item) for item in inputs.items()], [info(*item) for item in outputs.items()], tensors
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _ops(executable):
+    return {op["name"]: op for op in executable.report().record()["programs"][0]["ops"]}
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A product with an epilogue, a batch norm's factor, a reshape, shape arithmetic, and an identity."""
+    random = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "product"),
+        helper.make_node("Relu", ["a"], ["b"], "relu"),
+        helper.make_node("Shape", ["b"], ["s"], "shape"),
+        helper.make_node("Reshape", ["b", "s"], ["c"], "same"),
+        helper.make_node("Softmax", ["c"], ["d"], "softmax", axis=-1),
+        helper.make_node("Reshape", ["d", "t"], ["e"], "flat"),
+        helper.make_node("Identity", ["e"], ["y"], "identity"),
+        helper.make_node("Exp", ["v"], ["u"], "weights"),
+        helper.make_node("Mul", ["d", "u"], ["z"], "scaled"),
+    ]
+    weights = {
+        "w": random.standard_normal((32, 48)).astype("f4"),
+        "v": random.standard_normal((64, 48)).astype("f4"),
+        "t": np.array([-1], "i8"),
+    }
+    return _model(nodes, {"x": (64, 32)}, {"y": (64 * 48,), "z": (64, 48)}, weights)
+
+
+def test_every_node_appears_once_in_order(small):
+    names = [op["name"] for op in stepwell.compile(small).report().ops]
+    assert names == [node.name for node in small.graph.node]
+
+
+def test_says_what_shares_a_kernel(small):
+    ops = _ops(stepwell.compile(small))
+    assert ops["product"]["with"] == ["relu"]
+    assert ops["product"]["kernels"] == ops["relu"]["kernels"]
+    assert ops["softmax"]["kernels"] != ops["relu"]["kernels"]
+
+
+def test_says_what_is_in_no_kernel(small):
+    ops = _ops(stepwell.compile(small))
+    assert {name: ops[name]["fate"] for name in ("shape", "same", "weights")} == {
+        "shape": "constant",
+        "same": "removed",
+        "weights": "computed at compile time",
+    }
+    assert ops["flat"]["fate"] == "view"
+    assert all(not ops[name]["kernels"] for name in ("shape", "same", "weights", "flat"))
+
+
+def test_says_why_an_op_is_not_in_the_kernel_before_it():
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "product"),
+        helper.make_node("Relu", ["a"], ["y"], "relu"),
+        helper.make_node("Add", ["a", "o"], ["z"], "larger"),
+    ]
+    weights = {"w": np.ones((8, 8), "f4"), "o": np.ones((4, 8, 8), "f4")}
+    ops = _ops(stepwell.compile(_model(nodes, {"x": (8, 8)}, {"y": (8, 8), "z": (4, 8, 8)}, weights)))
+    assert {name: [item["reason"] for item in ops[name]["apart"]] for name in ("relu", "larger")} == {
+        "relu": ["what it reads is read by others too, that are not in the kernel"],
+        "larger": ["its shape is 4x8x8, that of the kernel 8x8"],
+    }
+
+
+def test_names_what_was_merged_into_another_node():
+    random = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "conv"),
+        helper.make_node("BatchNormalization", ["a", "s", "b", "m", "v"], ["y"], "norm"),
+    ]
+    weights = {"w": random.standard_normal((8, 4, 3, 3)).astype("f4"), **{k: np.ones(8, "f4") for k in "sbmv"}}
+    executable = stepwell.compile(_model(nodes, {"x": (1, 4, 10, 10)}, {"y": (1, 8, 8, 8)}, weights))
+    conv = _ops(executable)["conv"]
+    assert (conv["fate"], conv["into"], conv["by"]) == ("merged", ["norm"], "FactorIntoConv")
+    assert conv["kernels"] == _ops(executable)["norm"]["kernels"]
+    operands = next(kernel for kernel in executable.report().kernels if kernel["class"] == "convolution")["operands"]
+    assert [item["layout"] for item in operands][:2] == ["channels_last", "packed"]
+
+
+def test_kernels_say_their_cost_and_what_bounds_them(small):
+    kernel = next(item for item in stepwell.compile(small).report().kernels if item["class"] == "contraction")
+    assert kernel["flops"] == 2 * 64 * 32 * 48 + 64 * 48
+    assert kernel["intensity"] == pytest.approx(kernel["flops"] / kernel["bytes"])
+    assert kernel["schedule"] == "contraction"
+    assert kernel["parameters"]["tiles"]
+    assert kernel["predicted_seconds"] > 0
+    assert kernel["bound"] in ("compute", "memory")
+
+
+def test_is_the_same_from_the_cache_and_an_artefact(small, tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path / "cache"))
+    fresh = stepwell.compile(small)
+    fresh.save(tmp_path / "small.stw")
+    again, loaded = stepwell.compile(small), stepwell.load(tmp_path / "small.stw")
+    assert json.dumps(again.report().record()) == json.dumps(fresh.report().record())
+    assert loaded.report().record() == json.loads(json.dumps(fresh.report().record()))
+
+
+def test_a_damaged_account_is_refused(small, tmp_path):
+    from dataclasses import replace
+
+    from stepwell.runtime.errors import ArtefactError
+    from stepwell.runtime.report.report import Report
+
+    (program,) = stepwell.compile(small).programs
+    with pytest.raises(ArtefactError, match="for its report cannot be read"):
+        Report.of("small", [replace(program, facts=b"damaged")], (), 1)
+    assert Report.of("small", [replace(program, facts=b"")], (), 1).kernels
+
+
+def test_flags_code_that_leaves_the_machine_unused(small):
+    from stepwell.runtime import host
+
+    if "avx2" not in (host.features() or ()):
+        pytest.skip("no machine with wider vectors than the oldest")
+    generic = stepwell.compile(small, target="x86-64-v2").report()
+    assert [item["kind"] for item in generic.summary] == ["generic"]
+    assert "avx2" in generic.summary[0]["message"]
+    assert not stepwell.compile(small).report().summary
+
+
+def test_flags_nodes_on_the_host():
+    nodes = [helper.make_node("Relu", ["x"], ["a"], "relu"), helper.make_node("Det", ["a"], ["y"], "det")]
+    model = _model(nodes, {"x": (4, 4)}, {"y": ()})
+    executable = stepwell.compile(model, options=stepwell.Options(fallback="quiet"))
+    if not executable.fallbacks:
+        pytest.skip("all operators of the model have native code")
+    report = executable.report()
+    assert [item["kind"] for item in report.summary] == ["fallback"]
+    assert [item["node"] for item in report.host] == ["det"]
+    assert "on the host: det" in str(report)
+
+
+def test_the_text_names_nodes_and_reasons(small):
+    text = str(stepwell.compile(small).report())
+    assert "product + relu" in text
+    assert "1 node: view (1 Reshape)" in text
+
+
+def test_the_model_is_valid(small):
+    onnx.checker.check_model(small)
