@@ -34,7 +34,7 @@ from .passes.pipeline import Pipeline
 from .passes.rewriting import walk
 from .runtime import store
 from .runtime.cache import Cache
-from .runtime.program import WORK, CpuTarget, KernelInfo, Program, Shape, TensorInfo
+from .runtime.program import WORK, CpuTarget, KernelInfo, Program, Shape, TensorInfo, aligned
 from .source import Importable
 from .version import fingerprint
 
@@ -289,6 +289,9 @@ def run_init(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[st
         raise PassError(f"@init takes the parameter '{absent[0]}', which is not there", init.location)
     results = interpreter.evaluate(module, "init", [parameters[name] for name in inputs], parameters)
     init.operation.erase()
+    # One by one, so that the weights of a large model are not there twice.
+    for index, result in enumerate(results):
+        results[index] = aligned(result)
     return {**parameters, **dict(zip(outputs, results, strict=True))}
 
 

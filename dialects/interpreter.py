@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from ..runtime.mapped import forget_pages
 from .core import Op, OpError
 from .dims import numbers
 from .stepwell import STEPWELL
@@ -97,7 +98,8 @@ class _Interpreter:
             results = step.run(self, step.operation)
             self.values.update(zip(step.operation.results, results, strict=True))
             for value in step.done_with:
-                del self.values[value]
+                # Weights of a large model are mapped: together with what is made of them they might not fit.
+                forget_pages(self.values.pop(value))
         yielded = self.operands(last.operation)
         for value in last.done_with:
             del self.values[value]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .errors import CapacityError
+from .mapped import forget_pages
 from .sizes import Bounds
 
 Shape = tuple[int, ...]
@@ -172,6 +173,25 @@ def aligned_empty(nbytes: int) -> np.ndarray:
         raise CapacityError(f"{nbytes / 2**30:.1f} GiB of memory are needed in one piece, and are not there") from None
     start = -block.ctypes.data % ALIGNMENT
     return block[start : start + nbytes]
+
+
+def is_aligned(array: np.ndarray) -> bool:
+    """Whether native code can read an array where it is."""
+    return array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """The array where native code can read it: itself, or a copy; a broadcast of one element stays one.
+
+    Raises:
+        CapacityError: there is no memory for a copy.
+    """
+    if is_splat(array) or is_aligned(array):
+        return array
+    dense = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
+    dense[...] = array
+    forget_pages(array)
+    return dense
 
 
 def is_splat(array: np.ndarray) -> bool:

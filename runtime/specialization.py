@@ -14,9 +14,9 @@ from . import host, loader
 from .bounded import BoundedCall, covering
 from .errors import ArtefactError, InputError, ShapeError
 from .fallback import Fallback
-from .program import ALIGNMENT, ANY_RANK, Program, Shape, TensorInfo, aligned_empty, is_splat
+from .program import ANY_RANK, Program, Shape, TensorInfo, aligned, aligned_empty, is_splat
 from .sizes import Range, check_ranges, sizes_of, union
-from .workspace import LoadedProgram, Workspace, address
+from .workspace import LoadedProgram, Workspace
 
 _PART_BYTES = 8 << 20
 MANY_CONTENTS = 16
@@ -323,8 +323,8 @@ class Specializations:
         """The parameter as the native code reads it, dense and aligned; programs that share one share its memory."""
         if id(array) in self._memory:
             return self._memory[id(array)][1]
-        dense = array
-        if is_splat(array) or not array.flags.c_contiguous or address(array) % ALIGNMENT:
+        dense = aligned(array)
+        if is_splat(array):
             dense = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
             _fill(dense, array)
         self._memory[id(array)] = (array, dense)  # the key stays valid for as long as the array lives
@@ -332,8 +332,8 @@ class Specializations:
 
 
 def _fill(dense: np.ndarray, array: np.ndarray) -> None:
-    """Copies an array; a large one that is one element by two threads, as fresh pages are what takes the time."""
-    if not is_splat(array) or array.nbytes < 2 * _PART_BYTES:
+    """Fills an array with the one element of another; a large one by two threads, as fresh pages take the time."""
+    if array.nbytes < 2 * _PART_BYTES:
         dense[...] = array
         return
     from concurrent.futures import ThreadPoolExecutor  # most starts do without
