@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 _SHAPE = re.compile(r"(?<![\w.])(?:(?:\d+|\?)x)+(?=[\w!?])")
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+_ADDRESS = re.compile(r"(?<!\w)0x[0-9a-fA-F]+")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\?)(?![\w])")
 _LIST = re.compile(r"#(?:\s*,\s*#)+,?")
 _SYMBOL = re.compile(r"[@%^][\w.$#-]+")

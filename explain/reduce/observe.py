@@ -42,6 +42,10 @@ class _Noting(Instrumentation):
         self._note(step.name)
 
 
+class _Reached(Exception):
+    """The phase is reached at which a compile may end."""
+
+
 @dataclass(frozen=True)
 class CompileTest:
     """The case does not compile, or has nodes without native code.
@@ -50,17 +54,21 @@ class CompileTest:
         target: what to compile for.
         dims: the ranges of sizes, as in `Options.dims`.
         watches: whether every pass is noted, which keeps the model in one module.
+        until: the phase at which a compile may end, as nothing after it is looked for; "" for none.
     """
 
     target: str = "cpu"
     dims: Mapping[str, Any] = field(default_factory=dict)
     watches: bool = False
+    until: str = ""
 
     def observe(self, case: Case, note: Note) -> list[Failure]:
         """See `Test`."""
         names = _names(case)
         try:
             executable = self.compiled(case, note)
+        except _Reached:
+            return []
         except Exception as error:
             return [_failure_of(error, names)]
         return [
@@ -81,7 +89,12 @@ class CompileTest:
             warnings.simplefilter("ignore")
             watchers = (_Noting(note),) if self.watches else ()
             options = Options(
-                cache=False, codegen_threads=1, fallback=fallback, instrumentation=watchers, dims=self._dims(case)
+                cache=False,
+                codegen_threads=1,
+                fallback=fallback,
+                instrumentation=watchers,
+                dims=self._dims(case),
+                reached=self._stop if self.until else None,
             )
             executable = compile(case.data, self.target, threads=1, options=options)
             varying = [info for info in executable.inputs if not info.is_static and info.kind == "tensor"]
@@ -89,6 +102,10 @@ class CompileTest:
             if shapes and len(shapes) == len(varying):
                 executable.try_prepare(shapes)
             return executable
+
+    def _stop(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+        if phase == self.until:
+            raise _Reached
 
     def _dims(self, case: Case) -> dict[str, Any]:
         """Those ranges that the case still has dimensions for."""
@@ -260,11 +277,20 @@ def _innermost(error: BaseException) -> str:
 def learnt(
     test: CompileTest, case: Case, observe: Callable[[CompileTest, Case], Sequence[Failure]]
 ) -> tuple[CompileTest, list[Failure]]:
-    """A test for how a case fails: one that notes passes where only that says at which one native code ended."""
+    """A test for how a case fails, and its failures.
+
+    It notes passes where only that says at which one native code ended. Of a pass that fails on the way to the phase
+    `graph`, it does not look further than that.
+    """
     found = list(observe(test, case))
-    if not any(item.kind in ("crash", "time", "memory") and not item.where for item in found):
-        return test, found
-    watching = replace(test, watches=True)
-    named = list(observe(watching, case))
-    is_same = [(item.kind, item.pattern) for item in named] == [(item.kind, item.pattern) for item in found]
-    return (watching, named) if is_same else (test, found)
+    if any(item.kind in ("crash", "time", "memory") and not item.where for item in found):
+        watching = replace(test, watches=True)
+        named = list(observe(watching, case))
+        is_same = [(item.kind, item.pattern) for item in named] == [(item.kind, item.pattern) for item in found]
+        test, found = (watching, named) if is_same else (test, found)
+    if any(item.kind in ("pass", "crash") and item.where for item in found):
+        early = replace(test, until="graph")
+        again = list(observe(early, case))
+        if len(again) == len(found) and all(map(Failure.is_like, again, found)):
+            return early, found
+    return test, found

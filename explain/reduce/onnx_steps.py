@@ -23,6 +23,8 @@ _Change = Callable[[onnx.ModelProto], onnx.ModelProto | None]
 
 def reduce_onnx(search: Search) -> None:
     """Makes the model as small as it can; ends when a whole round finds nothing."""
+    # What is wrong with a model by ONNX's own rules may be why it fails.
+    search.strict = search.ask(lambda: _checked(model_of(search.case)) is not None) or False
     for step in (_fix_shapes, _inline, _constants_to_weights, _near_the_failure):
         step(search)
     while True:
@@ -40,14 +42,15 @@ def model_of(case: Case) -> onnx.ModelProto:
 
 
 def _edit(search: Search, what: str, change: _Change) -> Edit:
-    """A candidate that is a valid model, or none."""
-    base = search.case
+    """A candidate that is a valid model, or none; of an invalid one, one that is no worse."""
+    base, strict = search.case, search.strict
 
     def make() -> Case | None:
         model = model_of(base)
         changed = change(model)
         made = None if changed is None else tidied(changed)
-        if made is None or not _is_valid(made):
+        made = None if made is None else _checked(made, strict)
+        if made is None:
             return None
         left = {value.name for value in made.graph.input}
         shapes = {name: shape for name, shape in base.shapes.items() if name in left}
@@ -57,14 +60,17 @@ def _edit(search: Search, what: str, change: _Change) -> Edit:
     return Edit(what, make)
 
 
-def _is_valid(model: onnx.ModelProto) -> bool:
+def _checked(model: onnx.ModelProto, strict: bool = True) -> onnx.ModelProto | None:
+    """The model with the shapes of its outputs; None where ONNX finds something wrong with it."""
     try:
-        onnx.checker.check_model(model)
-        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+        kinds = onnx.shape_inference.infer_shapes(model, check_type=strict, strict_mode=strict).graph.output
+        del model.graph.output[:]
+        model.graph.output.extend(kinds)
+        if strict:
+            onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
-        # What is wrong with the model as it was given may be the failure; the rest of it must be right all the same.
-        return False
-    return True
+        return None
+    return model
 
 
 def _facts(search: Search) -> Facts:

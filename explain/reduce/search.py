@@ -77,6 +77,7 @@ class Search:
         took: told of every step.
         boring: told of every case that does not fail alike.
         progressed: told of every trial.
+        strict: whether candidates must be valid by the rules of their format, and not only to Stepwell.
     """
 
     case: Case
@@ -89,6 +90,7 @@ class Search:
     took: Callable[[Step], None] = lambda step: None
     boring: Callable[[str, str], None] = no_trial
     progressed: Callable[[Search], None] = lambda search: None
+    strict: bool = True
     seen: set[str] = field(default_factory=set)
     trials: int = 0
     accepted: int = 0

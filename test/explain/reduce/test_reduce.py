@@ -22,7 +22,7 @@ from stepwell.tools import reduce as tool
 LIMITS = Limits(60, 8192)
 
 
-def _model(count: int = 6) -> onnx.ModelProto:
+def _model(count: int = 3) -> onnx.ModelProto:
     """Blocks of a convolution, a bias and an activation, a different one in the middle, and a pool at the end."""
     random = np.random.default_rng(0)
     nodes, weights, value = [], [], "x"
