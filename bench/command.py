@@ -9,12 +9,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ..runtime.peaks import Peaks
 from ..tools import arguments
 from ..tools.console import Steps, duration, print_table, progress
 from ..tools.flags import UsageError
+from ..tools.profile_tables import print_profile
 from . import compare, kernels, measure, models, report, turns
 from .machine import PINNING, cores, describe
-from .peaks import Peaks
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, SYSTEMS
 from .record import Results, Row
 
@@ -64,7 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--threads", type=arguments.positive, default=1, help="of a call (default: %(default)s)")
     made.add_argument("--calls", type=arguments.positive, default=20, help="to take medians of (default: %(default)s)")
-    made.add_argument("--top", type=arguments.positive, default=40, help="kernels to list (default: %(default)s)")
+    made.add_argument(
+        "--top", type=arguments.positive, default=40, help="kernels and nodes to list (default: %(default)s)"
+    )
     made = _command(commands, "show", _show, "a file of results as tables")
     made.add_argument("file", type=Path)
     made = _command(commands, "compare", _compare, "two files of results; exit code 1 where something became slower")
@@ -143,9 +146,9 @@ def _profile(options: argparse.Namespace) -> int:
     limit = measure.find_peaks([options.threads])[options.threads]
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
         path = model.file(Path(folder))
-        made = (path, model.inputs(path), options.threads, options.calls)
-        profile = worker.ask("run", "stepwell.bench.profile", "profile", *made)
-    _print(report.profile_tables(profile, limit, options.top))
+        made = (path, model.inputs(path), options.threads, options.calls, limit)
+        record = worker.ask("run", "stepwell.bench.profile", "profile", *made)
+    print_profile(record, options.top)
     return 0
 
 

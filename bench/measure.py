@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime import peaks
 from ..runtime.program import Shape
 from ..tools.console import Steps
-from . import kernels, peaks, turns
+from . import kernels, turns
 from .bert import BertConfig, make_bert, random_weights
 from .machine import cores
 from .models import Missing, Model
@@ -55,7 +56,7 @@ def find_peaks(threads: Sequence[int]) -> dict[int, peaks.Peaks]:
     found = {}
     for count in threads:
         with turns.pinned(count) as worker:
-            found[count] = worker.ask("run", "stepwell.bench.peaks", "measure", cores()[:count])
+            found[count] = worker.ask("run", "stepwell.runtime.peaks", "measure", cores()[:count])
     return found
 
 

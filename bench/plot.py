@@ -12,7 +12,7 @@ from matplotlib import colormaps  # pyright: ignore[reportMissingImports]
 from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # pyright: ignore[reportMissingImports]
 
-from .peaks import Peaks
+from ..runtime.peaks import Peaks
 from .record import Case, Results, ResultsError
 
 _COLORS = {

@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ..runtime.peaks import Peaks
 from .machine import PINNING, Machine
-from .peaks import Peaks
 from .peers import HERE
 
 SCHEMA = 1
@@ -233,14 +233,7 @@ class Results:
         return Results(
             what=record["what"],
             machine=Machine(**record["machine"]),
-            peaks={
-                int(threads): Peaks(
-                    threads=peaks["threads"],
-                    flops=peaks["flops"],
-                    **{name: [tuple(pair) for pair in peaks[name]] for name in ("copy", "read")},
-                )
-                for threads, peaks in record["peaks"].items()
-            },
+            peaks={int(threads): Peaks.of(peaks) for threads, peaks in record["peaks"].items()},
             rows=[Row(**{name: entry[name] for name in names & entry.keys()}) for entry in record["rows"]],
             missing=record["missing"],
             date=record["date"],

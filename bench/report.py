@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ..runtime.peaks import Peaks
 from ..tools.console import duration
 from .compare import Comparison
-from .peaks import Peaks
 from .record import Case, Results, Row
-
-if TYPE_CHECKING:
-    from .profile import KernelTime, Profile
 
 _NONE = "-"
 _NAMED = 4
@@ -47,32 +43,6 @@ def tables(results: Results) -> list[Table]:
     return [table for table in [*made, _failures(results)] if table.rows]
 
 
-def profile_tables(profile: Profile, limit: Peaks, top: int) -> list[Table]:
-    """A profile by class of kernel, and by kernel."""
-    classes: dict[str, list[KernelTime]] = {}
-    for item in profile.kernels:
-        classes.setdefault(item.kernel.kind, []).append(item)
-    groups = sorted(classes.items(), key=lambda entry: -sum(item.seconds for item in entry[1]))
-    rows = [(kind, *_spent(items, profile, limit)) for kind, items in groups]
-    rest = profile.between_seconds
-    rows.append(("between kernels", duration(rest), _percent(rest / profile.seconds), *[_NONE] * 4))
-    rows.append(("all kernels", *_spent(profile.kernels, profile, limit)))
-    numbers = ("time", "share", "calls", "GF/s", "GB/s", "of peak")
-    kernels = [
-        (
-            item.kernel.kind,
-            *_spent([item], profile, limit),
-            item.kernel.name[7:15],
-            " ".join(dict.fromkeys(item.kernel.ops)),
-        )
-        for item in profile.kernels[:top]
-    ]
-    return [
-        Table(f"One call takes {duration(profile.seconds)}", ("class", *numbers), rows, ("class",)),
-        Table("Kernels", ("class", *numbers, "kernel", "model's ops"), kernels, ("class", "kernel", "model's ops")),
-    ]
-
-
 def change_table(comparison: Comparison, tolerance: float) -> Table:
     """What changed between two files."""
     rows = [
@@ -88,19 +58,6 @@ def change_table(comparison: Comparison, tolerance: float) -> Table:
     ]
     headers = ("case", "threads", "old", "new", "new / old", "")
     return Table(f"In {comparison.unit}, the worst first", headers, rows, ("case", ""))
-
-
-def _spent(items: Sequence[KernelTime], profile: Profile, limit: Peaks) -> tuple[str, ...]:
-    seconds = sum(item.seconds for item in items)
-    flops, size = (
-        sum(item.calls * number for item, number in zip(items, numbers, strict=True))
-        for numbers in ([item.kernel.flops for item in items], [item.kernel.bytes for item in items])
-    )
-    bound = sum(item.calls * limit.seconds(item.kernel.flops, item.kernel.bytes) for item in items)
-    rates = [f"{amount / seconds / 1e9:.3g}" if amount and seconds else _NONE for amount in (flops, size)]
-    share = _percent(bound / seconds) if seconds else _NONE
-    calls = str(sum(item.calls for item in items))
-    return duration(seconds), _percent(seconds / profile.seconds), calls, *rates, share
 
 
 def _growth(rows: Sequence[Row]) -> Table:

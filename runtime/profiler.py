@@ -11,11 +11,12 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .loaded_plan import LoadedPlan
+from .peaks import Peaks
 from .program import KernelInfo, Program
 from .recorder import Recorder, Recording
 from .trace import trace_events
@@ -71,12 +72,18 @@ class Profile:
         threads: how many threads a call may use.
         calls: those that count: the faster half.
         made: how many calls were recorded.
+        peaks: what the machine can do; None where that was not asked for.
     """
 
     name: str
     threads: int
     calls: Sequence[Call]
     made: int
+    peaks: Peaks | None = None
+
+    def beside(self, peaks: Peaks) -> Profile:
+        """The profile with shares of what the machine can do; see `runtime.peaks.known`."""
+        return replace(self, peaks=peaks)
 
     @property
     def seconds(self) -> float:
@@ -103,6 +110,7 @@ class Profile:
                 "host": on_host,
                 "between": max(0.0, total - inside - on_host),
             },
+            "peaks": None if self.peaks is None else asdict(self.peaks),
             "kernels": kernels,
             "classes": _grouped(kernels, "class"),
             "nodes": self._nodes(),
@@ -111,7 +119,7 @@ class Profile:
 
     def trace(self) -> dict[str, Any]:
         """The calls as Perfetto and chrome://tracing read them, with `record` under the key "stepwell"."""
-        events = trace_events(self.name, self.calls, os.getpid())
+        events = trace_events(self.name, self.calls, os.getpid(), self.peaks)
         return {"traceEvents": events, "displayTimeUnit": "ns", "stepwell": self.record()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -133,10 +141,17 @@ class Profile:
         for row in found.values():
             for name in ("calls", "seconds", "thread_seconds"):
                 row[name] /= len(self.calls)
+            row["roofline"] = self._roofline(row)
             for amount, rate in (("flops", "gflops_per_second"), ("bytes", "gbytes_per_second")):
                 is_known = row[amount] is not None and row["seconds"] > 0
                 row[rate] = row[amount] * row["calls"] / row["seconds"] / 1e9 if is_known else None
         return sorted(found.values(), key=lambda row: -row["seconds"])
+
+    def _roofline(self, row: Mapping[str, Any]) -> float | None:
+        """How long a kernel would take if the machine's peaks were its only limits, by how long it takes."""
+        if self.peaks is None or row["flops"] is None or not row["seconds"]:
+            return None
+        return row["calls"] * self.peaks.seconds(row["flops"], row["bytes"]) / row["seconds"]
 
     def _nodes(self) -> list[dict[str, Any]]:
         """The model's nodes, with their shares of kernels."""
@@ -198,14 +213,14 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
         twin(**inputs)
     made = []
     while len(made) < calls:
-        recorder.recordings.clear()
-        recorder.nodes.clear()
+        recorder.clear()
         start = time.monotonic_ns()
         twin(**inputs)
         end = time.monotonic_ns()
-        if not all(item.is_whole for item in recorder.recordings):
+        recordings = recorder.recordings
+        if not all(item.is_whole for item in recordings):
             continue  # there is more room the next time
-        programs = [(item, instances(item)) for item in recorder.recordings]
+        programs = [(item, instances(item)) for item in recordings]
         nodes = [(item.node, item.op_type, began, ended) for item, began, ended in recorder.nodes]
         made.append(Call(start, end, programs, nodes))
     fastest = sorted(made, key=lambda call: call.end - call.start)[: -(-calls // 2)]
@@ -236,7 +251,7 @@ def instances(recording: Recording) -> list[Instance]:
     kernels = recording.program.kernels
     open_rows: dict[int, list[Any]] = {}
     complete: list[tuple[int, list[Any]]] = []
-    for row in recording.rows:
+    for row in sorted(recording.rows.tolist(), key=lambda row: row[1]):
         index = int(row[0])
         pieces = open_rows.setdefault(index, [])
         pieces.append(row)

@@ -40,7 +40,7 @@ class Recording:
         end: when it was over.
         thread: the calling thread, as in the rows.
         is_whole: whether there was room for all rows.
-        rows: a row for each time that a thread worked on a kernel, with the columns `COLUMNS`, by start.
+        rows: a row for each time that a thread worked on a kernel, with the columns `COLUMNS`, by end.
     """
 
     program: Program
@@ -55,13 +55,22 @@ class Recorder:
     """Loads programs so that calls of them are recorded. Calls must come from one thread at a time.
 
     Attributes:
-        recordings: the calls so far.
         nodes: the nodes that ran on the host so far, each with its start and end.
     """
 
     def __init__(self) -> None:
-        self.recordings: list[Recording] = []
+        self._taken: list[tuple[Program, int, int, int, bool, np.ndarray]] = []
         self.nodes: list[tuple[Fallback, int, int]] = []
+
+    @property
+    def recordings(self) -> list[Recording]:
+        """The calls so far."""
+        return [Recording(*taken) for taken in self._taken]
+
+    def clear(self) -> None:
+        """Forgets what was recorded."""
+        self._taken.clear()
+        self.nodes.clear()
 
     def load(self, program: Program) -> loader.NativeCode:
         """A program's code between whose entry and kernels there are clocks.
@@ -84,14 +93,16 @@ class Recorder:
         code.add_ir(_recorders(program.kernels, kernels.addresses, head.ctypes.data))
         entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address(ENTRY))
         thread = ctypes.CFUNCTYPE(ctypes.c_int64)(code.address(_THREAD))
-        rows = _Rows(head)
+        rows, me, clock = _Rows(head), [], time.monotonic_ns
 
         def run(table: Any) -> None:
             rows.clear()
-            start = time.monotonic_ns()
+            start = clock()
             entry(table)
-            end = time.monotonic_ns()
-            self.recordings.append(Recording(program, start, end, thread(), rows.fit, rows.taken()))
+            end = clock()
+            if not me:
+                me.append(thread())
+            self._taken.append((program, start, end, me[0], *rows.taken()))
 
         owner = _Owned(code, (kernels, rows))
         return loader.NativeCode(run, owner)  # pyright: ignore[reportArgumentType]
@@ -127,28 +138,24 @@ class _Rows:
     """The memory that rows are written to: as many as there is room for; what does not fit is counted."""
 
     def __init__(self, head: np.ndarray) -> None:
-        self._head = head
+        self._head = head.data  # quicker to read than an array
         self._make_room(_ROOM)
 
     def clear(self) -> None:
         """Forgets all rows, and makes room where there was too little the last time."""
-        if not self.fit:
-            self._make_room(2 * int(self._head[0]))
+        if self._head[0] > self._count:
+            self._make_room(2 * self._head[0])
         self._head[0] = 0
 
-    def taken(self) -> np.ndarray:
-        """A copy of the rows; those that there was room for."""
-        rows = self._rows[: min(int(self._head[0]), len(self._rows)), : len(COLUMNS)]
-        return rows[np.argsort(rows[:, 1], kind="stable")]
-
-    @property
-    def fit(self) -> bool:
-        """Whether there was room for all."""
-        return bool(self._head[0] <= self._head[1])
+    def taken(self) -> tuple[bool, np.ndarray]:
+        """Whether there was room for all rows, and a copy of those for which there was."""
+        count = self._head[0]
+        return count <= self._count, self._rows[:count].copy()
 
     def _make_room(self, count: int) -> None:
         self._rows = aligned_empty(8 * _ROW * count).view(np.int64).reshape(count, _ROW)
-        self._head[:3] = 0, count, self._rows.ctypes.data
+        self._count = count
+        self._head[0], self._head[1], self._head[2] = 0, count, self._rows.ctypes.data
 
 
 def _recorders(kernels: Sequence[KernelInfo], addresses: Sequence[int], head: int) -> str:

@@ -8,25 +8,27 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .peaks import Peaks
     from .profiler import Call, Instance
 
 _MOST_EVENTS = 50_000
 
 
-def trace_events(name: str, calls: Sequence[Call], pid: int) -> list[dict[str, Any]]:
+def trace_events(name: str, calls: Sequence[Call], pid: int, peaks: Peaks | None) -> list[dict[str, Any]]:
     """The events of some calls, as many of them as stay below a number that viewers are quick with.
 
     Args:
         name: the model's name.
         calls: in order of time.
         pid: of the process.
+        peaks: what the machine can do, where that is known.
     """
     threads = _threads(calls)
     events = [_named("process_name", pid, 0, f"stepwell: {name}")]
     events += [_named("thread_name", pid, number, _title(number)) for number in range(len(threads) or 1)]
     origin = calls[0].start if calls else 0
     for number, call in enumerate(calls):
-        made = list(_of_call(number, call, threads, pid, origin))
+        made = list(_of_call(number, call, threads, pid, origin, peaks))
         if number and len(events) + len(made) > _MOST_EVENTS:
             break
         events += made
@@ -47,7 +49,9 @@ def _threads(calls: Sequence[Call]) -> dict[int, int]:
     return found
 
 
-def _of_call(number: int, call: Call, threads: dict[int, int], pid: int, origin: int) -> Iterator[dict[str, Any]]:
+def _of_call(
+    number: int, call: Call, threads: dict[int, int], pid: int, origin: int, peaks: Peaks | None
+) -> Iterator[dict[str, Any]]:
     yield _event(f"call {number}", "call", pid, 0, call.start - origin, call.end - call.start, {})
     for node, operator, start, end in call.nodes:
         yield _event(f"{operator} on the host", "host", pid, 0, start - origin, end - start, {"node": node})
@@ -56,11 +60,11 @@ def _of_call(number: int, call: Call, threads: dict[int, int], pid: int, origin:
         for instance in instances:
             for piece in instance.pieces:
                 start, took = int(piece[1]) - origin, int(piece[2] - piece[1])
-                arguments = _arguments(instance, int(piece[4]), int(piece[5]))
+                arguments = _arguments(instance, piece, recording.program.bounds is None, peaks)
                 yield _event(instance.kernel.kind, "kernel", pid, threads[int(piece[3])], start, took, arguments)
 
 
-def _arguments(instance: Instance, first: int, last: int) -> dict[str, Any]:
+def _arguments(instance: Instance, piece: Sequence[int], is_exact: bool, peaks: Peaks | None) -> dict[str, Any]:
     kernel = instance.kernel
     seconds = max(instance.end - instance.start, 1) / 1e9
     nodes = (
@@ -68,8 +72,12 @@ def _arguments(instance: Instance, first: int, last: int) -> dict[str, Any]:
     )
     found: dict[str, Any] = {"kernel": kernel.name, "nodes": list(dict.fromkeys(name for name, _ in nodes))}
     if kernel.blocks:
-        found["blocks"] = f"{first} to {last} of {kernel.blocks}"
+        found["blocks"] = f"{piece[4]} to {piece[5]} of {kernel.blocks}"
+    if not is_exact:
+        return found
     found |= {"flops": kernel.flops, "bytes": kernel.bytes}
+    if peaks is not None:
+        found["roofline"] = peaks.seconds(kernel.flops, kernel.bytes) / seconds
     return found | {"GFLOP/s": kernel.flops / seconds / 1e9, "GB/s": kernel.bytes / seconds / 1e9}
 
 

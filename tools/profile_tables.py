@@ -10,7 +10,7 @@ from .console import duration, print_table
 _TOP = 15
 
 
-def print_profile(record: Mapping[str, Any]) -> None:
+def print_profile(record: Mapping[str, Any], top: int = _TOP) -> None:
     """Prints the record of a profile: classes of kernels, the slowest kernels and nodes, what is outside of them."""
     seconds = record["seconds"]
     count = f"{record['threads']} threads" if record["threads"] > 1 else "1 thread"
@@ -22,30 +22,32 @@ def print_profile(record: Mapping[str, Any]) -> None:
     rows += [(name, duration(took), _percent(took / seconds["call"])) for name, took in rest if took]
     print_table(("class of kernel", "time", "share"), rows, numbers=("time", "share"))
     print()
-    _print_top("kernel", record["kernels"], _kernel)
+    _print_top("kernel", record["kernels"], _kernel, top)
     print()
-    _print_top("node", record["nodes"], lambda row: (row["node"] or "(no name)", *_spent(row)))
+    _print_top("node", record["nodes"], lambda row: (row["node"] or "(no name)", *_spent(row)), top)
     if record["host"]:
         print()
-        rows = [(row["node"], row["operator"], *_spent(row)) for row in record["host"][:_TOP]]
+        rows = [(row["node"], row["operator"], *_spent(row)) for row in record["host"][:top]]
         print_table(("on the host", "operator", "time", "share"), rows, numbers=("time", "share"))
 
 
-def _print_top(what: str, rows: Sequence[Mapping[str, Any]], cells: Any) -> None:
+def _print_top(what: str, rows: Sequence[Mapping[str, Any]], cells: Any, top: int) -> None:
     headers = {
-        "kernel": ("kernel", "class", "time", "share", "calls", "GFLOP/s", "GB/s", "nodes"),
+        "kernel": ("kernel", "class", "time", "share", "calls", "GFLOP/s", "GB/s", "roofline", "nodes"),
         "node": ("node (its share of kernels)", "time", "share"),
     }[what]
-    print_table(headers, [cells(row) for row in rows[:_TOP]], ("time", "share", "calls", "GFLOP/s", "GB/s"))
-    if len(rows) > _TOP:
-        print(f"... and {len(rows) - _TOP} more")
+    print_table(headers, [cells(row) for row in rows[:top]], ("time", "share", "calls", "GFLOP/s", "GB/s", "roofline"))
+    if len(rows) > top:
+        print(f"... and {len(rows) - top} more")
 
 
 def _kernel(row: Mapping[str, Any]) -> tuple[str, ...]:
     first, *others = row["nodes"] or [""]
     nodes = f"{first} and {len(others)} more" if others else first
     rates = [_rate(row[name]) for name in ("gflops_per_second", "gbytes_per_second")]
-    return row["kernel"].removeprefix("kernel_")[:8], row["class"], *_spent(row), f"{row['calls']:g}", *rates, nodes
+    bound = "-" if row["roofline"] is None else f"{100 * row['roofline']:.0f} %"
+    name = row["kernel"].removeprefix("kernel_")[:8]
+    return name, row["class"], *_spent(row), f"{row['calls']:g}", *rates, bound, nodes
 
 
 def _spent(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -11,6 +11,8 @@ from typing import TextIO
 
 import numpy as np
 
+from ..runtime import peaks
+from ..runtime.cache import default_cache
 from ..runtime.executable import Executable
 from . import arguments
 from .console import duration, print_table, progress
@@ -70,7 +72,7 @@ def _run(options: argparse.Namespace) -> int:
     profile = None
     if options.profile is not None:
         with progress("profiling"):
-            profile = executable.profile(inputs, options.calls)
+            profile = executable.profile(inputs, options.calls).beside(peaks.known(executable.threads, default_cache()))
         profile.save(options.profile)
     arrays = results if isinstance(results, tuple) else (results,)
     outputs = dict(zip((info.name for info in executable.outputs), arrays, strict=True))

@@ -1,4 +1,4 @@
-"""A clock in native code, which teams and profiles read."""
+"""A clock in native code, which teams read."""
 
 
 def clock_text(monotonic: int) -> str:

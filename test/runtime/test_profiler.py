@@ -10,6 +10,7 @@ import pytest
 import stepwell
 from onnx import helper
 from stepwell.runtime import linker, recorder
+from stepwell.runtime.peaks import Peaks
 
 FLOAT = onnx.TensorProto.FLOAT
 ROWS, DEPTH = 256, 512
@@ -160,3 +161,13 @@ def test_more_rows_than_there_is_room_for_at_first(monkeypatch) -> None:
     monkeypatch.setattr(recorder, "_ROOM", 1)
     profile = stepwell.compile(_layers(), threads=1).profile({"x": _input()}, calls=2, warmup=0)
     assert all(len(instances) == 3 for call in profile.calls for _, instances in call.programs)
+
+
+def test_shares_of_the_roofline(profile) -> None:
+    peaks = Peaks(profile.threads, 1e11, [(1.0, 1e10), (1e9, 1e10)], [(1.0, 1e10), (1e9, 1e10)])
+    record = profile.beside(peaks).record()
+    for row in record["kernels"]:
+        least = row["calls"] * max(row["flops"] / 1e11, row["bytes"] / 1e10)
+        assert row["roofline"] == pytest.approx(least / row["seconds"])
+    assert all(row["roofline"] is None for row in profile.record()["kernels"])
+    assert Peaks.of(json.loads(json.dumps(record["peaks"]))).flops == 1e11

@@ -6,24 +6,28 @@ Both are loops in LLVM IR, compiled as all of Stepwell's code is, and run by one
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from ..lowering.llvm_to_object import llvm
-from ..lowering.target import Target
-from ..runtime import orc
-from ..runtime.program import aligned_empty
+from . import host, orc
+from .cache import Cache
+from .program import aligned_empty
+from .store import key_of
 
 _ACCUMULATORS = 12
 _BLOCK = 512
 _BYTES_PER_GO = 4e8
 _ADD_REPEATS, _COPY_REPEATS = 24, 8
+_VERSION = "1"
+"""Of how it is measured."""
 _SIZES = tuple(1 << shift for shift in (15, 17, 19, 20, 21, 22, 24, 26, 28))
 
 
@@ -51,6 +55,12 @@ class Peaks:
         """How long work takes at least that computes and moves so much, wherever `size` bytes have room."""
         return max(flops / self.flops, size / max(_at(self.copy, size), _at(self.read, size)))
 
+    @staticmethod
+    def of(record: Mapping[str, Any]) -> Peaks:
+        """What `dataclasses.asdict` and JSON made a record of."""
+        copy, read = ([(float(size), float(rate)) for size, rate in record[name]] for name in ("copy", "read"))
+        return Peaks(int(record["threads"]), float(record["flops"]), copy, read)
+
     def better(self, other: Peaks) -> Peaks:
         """What was better of two measurements."""
         copy, read = (
@@ -65,30 +75,64 @@ def _at(curve: Sequence[tuple[float, float]], size: float) -> float:
     return float(np.interp(math.log2(max(size, 1)), np.log2(sizes), rates))
 
 
-def measure(cpus: Sequence[int]) -> Peaks:
-    """The peaks of these CPUs together; the calling process must be allowed to use them."""
-    target = Target.host()
-    code = _compiled(target)
+def known(threads: int, cache: Cache | None) -> Peaks:
+    """The peaks of so many of this machine's cores, which are measured once, in a second or two, and kept.
+
+    Args:
+        threads: how many cores, of those that this process may use; as many as there are, if there are fewer.
+        cache: where to keep them; None where nothing is kept.
+    """
+    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    chosen = cpus[:threads]
+    key = key_of(_VERSION, *map(str, orc.host_cpu()[:1]), str(len(chosen)))
+    data = cache.get("peaks", key) if cache is not None else None
+    if data is not None:
+        return Peaks.of(json.loads(bytes(data)))
+    made = measure(chosen, _BYTES_PER_GO / 8)
+    if cache is not None:
+        cache.put("peaks", key, json.dumps(asdict(made)).encode())
+    return made
+
+
+def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_GO) -> Peaks:
+    """The peaks of these CPUs together; the calling process must be allowed to use them.
+
+    Args:
+        cpus: which ones.
+        bytes_per_go: how much each try at moving memory moves at least.
+    """
+    lanes = _lanes()
+    code = orc.load_objects({})
+    code.add_ir(_additions(lanes) + _copies(lanes) + _reads(lanes))
     add = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("add"))
     steps = 1 << 19
-    flops = steps * 2 * _ACCUMULATORS * target.lanes(4) * len(cpus)
+    flops = steps * 2 * _ACCUMULATORS * lanes * len(cpus)
     seconds = _fastest([lambda: add(steps)] * len(cpus), cpus, _ADD_REPEATS)
-    copy = [(size, _copy_rate(code, size, cpus)) for size in _SIZES]
-    return Peaks(len(cpus), flops / seconds, copy, [(size, _read_rate(code, size, cpus)) for size in _SIZES])
+    copy = [(size, _copy_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
+    read = [(size, _read_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
+    return Peaks(len(cpus), flops / seconds, copy, read)
 
 
-def _read_rate(code: orc.NativeCode, size: int, cpus: Sequence[int]) -> float:
+def _lanes() -> int:
+    """How many float32 the widest vector register holds that kernels are made for."""
+    if host.architecture() != "x86_64":
+        return 4
+    features = orc.host_cpu()[1]
+    return 16 if "avx512f" in features else 8 if "avx" in features else 4
+
+
+def _read_rate(code: orc.NativeCode, size: int, cpus: Sequence[int], bytes_per_go: float) -> float:
     loop = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(code.address("read"))
     part = size // len(cpus) // _BLOCK * _BLOCK
     buffers = [aligned_empty(part) for _ in cpus]
     for buffer in buffers:
         buffer.fill(0)
-    passes = max(1, int(_BYTES_PER_GO // size))
+    passes = max(1, int(bytes_per_go // size))
     work = [lambda buffer=buffer: loop(buffer.ctypes.data, part, passes) for buffer in buffers]
     return part * len(cpus) * passes / _fastest(work, cpus, _COPY_REPEATS)
 
 
-def _copy_rate(code: orc.NativeCode, size: int, cpus: Sequence[int]) -> float:
+def _copy_rate(code: orc.NativeCode, size: int, cpus: Sequence[int], bytes_per_go: float) -> float:
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     loop = kind(code.address("copy"))
     part = size // 2 // len(cpus) // _BLOCK * _BLOCK
@@ -96,7 +140,7 @@ def _copy_rate(code: orc.NativeCode, size: int, cpus: Sequence[int]) -> float:
     for pair in buffers:
         for array in pair:
             array.fill(1)
-    passes = max(1, int(_BYTES_PER_GO // size))
+    passes = max(1, int(bytes_per_go // size))
 
     def by_loop(source: np.ndarray, target: np.ndarray) -> Callable[[], object]:
         return lambda: loop(target.ctypes.data, source.ctypes.data, part, passes)
@@ -130,15 +174,6 @@ def _fastest(work: Sequence[Callable[[], object]], cpus: Sequence[int], repeats:
     for thread in threads:
         thread.join()
     return float((times[..., 1].max(axis=0) - times[..., 0].min(axis=0)).min())
-
-
-def _compiled(target: Target) -> orc.NativeCode:
-    text = _additions(target.lanes(4)) + _copies(target.lanes(4)) + _reads(target.lanes(4))
-    with (
-        llvm.machine(target.triple, target.cpu, ",".join(target.features)) as machine,
-        llvm.parsed(text, machine) as module,
-    ):
-        return orc.load_objects({"peaks": module.object()})
 
 
 def _additions(lanes: int) -> str:
