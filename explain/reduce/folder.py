@@ -65,6 +65,10 @@ class RunFolder:
         """Writes a case that does not fail alike, so that it is not tried again."""
         self._log(boring=digest, what=what)
 
+    def broken(self, what: str, said: str) -> None:
+        """Writes a candidate that could not be made, with the traceback."""
+        self._log(broken=what, said=said)
+
     def write(self, name: str, case: Case) -> Path:
         """Writes a case to a file."""
         file = self.path / f"{name}.{case.kind}"

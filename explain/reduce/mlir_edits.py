@@ -10,6 +10,9 @@ from collections.abc import Collection, Iterator
 
 from mlir import ir
 
+from ...passes.diagnostics import MLIRError
+
+_ZEROS = ("0", "0.0", "false", "dense<0>", "dense<0.0>", "dense<false>")
 _RETURNS = ("func.return", "llvm.return", "gpu.return")
 
 
@@ -76,26 +79,23 @@ def _replace(op: ir.Operation, result: ir.Value, way: str) -> bool:
     return True
 
 
-def _constant(op: ir.Operation, kind: ir.Type) -> ir.Value | None:
+def _constant(op: ir.Operation, kind: ir.Type) -> ir.Value:
     with op.location, ir.InsertionPoint(op):
-        try:
-            zero = ir.Attribute.parse(f"dense<0> : {kind}" if _is_shaped(kind, "i") else _zero_text(kind))
+        zero = _parsed(*(f"{text} : {kind}" for text in _ZEROS))
+        if zero is not None:
             return ir.Operation.create("arith.constant", results=[kind], attributes={"value": zero}).result
-        except ValueError:
-            return ir.Operation.create(
-                "ub.poison", results=[kind], attributes={"value": ir.Attribute.parse("#ub.poison")}
-            ).result
+        poison = {"value": ir.Attribute.parse("#ub.poison")}
+        return ir.Operation.create("ub.poison", results=[kind], attributes=poison).result
 
 
-def _is_shaped(kind: ir.Type, element: str) -> bool:
-    return re.match(rf"(tensor|vector)<[\dx]*{element}", str(kind)) is not None
-
-
-def _zero_text(kind: ir.Type) -> str:
-    text = str(kind)
-    if text.startswith(("tensor", "vector")):
-        return f"dense<0.0> : {text}"
-    return f"0.0 : {text}" if text.startswith(("f", "bf")) else f"0 : {text}"
+def _parsed(*texts: str) -> ir.Attribute | None:
+    """The first of some texts that is an attribute."""
+    for text in texts:
+        try:
+            return ir.Attribute.parse(text)
+        except MLIRError:
+            continue
+    return None
 
 
 def _argument(op: ir.Operation, kind: ir.Type) -> ir.Value | None:
@@ -124,7 +124,7 @@ def _is_called(function: ir.Operation) -> bool:
     while root.parent is not None:
         root = root.parent.operation
     return any(
-        pattern.search(str(item.attr)) for op in _walk(root) for item in op.attributes if item.name != "sym_name"
+        pattern.search(str(op.attributes[key])) for op in _walk(root) for key in op.attributes if key != "sym_name"
     )
 
 
@@ -176,10 +176,7 @@ def unwrap(module: ir.Module, index: int) -> bool:
     free = list(op.operands)
     for value in block.arguments:
         same = next((operand for operand in free if operand.type == value.type), None)
-        substitute = same if same is not None else _constant(op, value.type)
-        if substitute is None:
-            return False
-        value.replace_all_uses_with(substitute)
+        value.replace_all_uses_with(same if same is not None else _constant(op, value.type))
     inner = [view.operation for view in block.operations]
     for each in inner[:-1]:
         each.move_before(op)
@@ -207,10 +204,8 @@ def splat(module: ir.Module, index: int, name: str) -> bool:
     """Fills a constant with one element."""
     op = ops_of(module)[index]
     kind = str(op.attributes[name]).rpartition(" : ")[2]
-    for zero in ("0", "0.0", "false"):
-        try:
-            op.attributes[name] = ir.Attribute.parse(f"dense<{zero}> : {kind}")
-        except ValueError:
-            continue
-        return True
-    return False
+    zero = _parsed(*(f"{text} : {kind}" for text in _ZEROS))
+    if zero is None:
+        return False
+    op.attributes[name] = zero
+    return True

@@ -11,7 +11,9 @@ from pathlib import Path
 from mlir import ir
 
 from ...dialects.verifier import violations
+from ...passes.diagnostics import MLIRError
 from ...passes.pipeline import Element, Nested, Pipeline
+from ...passes.runner import PassFailure
 from . import mlir_edits
 from .case import Case
 from .observe import PassesTest, context_for_passes
@@ -45,7 +47,7 @@ def _edit(search: Search, what: str, change: Callable[[ir.Module], bool]) -> Edi
         with context_for_passes(allows), ir.Location.unknown():
             try:
                 module = ir.Module.parse(base.text)
-            except ir.MLIRError:  # pyright: ignore[reportAttributeAccessIssue]
+            except MLIRError:
                 return None  # it is that which fails, and lines are all that can be left out
             if not change(module):
                 return None
@@ -57,7 +59,7 @@ def _edit(search: Search, what: str, change: Callable[[ir.Module], bool]) -> Edi
 def _printed(base: Case, module: ir.Module) -> Case | None:
     try:
         module.operation.verify()
-    except ir.MLIRError:  # pyright: ignore[reportAttributeAccessIssue]
+    except MLIRError:
         return None
     if any(True for _ in violations(module.operation)):
         return None
@@ -71,7 +73,10 @@ def _listed(search: Search, look: Callable[[list[ir.Operation]], list]) -> list:
 
     def work() -> list:
         with context_for_passes(allows):
-            module = ir.Module.parse(case.text)  # which its ops do not keep alive
+            try:
+                module = ir.Module.parse(case.text)  # which its ops do not keep alive
+            except MLIRError:
+                return []  # it is that which fails
             return look(mlir_edits.ops_of(module))
 
     return search.ask(work) or []
@@ -92,7 +97,10 @@ def _from_the_failing_pass(search: Search) -> None:
                 for index, element in enumerate(pipeline.elements):
                     text = str(module.operation.get_asm(enable_debug_info="loc(" in case.text))
                     before.write_text(f"{index}\n{text}")
-                    Pipeline([element], pipeline.anchor).run(module)
+                    try:
+                        Pipeline([element], pipeline.anchor).run(module)
+                    except PassFailure:
+                        return
 
         search.ask(work)
         if not before.exists():
@@ -200,9 +208,7 @@ def _bodies(search: Search) -> None:
 def _attributes(search: Search) -> None:
     """Drops attributes."""
     while True:
-        found = _listed(
-            search, lambda ops: [(index, item.name) for index, op in enumerate(ops) for item in op.attributes]
-        )
+        found = _listed(search, lambda ops: [(index, name) for index, op in enumerate(ops) for name in op.attributes])
         edits = [
             _edit(search, f"drop-{name}", lambda module, key=(index, name): mlir_edits.drop_attribute(module, *key))
             for index, name in found
@@ -217,10 +223,10 @@ def _constants(search: Search) -> None:
         found = _listed(
             search,
             lambda ops: [
-                (index, item.name)
+                (index, name)
                 for index, op in enumerate(ops)
-                for item in op.attributes
-                if str(item.attr).startswith("dense") and len(str(item.attr)) > _LARGE_CONSTANT
+                for name in op.attributes
+                if str(op.attributes[name]).startswith("dense") and len(str(op.attributes[name])) > _LARGE_CONSTANT
             ],
         )
         edits = [
@@ -275,7 +281,10 @@ def _without_locations(search: Search) -> None:
 
     def make() -> Case | None:
         with context_for_passes(_allows_unregistered(search)):
-            module = ir.Module.parse(case.text)
+            try:
+                module = ir.Module.parse(case.text)
+            except MLIRError:
+                return None
             return replace(case, data=(str(module).rstrip() + "\n").encode())
 
     if "loc(" in case.text:

@@ -173,7 +173,7 @@ def _limits(request: Request, target: Failure, took: float) -> Limits:
 def _finish(
     request: Request, folder: RunFolder, search: Search, first: Case, progressed: Callable[[Search], None]
 ) -> Result:
-    search.took, search.boring, search.progressed = folder.took, folder.boring, progressed
+    search.took, search.boring, search.broken, search.progressed = folder.took, folder.boring, folder.broken, progressed
     if request.seconds is not None:
         search.deadline = search.start + request.seconds
     search.seen.add(search.case.digest)

@@ -58,7 +58,7 @@ class OutOfTime(Exception):
     """The time that the search may take is over."""
 
 
-def no_trial(digest: str, what: str) -> None:
+def no_trial(what: str, more: str) -> None:
     """Tells nobody of a trial."""
 
 
@@ -76,6 +76,7 @@ class Search:
         deadline: when to end, by `time.monotonic`; None for never.
         took: told of every step.
         boring: told of every case that does not fail alike.
+        broken: told of every candidate that could not be made for a reason that nobody expected.
         progressed: told of every trial.
         strict: whether candidates must be valid by the rules of their format, and not only to Stepwell.
     """
@@ -89,6 +90,7 @@ class Search:
     deadline: float | None = None
     took: Callable[[Step], None] = lambda step: None
     boring: Callable[[str, str], None] = no_trial
+    broken: Callable[[str, str], None] = no_trial
     progressed: Callable[[Search], None] = lambda search: None
     strict: bool = True
     seen: set[str] = field(default_factory=set)
@@ -113,7 +115,10 @@ class Search:
 
     def ask(self, work: Callable[[], T]) -> T | None:
         """What some work gives that may crash; None where it does."""
-        return Child(lambda desk: work(), self.limits).wait().value
+        ended = Child(lambda desk: work(), self.limits).wait()
+        if ended.how == "error":
+            self.broken("looking", ended.said)
+        return ended.value
 
     def _fill(self, waiting: Iterator[tuple[int, Edit]], running: deque[tuple[int, Edit, Child]]) -> None:
         while len(running) < self.jobs and (following := next(waiting, None)) is not None:
@@ -135,6 +140,8 @@ class Search:
     def _is_taken(self, edit: Edit, ended: Ended) -> bool:
         self.trials += 1
         case: Case | None = ended.kept
+        if case is None and ended.how == "error":
+            self.broken(edit.what, ended.said)
         found = None if case is None else next(filter(self.accepts, failures_of(ended)), None)
         if case is not None:
             self.seen.add(case.digest)

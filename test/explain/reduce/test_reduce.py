@@ -148,9 +148,10 @@ def test_mlir(tmp_path: Path) -> None:
     assert (result.failure.kind, result.failure.where) == ("pass", "one-shot-bufferize")
     left = result.path.read_text()
     assert "stepwell.relu" in left
-    assert "linalg" not in left
     assert "@other" not in left
     assert "cse" not in result.command
+    assert "linalg" not in left
+    assert "broken" not in (result.folder / "log.jsonl").read_text()
 
 
 def test_command_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
