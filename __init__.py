@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .lowering.llvm_to_object.codegen import CodegenError
     from .lowering.target import TargetError
     from .passes.base import PassError
+    from .passes.failure import CompileError, Failure
     from .passes.runner import PassFailure
     from .runtime.cache_key import CacheMissError
     from .runtime.errors import ArtefactError, CapacityError, GuardError, InputError, RuntimeFailure, ShapeError
@@ -32,7 +33,9 @@ __all__ = [
     "CacheMissError",
     "CapacityError",
     "CodegenError",
+    "CompileError",
     "Executable",
+    "Failure",
     "Fallback",
     "FallbackWarning",
     "GuardError",
@@ -62,6 +65,8 @@ _HOME = {
     "load": "compiler",
     "SourceError": "source",
     "ModelError": "frontend.errors",
+    "CompileError": "passes.failure",
+    "Failure": "passes.failure",
     "PassError": "passes.base",
     "PassFailure": "passes.runner",
     "TargetError": "lowering.target",

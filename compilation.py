@@ -13,19 +13,20 @@ from mlir import ir
 
 from .dialects import interpreter
 from .dialects.types import numpy_dtype
+from .failures import explained
 from .lowering import facts, invariants, phases
 from .lowering.context import compiler_context
-from .lowering.kernel_objects.library import KernelCode
+from .lowering.kernel_objects.library import KernelCode, generate
 from .lowering.kernel_objects.pool import KernelPool, kernel_pool
-from .lowering.llvm_to_object.codegen import emit_objects
 from .lowering.substitution import Substitute
 from .lowering.target import Target
 from .lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 from .passes.base import PassError
+from .passes.failure import in_phase
 from .passes.functions import dictionaries, function_named
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
-from .passes.guarded import Crash, Note, guarded
+from .passes.guarded import CompilerCrash, Crash, Note, guarded
 from .passes.instrumentation import Instrumentation
 from .passes.journal import Journal, journal
 from .passes.kernel.form_kernels import WORK as SHARES
@@ -94,6 +95,12 @@ class Compilation:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM refused a function.
         """
+        with explained(lambda: self._program(source, shapes, contents), self.target):
+            return self._program(source, shapes, contents)
+
+    def _program(
+        self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None
+    ) -> Program:
         with compiler_context() as context, ir.Location.unknown(), journal() as kept:
             imported = source.import_into(context, shapes, contents or {})
             module, parameters = imported.module, imported.parameters
@@ -122,7 +129,8 @@ class Compilation:
         main = ir.SymbolTable(module.operation)["main"]
         names = _names(main, "arg_attrs", "input")
         specialize = Pipeline((SpecializeShapesPass.of([shapes[name] for name in names]),))
-        specialize.run(module, self.instrumentation, verify=False)
+        with in_phase("graph"):
+            specialize.run(module, self.instrumentation, verify=False)
         return self._graph(module, parameters, noted or _Noted())
 
     def from_static(
@@ -168,7 +176,7 @@ class Compilation:
         try:
             guarded(work)
         except Crash as error:
-            raise PassError(str(error)) from None
+            raise CompilerCrash(str(error), error.signal_name) from None
 
     def _finish(
         self,
@@ -189,11 +197,13 @@ class Compilation:
         target = Target.parse(self.target)
         kernels, objects = {}, {}
         if start == "graph" and not self._is_watched:
-            phases.form_kernels_pipeline().run(module, verify=False)
+            with in_phase("kernels"):
+                phases.form_kernels_pipeline().run(module, verify=False)
             kernels = name_by_content(module, target)
             noted.facts = _facts(module, noted)
             objects = self._take_kernels(module, pool, noted)
-            phases.lower_kernels_pipeline(self.target).run(module, verify=False)
+            with in_phase("kernels"):
+                phases.lower_kernels_pipeline(self.target).run(module, verify=False)
             start = "kernels"
         elif phases.NAMES.index(start) <= phases.NAMES.index("kernels"):
             phases.run(module, self.target, start, "kernels", self.instrumentation, tell)
@@ -210,7 +220,7 @@ class Compilation:
             start = "memref"
         phases.run(module, self.target, start, "llvm", self.instrumentation, tell)
         kernels = _with_signatures(module, kernels)
-        fresh = emit_objects(module, target, self.codegen_threads)
+        fresh = generate(module, self.target, self.codegen_threads)
         everything = {**objects, **fresh}
         interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
         return Program(

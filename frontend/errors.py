@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..passes.failure import CompileError
 
-class ModelError(Exception):
+
+class ModelError(CompileError):
     """A model cannot be read.
 
     Attributes:
@@ -21,6 +23,7 @@ class ModelError(Exception):
     def __init__(self, reason: str, *, node: str = "", op_type: str = "", model: str = "") -> None:
         super().__init__(reason)
         self.reason, self.node, self.op_type, self.model = reason, node, op_type, model
+        self.phase = "import"
         self.position: int | None = None
 
     def at(self, *, node: str = "", op_type: str = "", model: str = "", position: int | None = None) -> ModelError:

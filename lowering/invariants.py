@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from mlir import ir
 
@@ -76,6 +76,18 @@ def check_llvm(module: ir.Module) -> None:
     """Only the LLVM dialect is left."""
     if left := find_op(module.operation, lambda op: not op.name.startswith("llvm.")):
         raise PassError(f"'{left.name}' op was not lowered to the LLVM dialect", left.location)
+
+
+CHECKS: Mapping[str, Callable[[ir.Module], None]] = {
+    "import": check_import,
+    "graph": check_graph,
+    "kernels": check_kernels,
+    "tiled": check_tiled,
+    "vector": check_vector,
+    "memref": check_memref,
+    "llvm": check_llvm,
+}
+"""By phase, what must hold in it."""
 
 
 def is_library(module: ir.Module) -> bool:

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 
 from mlir import ir
 
+from ..passes.failure import in_phase
 from ..passes.graph.pipelines import graph_pipeline
 from ..passes.pipeline import Pipeline
+from ..passes.recorder import is_recording
 from . import invariants
+from .check_phase import CheckPhasePass
 from .target import Target
 from .vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
 
@@ -149,6 +152,24 @@ def run(
         PassError: a phase was left without what must hold there.
     """
     for phase in between(start, stop):
-        phase.pipeline(target).without(without).run(module, instrumentation, verify=False)
-        phase.check(module)
+        with in_phase(phase.name):
+            phase.pipeline(target).without(without).run(module, instrumentation, verify=False)
+            check(phase, module)
         reached(phase.name, module)
+
+
+def check(phase: Phase, module: ir.Module) -> None:
+    """Sees that a module has what must hold in a phase.
+
+    Raises:
+        PassError, PassFailure: it has not.
+    """
+    if is_recording():  # as a pass, so that it can be shown again
+        Pipeline((CheckPhasePass(phase.name),)).run(module)
+    else:
+        phase.check(module)
+
+
+def phase(name: str) -> Phase:
+    """A phase by its name."""
+    return PHASES[NAMES.index(name)]

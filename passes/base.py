@@ -23,8 +23,10 @@ from typing import ClassVar, TypeVar
 
 from mlir import ir
 
+from .failure import CompileError
 
-class PassError(Exception):
+
+class PassError(CompileError):
     """A pass cannot do its work; the message says what is wrong, `location` where."""
 
     def __init__(self, message: str, location: ir.Location | None = None) -> None:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import mmap
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
+
+from .base import PassError
 
 _NOTE_BYTES = 4096
-_TOLD_BYTES = 300
+_TOLD_CHARACTERS = 300
 
 Note = Callable[[str], None]
 
@@ -33,18 +37,57 @@ class SharedNote:
         if not os.WIFSIGNALED(status):
             return ""
         at = self._memory[:].rstrip(b"\0").decode(errors="replace")
-        return f"crashed ({signal.Signals(os.WTERMSIG(status)).name}){f' in {at}' if at else ''}"
+        return f"crashed ({signal_of(status)}){f' in {at}' if at else ''}"
 
 
 class Crash(Exception):
     """Native code ended the process that did the work; the message says how, and what it was at."""
 
+    def __init__(self, message: str, signal_name: str) -> None:
+        super().__init__(message)
+        self.signal_name = signal_name
 
-def guarded(work: Callable[[Note], bytes]) -> bytes | None:
+
+class CompilerCrash(PassError):
+    """Native code crashed in a compile: an assertion of LLVM's, or a stack that overflowed.
+
+    Attributes:
+        signal_name: the signal that ended the process.
+        folder: where the process has left how far it had come (`passes/recorder.py`); None where it has not.
+    """
+
+    def __init__(self, message: str, signal_name: str, folder: Path | None = None) -> None:
+        super().__init__(message)
+        self.signal_name, self.folder = signal_name, folder
+
+
+def signal_of(status: int) -> str:
+    """The name of the signal in a wait status."""
+    return signal.Signals(os.WTERMSIG(status)).name
+
+
+def last_line(told: bytes) -> str:
+    """The last thing that native code said: what was asserted, or that the stack overflowed."""
+    lines = told.decode(errors="replace").strip().splitlines()
+    asserted = [line for line in lines if "Assertion `" in line]
+    return (asserted or lines or [""])[-1][-_TOLD_CHARACTERS:]
+
+
+def crash_text(signal_name: str, at: str, said: str) -> str:
+    """The message of a crash."""
+    return _with(f"native code crashed ({signal_name}){f' in {at}' if at else ''}", said)
+
+
+def _with(text: str, said: str) -> str:
+    return f"{text}: {said}" if said else text
+
+
+def guarded(work: Callable[[Note], bytes], is_loud: bool = False) -> bytes | None:
     """What `work` gives; None where it raised an exception.
 
     Args:
         work: done in a child process, of which nothing is left but the bytes that it gives. It may note what it is at.
+        is_loud: whether what it says on the standard error stream is passed on, where it does not crash.
 
     Raises:
         Crash: a signal ended it.
@@ -63,8 +106,10 @@ def guarded(work: Callable[[Note], bytes]) -> bytes | None:
         status = os.waitpid(child, 0)[1]
         if crash := note.crash_of(status):
             told.seek(0)
-            said = told.read()[-_TOLD_BYTES:].decode(errors="replace").strip().splitlines()
-            raise Crash(f"native code {crash}{f': {said[-1]}' if said else ''}")
+            raise Crash(_with(f"native code {crash}", last_line(told.read())), signal_of(status))
+        if is_loud:
+            told.seek(0)
+            sys.stderr.write(told.read().decode(errors="replace"))
     return data if status == 0 else None
 
 

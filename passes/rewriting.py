@@ -225,7 +225,7 @@ class _Driver:
         view = STEPWELL.ops[op.name].of(op)
         with op.location, ir.InsertionPoint(op):
             for pattern in patterns:
-                values = self._outcome(op, pattern, pattern.rewrite(view))
+                values = self._outcome(op, pattern, _rewrite(pattern, view, op))
                 if values is not None:
                     self._recent.append(type(pattern).__name__)
                     journal.note_end(op, "rewritten", type(pattern).__name__, journal.makers_of(values))
@@ -293,6 +293,15 @@ class _Driver:
                 self._push(maker.operation)
                 if cause is not None and self._kept is not None:
                     self._causes[identity(maker)] = cause
+
+
+def _rewrite(pattern: Pattern, view: Op, op: ir.Operation) -> Replacement:
+    try:
+        return pattern.rewrite(view)
+    except Exception as error:
+        # A bug: whoever reports it wants to know the op.
+        vars(error).setdefault("location", op.location)
+        raise
 
 
 def _is_read(op: ir.Operation) -> bool:

@@ -21,27 +21,31 @@ from mlir.passmanager import PassDisplayMode, PassManager
 from ..dialects.verifier import violations
 from .base import Pass, PassError
 from .diagnostics import MLIRError
+from .failure import CompileError
 from .instrumentation import Instrumentation, Step
 from .options import PipelineError
 from .pipeline import Element, Nested, Pipeline, Upstream, print_element
+from .recorder import is_recording, watchers
 from .upstream import explain_rejection
 
 _ANY = "any"
 _FAILED_PASS = re.compile(r"// -----// IR Dump After .* Failed \((.*?)\)")
 
 
-class PassFailure(Exception):
+class PassFailure(CompileError):
     """A pass of a pipeline failed; the message names it and says why.
 
     Attributes:
         pass_name: which pass; empty where upstream does not tell.
+        reason: why, without the name.
         location: where, as well as it is known.
         is_reported: whether the reason has gone to the diagnostic handlers of the context already.
     """
 
     def __init__(self, pass_name: str, reason: str, location: ir.Location, is_reported: bool = False) -> None:
         super().__init__(f"pass '{pass_name}' failed: {reason}" if pass_name else reason)
-        self.pass_name, self.location, self.is_reported = pass_name, location, is_reported
+        self.pass_name, self.reason = pass_name, reason
+        self.location, self.is_reported = location, is_reported
 
 
 class Runner:
@@ -61,7 +65,10 @@ class Runner:
         statistics: PassDisplayMode | None = None,
         note: Callable[[str], None] = lambda passes: None,
     ) -> None:
-        self.instrumentation, self.verify, self.statistics, self.note = instrumentation, verify, statistics, note
+        self.instrumentation = (*instrumentation, *watchers())
+        # What is done again to see how it fails is looked at closely: the pass that is to blame may have come earlier.
+        self.verify = verify or is_recording()
+        self.statistics, self.note = statistics, note
 
     def run(self, pipeline: Pipeline, op: ir.Operation) -> None:
         """Runs `pipeline` on `op`.
@@ -148,7 +155,7 @@ class Runner:
             raise PassFailure(instance.name, str(error), error.location or op.location) from error
         except Exception as error:
             reason = f"{type(error).__name__}: {_told(error)} (this is a bug in the pass)"
-            raise PassFailure(instance.name, reason, op.location) from error
+            raise PassFailure(instance.name, reason, getattr(error, "location", None) or op.location) from error
         if not self.verify:
             return
         try:

@@ -56,9 +56,11 @@ def run_tool(name: str, work: Callable[[], int]) -> int:
         print(f"{name}: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except Exception as error:  # a tool's last resort: whatever it is, the user is told in one line
-        if os.environ.get("STEPWELL_DEBUG") == "1":
+        if os.environ.get("STEPWELL_DEBUG", "0") != "0":
             traceback.print_exc()
-        print(f"{name}: error: {_one_line(error)}", file=sys.stderr)
+        failure = getattr(error, "failure", None)
+        details = [] if failure is None else failure.lines()
+        print("\n".join([f"{name}: error: {_one_line(error)}", *details]), file=sys.stderr)
         return 1
 
 

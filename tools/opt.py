@@ -207,7 +207,7 @@ class Tool:
         path = self.line.values.get("mlir-pass-pipeline-crash-reproducer")
         if path is not None and printer is not None:
             print(f"{NAME}: reproducer generated at `{path}`", file=sys.stderr)
-        if os.environ.get("STEPWELL_DEBUG") == "1":
+        if os.environ.get("STEPWELL_DEBUG", "0") != "0":
             traceback.print_exception(failure)
 
     def _write(self, output: bytes) -> None:

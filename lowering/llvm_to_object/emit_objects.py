@@ -1,0 +1,42 @@
+"""Code generation as a pass, for pipelines and reproducers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlir import ir
+
+from ...passes.base import Pass, PassError, register
+from ..target import Target
+from .codegen import CodegenError, emit_objects
+
+
+@register
+@dataclass(frozen=True)
+class EmitObjectsPass(Pass):
+    """Generate machine code for every function of a module in the LLVM dialect, and drop it; the IR stays as it is.
+
+    ```mlir
+    llvm.func @f() { llvm.return }
+    // --> the same, or an error where LLVM refuses it
+    ```
+
+    Attributes:
+        target: the machine, as `Target.parse` takes it.
+    """
+
+    name = "stepwell-emit-objects"
+    target: str = "cpu"
+
+    def run(self, op: ir.Operation) -> None:
+        """Compiles all functions.
+
+        Raises:
+            PassError: LLVM refused one.
+        """
+        module: Any = op.opview
+        try:
+            emit_objects(module, Target.parse(self.target), threads=1)
+        except CodegenError as error:
+            raise PassError(str(error), op.location) from error

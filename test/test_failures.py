@@ -1,0 +1,68 @@
+"""Failures planted in a compile: what the error says, and that its reproducer fails in the same way."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from dataclasses import dataclass
+
+import pytest
+import stepwell
+from mlir import ir
+from stepwell.lowering import phases
+from stepwell.passes.base import Pass, PassError, register
+from stepwell.passes.pipeline import Pipeline
+from stepwell.passes.recorder import kernels_in
+from stepwell.passes.rewriting import walk
+
+MODEL = b"""func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = "stepwell.exp"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("first")
+  %1 = "stepwell.softmax"(%0) {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("second")
+  return %1 : tensor<4x8xf32>
+}"""
+
+
+@register
+@dataclass(frozen=True)
+class PlantedPass(Pass):
+    """Fail in the way that is asked for."""
+
+    name = "test-planted-failure"
+    way: str = "error"
+
+    def run(self, op: ir.Operation) -> None:
+        for kernel in kernels_in(op):
+            inner = next(iter(walk(kernel)))
+            if self.way == "error":
+                raise PassError("planted here", inner.location)
+            if self.way == "bug":
+                raise KeyError("planted")
+            kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([], []))
+
+
+@pytest.mark.parametrize(
+    ("way", "reason"), [("error", "planted here"), ("bug", "KeyError"), ("invalid", "it left invalid IR")]
+)
+def test_a_failure_explains_itself(way, reason, monkeypatch, tmp_path):
+    monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
+    planted = Pipeline((PlantedPass(way),))
+    changed = [
+        phases.Phase(item.name, item.summary, lambda target: planted, item.check) if item.name == "tiled" else item
+        for item in phases.PHASES
+    ]
+    monkeypatch.setattr(phases, "PHASES", tuple(changed))
+    with pytest.raises(stepwell.CompileError) as caught:
+        stepwell.compile(MODEL, options=stepwell.Options(cache=False))
+    error = caught.value
+    assert (error.phase, error.pass_name) == ("tiled", PlantedPass.name)
+    assert error.node in ("first", "second")
+    assert error.failure is not None
+    assert reason in error.failure.reason
+    assert error.reproducer is not None
+    report = json.loads((error.reproducer / "report.json").read_text())
+    assert (report["schema"], report["phase"], report["pass"]) == (1, "tiled", PlantedPass.name)
+    command = shlex.split(error.failure.command)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"pass '{PlantedPass.name}' failed: {reason}" in done.stderr
