@@ -62,6 +62,6 @@ def test_modules_that_abort_what_compiles_them(monkeypatch):
     def aborts(*_, **__):
         os.abort()
 
-    monkeypatch.setattr("stepwell.compilation.emit_objects", aborts)
+    monkeypatch.setattr("stepwell.compilation.generate", aborts)
     with pytest.raises(PassError, match=r"crashed \(SIGABRT\) in what follows the phase 'llvm'"):
         stepwell.compile(text.encode(), threads=1, options=stepwell.Options(cache=False))
