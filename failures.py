@@ -17,6 +17,7 @@ from pathlib import Path
 
 from mlir import ir
 
+from .frontend.errors import ModelError
 from .lowering.kernel_objects.library import library_of
 from .lowering.target import Target
 from .passes import debug
@@ -50,7 +51,9 @@ def explained(again: Callable[[], object], target: str) -> Iterator[None]:
     try:
         yield
     except CompileError as error:
-        if error.failure is None and not is_recording() and not isinstance(error, BoundedError):
+        # Those that say that a model needs another way are no failures, and a model's own faults name their node.
+        is_ours = not isinstance(error, BoundedError | ModelError)
+        if error.failure is None and not is_recording() and is_ours:
             _explain(error, again, target)
         raise
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import pytest
 import stepwell
 from mlir import ir
+from stepwell.failures import explained
+from stepwell.frontend.errors import NeedsContents
 from stepwell.lowering import phases
 from stepwell.passes.base import Pass, PassError, register
 from stepwell.passes.pipeline import Pipeline
@@ -66,3 +68,15 @@ def test_a_failure_explains_itself(way, reason, monkeypatch, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"pass '{PlantedPass.name}' failed: {reason}" in done.stderr
+
+
+def test_what_needs_another_way_is_not_done_again():
+    runs = []
+
+    def again() -> None:
+        runs.append(1)
+
+    with pytest.raises(NeedsContents) as caught, explained(again, "cpu"):
+        raise NeedsContents("the size depends on an input")
+    assert not runs
+    assert caught.value.failure is None
