@@ -13,6 +13,7 @@ NAME = "stepwell"
 TOOLS = {
     "compile": "turn a model into an artefact, or take it to a level on the way there",
     "run": "run a model, and compare what comes out with a reference",
+    "explore": "see every level of a compile in one HTML file: graph, IR, diffs, machine code",
     "opt": "run passes on MLIR, as mlir-opt does",
     "bench": "measure models and kernels beside other systems",
     "reduce": "shrink a model that fails while it keeps failing in the same way",

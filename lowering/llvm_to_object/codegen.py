@@ -49,6 +49,25 @@ def emit_objects(
     Raises:
         CodegenError: LLVM refused a function.
     """
+    return _emit_all(module, target, threads, only, llvm.Module.object)
+
+
+def emit_assembly(module: ir.Module, target: Target, threads: int = 2) -> dict[str, str]:
+    """The machine code of every function that becomes an object, as text, by its symbol; otherwise as `emit_objects`.
+
+    Raises:
+        CodegenError: LLVM refused a function.
+    """
+    return _emit_all(module, target, threads, None, llvm.Module.assembly)
+
+
+def _emit_all(
+    module: ir.Module,
+    target: Target,
+    threads: int,
+    only: Collection[str] | None,
+    emit: Callable[[llvm.Module], T],
+) -> dict[str, T]:
     # Translation holds Python's lock, code generation does not.
     texts = {name: text for name, text in llvm_ir(module).items() if only is None or name in only}
     threads = min(threads, len(texts))
@@ -57,14 +76,14 @@ def emit_objects(
         for _ in range(threads):
             machines.put(stack.enter_context(_machine(target)))
 
-        def generate(name: str) -> bytes:
+        def generate(name: str) -> T:
             if name == AddEntryPass.symbol:
                 # One call after the other: the longest function of all, and in it the least time of a run.
                 with _machine(target, llvm.QUICKLY) as machine:
-                    return _generate(name, texts[name], machine, llvm.Module.object)
+                    return _generate(name, texts[name], machine, emit)
             machine = machines.get()
             try:
-                return _generate(name, texts[name], machine, llvm.Module.object)
+                return _generate(name, texts[name], machine, emit)
             finally:
                 machines.put(machine)
 

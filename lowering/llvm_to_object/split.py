@@ -18,6 +18,7 @@ from collections.abc import Iterator
 _DEFINITION = re.compile(r"^define .*?^\}\n", re.MULTILINE | re.DOTALL)
 _SYMBOL = re.compile(r'@("[^"]*"|[\w.$-]+)')
 _DECLARED = re.compile(r"^(?:declare |@).*\n", re.MULTILINE)
+_DEBUG_INFO = re.compile(r" !dbg !\d+")
 _PRIVATE = re.compile(r"define (?:internal|private) |@\S+ = (?:internal|private) ")
 
 
@@ -60,5 +61,6 @@ def _name(entity: str) -> str:
 
 
 def _declaration(definition: str) -> str:
-    """define void @f(ptr %0) #0 { ... } --> declare void @f(ptr %0) #0"""
-    return definition.split("{\n", 1)[0].replace("define", "declare", 1).rstrip() + "\n"
+    """define void @f(ptr %0) #0 !dbg !4 { ... } --> declare void @f(ptr %0) #0"""
+    head = _DEBUG_INFO.sub("", definition.split("{\n", 1)[0])
+    return head.replace("define", "declare", 1).rstrip() + "\n"

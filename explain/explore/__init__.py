@@ -1,0 +1,1 @@
+"""One HTML file with everything that a compile did: the graph, the IR after every pass, machine code."""

@@ -1,0 +1,102 @@
+// The record, and what is asked of it: the functions after each pass, their lines, and the places that lines stand for.
+"use strict";
+
+async function readRecord() {
+  const packed = Uint8Array.from(atob(document.getElementById("record").textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+class Piece {
+  constructor(data) {
+    Object.assign(this, data);
+    this.steps = [{ phase: "input", pass: "as read", seconds: 0, ops: 1, state: this.first }, ...this.steps];
+    let state = this.first;
+    for (const step of this.steps) {
+      step.changes = step.state !== undefined;
+      state = step.state = step.state ?? state;
+    }
+    this.lineCache = new Map();
+    this.assigned = this.assign();
+  }
+
+  lines(chunk) {
+    let known = this.lineCache.get(chunk);
+    if (!known) {
+      const { text, runs } = this.chunks[chunk];
+      const lines = text.split("\n"), locations = new Uint32Array(lines.length);
+      for (let i = 0, at = 0; i < runs.length; i += 2) locations.fill(runs[i + 1], at, (at += runs[i]));
+      known = { lines, locations };
+      this.lineCache.set(chunk, known);
+      if (this.lineCache.size > 600) this.lineCache.delete(this.lineCache.keys().next().value);
+    }
+    return known;
+  }
+
+  symbol(chunk) {
+    return this.chunks[chunk].symbol;
+  }
+
+  label(chunk) {
+    return this.symbol(chunk) ? "@" + this.symbol(chunk) : this.chunks[chunk].text.split("\n", 1)[0].slice(0, 40);
+  }
+
+  // Kernels get their last names only after they were formed.
+  sameSymbol(chunk) {
+    const symbol = this.symbol(chunk);
+    return this.renamed[symbol] ?? symbol;
+  }
+
+  // Which locations stand for some of the given places.
+  hits(places) {
+    const wanted = new Set(places);
+    return this.locations.map((location) => location.some((place) => wanted.has(place)));
+  }
+
+  // The call of a kernel that each node of the graph went into: the one that takes longest where there are several.
+  assign() {
+    const ofPlace = new Map();
+    const order = this.kernels.map((_, index) => index).sort((a, b) => this.time(b) - this.time(a));
+    for (const index of order)
+      for (const place of this.kernels[index].places) ofPlace.set(place, [...(ofPlace.get(place) ?? []), index]);
+    const nodes = this.graph.nodes.map((node) => {
+      const calls = [...new Set(node.places.flatMap((place) => ofPlace.get(place) ?? []))];
+      return calls.sort((a, b) => this.time(this.kernels[b]) - this.time(this.kernels[a]));
+    });
+    return nodes;
+  }
+
+  time(kernel) {
+    const call = typeof kernel === "number" ? this.kernels[kernel] : kernel;
+    return call.seconds ?? call.estimate;
+  }
+
+  get isMeasured() {
+    return this.kernels.some((kernel) => kernel.seconds !== undefined);
+  }
+
+  // The last state of each phase.
+  levels() {
+    const found = new Map();
+    this.steps.forEach((step) => found.set(step.phase, step));
+    return [...found.values()];
+  }
+}
+
+function duration(seconds) {
+  const [factor, unit] = seconds >= 1 ? [1, "s"] : seconds >= 1e-3 ? [1e3, "ms"] : [1e6, "µs"];
+  return `${(seconds * factor).toPrecision(seconds * factor >= 100 ? 3 : 2)} ${unit}`;
+}
+
+function amount(number, unit) {
+  const step = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([size]) => number >= size);
+  return step ? `${(number / step[0]).toPrecision(3)} ${step[1]}${unit}` : `${number} ${unit}`;
+}
+
+// An element, its attributes, and what is in it: text is text, whatever a model calls its nodes.
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}

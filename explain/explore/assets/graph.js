@@ -1,0 +1,192 @@
+// The graph as a picture: a card for each kernel with the ops that went into it, laid out apart from the page.
+"use strict";
+
+const CARD = { width: 208, head: 22, row: 17, most: 12 };
+const COLOURS = {
+  convolution: "#4878cf", winograd: "#3a61b0", depthwise: "#6fa3e0", contraction: "#7b5ea7", attention: "#b04a8b",
+  reduction: "#2f9e8f", elementwise: "#62a557", movement: "#a0865a", pooling: "#3f9fb5", "": "#9aa2aa",
+};
+
+function colourOf(kind) {
+  if (COLOURS[kind] !== undefined) return COLOURS[kind];
+  const hue = [...kind].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 360, 7);
+  return `hsl(${hue} 38% 55%)`;
+}
+
+function heatColour(share) {
+  return `color-mix(in oklab, var(--ground), #e8590c ${Math.round(Math.sqrt(share) * 85)}%)`;
+}
+
+function drawn(name, attributes, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// The kernels as cards; an op without one is a card of its own.
+function cardsOf(piece) {
+  const cards = new Map(), cardOf = [];
+  piece.graph.nodes.forEach((node, index) => {
+    const calls = piece.assigned[index], key = calls.length ? `k${calls[0]}` : `n${index}`;
+    if (!cards.has(key)) cards.set(key, { key, nodes: [], calls: new Set() });
+    const card = cards.get(key);
+    card.nodes.push(index);
+    calls.forEach((call) => card.calls.add(call));
+    cardOf.push(card);
+  });
+  const taken = new Set([...cards.values()].filter((card) => card.key[0] === "k").map((card) => +card.key.slice(1)));
+  for (const card of cards.values()) {
+    // Besides its own kernel, a card has those that no card is for: copies into place before and after.
+    card.calls = [...card.calls].filter((call) => card.key === `k${call}` || !taken.has(call));
+    card.calls.forEach((call) => taken.add(call));
+    card.kind = card.key[0] === "k" ? piece.kernels[+card.key.slice(1)].class : "";
+    card.time = card.calls.reduce((sum, call) => sum + piece.time(call), 0);
+    card.rows = Math.min(card.nodes.length, CARD.most) + (card.nodes.length > CARD.most ? 1 : 0);
+    card.height = (card.kind ? CARD.head : 4) + card.rows * CARD.row + 5;
+  }
+  const edges = new Map();
+  for (const [from, to] of piece.graph.edges) {
+    const a = cardOf[from], b = cardOf[to];
+    if (a !== b) edges.set(`${a.key}>${b.key}`, [a.key, b.key]);
+  }
+  return { cards: [...cards.values()], edges: [...edges.values()], cardOf };
+}
+
+// Layout takes seconds for a thousand cards, so it is not the page that does it.
+function laidOut(cards, edges) {
+  const work = `onmessage = ({ data: [cards, edges] }) => {
+    const graph = new dagre.graphlib.Graph();
+    graph.setGraph({ nodesep: 22, ranksep: 30, ranker: cards.length > 400 ? "tight-tree" : "network-simplex" });
+    graph.setDefaultEdgeLabel(() => ({}));
+    cards.forEach(([key, width, height]) => graph.setNode(key, { width, height }));
+    edges.forEach(([from, to]) => graph.setEdge(from, to));
+    dagre.layout(graph);
+    postMessage([cards.map(([key]) => [key, graph.node(key).x, graph.node(key).y]),
+      edges.map(([from, to]) => graph.edge(from, to).points.map(({ x, y }) => [x, y]))]);
+  };`;
+  const url = URL.createObjectURL(new Blob([document.getElementById("layout").textContent, "\n", work]));
+  const worker = new Worker(url);
+  return new Promise((resolve, reject) => {
+    worker.onmessage = ({ data }) => { resolve(data); worker.terminate(); URL.revokeObjectURL(url); };
+    worker.onerror = (event) => reject(new Error(event.message));
+    worker.postMessage([cards.map((card) => [card.key, CARD.width, card.height]), edges]);
+  });
+}
+
+function pathOf(points) {
+  let path = `M${points[0]}`;
+  for (let i = 1; i < points.length; i++) {
+    const [x0, y0] = points[i - 1], [x1, y1] = points[i], middle = (y0 + y1) / 2;
+    path += `C${x0} ${middle} ${x1} ${middle} ${x1} ${y1}`;
+  }
+  return path;
+}
+
+class GraphView {
+  constructor(svg, onNode) {
+    this.svg = svg;
+    this.onNode = onNode;
+    this.world = drawn("g", {});
+    svg.append(this.world);
+    this.zoom = d3.zoom().scaleExtent([0.01, 4]).on("zoom", ({ transform }) => {
+      this.world.setAttribute("transform", transform);
+      this.world.classList.toggle("far", transform.k < 0.4);
+    });
+    d3.select(svg).call(this.zoom).on("dblclick.zoom", null);
+  }
+
+  async show(piece) {
+    this.piece = piece;
+    this.world.replaceChildren();
+    Object.assign(this, cardsOf(piece));
+    const wait = document.getElementById("wait");
+    wait.hidden = !this.cards.length;
+    if (!this.cards.length) return;
+    const [places, paths] = await laidOut(this.cards, this.edges);
+    if (this.piece !== piece) return;
+    wait.hidden = true;
+    places.forEach(([, x, y], index) => Object.assign(this.cards[index], { x, y }));
+    this.lines = paths.map((points, index) => {
+      const line = drawn("path", { class: "edge", d: pathOf(points) });
+      return { line, ends: this.edges[index] };
+    });
+    this.world.append(...this.lines.map(({ line }) => line), ...this.cards.map((card) => this.card(card)));
+    this.colour(this.isHot);
+    this.fit(0);
+  }
+
+  card(card) {
+    const left = card.x - CARD.width / 2, top = card.y - card.height / 2;
+    const made = drawn("g", { class: "card", transform: `translate(${left} ${top})` });
+    const head = card.kind ? CARD.head : 4;
+    card.body = drawn("rect", { class: "body", width: CARD.width, height: card.height, rx: 5 });
+    made.append(card.body, drawn("rect", { width: 4, height: card.height, rx: 2, fill: colourOf(card.kind) }));
+    if (card.kind) {
+      made.append(drawn("text", { class: "class", x: 12, y: 15 }, card.kind));
+      made.append(drawn("text", { class: "time", x: CARD.width - 8, y: 15 }, duration(card.time)));
+    }
+    card.items = new Map();
+    card.nodes.slice(0, CARD.most).forEach((index, row) => {
+      const node = this.piece.graph.nodes[index], item = drawn("g", { class: "item", transform: `translate(4 ${head + row * CARD.row})` });
+      const op = node.op.replace(/^stepwell\./, "");
+      item.append(drawn("rect", { width: CARD.width - 5, height: CARD.row }), drawn("text", { x: 8, y: 12 }, op.slice(0, 30)));
+      const room = 31 - Math.min(op.length, 30);
+      if (room > 4 && node.name !== node.op) {
+        const short = node.name.length > room ? "…" + node.name.slice(1 - room) : node.name;
+        item.append(drawn("text", { class: "name", x: 16 + Math.min(op.length, 30) * 5.9, y: 12 }, short));
+      }
+      item.append(drawn("title", {}, `${node.name}\n${node.op}\n${node.types.join(", ")}`));
+      item.addEventListener("click", (event) => { event.stopPropagation(); this.onNode([index]); });
+      card.items.set(index, item);
+      made.append(item);
+    });
+    if (card.nodes.length > CARD.most)
+      made.append(drawn("text", { class: "name", x: 12, y: head + CARD.most * CARD.row + 12 }, `and ${card.nodes.length - CARD.most} more`));
+    made.addEventListener("click", () => this.onNode(card.nodes));
+    card.drawn = made;
+    return made;
+  }
+
+  colour(isHot) {
+    this.isHot = isHot;
+    const most = Math.max(...this.cards.map((card) => card.time), 1e-12);
+    for (const card of this.cards) if (card.body) card.body.style.fill = isHot ? heatColour(card.time / most) : "";
+  }
+
+  choose(nodes) {
+    const wanted = new Set(nodes), keys = new Set(nodes.map((index) => this.cardOf[index].key));
+    for (const card of this.cards) {
+      card.drawn?.classList.toggle("chosen", keys.has(card.key));
+      card.items?.forEach((item, index) => item.classList.toggle("chosen", wanted.has(index)));
+    }
+    this.lines?.forEach(({ line, ends }) => line.classList.toggle("near", keys.has(ends[0]) || keys.has(ends[1])));
+  }
+
+  dim(isFound) {
+    for (const card of this.cards) card.drawn?.classList.toggle("dim", isFound !== null && !card.nodes.some(isFound));
+  }
+
+  center(node) {
+    const card = this.cardOf[node];
+    if (card?.x === undefined) return;
+    const { clientWidth: width, clientHeight: height } = this.svg;
+    const scale = Math.max(0.9, Math.min(1.4, d3.zoomTransform(this.svg).k));
+    const there = d3.zoomIdentity.translate(width / 2 - card.x * scale, height / 2 - card.y * scale).scale(scale);
+    d3.select(this.svg).transition().duration(350).call(this.zoom.transform, there);
+  }
+
+  fit(milliseconds = 350) {
+    if (!this.cards?.length || this.cards[0].x === undefined) return;
+    const xs = this.cards.map((card) => card.x), ys = this.cards.map((card) => card.y);
+    const left = Math.min(...xs) - CARD.width, right = Math.max(...xs) + CARD.width;
+    const top = Math.min(...ys) - 120, bottom = Math.max(...ys) + 120;
+    const { clientWidth: width, clientHeight: height } = this.svg;
+    const all = Math.min(width / (right - left), height / (bottom - top), 1.2);
+    // A long chain that was shown whole would be a thread: its beginning says more.
+    const scale = milliseconds ? all : Math.max(all, Math.min(0.75, width / (right - left)));
+    const down = scale > all ? 20 - (top + 100) * scale : height / 2 - ((top + bottom) / 2) * scale;
+    const there = d3.zoomIdentity.translate(width / 2 - ((left + right) / 2) * scale, down).scale(scale);
+    d3.select(this.svg).transition().duration(milliseconds).call(this.zoom.transform, there);
+  }
+}

@@ -1,0 +1,156 @@
+"""Compiles a model, or runs a pipeline on MLIR, and tells all of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ... import compiler
+from ...dialects.stepwell import STEPWELL
+from ...lowering.context import compiler_context
+from ...lowering.target import Target
+from ...passes.pipeline import Pipeline
+from ...runtime.executable import Executable
+from ...runtime.program import Shape
+from ...version import fingerprint
+from .machine_code import add_assembly
+from .recorder import Piece, Recorder
+
+SCHEMA = 1
+# Rough figures of one core: they only have to put kernels into an order.
+_FLOPS_PER_SECOND = 60e9
+_BYTES_PER_SECOND = 12e9
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What a page shows, as plain data.
+
+    Attributes:
+        record: the data, with keys as docs/explore.md lists them.
+        executable: the compiled model; None where there is none.
+        error: what ended it; "" where nothing did.
+    """
+
+    record: dict[str, Any]
+    executable: Executable | None = field(default=None, compare=False)
+    error: str = ""
+
+
+def explore_model(
+    path: str | Path,
+    shapes: Mapping[str, Shape] | None = None,
+    target: str = "cpu",
+    assembly: bool = True,
+    options: Mapping[str, Any] | None = None,
+) -> Exploration:
+    """Compiles a model under watch.
+
+    What goes wrong is part of what is told, unless nothing was compiled yet.
+
+    Args:
+        path: an ONNX file, or MLIR that was printed at some phase.
+        shapes: of the inputs that have no fixed shape.
+        target: what to make code for.
+        assembly: whether to tell the machine code of each kernel.
+        options: further fields of `Options`.
+
+    Raises:
+        SourceError, ModelError: the model cannot be read, or has nothing to compile.
+    """
+    machine = Target.parse(target)
+
+    def finished(piece: Piece, module: ir.Operation) -> None:
+        if assembly:
+            add_assembly(piece, module, machine)
+
+    recorder = Recorder(finished)
+    chosen = compiler.Options(cache=False, instrumentation=[recorder], **(options or {}))
+    started, executable, error = time.perf_counter(), None, ""
+    try:
+        executable = compiler.compile(path, target=target, options=chosen)
+        if shapes or not executable.programs:
+            executable.prepare(shapes or {})
+    except Exception as failure:
+        if not recorder.pieces:
+            raise
+        error = _note_failure(recorder, failure)
+    record = _record(Path(path).name, recorder, error, time.perf_counter() - started)
+    record["target"] = f"{machine.cpu} ({machine.triple})"
+    return Exploration(record, executable, error)
+
+
+def explore_pipeline(path: str | Path, pipeline: Pipeline) -> Exploration:
+    """Runs a pipeline on an MLIR file under watch.
+
+    Raises:
+        PipelineError: the pipeline is wrong.
+        ir.MLIRError: the file is.
+    """
+    recorder = Recorder()
+    started, error = time.perf_counter(), ""
+    with compiler_context() as context, ir.Location.unknown():
+        STEPWELL.load(context)
+        module = ir.Module.parseFile(str(path))
+        try:
+            pipeline.run(module, [recorder])
+        except Exception as failure:
+            if not recorder.pieces:
+                raise
+            error = _note_failure(recorder, failure)
+        record = _record(Path(path).name, recorder, error, time.perf_counter() - started)
+    return Exploration(record, None, error)
+
+
+def _note_failure(recorder: Recorder, failure: Exception) -> str:
+    """Puts what went wrong into the last piece, with the places in the model that it is about."""
+    piece = recorder.pieces[-1]
+    message = str(failure).strip() or type(failure).__name__
+    place = getattr(failure, "location", None)
+    places = piece.texts.locations[piece.texts.location(f"({place})")] if place is not None else []
+    piece.failure = {"pass": "", "phase": "", **(piece.failure or {}), "message": message, "places": places}
+    return message
+
+
+def _record(name: str, recorder: Recorder, error: str, seconds: float) -> dict[str, Any]:
+    pieces = [_piece(piece, index) for index, piece in enumerate(recorder.pieces)]
+    return {
+        "schema": SCHEMA,
+        "model": name,
+        "compiler": fingerprint(),
+        "seconds": round(seconds, 3),
+        "error": error,
+        "pieces": pieces,
+    }
+
+
+def _piece(piece: Piece, index: int) -> dict[str, Any]:
+    return {
+        "name": f"piece {index + 1}",
+        "graph": piece.graph,
+        "first": piece.first,
+        "steps": piece.steps,
+        "kernels": _kernels(piece),
+        "assembly": piece.assembly,
+        "renamed": piece.renamed,
+        "chunks": piece.texts.chunks,
+        "locations": piece.texts.locations,
+        "places": piece.texts.places,
+        "failure": piece.failure,
+    }
+
+
+def _kernels(piece: Piece) -> list[dict[str, Any]]:
+    """The calls of kernels, with the time that each may take at the least, in seconds."""
+    found = []
+    for call in piece.calls:
+        least = max(call["flops"] / _FLOPS_PER_SECOND, call["bytes"] / _BYTES_PER_SECOND)
+        symbol = piece.renamed.get(call["kernel"], call["kernel"])
+        found.append({**call, "symbol": symbol, "estimate": float(np.format_float_scientific(least, 3))})
+    return found

@@ -1,0 +1,81 @@
+"""The picture of a model: its ops as they were imported, and the kernels that they became part of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mlir import ir
+
+from ...lowering import invariants
+from ...passes.rewriting import walk
+from .texts import Texts, places_in
+
+_WEIGHTS = ("parameter", "constant")
+
+
+def graph_of(module: ir.Operation, texts: Texts) -> dict[str, Any]:
+    """The ops of the function that does the most, one node for all that share a place, and who reads from whom."""
+    nodes: list[dict[str, Any]] = []
+    by_place: dict[tuple[int, ...], int] = {}
+    maker: dict[ir.Value, int] = {}
+    edges: set[tuple[int, int]] = set()
+    for op in _ops(module):
+        if not len(op.operands) and op.name.rpartition(".")[2] in _WEIGHTS:
+            continue
+        places = tuple(texts.place(name) for name in places_in(str(op.location)))
+        index = by_place.setdefault(places or (-1 - len(nodes),), len(nodes))
+        if index == len(nodes):
+            name = texts.places[places[0]] if places else op.name
+            nodes.append({"name": name, "op": op.name, "places": sorted(set(places)), "types": []})
+        nodes[index]["types"] = [str(result.type) for result in op.results]
+        edges |= {(maker[value], index) for value in _read(op) if value in maker and maker[value] != index}
+        maker.update(dict.fromkeys(op.results, index))
+    return {"nodes": nodes, "edges": sorted(edges)}
+
+
+def calls_of(module: ir.Operation, texts: Texts) -> list[dict[str, Any]]:
+    """The calls of kernels in @main, each with what the kernel is and the places that it stands for."""
+    functions = {
+        invariants.symbol(op): op.operation for op in module.regions[0].blocks[0] if "sym_name" in op.attributes
+    }
+    if "main" not in functions:
+        return []
+    calls: list[dict[str, Any]] = []
+    for op in walk(functions["main"]):
+        if op.name != "func.call":
+            continue
+        name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        kernel = functions.get(name)
+        if kernel is None or "stepwell.kernel" not in kernel.attributes:
+            continue
+        facts = ir.DictAttr(kernel.attributes["stepwell.kernel"])
+        calls.append(
+            {
+                "kernel": name,
+                "class": ir.StringAttr(facts["class"]).value,
+                "flops": ir.IntegerAttr(facts["flops"]).value,
+                "bytes": ir.IntegerAttr(facts["bytes"]).value,
+                "places": sorted({texts.place(place) for place in places_in(str(op.location))}),
+            }
+        )
+    return calls
+
+
+def _ops(module: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops directly inside the function @main, or else the one with the most ops, or else the module."""
+    bodies: dict[str, list[ir.Operation]] = {}
+    top = [op.operation for op in module.regions[0].blocks[0]] if len(module.regions) else []
+    for index, function in enumerate(top):
+        inner = [op.operation for region in function.regions for block in region for op in block]
+        name = str(function.attributes["sym_name"]).strip('"') if "sym_name" in function.attributes else f"#{index}"
+        bodies[name] = inner
+    chosen = bodies.get("main") or max(bodies.values(), key=len, default=[]) or top
+    return (op for op in chosen if not op.name.endswith((".return", ".yield")))
+
+
+def _read(op: ir.Operation) -> Iterator[ir.Value]:
+    """What an op reads, also inside of its regions."""
+    for inner in walk(op):
+        yield from inner.operands
+    yield from op.operands

@@ -1,0 +1,64 @@
+"""Machine code whose lines say which of the model's nodes they are for."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from mlir import ir
+
+from ...lowering.llvm_to_object.codegen import emit_assembly
+from ...lowering.target import Target
+from ...passes.guarded import Note, guarded
+from ...passes.pipeline import Pipeline
+from .recorder import Piece
+from .texts import print_op, relocated
+
+_LINE = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
+# Debug information and what tells linkers and unwinders of the function are not what runs.
+_NOISE = re.compile(
+    r"\s*\.(?:file|loc|cfi_\w+|ident|addrsig\w*|type|size|globl|p2align|intel_syntax|text|hidden)\b|\.L(?:func|tmp|pc|cu)\w*:"
+    r"|\s*\.section\s+\"?\.(?:note|debug)"
+)
+_REST = re.compile(r"^\s*\.section\s+\"?\.debug", re.MULTILINE)
+_COMMENT = re.compile(r"\s+#.*$|\s+//.*$")
+
+
+def add_assembly(piece: Piece, module: ir.Operation, target: Target, threads: int = 2) -> None:
+    """Compiles a module of the LLVM dialect once more, with its locations as line numbers of debug information.
+
+    LLVM does not let debug information change the code. Each line is a number of a location of the piece.
+
+    Raises:
+        Crash: LLVM ended the process that did it.
+    """
+    text = relocated(print_op(module, elide=False), piece.texts, "places")
+
+    def work(note: Note) -> bytes:
+        note("the generation of machine code with line numbers")
+        with module.context, ir.Location.unknown():
+            copy = ir.Module.parse(text)
+            scopes = "ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}"
+            Pipeline((scopes,)).run(copy, verify=False)
+            return json.dumps(emit_assembly(copy, target, threads)).encode()
+
+    # What only explains must not end what is explained.
+    data = guarded(work)
+    for symbol, code in json.loads(data or b"{}").items():
+        piece.assembly[symbol] = piece.texts.add(symbol, *_lines(code, len(piece.texts.locations)))
+
+
+def _lines(text: str, count: int) -> tuple[list[str], list[int]]:
+    """The instructions and labels, and the location of each."""
+    lines: list[str] = []
+    locations: list[int] = []
+    current = 0
+    for line in _REST.split(text)[0].split("\n"):
+        if found := _LINE.match(line):
+            current = int(found[1]) if int(found[1]) < count else 0
+        if not line.strip() or _NOISE.match(line) or line.lstrip().startswith(("#", "//")):
+            continue
+        is_code = line[:1].isspace() and not line.lstrip().startswith(".")
+        lines.append(_COMMENT.sub("", line).replace("\t", "    ", 1).replace("\t", " ").rstrip())
+        locations.append(current if is_code else 0)
+    return lines, locations

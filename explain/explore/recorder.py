@@ -1,0 +1,187 @@
+"""Watches a compile and keeps what the IR was after every pass."""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir import ir
+
+from ...lowering import phases
+from ...passes.graph.specialize_shapes import SpecializeShapesPass
+from ...passes.instrumentation import Instrumentation, Step, title_of
+from ...passes.pipeline import Nested, Pipeline
+from .graph import calls_of, graph_of
+from .texts import Texts
+
+_FORMED = "stepwell-convert-to-linalg"
+
+
+@dataclass
+class Piece:
+    """What became of one module: a model, or a part of one that is compiled by itself.
+
+    Attributes:
+        texts: every text that its functions had.
+        graph: the ops that it started from.
+        first: its chunks before the first pass.
+        steps: the passes, in order; what each changed.
+        calls: the kernels that its ops became parts of.
+        renamed: the last names of kernels, by those that they were formed with.
+        assembly: the chunk of machine code of each function, by its symbol.
+        failure: what ended it.
+    """
+
+    texts: Texts = field(default_factory=Texts)
+    graph: dict[str, Any] = field(default_factory=dict)
+    first: list[int] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    renamed: dict[str, str] = field(default_factory=dict)
+    assembly: dict[str, int] = field(default_factory=dict)
+    failure: dict[str, Any] | None = None
+
+
+class Recorder(Instrumentation):
+    """Records every pass of every module that is compiled while it watches.
+
+    Args:
+        finished: called with a piece and its module after the last pass of the way to LLVM.
+    """
+
+    def __init__(self, finished=lambda piece, module: None) -> None:
+        self.pieces: list[Piece] = []
+        self._finished = finished
+        self._state: list[int] = []
+        self._phase = 0
+        self._nesting = 0
+        self._open: dict[tuple[str, int], dict[str, Any]] = {}
+        self._seen: dict[tuple[str, str], int] = {}
+        self._latest: dict[str, int] = {}
+        self._started = 0.0
+
+    def before_pass(self, step: Step, op: ir.Operation) -> None:
+        """Starts a piece where a module comes that was not seen before."""
+        if not self.pieces or step.name == SpecializeShapesPass.name or self.pieces[-1].failure is not None:
+            self._begin(_root(op))
+        piece = self.pieces[-1]
+        if piece.calls and not piece.renamed and op.parent is None:
+            now = calls_of(op, piece.texts)
+            piece.renamed = {old["kernel"]: new["kernel"] for old, new in zip(piece.calls, now, strict=False)}
+        self._started = time.perf_counter()
+
+    def after_pass(self, step: Step, op: ir.Operation) -> None:
+        """Keeps what the pass has changed."""
+        seconds = time.perf_counter() - self._started
+        self._record(step, op, seconds)
+        if step.name == _FORMED:
+            self.pieces[-1].calls = calls_of(op, self.pieces[-1].texts)
+        if step.name == _last_pass():
+            self._finished(self.pieces[-1], op)
+
+    def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
+        """Keeps what the failed pass has left."""
+        entry = self._record(step, op, time.perf_counter() - self._started)
+        while self._nesting:
+            self.after_nested(Nested("any", ()))
+        entry["failed"] = True
+        self.pieces[-1].failure = {"pass": step.name, "phase": entry["phase"]}
+
+    def before_nested(self, nested: Nested) -> None:
+        """Passes on many functions are one step each, not one for each function."""
+        self._nesting += 1
+        if self._nesting == 1:
+            self._open, self._seen, self._latest = {}, {}, {}
+
+    def after_nested(self, nested: Nested) -> None:
+        """What comes next are steps of their own again."""
+        self._nesting -= 1
+        if self._nesting:
+            return
+        for entry in self._open.values():
+            changed = entry.pop("changed")
+            after = [changed.get(chunk, chunk) for chunk in self._state]
+            if after != self._state:
+                entry["state"] = self._state = after
+
+    def _begin(self, root: ir.Operation) -> None:
+        piece = Piece()
+        piece.graph = graph_of(root, piece.texts)
+        piece.calls = calls_of(root, piece.texts)
+        piece.first = self._state = piece.texts.of_module(root)
+        self.pieces.append(piece)
+        self._phase = 0
+
+    def _record(self, step: Step, op: ir.Operation, seconds: float) -> dict[str, Any]:
+        piece, texts = self.pieces[-1], self.pieces[-1].texts
+        entry = self._entry(step, op, piece)
+        entry["seconds"] = round(entry["seconds"] + seconds, 6)
+        if self._nesting and _is_function(op):
+            chunk = texts.of_function(op)
+            symbol = texts.chunks[chunk]["symbol"]
+            previous = self._latest.get(symbol)
+            if previous is None:
+                previous = next((each for each in self._state if texts.chunks[each]["symbol"] == symbol), chunk)
+            entry["changed"][previous] = self._latest[symbol] = chunk
+            return entry
+        after = texts.of_module(_root(op))
+        if after != self._state:
+            entry["state"] = self._state = after
+        return entry
+
+    def _entry(self, step: Step, op: ir.Operation, piece: Piece) -> dict[str, Any]:
+        self._phase = _phase_of(step.name, self._phase)
+        made = {
+            "phase": phases.NAMES[self._phase],
+            "pass": step.name,
+            "title": title_of(step),
+            "seconds": 0.0,
+            "ops": 1,
+        }
+        if not self._nesting:
+            piece.steps.append(made)
+            return made
+        made["changed"] = {}
+        symbol = str(op.attributes["sym_name"]) if "sym_name" in op.attributes else ""
+        turn = self._seen[symbol, step.name] = self._seen.get((symbol, step.name), -1) + 1
+        entry = self._open.setdefault((step.name, turn), made)
+        if entry is made:
+            piece.steps.append(made)
+        else:
+            entry["ops"] += 1
+        return entry
+
+
+@functools.cache
+def _names(target: str = "cpu") -> tuple[frozenset[str], ...]:
+    """The passes on the way to each phase."""
+    return tuple(frozenset(_passes(phase.pipeline(target))) for phase in phases.PHASES)
+
+
+def _last_pass() -> str:
+    return list(_passes(phases.PHASES[-1].pipeline("cpu")))[-1]
+
+
+def _passes(pipeline: Pipeline | Nested) -> list[str]:
+    found: list[str] = []
+    for element in pipeline.elements:
+        found += _passes(element) if isinstance(element, Nested) else [element.name]
+    return found
+
+
+def _phase_of(name: str, current: int) -> int:
+    """The phase that a pass leads to: the first, from the current one on, with a pass of that name."""
+    return next((index for index in range(current, len(_names())) if name in _names()[index]), current)
+
+
+def _is_function(op: ir.Operation) -> bool:
+    """Whether an op has a name and is directly inside of the outermost module."""
+    return op.parent is not None and op.parent.operation.parent is None and "sym_name" in op.attributes
+
+
+def _root(op: ir.Operation) -> ir.Operation:
+    while op.parent is not None:
+        op = op.parent.operation
+    return op
