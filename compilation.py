@@ -35,7 +35,7 @@ from .passes.pipeline import Pipeline
 from .passes.rewriting import walk
 from .runtime import store
 from .runtime.cache import Cache
-from .runtime.program import WORK, CpuTarget, KernelInfo, Program, Shape, TensorInfo, aligned
+from .runtime.program import WORK, ArenaBuffer, CpuTarget, KernelInfo, Program, Shape, TensorInfo, aligned
 from .source import Importable
 from .version import fingerprint
 
@@ -52,6 +52,9 @@ class _Noted:
 
 
 Reached = Callable[[str, ir.Module, Mapping[str, np.ndarray]], None]
+
+LIFETIMES = "stepwell.lifetimes"
+"""The attribute of modules that says what lies where in the arena, and when."""
 
 _LARGE = 64
 """Modules of so many ops take longer to compile than another process takes to start."""
@@ -233,6 +236,7 @@ class Compilation:
             objects=everything,
             kernels=list(kernels.values()),
             uses_threads=WORK in everything,
+            buffers=_buffers(module),
             facts=facts.packed({**noted.facts, "vector_bytes": target.vector_bytes, "details": noted.details}),
         )
 
@@ -400,6 +404,16 @@ def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, 
         share = f"{len(missing)} of {len(names)} are missing"
         raise PassError(f"there are no contents for the parameter '{missing[0]}' ({share})")
     return {name: parameters[name] for name in names}
+
+
+def _buffers(module: ir.Module) -> list[ArenaBuffer]:
+    """What the arena holds, in the order of time; nothing where a module does not say."""
+    attributes, found = module.operation.attributes, []
+    for row in map(ir.DictAttr, ir.ArrayAttr(attributes[LIFETIMES]) if LIFETIMES in attributes else ()):
+        name, node = (ir.StringAttr(row[key]).value if key in row else "" for key in ("name", "node"))
+        offset, size, first, last = (ir.IntegerAttr(row[key]).value for key in ("offset", "bytes", "first", "last"))
+        found.append(ArenaBuffer(name, node, offset, size, first, last))
+    return sorted(found, key=lambda item: (item.first, item.offset))
 
 
 def _tensors(entries: ir.Attribute) -> tuple[TensorInfo, ...]:

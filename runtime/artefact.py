@@ -182,6 +182,7 @@ class _Content:
             guards=tuple(program.guards),
             contents=self._add_parameters(program.contents),
             bounds=program.bounds,
+            buffers=tuple(program.buffers),
             facts=facts,
         )
 
@@ -355,6 +356,7 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
         guards=entry.guards,
         contents=_parameters(entry.contents, tensors),
         bounds=entry.bounds,
+        buffers=entry.buffers,
         facts=b"" if entry.facts is None else _member(members, entry.facts),
     )
 

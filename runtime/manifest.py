@@ -13,7 +13,7 @@ from . import sizes
 from .errors import ArtefactError
 from .fallback import Fallback, read_fallback
 from .plan import ControlStep, NativeStep, read_control_step
-from .program import ENTRY, CpuTarget, KernelInfo, TensorInfo
+from .program import ENTRY, ArenaBuffer, CpuTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
 from .sizes import Bounds
 
@@ -60,6 +60,7 @@ class StoredProgram:
     guards: tuple[str, ...]
     contents: tuple[StoredParameter, ...]
     bounds: Bounds | None = None
+    buffers: tuple[ArenaBuffer, ...] = ()
     facts: str | None = None
 
 
@@ -224,6 +225,7 @@ def _program(program: StoredProgram) -> dict[str, Any]:
         "guards": list(program.guards),
         "contents": [asdict(parameter) for parameter in program.contents],
         "bounds": sizes.encode(program.bounds),
+        "buffers": list(program.buffers),
         "objects": dict(program.objects),
         "library": program.library,
         "facts": program.facts,
@@ -251,6 +253,7 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         guards=tuple(map(str, entry["guards"])),
         contents=_read_contents(entry["contents"], {info.name for info in inputs}),
         bounds=_read_bounds(entry["bounds"], len(inputs), outputs),
+        buffers=tuple(map(ArenaBuffer.read, entry["buffers"])),
         # Artefacts of before there were reports have none.
         facts=None if entry.get("facts") is None else str(entry["facts"]),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -118,6 +118,34 @@ class KernelInfo:
         return KernelInfo(**{**record, "ops": tuple(record["ops"]), "sites": sites})
 
 
+class ArenaBuffer(NamedTuple):
+    """A part of the arena that holds something for a while.
+
+    Attributes:
+        name: the kernel that fills it, with ".workspace" behind it where the kernel alone uses it; else what it is for.
+        node: the model's node whose result it is; "" where there is none.
+        offset: where it begins, in bytes.
+        bytes: its size.
+        first: the first step at which it is in use; steps count the calls of kernels and the copies of the program.
+        last: the last one, included.
+    """
+
+    name: str
+    node: str
+    offset: int
+    bytes: int
+    first: int
+    last: int
+
+    @staticmethod
+    def read(record: Sequence[Any]) -> ArenaBuffer:
+        """The buffer that JSON made a list of."""
+        name, node, *numbers = record
+        if len(numbers) != 4 or any(not isinstance(number, int) or number < 0 for number in numbers):
+            raise ValueError(f"{record!r} is not a part of the arena")
+        return ArenaBuffer(str(name), str(node), *numbers)
+
+
 @dataclass(frozen=True)
 class Program:
     """Native code for one set of input shapes.
@@ -138,6 +166,7 @@ class Program:
         contents: what some inputs, by name, must hold for the program to be right, in the order in which that was
             found; it does not read these.
         bounds: the sizes that it serves, where these are more than those of its shapes; its last input is a table then.
+        buffers: what lies where in the arena, and when.
         facts: what the compiler knew of it, for its report (`report/facts.py`); compressed, and not read before that.
     """
 
@@ -153,6 +182,7 @@ class Program:
     uses_threads: bool = True
     contents: Mapping[str, np.ndarray] = field(default_factory=dict)
     bounds: Bounds | None = None
+    buffers: Sequence[ArenaBuffer] = ()
     facts: bytes = b""
 
     @property

@@ -15,7 +15,7 @@ from .cache import Cache
 from .fallback import read_fallback
 from .large_file import LargeFile
 from .plan import HostStep, NativeStep, Plan, Step, read_control_step
-from .program import CpuTarget, KernelInfo, Program, TensorInfo, is_splat
+from .program import ArenaBuffer, CpuTarget, KernelInfo, Program, TensorInfo, is_splat
 from .specialization import ByContents
 
 
@@ -79,6 +79,7 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
         "uses_threads": program.uses_threads,
         "contents": {name: _put_parameter(cache, array) for name, array in program.contents.items()},
         "bounds": sizes.encode(program.bounds),
+        "buffers": list(program.buffers),
         "facts": _put_object(cache, program.facts),
     }
     cache.put("programs", key, json.dumps(record).encode())
@@ -152,6 +153,7 @@ def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
         uses_threads=record["uses_threads"],
         contents={name: array for name, array in contents.items() if array is not None},
         bounds=sizes.decode(record["bounds"]),
+        buffers=[*map(ArenaBuffer.read, record["buffers"])],
         facts=bytes(facts),
     )
 

@@ -128,9 +128,9 @@ class BufferAnalysis:
         for result, destination in zip(op.results, list(op.operands)[inputs:], strict=True):
             if _made_by(destination, EXTRACT):
                 self._of[result] = self._part_of_ours(op, destination, block)
-                self._of[result].buffer.label = callee
+                self._of[result].buffer.label, self._of[result].buffer.node = callee, _node(op)
                 continue
-            self._put(result, self._new(result.type, block, callee))
+            self._put(result, self._new(result.type, block, callee, _node(op)))
             if not _made_by(destination, "tensor.empty"):
                 self._copy(op, destination, self._of[result])
         self._step(op, [self.buffer(value) for value in [*reads, *op.results]])
@@ -254,8 +254,8 @@ class BufferAnalysis:
     def _put(self, value: ir.Value, buffer: Buffer) -> None:
         self._of[value] = Place(buffer, View.of(shape_of(value)))
 
-    def _new(self, kind: ir.Type, block: ir.Block, label: str) -> Buffer:
-        buffer = Buffer(byte_size(kind), block=block, label=label)
+    def _new(self, kind: ir.Type, block: ir.Block, label: str, node: str = "") -> Buffer:
+        buffer = Buffer(byte_size(kind), block=block, label=label, node=node)
         self._buffers.append(buffer)
         return buffer
 
@@ -266,6 +266,12 @@ class BufferAnalysis:
         name = ir.StringAttr(op.attributes["name"]).value
         self.parameters.setdefault(name, op.results[0].type)
         return self._argument(op.results[0].type, "parameters", list(self.parameters).index(name))
+
+
+def _node(call: ir.Operation) -> str:
+    """The last of the model's ops that a call computes."""
+    names = list(ir.ArrayAttr(call.attributes["stepwell.ops"])) if "stepwell.ops" in call.attributes else []
+    return ir.StringAttr(names[-1]).value if names else ""
 
 
 def _made_by(value: ir.Value, name: str) -> bool:

@@ -123,6 +123,7 @@ class Buffer:
         home: where it is: "arena", "argument" (of `@main`: an input, a parameter or an output) or "constant".
         block: the block that it is local to, while nothing outside of it has a claim on it.
         label: what makes its contents, for reports.
+        node: the model's op whose result it is, for reports.
         index: the position of the argument, counted in its group.
         group: "inputs", "outputs" or "parameters", for an argument.
         constant: the op that holds the contents of a constant.
@@ -134,6 +135,7 @@ class Buffer:
     home: str = "arena"
     block: ir.Block | None = None
     label: str = ""
+    node: str = ""
     index: int = 0
     group: str = ""
     constant: ir.Operation | None = None

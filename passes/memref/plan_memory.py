@@ -268,6 +268,7 @@ def _describe(
     rows = [
         {"name": ir.StringAttr.get(buffer.label), "offset": _i64(item.offset), "bytes": _i64(buffer.size)}
         | {"first": _i64(buffer.first), "last": _i64(buffer.last)}
+        | ({"node": ir.StringAttr.get(buffer.node)} if buffer.node else {})
         for buffer, item in zip(buffers, placed, strict=True)
     ]
     module.attributes["stepwell.lifetimes"] = ir.ArrayAttr.get([ir.DictAttr.get(row) for row in rows])
