@@ -121,7 +121,7 @@ def _request(options: argparse.Namespace) -> Request:
         test = observe.CommandTest(options.test)
     elif options.pass_pipeline is not None:
         Pipeline.parse(options.pass_pipeline)
-        test = observe.PassesTest(options.allow_unregistered_dialect)
+        test = observe.PassesTest(options.allow_unregistered_dialect, options.load_pass_plugin or "")
     elif options.wrong_numbers:
         test = observe.NumbersTest(compiling, options.reference, options.rtol, options.seed)
     settings = {key: getattr(options, key) for key in (*_KEPT, *_KEPT_MORE)}

@@ -45,9 +45,14 @@ def take_out(module: ir.Module, chosen: Collection[int], way: str) -> bool:
         way: what results become: "operand" of the op of the same type where there is one, else (and "argument") a new
             argument of the function, or "constant": zeros.
     """
-    everything = ops_of(module)
-    inside = {index for index in chosen if _has_parent_among(everything, index, chosen)}
-    for index in sorted(set(chosen) - inside, reverse=True):
+    everything, end = ops_of(module), 0
+    ends = _ends(module)
+    outermost = []
+    for index in sorted(chosen):
+        if index >= end:
+            outermost.append(index)
+            end = ends[index]
+    for index in reversed(outermost):
         op = everything[index]
         for result in op.results:
             if any(True for _ in result.uses) and not _replace(op, result, way):
@@ -56,14 +61,21 @@ def take_out(module: ir.Module, chosen: Collection[int], way: str) -> bool:
     return True
 
 
-def _has_parent_among(everything: list[ir.Operation], index: int, chosen: Collection[int]) -> bool:
-    parent = everything[index].parent
-    places = [everything[other] for other in chosen]
-    while parent is not None:
-        if parent.operation in places:
-            return True
-        parent = parent.operation.parent
-    return False
+def _ends(module: ir.Module) -> list[int]:
+    """For each op, by index, the index of the first op behind all that is in it."""
+    ends: list[int] = []
+
+    def visit(op: ir.Operation) -> None:
+        for region in op.regions:
+            for block in region:
+                for view in block.operations:
+                    place = len(ends)
+                    ends.append(0)
+                    visit(view.operation)
+                    ends[place] = len(ends)
+
+    visit(module.operation)
+    return ends
 
 
 def _replace(op: ir.Operation, result: ir.Value, way: str) -> bool:
@@ -191,9 +203,9 @@ def unwrap(module: ir.Module, index: int) -> bool:
     return True
 
 
-def drop_attribute(module: ir.Module, index: int, name: str) -> bool:
-    """Drops an attribute of an op."""
-    op = ops_of(module)[index]
+def drop_attribute(module: ir.Module, index: int | None, name: str) -> bool:
+    """Drops an attribute of an op, of the module where there is no index."""
+    op = module.operation if index is None else ops_of(module)[index]
     if name not in op.attributes:
         return False
     del op.attributes[name]

@@ -28,7 +28,7 @@ def reduce_mlir(search: Search) -> None:
     _from_the_failing_pass(search)
     while True:
         before = search.accepted
-        for step in (_passes, _ops, _results, _arguments, _bodies, _attributes, _constants, _sizes, _lines):
+        for step in (_passes, _functions, _ops, _results, _arguments, _bodies, _attributes, _constants, _sizes, _lines):
             step(search)
         if search.accepted == before:
             break
@@ -152,6 +152,24 @@ def _nested(elements: tuple[Element, ...], kept: set[int], start: int = 0) -> li
     return found
 
 
+def _functions(search: Search) -> None:
+    """Takes out what is directly in the module: functions and globals that nothing else needs."""
+    base = replace(search)
+    places = _listed(search, lambda ops: [index for index, op in enumerate(ops) if _is_outermost(op)])
+
+    def build(kept: list[int]) -> Callable[[], Case | None]:
+        gone = set(places) - set(kept)
+        return _edit(base, "", lambda module: mlir_edits.take_out(module, gone, "operand")).make
+
+    if len(places) > 1:
+        minimise(search, "functions", places, build)
+
+
+def _is_outermost(op: ir.Operation) -> bool:
+    parent = op.parent
+    return parent is not None and parent.operation.parent is None
+
+
 def _ops(search: Search) -> None:
     """Takes ops out, halves of the module first."""
     for way in ("operand", "argument", "constant"):
@@ -206,15 +224,22 @@ def _bodies(search: Search) -> None:
 
 
 def _attributes(search: Search) -> None:
-    """Drops attributes."""
+    """Drops attributes, first those of the module."""
     while True:
-        found = _listed(search, lambda ops: [(index, name) for index, op in enumerate(ops) for name in op.attributes])
+        found = _listed(search, _attributes_of)
         edits = [
             _edit(search, f"drop-{name}", lambda module, key=(index, name): mlir_edits.drop_attribute(module, *key))
             for index, name in found
         ]
         if search.first(edits) is None:
             return
+
+
+def _attributes_of(ops: list[ir.Operation]) -> list[tuple[int | None, str]]:
+    found: list[tuple[int | None, str]] = []
+    if ops and ops[0].parent is not None:
+        found += [(None, name) for name in ops[0].parent.operation.attributes]
+    return found + [(index, name) for index, op in enumerate(ops) for name in op.attributes]
 
 
 def _constants(search: Search) -> None:

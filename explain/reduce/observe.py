@@ -194,9 +194,15 @@ def _distance(array: np.ndarray, expected: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class PassesTest:
-    """The passes of `Case.pipeline` fail on MLIR."""
+    """The passes of `Case.pipeline` fail on MLIR.
+
+    Attributes:
+        allows_unregistered: whether ops of unknown dialects are accepted.
+        plugins: the modules or files that more passes were loaded from, with commas; "" for none.
+    """
 
     allows_unregistered: bool = False
+    plugins: str = ""
 
     def observe(self, case: Case, note: Note) -> list[Failure]:
         """See `Test`."""
@@ -213,6 +219,7 @@ class PassesTest:
     def command(self, path: str, case: Case) -> str:
         """See `Test`."""
         more = ["--allow-unregistered-dialect"] if self.allows_unregistered else []
+        more += [f"--load-pass-plugin={self.plugins}"] if self.plugins else []
         return shlex.join(["stepwell-opt", path, f"--pass-pipeline={case.pipeline}", *more])
 
 

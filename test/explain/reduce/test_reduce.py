@@ -169,6 +169,16 @@ def test_command_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert tool.main([str(tmp_path / "model.txt")]) == 2
 
 
+def test_text_that_does_not_parse(tmp_path: Path) -> None:
+    lines = [f"func.func @f{index}() {{ return }}\n" for index in range(8)]
+    case = Case("mlir", "".join([*lines[:5], "func.func @wrong() { arith.unknown }\n", *lines[5:]]).encode())
+    result = reduce(
+        Request(PassesTest(), limits=LIMITS, parent=tmp_path), replace(case, pipeline="builtin.module(cse)")
+    )
+    assert result is not None
+    assert result.path.read_text() == "func.func @wrong() { arith.unknown }\n"
+
+
 def test_normalised() -> None:
     first = normalised("'stepwell.add' op takes tensor<3x?xf32> at %12 of 'conv_7' (rank 2)", ["conv_7"])
     second = normalised("'stepwell.add' op takes tensor<8x16x9xf32> at %a of 'n0' (rank 3)", ["n0"])
