@@ -216,7 +216,7 @@ class Compilation:
             phases.run(module, self.target, start, "memref", self.instrumentation, tell)
             found = [*invariants.kernels(module)]
             noted.details |= {
-                invariants.symbol(kernel): facts.kernel_details(kernel)
+                invariants.symbol(kernel): facts.kernel_details(kernel, target.vector_bytes)
                 for kernel in found
                 if not invariants.is_declaration(kernel)
             }

@@ -19,22 +19,33 @@ from ..passes.functions import main_function
 from ..passes.journal import Journal
 from ..passes.kernel.form_kernels import model_ops
 from ..passes.rewriting import walk
+from .code_shape import code_shape
+from .vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
 
 _SCHEDULE, _PHASES = "stepwell.schedule", "stepwell.phases"
 _VIEWS = {"stepwell.reshape", "tensor.extract_slice", "tensor.insert_slice", "tensor.cast"}
 _VALUES = {"stepwell.constant", "stepwell.parameter", "arith.constant"}
 
 
-def kernel_details(kernel: ir.Operation) -> dict[str, Any]:
-    """What is known of a kernel's code once its buffers and its blocks of work are planned."""
-    details: dict[str, Any] = {}
+def kernel_details(kernel: ir.Operation, vector_bytes: int) -> dict[str, Any]:
+    """What is known of a kernel's code, for vectors of a width, once its buffers and its blocks of work are planned."""
+    details: dict[str, Any] = {"code": code_shape(kernel, 8 * vector_bytes)}
     if _SCHEDULE in kernel.attributes:
         recorded = ir.DictAttr(kernel.attributes[_SCHEDULE])
         details["schedule"] = {item.name: _plain(item.attr) for item in recorded}
     if _PHASES in kernel.attributes:
         ends = list(ir.DenseI64ArrayAttr(kernel.attributes[_PHASES]))
         details["blocks"] = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    else:
+        details["serial"] = _serial(kernel)
     return details
+
+
+def _serial(kernel: ir.Operation) -> str:
+    """Why one thread does all of a kernel."""
+    if microseconds(kernel) < ChooseParallelLoopsPass.min_microseconds:
+        return "too small to share out"
+    return "its schedule found too few rounds for that, or they depend on each other"
 
 
 def _plain(attribute: ir.Attribute) -> Any:
@@ -138,19 +149,19 @@ def packed(facts: Mapping[str, Any]) -> bytes:
     return zlib.compress(json.dumps(facts, separators=(",", ":")).encode(), 6)
 
 
-def _ends(kept: Journal) -> dict[str, tuple[str, str, list[str]]]:
-    """The last that was noted of each name."""
-    found: dict[str, tuple[str, str, list[str]]] = {}
+def _ends(kept: Journal) -> dict[str, list[tuple[str, str, list[str]]]]:
+    """All that was noted of each name, in order."""
+    found: dict[str, list[tuple[str, str, list[str]]]] = {}
     for end in kept.ends:
         for name in model_ops(end.location):
             into = [other for place in end.into for other in model_ops(place) if other != name]
-            found[name] = end.how, end.by, into
+            found.setdefault(name, []).append((end.how, end.by, into))
     return found
 
 
 class _Fates:
     def __init__(
-        self, called: set[str], views: set[str], initial: set[str], ends: dict[str, tuple[str, str, list[str]]]
+        self, called: set[str], views: set[str], initial: set[str], ends: dict[str, list[tuple[str, str, list[str]]]]
     ) -> None:
         self._called, self._views, self._initial, self._ends = called, views, initial, ends
 
@@ -158,19 +169,22 @@ class _Fates:
         """What became of a node: `fate`, and by which pass or pattern, and into what."""
         if name in self._called:
             return {"fate": "kernel", "by": "", "into": []}
-        how, by, into = self._ends.get(name, ("", "", []))
         if name in self._views:
             return {"fate": "view", "by": "", "into": []}
         if is_constant:
             return {"fate": "constant", "by": "import", "into": []}
         if name in self._initial:
             return {"fate": "computed at compile time", "by": "stepwell-hoist-parameters", "into": []}
+        events = self._ends.get(name, [])
+        how, by, into = events[-1] if events else ("", "", [])
         if how == "folded":
             return {"fate": "constant", "by": by, "into": []}
         if how == "shared":
             return {"fate": "shared", "by": by, "into": into}
-        if how == "absorbed" and (home := self._home(into)):
-            return {"fate": "merged", "by": by, "into": home}
+        # A node becomes several ops (an image's padding, a product, its bias), each of which goes its own way.
+        for event, pattern, others in reversed(events):
+            if event == "absorbed" and (home := self._home(others)):
+                return {"fate": "merged", "by": pattern, "into": home}
         if how in ("absorbed", "rewritten"):
             return {"fate": "removed", "by": by, "into": []}
         return {"fate": "removed", "by": by or ("" if how else "import"), "into": []}
@@ -186,8 +200,8 @@ class _Fates:
             seen.add(name)
             if name in self._called:
                 found.append(name)
-            elif name in self._ends:
-                pending.extend(self._ends[name][2])
+            else:
+                pending.extend(other for _, _, others in self._ends.get(name, ()) for other in others)
         return found
 
 

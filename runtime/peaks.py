@@ -53,7 +53,11 @@ class Peaks:
 
     def seconds(self, flops: float, size: float) -> float:
         """How long work takes at least that computes and moves so much, wherever `size` bytes have room."""
-        return max(flops / self.flops, size / max(_at(self.copy, size), _at(self.read, size)))
+        return max(flops / self.flops, size / self.rate(size))
+
+    def rate(self, size: float) -> float:
+        """Bytes per second at which `size` bytes can be moved."""
+        return max(_at(self.copy, size), _at(self.read, size))
 
     @staticmethod
     def of(record: Mapping[str, Any]) -> Peaks:
@@ -82,16 +86,28 @@ def known(threads: int, cache: Cache | None) -> Peaks:
         threads: how many cores, of those that this process may use; as many as there are, if there are fewer.
         cache: where to keep them; None where nothing is kept.
     """
-    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    chosen = cpus[:threads]
-    key = key_of(_VERSION, *map(str, orc.host_cpu()[:1]), str(len(chosen)))
-    data = cache.get("peaks", key) if cache is not None else None
-    if data is not None:
-        return Peaks.of(json.loads(bytes(data)))
+    found = kept(threads, cache)
+    if found is not None:
+        return found
+    chosen = _cpus()[:threads]
     made = measure(chosen, _BYTES_PER_GO / 8)
     if cache is not None:
-        cache.put("peaks", key, json.dumps(asdict(made)).encode())
+        cache.put("peaks", _key(chosen), json.dumps(asdict(made)).encode())
     return made
+
+
+def kept(threads: int, cache: Cache | None) -> Peaks | None:
+    """The same, where they were measured before."""
+    data = cache.get("peaks", _key(_cpus()[:threads])) if cache is not None else None
+    return None if data is None else Peaks.of(json.loads(bytes(data)))
+
+
+def _key(cpus: Sequence[int]) -> str:
+    return key_of(_VERSION, *map(str, orc.host_cpu()[:1]), str(len(cpus)))
+
+
+def _cpus() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_GO) -> Peaks:
@@ -101,19 +117,19 @@ def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_GO) -> Peaks:
         cpus: which ones.
         bytes_per_go: how much each try at moving memory moves at least.
     """
-    lanes = _lanes()
+    width = lanes()
     code = orc.load_objects({})
-    code.add_ir(_additions(lanes) + _copies(lanes) + _reads(lanes))
+    code.add_ir(_additions(width) + _copies(width) + _reads(width))
     add = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("add"))
     steps = 1 << 19
-    flops = steps * 2 * _ACCUMULATORS * lanes * len(cpus)
+    flops = steps * 2 * _ACCUMULATORS * width * len(cpus)
     seconds = _fastest([lambda: add(steps)] * len(cpus), cpus, _ADD_REPEATS)
     copy = [(size, _copy_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
     read = [(size, _read_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
     return Peaks(len(cpus), flops / seconds, copy, read)
 
 
-def _lanes() -> int:
+def lanes() -> int:
     """How many float32 the widest vector register holds that kernels are made for."""
     if host.architecture() != "x86_64":
         return 4

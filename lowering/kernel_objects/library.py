@@ -65,7 +65,8 @@ def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[s
         phases.check(phases.phase("kernels"), library)
     phases.run(library, target, "kernels", "memref")
     facts = {invariants.symbol(kernel): _facts_of(kernel) for kernel in invariants.kernels(library)}
-    details = {invariants.symbol(kernel): kernel_details(kernel) for kernel in invariants.kernels(library)}
+    width = Target.parse(target).vector_bytes
+    details = {invariants.symbol(kernel): kernel_details(kernel, width) for kernel in invariants.kernels(library)}
     phases.run(library, target, "memref", "llvm")
     objects = generate(library, target, threads)
     return {name: KernelCode(facts[name], data, json.dumps(details[name])) for name, data in objects.items()}

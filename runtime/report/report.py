@@ -18,6 +18,7 @@ from .roofline import Roofline, roofline_of
 from .text import table_of
 
 SCHEMA = 1
+_MOSTLY, _GOOD_PART = 0.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Report:
     Attributes:
         model: the model's name.
         threads: how many threads a call uses.
-        summary: what makes the model slow for a reason that is known: `kind`, `message`, `share` of the predicted time.
+        summary: what makes the model slow for a reason that is known: `kind`, `message`, `share` of the estimated time.
         programs: a record of each program.
         host: a record of each node on the host.
     """
@@ -59,7 +60,7 @@ class Report:
 
     @property
     def kernels(self) -> list[Mapping[str, Any]]:
-        """The kernels of all programs, those first that take the most time by prediction."""
+        """The kernels of all programs, those first that take the most time by estimate."""
         found = [kernel for program in self.programs for kernel in program["kernels"]]
         return sorted(found, key=lambda kernel: -kernel["predicted_seconds"] * kernel["calls"])
 
@@ -89,8 +90,12 @@ class Report:
 
 def _program(program: Program, threads: int) -> dict[str, Any]:
     known = facts.read(program.facts)
-    limit = roofline_of(program.target, known["vector_bytes"], threads if program.uses_threads else 1)
-    kernels = [_kernel(info, known, limit) for info in program.kernels]
+    limits = {
+        count: roofline_of(program.target, known["vector_bytes"], count)
+        for count in {1, threads if program.uses_threads else 1}
+    }
+    limit = limits[max(limits)]
+    kernels = [_kernel(info, known, limits) for info in program.kernels]
     ops = _ops(known)
     return {
         "target": {"cpu": program.target.cpu, "triple": program.target.triple, "vector_bits": limit.vector_bits},
@@ -98,7 +103,12 @@ def _program(program: Program, threads: int) -> dict[str, Any]:
         "bounds": None
         if program.bounds is None
         else {name: [sizes.low, sizes.high, sizes.step] for name, sizes in program.bounds.ranges.items()},
-        "peaks": {"source": limit.source, "clock": limit.clock, "flops": limit.flops, "threads": limit.threads},
+        "peaks": {
+            "source": limit.source,
+            "flops": limit.flops,
+            "bandwidth": limit.bandwidth,
+            "threads": limit.threads,
+        },
         "flops": sum(item["flops"] * item["calls"] for item in kernels),
         "bytes": sum(item["bytes"] * item["calls"] for item in kernels),
         "predicted_seconds": sum(item["predicted_seconds"] * item["calls"] for item in kernels),
@@ -107,12 +117,14 @@ def _program(program: Program, threads: int) -> dict[str, Any]:
     }
 
 
-def _kernel(info: KernelInfo, known: Mapping[str, Any], limit: Roofline) -> dict[str, Any]:
+def _kernel(info: KernelInfo, known: Mapping[str, Any], limits: Mapping[int, Roofline]) -> dict[str, Any]:
     details = known["details"].get(info.name, {})
     schedule = dict(details.get("schedule", {}))
     blocks = [int(count) for count in details.get("blocks", [])]
-    shared = Roofline(limit.source, limit.clock, limit.vector_bits, limit.threads if blocks else 1)
-    seconds, bound = shared.seconds(info.flops, info.bytes)
+    limit = limits[max(limits) if blocks else 1]
+    code = details.get("code", {})
+    bits, scalar = int(code.get("vector_bits", limit.vector_bits)), float(code.get("scalar_share", 0.0))
+    seconds, bound = limit.seconds(info.flops, info.bytes, (1 - scalar) * bits + scalar * 32)
     return {
         "name": info.name,
         "class": info.kind,
@@ -121,9 +133,13 @@ def _kernel(info: KernelInfo, known: Mapping[str, Any], limit: Roofline) -> dict
         "operands": known["operands"].get(info.name, []),
         "schedule": schedule.pop("name", info.schedule),
         "parameters": schedule,
-        "vector_bits": limit.vector_bits,
+        "vector_bits": bits,
+        "scalar_share": scalar,
+        "gathers": int(code.get("gathers", 0)),
+        "library_calls": {str(name): int(count) for name, count in code.get("calls", {}).items()},
         "blocks": blocks,
-        "threads": shared.threads,
+        "threads": min(limit.threads, max(blocks, default=1)),
+        "serial": str(details.get("serial", "")),
         "flops": info.flops,
         "bytes": info.bytes,
         "intensity": info.flops / info.bytes if info.bytes else 0.0,
@@ -175,10 +191,28 @@ def _summary(
         if unused:
             message = f"the code is for {cpu}, and does not use this machine's {', '.join(unused)}: compile for 'cpu'"
             found.append({"kind": "generic", "message": message, "share": 1.0})
+    found += _scalar(records)
     if fallbacks:
         total = len(fallbacks) + sum(len(record["ops"]) for record in records)
         message = f"{len(fallbacks)} of {total} nodes run on the host"
         found.append({"kind": "fallback", "message": message, "share": None})
+    return found
+
+
+def _scalar(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The kernels that do most of their work on single elements, where they take a good part of the time."""
+    found = []
+    for record in records:
+        slow = [kernel for kernel in record["kernels"] if kernel["scalar_share"] > _MOSTLY]
+        share = sum(item["predicted_seconds"] * item["calls"] for item in slow) / (record["predicted_seconds"] or 1.0)
+        if share <= _GOOD_PART:
+            continue
+        nodes = list(dict.fromkeys(name for kernel in slow for names in kernel["ops"] for name in names))
+        named = ", ".join(nodes[:3]) + (", ..." if len(nodes) > 3 else "")
+        message = (
+            f"{len(slow)} kernels ({named}) compute single elements rather than vectors: about {share:.0%} of the time"
+        )
+        found.append({"kind": "scalar", "message": message, "share": share})
     return found
 
 

@@ -26,12 +26,25 @@ def _program(program: Mapping[str, Any], by_order: bool, rows: int | None) -> li
     parts = [
         f"{shapes}: {len(program['ops'])} nodes in {calls} calls of {len(program['kernels'])} kernels, "
         f"{program['flops'] / 1e9:.3g} GFLOP, {program['bytes'] / 1e6:.3g} MB moved",
-        f"at best {_time(program['predicted_seconds'])}, by the {peaks['source']} peaks of {program['target']['cpu']}: "
-        f"{peaks['flops'] / 1e9:.0f} GFLOP/s with {peaks['threads']} threads of {bits} bits",
+        f"estimated {_time(program['predicted_seconds'])}, by the {peaks['source']} peaks of "
+        f"{program['target']['cpu']}: {peaks['flops'] / 1e9:.0f} GFLOP/s and {peaks['bandwidth'] / 1e9:.3g} GB/s with "
+        f"{peaks['threads']} threads of {bits} bits",
         "",
         _kernels(program, by_order, rows),
     ]
-    return [*parts, *_fates(program["ops"]), *_apart(program["ops"], rows), ""]
+    return [*parts, *_slow_code(program["kernels"]), *_fates(program["ops"]), *_apart(program["ops"], rows), ""]
+
+
+def _slow_code(kernels: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What in kernels is no plain vector code."""
+    lines = []
+    for kernel in kernels:
+        found = [f"{kernel['scalar_share']:.0%} of it on single elements"] if kernel["scalar_share"] > 0.1 else []
+        found += [f"{kernel['gathers']} gathers"] if kernel["gathers"] else []
+        found += [f"{count} calls of {name}" for name, count in kernel["library_calls"].items()]
+        if found:
+            lines.append(f"{kernel['name'][:13]} ({_short(kernel['ops'][0])}): {', '.join(found)}")
+    return [""] * bool(lines) + lines
 
 
 def _kernels(program: Mapping[str, Any], by_order: bool, rows: int | None) -> str:
@@ -50,6 +63,7 @@ def _kernels(program: Mapping[str, Any], by_order: bool, rows: int | None) -> st
                 _short(kernel["ops"][0]) if kernel["ops"] else "",
                 _layout(kernel),
                 _tile(kernel),
+                f"{kernel['vector_bits'] or 'scalar'}",
                 f"{kernel['blocks'][0] if kernel['blocks'] else 1}",
                 f"{kernel['flops'] / 1e6:.3g}",
                 f"{kernel['bytes'] / 1e3:.3g}",
@@ -59,8 +73,22 @@ def _kernels(program: Mapping[str, Any], by_order: bool, rows: int | None) -> st
                 kernel["bound"],
             )
         )
-    heads = ("kernel", "class", "calls", "nodes", "layout", "tile", "blocks", "MFLOP", "KB", "FLOP/B", "best", "share")
-    text = _aligned((*heads, "bound"), lines, numbers=(2, 6, 7, 8, 9, 10, 11))
+    heads = (
+        "kernel",
+        "class",
+        "calls",
+        "nodes",
+        "layout",
+        "tile",
+        "bits",
+        "blocks",
+        "MFLOP",
+        "KB",
+        "FLOP/B",
+        "est.",
+        "share",
+    )
+    text = _aligned((*heads, "bound"), lines, numbers=(2, 6, 7, 8, 9, 10, 11, 12))
     left = len(kernels) - len(lines)
     return text + (f"\n... and {left} more kernels" if left > 0 else "")
 

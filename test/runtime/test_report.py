@@ -100,6 +100,24 @@ def test_names_what_was_merged_into_another_node():
     assert [item["layout"] for item in operands][:2] == ["channels_last", "packed"]
 
 
+def test_follows_what_was_merged_in_several_steps():
+    random = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w"], ["a"], "up", strides=[2, 2], kernel_shape=[2, 2]),
+        helper.make_node("Add", ["a", "c"], ["d"], "bias"),
+        helper.make_node("BatchNormalization", ["d", "s", "b", "m", "v"], ["e"], "norm"),
+        helper.make_node("Relu", ["e"], ["y"], "relu"),
+    ]
+    weights = {
+        "w": random.standard_normal((8, 8, 2, 2)).astype("f4"),
+        "c": random.standard_normal((1, 8, 1, 1)).astype("f4"),
+        **{k: np.ones(8, "f4") for k in "sbmv"},
+    }
+    ops = _ops(stepwell.compile(_model(nodes, {"x": (1, 8, 6, 6)}, {"y": (1, 8, 12, 12)}, weights)))
+    assert (ops["up"]["fate"], ops["up"]["into"]) == ("merged", ["norm"])
+    assert ops["up"]["kernels"] == ops["norm"]["kernels"]
+
+
 def test_kernels_say_their_cost_and_what_bounds_them(small):
     kernel = next(item for item in stepwell.compile(small).report().kernels if item["class"] == "contraction")
     assert kernel["flops"] == 2 * 64 * 32 * 48 + 64 * 48
@@ -108,6 +126,31 @@ def test_kernels_say_their_cost_and_what_bounds_them(small):
     assert kernel["parameters"]["tiles"]
     assert kernel["predicted_seconds"] > 0
     assert kernel["bound"] in ("compute", "memory")
+
+
+def test_says_how_wide_the_code_is_and_why_it_is_serial(small):
+    report = stepwell.compile(small, target="x86-64-v3").report()
+    product = next(item for item in report.kernels if item["class"] == "contraction")
+    assert (product["vector_bits"], product["scalar_share"], product["library_calls"]) == (256, 0, {})
+    tiny = _model([helper.make_node("Relu", ["x"], ["y"], "relu")], {"x": (1,)}, {"y": (1,)})
+    (kernel,) = stepwell.compile(tiny).report().kernels
+    assert (kernel["vector_bits"], kernel["scalar_share"]) == (0, 1.0)
+    assert (kernel["threads"], kernel["serial"]) == (1, "too small to share out")
+
+
+def test_uses_the_peaks_that_were_measured(small, tmp_path, monkeypatch):
+    from stepwell.runtime import peaks
+
+    monkeypatch.setenv("STEPWELL_CACHE_DIR", str(tmp_path))
+    executable = stepwell.compile(small, threads=1)
+    nominal = executable.report()
+    measured = peaks.Peaks(1, 1e9, [(1 << 15, 2e9), (1 << 28, 1e9)], [(1 << 15, 2e9), (1 << 28, 1e9)])
+    monkeypatch.setattr(peaks, "kept", lambda threads, cache: measured if threads == 1 else None)
+    known = executable.report()
+    assert [item.programs[0]["peaks"]["source"] for item in (nominal, known)] == ["nominal", "measured"]
+    assert known.programs[0]["peaks"]["flops"] == 1e9
+    assert known.programs[0]["predicted_seconds"] > nominal.programs[0]["predicted_seconds"]
+    assert "measured peaks" in str(known)
 
 
 def test_is_the_same_from_the_cache_and_an_artefact(small, tmp_path, monkeypatch):
