@@ -171,10 +171,9 @@ def test_command_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_text_that_does_not_parse(tmp_path: Path) -> None:
     lines = [f"func.func @f{index}() {{ return }}\n" for index in range(8)]
-    case = Case("mlir", "".join([*lines[:5], "func.func @wrong() { arith.unknown }\n", *lines[5:]]).encode())
-    result = reduce(
-        Request(PassesTest(), limits=LIMITS, parent=tmp_path), replace(case, pipeline="builtin.module(cse)")
-    )
+    text = "".join([*lines[:5], "func.func @wrong() { arith.unknown }\n", *lines[5:]])
+    case = Case("mlir", text.encode(), "builtin.module(cse)")
+    result = reduce(Request(PassesTest(), limits=LIMITS, parent=tmp_path), case)
     assert result is not None
     assert result.path.read_text() == "func.func @wrong() { arith.unknown }\n"
 
