@@ -171,3 +171,22 @@ def test_shares_of_the_roofline(profile) -> None:
         assert row["roofline"] == pytest.approx(least / row["seconds"])
     assert all(row["roofline"] is None for row in profile.record()["kernels"])
     assert Peaks.of(json.loads(json.dumps(record["peaks"]))).flops == 1e11
+
+
+def test_loops_make_more_calls_than_there_are_in_the_code() -> None:
+    item = helper.make_tensor_value_info("i", onnx.TensorProto.INT64, [])
+    go = [helper.make_tensor_value_info(name, onnx.TensorProto.BOOL, []) for name in ("go_in", "go")]
+    body = helper.make_graph(
+        [
+            helper.make_node("Softmax", ["s"], ["p"], "inner", axis=-1),
+            helper.make_node("Identity", ["go_in"], ["go"], "again"),
+        ],
+        "body",
+        [item, go[0], _value("s", [8, 64])],
+        [go[1], _value("p", [8, 64])],
+    )
+    nodes = [helper.make_node("Loop", ["n", "", "x"], ["y"], "loop", body=body)]
+    model = _model(nodes, [_value("x", [8, 64])], [_value("y", [8, 64])], [("n", np.array(7))])
+    record = stepwell.compile(model).profile({"x": np.ones((8, 64), np.float32)}, calls=2).record()
+    assert max(row["calls"] for row in record["kernels"]) == 7
+    assert sum(row["seconds"] for row in record["nodes"]) == pytest.approx(record["seconds"]["kernels"])

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.lowering import phases
-from stepwell.runtime import artefact
+from stepwell.runtime import artefact, peaks
 from stepwell.tools import cache, compile, run
 
 WEIGHT = np.random.default_rng(0).random((8, 4), np.float32)
@@ -82,6 +82,20 @@ def test_run_prints_writes_and_compares_outputs(compiled, capsys, path):
     np.testing.assert_allclose(np.load("out.npz")["y"], x @ WEIGHT, rtol=1e-5)
     assert run.main([path, "--input=x=@x.npy", "--expect=bad.npz"]) == 1
     assert "y: DIFFERS: largest difference 1; 1 of 8 elements, first at (1, 1)" in capsys.readouterr().err
+
+
+def test_profiles(compiled, capsys, monkeypatch):
+    curve = [(1.0, 1e10), (1e9, 1e10)]
+    monkeypatch.setattr(peaks, "known", lambda threads, cache: peaks.Peaks(threads, 1e11, curve, curve))
+    assert run.main([compiled, "--input=x=2x8xf32", "--profile=p.json", "--calls=2"]) == 0
+    printed = capsys.readouterr().out
+    assert "one call takes" in printed
+    assert "between kernels" in printed
+    assert json.loads(Path("p.json").read_text())["stepwell"]["calls"] == 2
+    assert run.main([compiled, "--input=x=2x8xf32", "--profile=p.json", "--calls=2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["schema"] == 1
+    assert run.main([compiled, "--input=x=2x8xf32", "--json"]) != 0
+    assert "--json: it is about --profile" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("contents", ["random", "zeros", "ones", "range", "2.5"])
