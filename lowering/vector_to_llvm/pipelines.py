@@ -64,6 +64,8 @@ def llvm_pipeline(target: str) -> Pipeline:
             # Bare pointers keep noalias, which the descriptor convention drops.
             "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}",
             "convert-cf-to-llvm,convert-ub-to-llvm,reconcile-unrealized-casts,canonicalize,cse",
+            # Where sizes vary, kernels read what lies beyond the data.
+            f"stepwell-flush-denormals{{target={target}}}",
             f"stepwell-share-out-calls{{target={target}}}",
             "stepwell-add-entry",
         )

@@ -39,6 +39,11 @@ class Demand:
         if self._table:
             self._visit(main)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether sizes vary, so that not all of a tensor is data."""
+        return bool(self._table)
+
     def entries(self, value: ir.Value) -> list[int] | None:
         """Per dimension the entry of the table that says how much is needed, -1 for all; None for all of the value."""
         prefixes = self._needed.get(value)

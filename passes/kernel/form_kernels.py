@@ -59,6 +59,9 @@ WORK = "stepwell.work"
 TABLE_ARGUMENT = "stepwell.table_argument"
 """The attribute of kernels that says which argument is the table of extents; the destination is the next one."""
 
+READS_GARBAGE = "stepwell.reads_garbage"
+"""The attribute of kernels of programs for ranges of sizes: what lies beyond the data in their tensors is garbage."""
+
 
 def _fill_results(terminator: ir.Operation) -> None:
     """Fills large results with their one element while the model runs, rather than store it so often beforehand.
@@ -107,6 +110,8 @@ class _Outliner:
             inputs = [*(value for value in inputs if value != table), table]
         kernel = self._make_function(group, inputs, result)
         annotate(kernel.operation, inputs, [result])
+        if self._demand.is_partial:
+            kernel.attributes[READS_GARBAGE] = ir.UnitAttr.get()
         if entries is not None:
             kernel.attributes[EXTENTS] = ir.DenseI64ArrayAttr.get(entries)
             if keys is not None:
