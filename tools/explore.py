@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import arguments
 from .flags import UsageError
 
@@ -39,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", default="cpu", help="cpu (this machine), x86-64-v3, ... (default: %(default)s)")
     parser.add_argument("--pass-pipeline", metavar="TEXT", help="run this on MLIR, instead of compiling")
     parser.add_argument("--no-assembly", action="store_true", help="leave out machine code")
+    parser.add_argument("--profile", action="store_true", help="run the model on random inputs: measured times")
     arguments.add_fallback(parser)
     parser.add_argument("--json", action="store_true", help="say as JSON what was written")
     return parser
@@ -70,7 +73,11 @@ def _explore(options: argparse.Namespace) -> Exploration:
     if len(sets) > 1:
         raise UsageError("takes one --shape for each input")
     chosen = {"fallback": options.fallback}
-    return explorer.explore_model(options.model, sets[0], options.target, not options.no_assembly, chosen)
+    exploration = explorer.explore_model(options.model, sets[0], options.target, not options.no_assembly, chosen)
+    if options.profile and exploration.executable is not None:
+        inputs = arguments.made_up_inputs(exploration.executable.inputs, sets[0], np.random.default_rng(0))
+        explorer.add_profile(exploration, inputs)
+    return exploration
 
 
 def _summary(exploration: Exploration, path: Path) -> dict[str, Any]:

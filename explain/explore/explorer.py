@@ -17,6 +17,7 @@ from ...lowering.context import compiler_context
 from ...lowering.target import Target
 from ...passes.pipeline import Pipeline
 from ...runtime.executable import Executable
+from ...runtime.profiler import profile
 from ...runtime.program import Shape
 from ...version import fingerprint
 from .machine_code import add_assembly
@@ -83,7 +84,21 @@ def explore_model(
         error = _note_failure(recorder, failure)
     record = _record(Path(path).name, recorder, error, time.perf_counter() - started)
     record["target"] = f"{machine.cpu} ({machine.triple})"
+    if executable is not None:
+        _add_report(record["pieces"], executable.report().record()["programs"])
     return Exploration(record, executable, error)
+
+
+def add_profile(exploration: Exploration, inputs: Mapping[str, np.ndarray], calls: int = 20) -> None:
+    """Puts into the record how long each kernel takes, by running the model on some inputs."""
+    if exploration.executable is None:
+        return
+    rows = profile(exploration.executable, inputs, calls, warmup=2).record()["kernels"]
+    seconds = {row["kernel"]: row["seconds"] / row["calls"] for row in rows if row["calls"]}
+    for piece in exploration.record["pieces"]:
+        for kernel in piece["kernels"]:
+            if kernel["symbol"] in seconds:
+                kernel["seconds"] = seconds[kernel["symbol"]]
 
 
 def explore_pipeline(path: str | Path, pipeline: Pipeline) -> Exploration:
@@ -106,6 +121,14 @@ def explore_pipeline(path: str | Path, pipeline: Pipeline) -> Exploration:
             error = _note_failure(recorder, failure)
         record = _record(Path(path).name, recorder, error, time.perf_counter() - started)
     return Exploration(record, None, error)
+
+
+def _add_report(pieces: list[dict[str, Any]], programs: list[dict[str, Any]]) -> None:
+    """Says of each piece what the report says of its program, where every piece became one."""
+    if len(pieces) != len(programs):
+        return
+    for piece, program in zip(pieces, programs, strict=True):
+        piece["report"] = {key: program[key] for key in ("ops", "kernels")}
 
 
 def _note_failure(recorder: Recorder, failure: Exception) -> str:

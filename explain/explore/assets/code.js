@@ -78,13 +78,15 @@ class CodeView {
 }
 
 // Numbers of values shift with every op that comes or goes: lines that differ in nothing else are the same.
-const masked = (line) => line.replace(/%\w+(#\d+)?/g, "%").replace(/\^bb\d+/g, "^");
+const masked = (line, renamed) => line.replace(/%\w+(#\d+)?/g, "%").replace(/\^bb\d+/g, "^")
+  .replace(/@(\w+)/g, (all, name) => `@${renamed[name] ?? name}`);
 
 // The rows of one function before and after, side by side; null where it does not exist.
 function compared(piece, before, after, hits) {
   const old = before === null ? { lines: [], locations: [] } : piece.lines(before);
   const now = after === null ? { lines: [], locations: [] } : piece.lines(after);
-  const parts = Diff.diffArrays(old.lines.map(masked), now.lines.map(masked), { timeout: 2000 })
+  const plain = (side) => side.lines.map((line) => masked(line, piece.renamed));
+  const parts = Diff.diffArrays(plain(old), plain(now), { timeout: 2000 })
     ?? [{ removed: true, count: old.lines.length }, { added: true, count: now.lines.length }];
   const left = [], right = [];
   let i = 0, j = 0;

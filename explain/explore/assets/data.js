@@ -63,6 +63,25 @@ class Piece {
       const calls = [...new Set(node.places.flatMap((place) => ofPlace.get(place) ?? []))];
       return calls.sort((a, b) => this.time(this.kernels[b]) - this.time(this.kernels[a]));
     });
+    return this.inherited(nodes);
+  }
+
+  // What was merged into its readers is part of their kernel, though nothing there says its name any more.
+  inherited(nodes) {
+    const fates = new Map((this.report?.ops ?? []).map((op) => [op.name, op]));
+    const gone = ["view", "constant", "computed at compile time", "shared", "removed"];
+    const readers = nodes.map(() => []);
+    for (const [from, to] of this.graph.edges) readers[from].push(to);
+    this.heirs = nodes.map(() => []);
+    for (let index = nodes.length - 1; index >= 0; index--) {
+      const node = this.graph.nodes[index];
+      node.fate = fates.get(node.name);
+      if (nodes[index].length || gone.includes(node.fate?.fate)) continue;
+      const heir = readers[index].find((reader) => nodes[reader].length);
+      if (heir === undefined) continue;
+      nodes[index] = nodes[heir].slice(0, 1);
+      this.heirs[index] = [heir, ...this.heirs[heir]];
+    }
     return nodes;
   }
 

@@ -53,17 +53,42 @@ function cardsOf(piece) {
   return { cards: [...cards.values()], edges: [...edges.values()], cardOf };
 }
 
-// Layout takes seconds for a thousand cards, so it is not the page that does it.
+// Layout takes seconds for many cards, so it is not the page that does it. Its time grows faster than the graph, and its
+// recursion with the depth: long graphs are laid out in parts, in the order of the program, one below the other.
 function laidOut(cards, edges) {
-  const work = `onmessage = ({ data: [cards, edges] }) => {
+  const work = `const MOST = 250;
+  function part(cards, edges) {
     const graph = new dagre.graphlib.Graph();
-    graph.setGraph({ nodesep: 22, ranksep: 30, ranker: cards.length > 400 ? "tight-tree" : "network-simplex" });
+    graph.setGraph({ nodesep: 22, ranksep: 30 });
     graph.setDefaultEdgeLabel(() => ({}));
     cards.forEach(([key, width, height]) => graph.setNode(key, { width, height }));
     edges.forEach(([from, to]) => graph.setEdge(from, to));
     dagre.layout(graph);
-    postMessage([cards.map(([key]) => [key, graph.node(key).x, graph.node(key).y]),
-      edges.map(([from, to]) => graph.edge(from, to).points.map(({ x, y }) => [x, y]))]);
+    return graph;
+  }
+  onmessage = ({ data: [cards, edges] }) => {
+    const places = new Map(), paths = new Map(), partOf = new Map();
+    cards.forEach(([key], index) => partOf.set(key, Math.floor(index / MOST)));
+    const within = edges.map(([from, to]) => partOf.get(from) === partOf.get(to));
+    for (let first = 0, top = 0; first < cards.length; first += MOST) {
+      const here = first / MOST, some = cards.slice(first, first + MOST);
+      const inner = edges.filter(([from], index) => within[index] && partOf.get(from) === here);
+      const graph = part(some, inner);
+      const entering = edges.filter(([from, to]) => partOf.get(to) === here && places.has(from));
+      const gaps = entering.map(([from, to]) => places.get(from)[0] - graph.node(to).x);
+      const left = gaps.length ? gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length : 0;
+      some.forEach(([key, , height]) => {
+        const { x, y } = graph.node(key);
+        places.set(key, [x + left, y + top, height]);
+      });
+      inner.forEach(([from, to]) => paths.set(from + ">" + to, graph.edge(from, to).points.map(({ x, y }) => [x + left, y + top])));
+      top += graph.graph().height + 40;
+    }
+    const between = ([from, to]) => {
+      const [x0, y0, height0] = places.get(from), [x1, y1, height1] = places.get(to);
+      return [[x0, y0 + height0 / 2], [x1, y1 - height1 / 2]];
+    };
+    postMessage([cards.map(([key]) => [key, ...places.get(key)]), edges.map((edge) => paths.get(edge.join(">")) ?? between(edge))]);
   };`;
   const url = URL.createObjectURL(new Blob([document.getElementById("layout").textContent, "\n", work]));
   const worker = new Worker(url);

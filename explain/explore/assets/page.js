@@ -2,7 +2,7 @@
 "use strict";
 
 const get = (id) => document.getElementById(id);
-let record, piece, graph, panes = [], step = 0, isDiff = true, chosen = [], hits = [];
+let record, piece, graph, panes = [], step = 0, isDiff = true, chosen = [], hits = [], ownHits = [], allHits = [];
 
 async function main() {
   record = await readRecord();
@@ -99,6 +99,7 @@ function functionsNow() {
 }
 
 function showFunctions() {
+  setHits(piece.steps[step].state);
   const pairs = functionsNow(), wanted = get("function").value;
   const differ = pairs.filter((pair) => pair.before !== pair.after);
   const listed = isDiff ? [...differ, ...pairs.filter((pair) => pair.before === pair.after)] : pairs;
@@ -178,11 +179,19 @@ function choosePlaces(places) {
 
 function choose(nodes, opens) {
   chosen = nodes;
-  hits = piece.hits(nodes.flatMap((index) => piece.graph.nodes[index].places));
+  const placesOf = (some) => some.flatMap((index) => piece.graph.nodes[index].places);
+  ownHits = piece.hits(placesOf(nodes));
+  allHits = piece.hits(placesOf([...nodes, ...nodes.flatMap((index) => piece.heirs[index])]));
   if (graph.cards) { graph.choose(nodes.filter((index) => graph.cardOf[index])); }
   showOp();
   if (piece.steps[step]?.state) showFunctions();
   if (opens && nodes.length) showTab("op");
+}
+
+// Where the chosen ops are named no more, those count that they were merged into.
+function setHits(chunks) {
+  hits = ownHits;
+  if (!chunks.some(hasHit)) hits = allHits;
 }
 
 function showOp() {
@@ -203,10 +212,16 @@ function showOp() {
     fact("kernel", `${call.class} @${call.symbol}: ${amount(call.flops, "FLOP")}, ${amount(call.bytes, "B")}, ${time}`);
     const names = call.places.map((place) => piece.places[place]);
     if (names.length > 1) fact("with", names.join(", "));
+    reportOf(call.symbol).forEach(([name, value]) => fact(name, value));
     const schedule = scheduleOf(call.symbol);
     if (schedule) fact("schedule", schedule, "mono");
   }
-  if (!calls.length && piece.kernels.length) fact("kernel", "none: it was folded, or is a view of another tensor");
+  for (const { fate } of nodes.filter((node) => node.fate)) {
+    const into = fate.into?.length ? ` into ${[fate.into].flat().join(", ")}` : "";
+    fact("became", `${fate.fate}${into}${fate.by ? `, by ${fate.by}` : ""}`);
+    for (const each of [...(fate.apart ?? []), ...(fate.refused ?? [])]) fact("not fused", Object.values(each).flat().join(": "));
+  }
+  if (!calls.length && piece.kernels.length && !nodes.some((node) => node.fate)) fact("kernel", "none: it was folded, or is a view of another tensor");
   parts.push(list);
   box.replaceChildren(...parts);
   for (const level of piece.levels()) levelOf(box, level.phase, level.pass, level.state);
@@ -215,6 +230,7 @@ function showOp() {
 }
 
 function levelOf(box, title, pass, chunks, language = "mlir") {
+  setHits(chunks);
   const rows = chunks.filter(hasHit).flatMap((chunk) => [
     ...(language === "machine" ? [{ kind: "fold", text: piece.label(chunk) }] : []), ...rowsOf(chunk, true, language)]);
   if (!rows.length) return;
@@ -223,6 +239,15 @@ function levelOf(box, title, pass, chunks, language = "mlir") {
   const view = new CodeView(box, choosePlaces);
   view.box.style.height = `${Math.min(rows.length, 16) * ROW + 18}px`;
   view.show(rows);
+}
+
+// What the report says of a kernel, beside what is shown already.
+function reportOf(symbol) {
+  const row = piece.report?.kernels.find((kernel) => kernel.name === symbol) ?? {};
+  const shown = ["name", "class", "calls", "ops", "flops", "bytes", "schedule"];
+  const isSaid = (value) => value !== null && value !== "" && !(Array.isArray(value) && !value.length);
+  const text = (value) => (typeof value === "object" ? JSON.stringify(value).replace(/[{}"[\]]/g, "").replaceAll(",", ", ") : String(value));
+  return Object.entries(row).filter(([name, value]) => !shown.includes(name) && isSaid(value)).map(([name, value]) => [name.replaceAll("_", " "), text(value)]);
 }
 
 function scheduleOf(symbol) {

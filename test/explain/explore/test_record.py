@@ -109,3 +109,11 @@ def test_strings_that_look_like_locations_are_left_alone() -> None:
     assert bare == line[: line.index(" loc(fused")]
     assert {texts.places[place] for place in texts.locations[location]} >= {"n1", "f.py:1:2", "n2"}
     assert list(places_in(r'"a\22b"')) == ['a"b']
+
+
+def test_times_are_measured_where_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "small.html"
+    assert main([str(small_model(tmp_path)), "-o", str(page), "--no-assembly", "--profile"]) == 0
+    (piece,) = read(page)["pieces"]
+    assert all(kernel["seconds"] > 0 for kernel in piece["kernels"])
+    assert {op["name"] for op in piece["report"]["ops"]} >= {"scale", "product", "sum"}
