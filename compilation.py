@@ -225,20 +225,8 @@ class Compilation:
         kernels = _with_signatures(module, kernels)
         fresh = generate(module, self.target, self.codegen_threads)
         everything = {**objects, **fresh}
-        interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
-        return Program(
-            inputs=_tensors(interface["inputs"]),
-            outputs=_tensors(interface["outputs"]),
-            guards=_strings(interface["guards"]),
-            parameters=_used(module, parameters),
-            arena_bytes=ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value,
-            target=CpuTarget(target.triple, target.cpu, target.features),
-            objects=everything,
-            kernels=list(kernels.values()),
-            uses_threads=WORK in everything,
-            buffers=_buffers(module),
-            facts=facts.packed({**noted.facts, "vector_bytes": target.vector_bytes, "details": noted.details}),
-        )
+        packed = facts.packed({**noted.facts, "vector_bytes": target.vector_bytes, "details": noted.details})
+        return replace(program_of(module, parameters, target, everything, list(kernels.values())), facts=packed)
 
     @property
     def _is_watched(self) -> bool:
@@ -285,13 +273,44 @@ def _facts(module: ir.Module, noted: _Noted) -> dict[str, Any]:
     return facts.facts_of(module, noted.nodes, noted.kept, noted.initial, operands)
 
 
+def program_of(
+    module: ir.Module,
+    parameters: Mapping[str, np.ndarray],
+    target: Target,
+    objects: Mapping[str, bytes],
+    kernels: Sequence[KernelInfo] = (),
+) -> Program:
+    """What the runtime needs of a module that has reached the phase `llvm`.
+
+    Args:
+        module: the module.
+        parameters: the contents of its parameters, and maybe others.
+        target: what its code is for.
+        objects: its code, by symbol.
+        kernels: a table of its kernels.
+    """
+    interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
+    return Program(
+        inputs=_tensors(interface["inputs"]),
+        outputs=_tensors(interface["outputs"]),
+        guards=_strings(interface["guards"]),
+        parameters=_used(module, parameters),
+        arena_bytes=ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value,
+        target=CpuTarget(target.triple, target.cpu, target.features),
+        objects=objects,
+        kernels=kernels,
+        uses_threads=WORK in objects,
+        buffers=_buffers(module),
+    )
+
+
 def _is_large(module: ir.Module) -> bool:
     """Whether it takes longer to compile than another process takes to start."""
     main = ir.SymbolTable(module.operation)["main"]
     return sum(1 for _ in walk(main)) >= _LARGE
 
 
-def run_init(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def run_init(module: ir.Module | ir.Operation, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The parameters, together with what @init makes of them; @init is gone afterwards."""
     symbols = ir.SymbolTable(module.operation)
     if "init" not in symbols:

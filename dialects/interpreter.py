@@ -31,8 +31,16 @@ class EvaluationError(Exception):
         self.location = location
 
 
+Around = Callable[[ir.Operation, Sequence[Any], Callable[[], Sequence[Any]]], Sequence[Any]]
+"""Stands around an operation: gets it, its operands and what computes its results; gives the results."""
+
+
 def evaluate(
-    module: ir.Module, entry: str, inputs: Sequence[np.ndarray], parameters: Mapping[str, np.ndarray]
+    module: ir.Module | ir.Operation,
+    entry: str,
+    inputs: Sequence[np.ndarray],
+    parameters: Mapping[str, np.ndarray],
+    around: Around | None = None,
 ) -> list[np.ndarray]:
     """The results of the function `entry` for `inputs`.
 
@@ -41,12 +49,13 @@ def evaluate(
         entry: the name of a function whose arguments and results are tensors.
         inputs: one array per argument.
         parameters: the contents of `stepwell.parameter` ops, by name.
+        around: stands around every operation, to watch it or to put something in place of its results.
 
     Raises:
         EvaluationError: an input or parameter is not of the declared type, an op is not known here, or an op's contents
             (an index, a shape) break its rules.
     """
-    interpreter = _Interpreter(module, parameters)
+    interpreter = _Interpreter(module, parameters, around)
     function = interpreter.function(entry)
     arguments = function.regions[0].blocks[0].arguments
     if len(arguments) != len(inputs):
@@ -70,8 +79,11 @@ class _Step:
 class _Interpreter:
     """The state of one evaluation: the values of the functions that are running."""
 
-    def __init__(self, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self, module: ir.Module | ir.Operation, parameters: Mapping[str, np.ndarray], around: Around | None
+    ) -> None:
         self.parameters = parameters
+        self._around = around
         self.values: dict[ir.Value, Any] = {}
         self._symbols = ir.SymbolTable(module.operation)
         self._plans: dict[ir.Block, list[_Step]] = {}
@@ -95,7 +107,7 @@ class _Interpreter:
         self.values.update(zip(block.arguments, arguments, strict=True))
         *steps, last = self._plan(block)
         for step in steps:
-            results = step.run(self, step.operation)
+            results = self._results(step)
             self.values.update(zip(step.operation.results, results, strict=True))
             for value in step.done_with:
                 # Weights of a large model are mapped: together with what is made of them they might not fit.
@@ -104,6 +116,12 @@ class _Interpreter:
         for value in last.done_with:
             del self.values[value]
         return yielded
+
+    def _results(self, step: _Step) -> Sequence[Any]:
+        if self._around is None:
+            return step.run(self, step.operation)
+        operands = self.operands(step.operation)
+        return self._around(step.operation, operands, lambda: step.run(self, step.operation))
 
     def operands(self, operation: ir.Operation) -> list[Any]:
         """The values of an operation's operands."""

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
 from mlir import ir
@@ -77,6 +77,36 @@ def collect_refusals() -> Iterator[list[Refused]]:
         yield collected
     finally:
         _refusals.reset(token)
+
+
+@dataclass
+class RewriteLimit:
+    """How many rewrites patterns may do, and those that they did.
+
+    Attributes:
+        most: so many.
+        done: the pattern of each, and the location of the op that it replaced.
+    """
+
+    most: int
+    done: list[tuple[str, ir.Location]] = field(default_factory=list)
+
+
+_limit: ContextVar[RewriteLimit | None] = ContextVar("limit", default=None)
+
+
+@contextmanager
+def limit_rewrites(most: int) -> Iterator[RewriteLimit]:
+    """While it is entered, all patterns together do no more than so many rewrites: the first ones of those they would.
+
+    Where a rewrite is wrong, its number, and with it the pattern, is found by bisection.
+    """
+    limit = RewriteLimit(most)
+    token = _limit.set(limit)
+    try:
+        yield limit
+    finally:
+        _limit.reset(token)
 
 
 def defining_op(value: ir.Value | None, kind: type[AnyOp]) -> AnyOp | None:
@@ -182,6 +212,7 @@ class _Driver:
         self._kept = journal.current()
         # Of ops that a rewrite may have left without a reader: the rewrite.
         self._causes: dict[int, tuple[str, ir.Location]] = {}
+        self._limit = _limit.get()
 
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
         """Looks at every operation inside `root`, and again where something changed; returns how many it rewrote."""
@@ -220,7 +251,7 @@ class _Driver:
             self._erase(op, cause)
             return False
         patterns = self._rooted_at(op.name)
-        if not patterns:
+        if not patterns or (self._limit is not None and len(self._limit.done) >= self._limit.most):
             return False
         view = STEPWELL.ops[op.name].of(op)
         with op.location, ir.InsertionPoint(op):
@@ -229,6 +260,8 @@ class _Driver:
                 if values is not None:
                     self._recent.append(type(pattern).__name__)
                     journal.note_end(op, "rewritten", type(pattern).__name__, journal.makers_of(values))
+                    if self._limit is not None:
+                        self._limit.done.append((type(pattern).__name__, op.location))
                     self._replace(op, values, type(pattern).__name__)
                     return True
         return False

@@ -15,6 +15,7 @@ TOOLS = {
     "run": "run a model, and compare what comes out with a reference",
     "explore": "see every level of a compile in one HTML file: graph, IR, diffs, machine code",
     "opt": "run passes on MLIR, as mlir-opt does",
+    "bisect": "find the op, kernel and pass that make a model's numbers wrong",
     "bench": "measure models and kernels beside other systems",
     "reduce": "shrink a model that fails while it keeps failing in the same way",
     "cache": "list, explain, check and empty the cache of compiled models",

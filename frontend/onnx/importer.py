@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 import onnx
@@ -58,6 +59,7 @@ class ImportedModel:
         name: the model's name in messages.
         info: what the file declares of inputs and outputs.
         nodes: every node that was looked at, in order.
+        values: what stands for the values of the model's graph, by name: as far as anything reads it.
     """
 
     module: ir.Module
@@ -65,6 +67,7 @@ class ImportedModel:
     name: str
     info: ModelInfo
     nodes: Sequence[ImportedNode] = ()
+    values: Mapping[str, ir.Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -170,10 +173,11 @@ class Importer:
             self._check_outputs(values)
             func.ReturnOp([*values, *(guard.holds for guard in scope.guards)])
         self._declare(main, values, scope)
+        results = {name: value for name, value in scope.values.items() if _is_read(value)}
         _sweep(main.operation)
         kept = _parameter_names(main.operation)
         parameters = {name: array for name, array in self.parameters.items() if name in kept}
-        return ImportedModel(module, parameters, self._model.name, self._info, self._nodes)
+        return ImportedModel(module, parameters, self._model.name, self._info, self._nodes, results)
 
     def graph(
         self, graph: onnx.GraphProto, scope: Scope, weights: Iterable[onnx.TensorProto] | None = None
@@ -361,6 +365,10 @@ def _output(scope: Scope, name: str) -> ir.Value:
         return scope.lookup(name)
     except NodeError:
         raise ModelError(f"declares the output '{name}', which no input, weight or node provides") from None
+
+
+def _is_read(value: ir.Value | Unavailable) -> TypeGuard[ir.Value]:
+    return not isinstance(value, Unavailable) and next(iter(value.uses), None) is not None
 
 
 def _sweep(op: ir.Operation) -> None:

@@ -50,11 +50,15 @@ class PlanMemoryPass(Pass):
 
     In a module that is marked `stepwell.library` there are kernels only.
 
+    Attributes:
+        reuse: whether tensors that are not needed at the same time may lie in the same place.
+
     Preconditions: phase `kernels` or later; shapes are static; `@main` holds calls of kernels, reshapes, slices,
     insertions of what was made in its place, parameters, constants, scalars, scf.if and scf.for.
     """
 
     name = "stepwell-plan-memory"
+    reuse: bool = True
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites `@main` and the signatures of the functions that it calls."""
@@ -68,7 +72,8 @@ class PlanMemoryPass(Pass):
         main = symbols[ENTRY].operation
         analysis = BufferAnalysis(main)
         buffers = analysis.arena_buffers()
-        placed = arena.place([arena.Lifetime(item.size, item.first, item.last) for item in buffers])
+        lifetimes = [arena.Lifetime(item.size, item.first, item.last) for item in buffers]
+        placed = arena.place(lifetimes) if self.reuse else arena.place_apart(lifetimes)
         offsets = {buffer: item.offset for buffer, item in zip(buffers, placed, strict=True)}
         _describe(op, analysis.parameters, buffers, placed)
         _MainRewriter(main, analysis, offsets, arena.arena_size(placed)).run()

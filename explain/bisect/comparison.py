@@ -1,0 +1,166 @@
+"""When values differ by more than rounding, by how much and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...dialects.types import is_float
+
+_RTOL = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
+_NOISE = 64
+"""So many times what rounding the inputs differently changes is still taken for rounding."""
+
+_DRAWS = 3
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far values are from those expected.
+
+    Attributes:
+        error: the largest absolute error; infinite where only one of both is a number, or shapes or types differ.
+        relative: the largest error in parts of what is expected (and of what is usual in the tensor).
+        place: the index of the largest error.
+        got: the value there.
+        expected: the one that should be there.
+        wrong: how many values are wrong.
+        total: of how many.
+        reason: what else is wrong: a shape or an element type.
+    """
+
+    error: float = 0.0
+    relative: float = 0.0
+    place: tuple[int, ...] = ()
+    got: str = ""
+    expected: str = ""
+    wrong: int = 0
+    total: int = 0
+    reason: str = ""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is more than rounding."""
+        return self.wrong > 0 or bool(self.reason)
+
+    def record(self) -> dict[str, Any]:
+        """Its fields, for JSON, which knows no infinities."""
+        numbers = {name: value if np.isfinite(value) else None for name, value in self._numbers().items()}
+        place = {"place": list(self.place), "got": self.got, "expected": self.expected}
+        return {**numbers, **place, "wrong": self.wrong, "total": self.total, "reason": self.reason}
+
+    def _numbers(self) -> dict[str, float]:
+        return {"error": self.error, "relative": self.relative}
+
+    def __str__(self) -> str:
+        if self.reason:
+            return self.reason
+        size = f"{self.error:.3g} ({self.relative:.2g} relative)"
+        if not self.wrong:
+            return f"largest error {size}"
+        index = ", ".join(map(str, self.place))
+        where = f"at [{index}] {self.got}, expected {self.expected}"
+        return f"{self.wrong} of {self.total} values are wrong, by up to {size}: {where}"
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What counts as rounding.
+
+    Attributes:
+        rtol: the relative error that is allowed; None for what suits each element type.
+    """
+
+    rtol: float | None = None
+
+    def of(self, dtype: np.dtype) -> float:
+        """The relative error that is allowed for an element type; 0 for those that are exact."""
+        if not is_float(dtype):
+            return 0.0
+        if self.rtol is not None:
+            return self.rtol
+        return _RTOL.get(dtype.name, 4 * float(ml_dtypes.finfo(dtype).eps))
+
+
+def compare(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, noise: np.ndarray | None = None) -> Difference:
+    """How far an array is from the one expected.
+
+    An error counts in parts of the value and of the tensor's median, so that values near zero, which sums leave of
+    larger terms, are not asked for digits that they cannot have.
+
+    Args:
+        got: what was computed.
+        want: what was expected.
+        tolerance: what counts as rounding.
+        noise: by how much the expected values change when inputs are rounded differently.
+    """
+    got, want = np.asarray(got), np.asarray(want)
+    if got.shape != want.shape or got.dtype != want.dtype:
+        reason = f"{got.dtype.name}{list(got.shape)}, expected {want.dtype.name}{list(want.shape)}"
+        return Difference(np.inf, np.inf, reason=reason)
+    if not want.size or want.dtype == object:
+        return Difference(total=want.size)
+    left, right = _numbers(got), _numbers(want)
+    with np.errstate(all="ignore"):
+        error = np.abs(left - right)
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        error = np.where(same, 0.0, np.where(np.isfinite(left) & np.isfinite(right), error, np.inf))
+        size = np.where(np.isfinite(right), np.abs(right), 0.0)
+    positive = size[size > 0]
+    usual = float(np.median(positive)) if positive.size else 0.0
+    floor = np.finfo(np.float64).tiny
+    rtol = tolerance.of(want.dtype)
+    allowed = rtol * (size + usual) + (0.0 if noise is None else _NOISE * noise)
+    wrong = error > allowed
+    relative = error / np.maximum(size + usual, floor)
+    excess = np.where(wrong, error, -1.0) if wrong.any() else error
+    place = tuple(int(index) for index in np.unravel_index(int(np.argmax(excess)), error.shape))
+    largest = float(np.max(relative[wrong])) if wrong.any() else float(relative.max())
+    values = str(got[place]), str(want[place])
+    return Difference(float(error[place]), largest, place, *values, int(wrong.sum()), want.size)
+
+
+def worst(differences: Sequence[Difference]) -> Difference:
+    """The one that matters most; no difference at all where there is none."""
+    return max(differences, key=lambda item: (item.is_wrong, item.relative), default=Difference())
+
+
+def noise_of(
+    evaluate: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]], inputs: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """By how much results change when floating-point inputs change in their last digit.
+
+    What is ill-conditioned (a difference of large numbers, a rounding at a tie) shows by this, and not as a fault.
+
+    Args:
+        evaluate: computes the results.
+        inputs: what from.
+    """
+    random = np.random.default_rng(0)
+    base = [_numbers(array) for array in evaluate(inputs)]
+    noise = [np.zeros(array.shape) for array in base]
+    for _ in range(_DRAWS):
+        moved = evaluate([_moved(array, random) for array in inputs])
+        for index, (array, first) in enumerate(zip(moved, base, strict=True)):
+            if array.shape != first.shape:
+                continue
+            with np.errstate(all="ignore"):
+                change = np.abs(_numbers(array) - first)
+            noise[index] = np.maximum(noise[index], np.where(np.isfinite(change), change, 0.0))
+    return noise
+
+
+def _moved(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    if not is_float(array.dtype) or array.dtype.itemsize < 2:
+        return array
+    steps = random.integers(-1, 2, array.shape) * float(ml_dtypes.finfo(array.dtype).eps)
+    with np.errstate(all="ignore"):
+        return (array.astype(np.float64) * (1 + steps)).astype(array.dtype)
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    return np.asarray(array).astype(np.float64)

@@ -1,0 +1,216 @@
+"""The level `graph`: the model as the interpreter runs it after every pass on ops of the stepwell dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ...compilation import phase_of, run_init
+from ...dialects import interpreter
+from ...dialects.interpreter import EvaluationError
+from ...lowering import phases
+from ...passes.base import Pass
+from ...passes.graph.denormal_weights import scale_denormal_weights
+from ...passes.graph.specialize_shapes import SpecializeShapesPass
+from ...passes.kernel.form_kernels import model_ops
+from ...passes.pipeline import Pipeline
+from ...passes.rewriting import limit_rewrites
+from ...runtime.program import Shape
+from .comparison import Difference, Tolerance, compare, noise_of, worst
+from .result import Fault, Level
+
+DENORMALS = "scale-denormal-weights"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The model between two passes.
+
+    Attributes:
+        name: the pass that made it.
+        step: that pass; None where it is none.
+        module: the module, a copy that stays as it is.
+        parameters: what it reads.
+    """
+
+    name: str
+    step: Pass | None
+    module: ir.Operation
+    parameters: Mapping[str, np.ndarray]
+
+    def outputs(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What the model gives here.
+
+        Raises:
+            EvaluationError: it cannot be run.
+        """
+        module = self.module.clone()
+        parameters = run_init(module, self.parameters)
+        return interpreter.evaluate(module, "main", inputs, parameters)
+
+
+def stages_of(
+    module: ir.Module,
+    parameters: Mapping[str, np.ndarray],
+    shapes: Sequence[Shape],
+    target: str,
+    without: Sequence[str],
+) -> list[Stage]:
+    """A model after every pass that changed it, down to kernels of stepwell ops.
+
+    Args:
+        module: the model as it was imported; it changes.
+        parameters: its parameters.
+        shapes: the shapes of its inputs.
+        target: the target's name.
+        without: passes to leave out.
+    """
+    stages = [Stage("import", None, module.operation.clone(), parameters)]
+
+    def run(elements: Sequence[object]) -> None:
+        for step in elements:
+            assert isinstance(step, Pass)
+            Pipeline((step,)).run(module, verify=False)
+            copy = module.operation.clone()
+            if str(copy) != str(stages[-1].module):
+                stages.append(Stage(step.name, step, copy, parameters))
+
+    if phase_of(module) == "import":
+        run([SpecializeShapesPass.of(list(shapes))])
+        graph = next(phase for phase in phases.PHASES if phase.name == "graph")
+        run(graph.pipeline(target).without(without).elements)
+        parameters = scale_denormal_weights(module, run_init(module, parameters))
+        stages.append(Stage(DENORMALS, None, module.operation.clone(), parameters))
+    run(phases.form_kernels_pipeline().elements)
+    return stages
+
+
+def check_graph(
+    stages: Sequence[Stage],
+    inputs: Sequence[np.ndarray],
+    tolerance: Tolerance,
+    level: Level,
+    step: Callable[[str], None] = lambda text: None,
+) -> tuple[list[np.ndarray], list[np.ndarray] | None, Fault | None]:
+    """The outputs as they should be, their noise where it was needed, and the first pass after which they are others.
+
+    Args:
+        stages: the model after every pass, the first as it should be.
+        inputs: what goes into it.
+        tolerance: what counts as rounding.
+        level: counts the comparisons.
+        step: told which pass is looked at.
+    """
+    step("the model as it was imported")
+    want = stages[0].outputs(inputs)
+    step("the model as kernels")
+    last = _difference(stages[-1], inputs, want, tolerance, None)
+    noise = None
+    if last.is_wrong and not last.reason:
+        noise = noise_of(stages[0].outputs, inputs)
+        last = _difference(stages[-1], inputs, want, tolerance, noise)
+    level.see(last, stages[-1].name)
+    level.checked = len(stages) - 1
+    if not last.is_wrong:
+        return want, noise, None
+    good, bad, difference = 0, len(stages) - 1, last
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        step(f"after {stages[middle].name}")
+        found = _difference(stages[middle], inputs, want, tolerance, noise)
+        good, bad, difference = (good, middle, found) if found.is_wrong else (middle, bad, difference)
+    fault = Fault("graph", difference, pass_name=stages[bad].name)
+    fault.before, fault.after = stages[good].module, stages[bad].module
+    fault.parameters = dict(stages[good].parameters)
+    fault.inputs = {f"input{index}": array for index, array in enumerate(inputs)}
+    fault.expected = {f"output{index}": array for index, array in enumerate(want)}
+    step(f"the rewrites of {stages[bad].name}")
+    _find_pattern(fault, stages[good], stages[bad], lambda stage: _difference(stage, inputs, want, tolerance, noise))
+    return want, noise, fault
+
+
+def _difference(
+    stage: Stage,
+    inputs: Sequence[np.ndarray],
+    want: Sequence[np.ndarray],
+    tolerance: Tolerance,
+    noise: Sequence[np.ndarray] | None,
+) -> Difference:
+    try:
+        got = stage.outputs(inputs)
+    except EvaluationError as error:
+        return Difference(np.inf, np.inf, reason=f"it cannot be run: {error}")
+    if len(got) != len(want):
+        return Difference(np.inf, np.inf, reason=f"{len(got)} outputs, expected {len(want)}")
+    noises = noise or [None] * len(want)
+    return worst([compare(mine, theirs, tolerance, size) for mine, theirs, size in zip(got, want, noises, strict=True)])
+
+
+def _find_pattern(fault: Fault, before: Stage, after: Stage, difference: Callable[[Stage], Difference]) -> None:
+    """Says of a fault which rewrite of the pass it is, where rewrites are what the pass does."""
+    if after.step is None:
+        return
+
+    def rewritten(most: int) -> tuple[Stage, list[tuple[str, ir.Location]]]:
+        module = before.module.clone()
+        with limit_rewrites(most) as limit:
+            Pipeline((after.step,) if after.step else ()).run(module, verify=False)
+        return Stage(after.name, after.step, module, before.parameters), limit.done
+
+    total = len(rewritten(1 << 60)[1])
+    good, bad = 0, total
+    if not total or difference(rewritten(0)[0]).is_wrong:
+        _find_op(fault, before, after)
+        return
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (good, middle) if difference(rewritten(middle)[0]).is_wrong else (middle, bad)
+    fault.pattern, location = rewritten(bad)[1][-1]
+    fault.nodes = tuple(model_ops(location))
+    fault.note = f"rewrite {bad} of {total} in the pass"
+
+
+_SAMPLE = 1 << 16
+
+
+def _find_op(fault: Fault, before: Stage, after: Stage) -> None:
+    """Says of a fault which op is the first to have values that no op from the same node had before the pass."""
+    inputs = list(fault.inputs.values())
+    known: dict[tuple[str, str], list[np.ndarray]] = {}
+    found: list[ir.Operation] = []
+    tolerance = Tolerance()
+
+    def key(operation: ir.Operation) -> tuple[str, str]:
+        return ",".join(model_ops(operation.location)), str(operation.results[0].type)
+
+    def remember(operation, operands, compute):
+        results = compute()
+        if operation.name.startswith("stepwell."):
+            known.setdefault(key(operation), []).append(_sample(results[0]))
+        return results
+
+    def look(operation, operands, compute):
+        results = compute()
+        if operation.name.startswith("stepwell.") and not found and key(operation) in known:
+            sample = _sample(results[0])
+            if all(compare(sample, array, tolerance).is_wrong for array in known[key(operation)]):
+                found.append(operation)
+        return results
+
+    for stage, around in ((before, remember), (after, look)):
+        module = stage.module.clone()
+        try:
+            interpreter.evaluate(module, "main", inputs, run_init(module, stage.parameters), around=around)
+        except EvaluationError as error:
+            fault.nodes = tuple(model_ops(error.location)) if error.location else ()
+            return
+    if found:
+        fault.nodes, fault.op_type = tuple(model_ops(found[0].location)), found[0].name
+
+
+def _sample(array: np.ndarray) -> np.ndarray:
+    flat = np.asarray(array).reshape(-1)
+    return flat[:: max(1, flat.size // _SAMPLE)].copy()

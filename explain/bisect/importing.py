@@ -1,0 +1,96 @@
+"""The level `import`: every value of the model's graph as our ops compute it, beside what it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ...dialects import interpreter
+from ...dialects.stepwell import STEPWELL
+from ...frontend.onnx.importer import ImportedModel
+from ...frontend.onnx.model import Model
+from ...frontend.onnx.names import node_name
+from .comparison import Tolerance, compare, noise_of
+from .result import Fault, Level
+
+
+class _Found(Exception):
+    def __init__(self, fault: Fault) -> None:
+        super().__init__()
+        self.fault = fault
+
+
+def check_import(
+    model: Model,
+    imported: ImportedModel,
+    inputs: Mapping[str, np.ndarray],
+    reference: Mapping[str, np.ndarray],
+    tolerance: Tolerance,
+    level: Level,
+    step: Callable[[str], None] = lambda text: None,
+) -> Fault | None:
+    """The first node whose values differ from the reference's, if one does.
+
+    Every node gets the reference's values: an error is the node's own, and none that grew over others.
+
+    Args:
+        model: the ONNX model.
+        imported: the same as a module.
+        inputs: what goes into it.
+        reference: what its values should be, by name.
+        tolerance: what counts as rounding.
+        level: counts the comparisons.
+        step: told which node is compared.
+    """
+    names: dict[ir.Value, list[str]] = {}
+    for name, value in imported.values.items():
+        if name in reference:
+            names.setdefault(value, []).append(name)
+    makers = {
+        name: (node_name(node, index), node.op_type)
+        for index, node in enumerate(model.proto.graph.node)
+        for name in node.output
+    }
+
+    def around(operation: ir.Operation, operands: Sequence[Any], compute: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        results = list(compute())
+        for index, value in enumerate(operation.results):
+            for name in names.get(value, ()):
+                node, op_type = makers.get(name, (name, ""))
+                step(node)
+                want = np.asarray(reference[name])
+                difference = compare(results[index], want, tolerance)
+                if difference.is_wrong:
+                    noise = _noise(operation, operands)
+                    difference = compare(results[index], want, tolerance, noise[index] if noise else None)
+                level.see(difference, f"{node} ({op_type})")
+                if difference.is_wrong:
+                    note = f"by the op's reference or its import: '{operation.name}' is the last op of the node"
+                    raise _Found(Fault("import", difference, name, (node,), op_type, note=note))
+                results[index] = want
+        return results
+
+    order = [info.name for info in imported.info.inputs]
+    try:
+        interpreter.evaluate(
+            imported.module, "main", [inputs[name] for name in order], imported.parameters, around=around
+        )
+    except _Found as found:
+        return found.fault
+    return None
+
+
+def _noise(operation: ir.Operation, operands: Sequence[Any]) -> list[np.ndarray]:
+    """By how much the results of an op change with the last digit of its operands; nothing for other ops."""
+    view = STEPWELL.view(operation)
+    if view is None or not operands:
+        return []
+
+    def evaluate(arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        known = dict(zip(operation.operands, arrays, strict=True))
+        return view.evaluate(known.__getitem__)
+
+    return noise_of(evaluate, operands)

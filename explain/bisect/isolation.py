@@ -1,0 +1,129 @@
+"""One kernel as a program of its own: the same code, for operands that lie in memory as they do in the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import func, tensor
+
+from ...dialects.dims import numbers
+from ...dialects.stepwell.shape import BorderOp
+from ...dialects.types import spec_of_type
+from ...passes.kernel.views import EXTRACT, Box, box_of, insertion_of, row_index
+
+
+@dataclass(frozen=True)
+class _Root:
+    """What a call's operand is a part of.
+
+    Attributes:
+        kind: the type of the whole.
+        parts: the boxes that lead to the operand, each with the type of what it cuts out.
+    """
+
+    kind: ir.Type
+    parts: tuple[tuple[Box, ir.Type], ...] = ()
+
+    def whole(self, part: np.ndarray) -> np.ndarray:
+        """An array that holds the operand in its place, and what no kernel may use around it."""
+        kinds = [self.kind, *(kind for _, kind in self.parts)]
+        for (box, _), outer in zip(reversed(self.parts), reversed(kinds[:-1]), strict=True):
+            spec = spec_of_type(outer)
+            around = np.nan if spec.dtype.kind == "f" else 0
+            array = np.full(numbers(spec.shape), around, spec.dtype)
+            array[_slices(box)] = part.reshape(array[_slices(box)].shape)
+            part = array
+        return part
+
+
+@dataclass
+class IsolatedCall:
+    """A call of a kernel as a module with a @main of its own.
+
+    Attributes:
+        module: kernel and @main, of stepwell ops.
+        roots: for each input of @main, what it is.
+        box: which part of the output the kernel makes; None where it makes all of it.
+        shape: the shape of what it makes.
+        border: the elements that it leaves to others, where all it makes is what is around them.
+    """
+
+    module: ir.Module
+    roots: list[_Root]
+    box: Box | None
+    shape: tuple[int, ...]
+    border: tuple[slice, ...] | None = None
+
+    def inputs(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """What @main takes, from what the call takes."""
+        return [root.whole(np.asarray(array)) for root, array in zip(self.roots, operands, strict=True)]
+
+    def result(self, output: np.ndarray, want: np.ndarray | None = None) -> np.ndarray:
+        """What the kernel made, from what @main gives; what it need not make is taken from `want`."""
+        made = output if self.box is None else output[_slices(self.box)].reshape(self.shape)
+        if want is None or self.border is None:
+            return made
+        inside = made.copy()
+        inside[self.border] = want[self.border]
+        return inside
+
+
+def isolate(call: ir.Operation, kernel: ir.Operation) -> IsolatedCall:
+    """Makes a program of one call; `kernel` is what it calls."""
+    roots = [_root_of(operand) for operand in call.operands]
+    (result,) = call.results
+    insertion = insertion_of(result)
+    is_part = insertion is not None and row_index(insertion) is None
+    output = insertion.operands[1].type if insertion is not None and is_part else result.type
+    with call.location:
+        module = ir.Module.create()
+        kernel.clone(ip=ir.InsertionPoint(module.body))
+        with ir.InsertionPoint(module.body):
+            main = func.FuncOp("main", ([root.kind for root in roots], [output]))
+        with ir.InsertionPoint(main.add_entry_block()):
+            kind = ir.RankedTensorType(output)
+            # It has to be there before what is made in it.
+            whole = tensor.EmptyOp(list(kind.shape), kind.element_type).result if is_part else None
+            operands = [_emit(root, argument) for root, argument in zip(roots, main.arguments, strict=True)]
+            made = func.CallOp([result.type], ir.FlatSymbolRefAttr(call.attributes["callee"]), operands)
+            if "stepwell.ops" in call.attributes:
+                made.operation.attributes["stepwell.ops"] = call.attributes["stepwell.ops"]
+            value = made.results[0]
+            if insertion is not None and is_part:
+                value = tensor.InsertSliceOp(value, whole, [], [], [], *box_of(insertion)).result
+            func.ReturnOp([value])
+    shape = tuple(ir.RankedTensorType(result.type).shape)
+    box = box_of(insertion) if insertion is not None and is_part else None
+    return IsolatedCall(module, roots, box, shape, _left_out(kernel, shape))
+
+
+def _left_out(kernel: ir.Operation, shape: Sequence[int]) -> tuple[slice, ...] | None:
+    ops = [op.operation for op in kernel.regions[0].blocks[0].operations]
+    view = BorderOp.of(ops[-2]) if ops[-2].name == BorderOp.OPERATION_NAME else None
+    if view is None:
+        return None
+    return tuple(slice(low, size - high) for low, high, size in zip(view.low, view.high, shape, strict=True))
+
+
+def _root_of(value: ir.Value) -> _Root:
+    insertion = insertion_of(value)
+    if insertion is not None and row_index(insertion) is None:
+        return _Root(insertion.operands[1].type, ((box_of(insertion), value.type),))
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != EXTRACT or row_index(owner) is not None:
+        return _Root(value.type)
+    outer = _root_of(owner.operands[0])
+    return _Root(outer.kind, (*outer.parts, (box_of(owner), value.type)))
+
+
+def _emit(root: _Root, value: ir.Value) -> ir.Value:
+    for box, kind in root.parts:
+        value = tensor.ExtractSliceOp(kind, value, [], [], [], *box).result
+    return value
+
+
+def _slices(box: Box) -> tuple[slice, ...]:
+    return tuple(slice(start, start + size * step, step) for start, size, step in zip(*box, strict=True))

@@ -1,0 +1,201 @@
+"""Bisects a model: the levels one after the other, of all of it or of each piece that is compiled."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ...compilation import phase_of
+from ...frontend.errors import NeedsContents
+from ...lowering.context import compiler_context
+from ...runtime.loaded_plan import LoadedPlan, PieceCode
+from ...runtime.plan import Kinds, NativeStep
+from ...runtime.program import Program, Shape, TensorInfo
+from ...runtime.specialization import ByContents, Contents, Steps
+from ...source import ModelSource
+from ...specializer import PieceSource, Settings, Specializer
+from .comparison import Tolerance, noise_of
+from .graph import check_graph, stages_of
+from .importing import check_import
+from .kernels import check_kernels, check_program
+from .references import ReferenceError, default_reference, values_of
+from .result import Bisection, Fault, Level
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Bisector:
+    """How to bisect.
+
+    Attributes:
+        target: the target's name.
+        reference: what values should be by: "onnxruntime" or "numpy"; None for the first that is there.
+        rtol: the relative error that is rounding; None for what suits each element type.
+        winograd: as of `Options`.
+        step: told what is looked at.
+    """
+
+    target: str = "cpu"
+    reference: str | None = None
+    rtol: float | None = None
+    winograd: bool = True
+    step: Say = lambda text: None
+
+    def bisect(self, source: ModelSource, inputs: Mapping[str, np.ndarray]) -> Bisection:
+        """The first thing that makes a model's numbers wrong.
+
+        Args:
+            source: the model.
+            inputs: what goes into it, by name.
+
+        Raises:
+            ModelError: the model cannot be read.
+            PassFailure, PassError, CodegenError: it cannot be compiled.
+        """
+        names = tuple(info.name for info in source.interface()[0])
+        settings = Settings(self.target, None, 2, self.winograd, "quiet")
+        specializer = Specializer(source, names, settings)
+        shapes = tuple(inputs[name].shape for name in names)
+        contents: dict[int, np.ndarray] = {}
+        self.step("compiling")
+        made = specializer(shapes, contents)
+        while isinstance(made, ByContents):
+            contents |= {position: inputs[names[position]] for position in made.positions}
+            made = specializer(shapes, contents)
+        if isinstance(made, Program):
+            bisection, _ = self.piece(source, inputs)
+            return bisection
+        assert isinstance(made, LoadedPlan)
+        return self._in_steps(specializer, made, [inputs[name] for name in names])
+
+    def _in_steps(self, specializer: Specializer, plan: LoadedPlan, values: Sequence[np.ndarray]) -> Bisection:
+        total = Bisection()
+        with contextlib.suppress(_Stop):
+            LoadedPlan(plan.plan, _compiler(self, specializer, total)).run(values, 1)
+        return total
+
+    def piece(
+        self, source: ModelSource | PieceSource, inputs: Mapping[str, np.ndarray]
+    ) -> tuple[Bisection, list[np.ndarray]]:
+        """What is wrong with a model (or a piece of one), all of it compiled; and its outputs as they should be."""
+        tolerance, found = Tolerance(self.rtol), Bisection()
+        without = () if self.winograd else ("stepwell-choose-winograd",)
+        with compiler_context() as context, ir.Location.unknown():
+            imported = self._imported(source, context, inputs)
+            order = [info.name for info in imported.info.inputs]
+            arrays = [inputs[name] for name in order]
+            if isinstance(source, PieceSource) or source.kind == "onnx":
+                found.levels.append(level := Level("import"))
+                fault = self._check_import(source, imported, inputs, tolerance, level)
+                if fault is not None:
+                    found.fault = fault
+                    fault.inputs = {name: inputs[name] for name in order}
+                    return found, []
+            phase = phase_of(imported.module)
+            if phase not in ("import", "graph"):
+                raise ValueError(f"a module in the phase '{phase}' cannot be interpreted; bisect one before 'kernels'")
+            shapes: list[Shape] = [array.shape for array in arrays]
+            self.step("the passes on the graph")
+            stages = stages_of(imported.module, imported.parameters, shapes, self.target, without)
+            found.levels.append(level := Level("graph"))
+            want, noise, found.fault = check_graph(stages, arrays, tolerance, level, self.step)
+            if found.fault is None:
+                found.levels.append(level := Level("kernel"))
+                found.fault = check_kernels(stages[-1], arrays, self.target, tolerance, level, self.step)
+            if found.fault is None:
+                found.levels.append(level := Level("program"))
+
+                def rounding() -> Sequence[np.ndarray]:
+                    return noise if noise is not None else noise_of(stages[0].outputs, arrays)
+
+                found.fault = check_program(
+                    stages[-1], arrays, want, rounding, self.target, tolerance, level, self.step
+                )
+            _name_inputs(found.fault, order)
+        return found, want
+
+    def _imported(
+        self, source: ModelSource | PieceSource, context: ir.Context, inputs: Mapping[str, np.ndarray]
+    ) -> Any:
+        shapes = {name: array.shape for name, array in inputs.items()}
+        held: dict[str, np.ndarray] = {}
+        while True:
+            try:
+                return source.import_into(context, shapes, held)
+            except NeedsContents as error:
+                if not error.inputs or set(error.inputs) <= set(held):
+                    raise
+                held |= {name: inputs[name] for name in error.inputs}
+
+    def _check_import(
+        self,
+        source: ModelSource | PieceSource,
+        imported: Any,
+        inputs: Mapping[str, np.ndarray],
+        tolerance: Tolerance,
+        level: Level,
+    ) -> Fault | None:
+        reference = self.reference or default_reference()
+        self.step(f"every value by {reference}")
+        try:
+            values = values_of(source.model, inputs, reference)
+        except ReferenceError as error:
+            level.note = f"not compared: {error}"
+            return None
+        return check_import(source.model, imported, inputs, values, tolerance, level, self.step)
+
+
+def _name_inputs(fault: Fault | None, order: Sequence[str]) -> None:
+    if fault is not None and fault.level in ("graph", "program"):
+        fault.inputs = dict(zip(order, fault.inputs.values(), strict=True))
+
+
+class _Piece(Steps):
+    """Stands where a piece's code should be: bisects it with what it gets, and gives what it should."""
+
+    def __init__(self, bisector: Bisector, source: PieceSource, names: Sequence[str], total: Bisection) -> None:
+        self._bisector, self._source, self._names, self._total = bisector, source, names, total
+
+    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
+        """The outputs for some inputs."""
+        inputs = dict(zip(self._names, values, strict=True))
+        found, outputs = self._bisector.piece(self._source, inputs)
+        self._total.levels += found.levels
+        if found.fault is not None:
+            self._total.fault = found.fault
+            raise _Stop
+        return list(outputs)
+
+    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
+        """Nothing is known before a run."""
+        return []
+
+
+class _Stop(Exception):
+    """A fault was found; what would come behind it does not matter."""
+
+
+def _compiler(
+    bisector: Bisector, specializer: Specializer, total: Bisection
+) -> Callable[[NativeStep, Kinds], PieceCode]:
+    def compile_piece(step: NativeStep, kinds: Kinds) -> PieceCode:
+        code = specializer.compile_piece(step, kinds)
+        piece = code.specialize
+        assert isinstance(piece, Specializer) and isinstance(piece.source, PieceSource)
+        source = piece.source
+
+        def specialize(shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
+            made = piece(shapes, contents)
+            if isinstance(made, LoadedPlan):
+                return LoadedPlan(made.plan, _compiler(bisector, piece, total))
+            return made if isinstance(made, ByContents) else _Piece(bisector, source, step.inputs, total)
+
+        return PieceCode(specialize, code.on_host, code.compile_piece)
+
+    return compile_piece

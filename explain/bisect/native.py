@@ -1,0 +1,94 @@
+"""Runs a module natively by any way down from kernels: passes as they are, or simpler ones in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from mlir import ir
+
+from ...compilation import program_of
+from ...lowering import invariants, phases
+from ...lowering.llvm_to_object.codegen import emit_objects
+from ...lowering.target import Target
+from ...passes.base import Pass
+from ...passes.pipeline import Element, Nested, Pipeline, Upstream
+from ...runtime.executable import Executable
+from ...runtime.program import Program
+
+SUBSTITUTES: Mapping[str, tuple[Element | str, ...]] = {
+    # Kernels stay linalg on whole tensors, which upstream turns into plain loops.
+    "stepwell-apply-schedules": (),
+    "stepwell-vectorize": (),
+    # The functions of the C library.
+    "stepwell-approximate-math": (),
+    "convert-math-to-llvm": ("convert-math-to-libm", "convert-math-to-llvm"),
+    # No buffer lies where another one did.
+    "stepwell-plan-memory": ("stepwell-plan-memory{reuse=false}",),
+    "stepwell-eliminate-empty-tensors": (),
+    "buffer-hoisting": (),
+    "buffer-loop-hoisting": (),
+    "promote-buffers-to-stack": (),
+    # No threads.
+    "stepwell-choose-parallel-loops": (),
+    "stepwell-share-out-loops": ("scf-forall-to-for",),
+    "stepwell-hoist-stack": (),
+    "stepwell-lower-vectors": (),
+    "stepwell-stream-stores": (),
+}
+"""What does the same as a pass, or all that must be done of it, in a simpler way; nothing where it may be left out."""
+
+
+def way_down(target: str) -> list[Element]:
+    """The passes from kernels of stepwell ops to the LLVM dialect, each by itself."""
+    whole = list(phases.lower_kernels_pipeline(target).elements)
+    for phase in phases.between("kernels", "llvm"):
+        whole += phase.pipeline(target).elements
+    return [element for item in whole for element in _single(item)]
+
+
+def _single(element: Element) -> Iterator[Element]:
+    if not isinstance(element, Nested):
+        yield element
+        return
+    for inner in element.elements:
+        for single in _single(inner):
+            yield Nested(element.anchor, (single,))
+
+
+def name_of(element: Element) -> str:
+    """The name of the one pass in an element."""
+    while isinstance(element, Nested):
+        element = element.elements[0]
+    assert isinstance(element, Pass | Upstream)
+    return element.name
+
+
+def partly_simple(elements: Sequence[Element], count: int) -> Pipeline:
+    """The first `count` passes as they are, and of the others the simplest that do."""
+    rest = [part for element in elements[count:] for part in SUBSTITUTES.get(name_of(element), (element,))]
+    return Pipeline((*elements[:count], *rest))
+
+
+def compile_by(
+    module: ir.Module | ir.Operation, pipeline: Pipeline, target: str, parameters: Mapping[str, np.ndarray]
+) -> Program:
+    """The code of a copy of a module of kernels, by a pipeline to the LLVM dialect.
+
+    Raises:
+        PassFailure, PassError: a pass failed.
+        CodegenError: LLVM refused a function.
+    """
+    copy = ir.Module.parse(str(module.operation.get_asm(enable_debug_info=True)))
+    if "stepwell.interface" not in copy.operation.attributes:
+        Pipeline(("stepwell-record-interface",)).run(copy, verify=False)
+    pipeline.run(copy, verify=False)
+    invariants.check_llvm(copy)  # where a pass was wanted after all, translation would end the process
+    machine = Target.parse(target)
+    return program_of(copy, parameters, machine, emit_objects(copy, machine))
+
+
+def run(program: Program, inputs: Sequence[np.ndarray], threads: int | None = None) -> list[np.ndarray]:
+    """What a program gives."""
+    results = Executable(program.inputs, program.outputs, [program], threads=threads)(*inputs)
+    return list(results) if isinstance(results, tuple) else [results]

@@ -1,0 +1,107 @@
+"""What a bisection tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from .comparison import Difference
+
+
+@dataclass
+class Fault:
+    """What is wrong, as narrowly as it is known.
+
+    Attributes:
+        level: where: "import" (an op's import or reference), "graph" (a pass on ops), "kernel" (a kernel's code),
+            "program" (what makes a program of kernels).
+        difference: how wrong the values are.
+        value: which value is wrong: the name of one in the model, or of an output.
+        nodes: the model's nodes that it comes from.
+        op_type: the operator of the first of them, or the op of ours.
+        kernel: the kernel.
+        pass_name: the pass.
+        pattern: the rewrite in it, or the rule.
+        note: what else there is to say.
+        before: the IR before the pass, for the reproducer.
+        after: the IR after it.
+        inputs: what to run that IR on.
+        expected: what should come out.
+        parameters: what it reads beside.
+        reproducer: the folder where all of this lies.
+    """
+
+    level: str
+    difference: Difference
+    value: str = ""
+    nodes: tuple[str, ...] = ()
+    op_type: str = ""
+    kernel: str = ""
+    pass_name: str = ""
+    pattern: str = ""
+    note: str = ""
+    before: ir.Operation | None = None
+    after: ir.Operation | None = None
+    inputs: dict[str, np.ndarray] = field(default_factory=dict)
+    expected: dict[str, np.ndarray] = field(default_factory=dict)
+    parameters: dict[str, np.ndarray] = field(default_factory=dict)
+    reproducer: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """What of it JSON can say."""
+        names = ("level", "value", "nodes", "op_type", "kernel", "pass_name", "pattern", "note", "reproducer")
+        fields = {name.replace("pass_name", "pass"): getattr(self, name) for name in names}
+        return {**fields, "nodes": list(self.nodes), "difference": self.difference.record()}
+
+
+@dataclass
+class Level:
+    """One level that was looked at.
+
+    Attributes:
+        name: as of `Fault.level`.
+        checked: how many values, passes or kernels were compared.
+        largest: the largest difference among them.
+        place: where that is.
+        note: why it was not looked at, where it was not.
+    """
+
+    name: str
+    checked: int = 0
+    largest: Difference = field(default_factory=Difference)
+    place: str = ""
+    note: str = ""
+
+    def see(self, difference: Difference, place: str) -> None:
+        """Counts a comparison."""
+        self.checked += 1
+        if difference.relative > self.largest.relative or self.checked == 1:
+            self.largest, self.place = difference, place
+
+    def record(self) -> dict[str, Any]:
+        """Its fields, for JSON."""
+        largest = self.largest.record()
+        return {
+            "level": self.name,
+            "checked": self.checked,
+            "error": largest["error"],
+            "relative": largest["relative"],
+            "place": self.place,
+            "note": self.note,
+        }
+
+
+@dataclass
+class Bisection:
+    """What was found.
+
+    Attributes:
+        fault: what is wrong; None where nothing is.
+        levels: what was compared, in order.
+    """
+
+    fault: Fault | None = None
+    levels: list[Level] = field(default_factory=list)
