@@ -33,7 +33,15 @@ wrong, 1 where one is, 2 where the command is wrong."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where numbers are wrong."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _run(options))
+    return arguments.run_tool(NAME, lambda: _checked(options))
+
+
+def _checked(options: argparse.Namespace) -> int:
+    try:
+        return _run(options)
+    except UsageError as error:
+        print(f"{NAME}: error: {error}", file=sys.stderr)
+        return 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,6 +79,7 @@ def _run(options: argparse.Namespace) -> int:
     if found.fault is not None:
         folder = Path(options.reproducer or f"{Path(options.model).stem}.bisect")
         command = reproduce.write(found.fault, folder)
+        command += "".join(f" --plugin {plugin}" for plugin in options.plugin if command)
     seconds = time.perf_counter() - start
     if options.json:
         print(json.dumps(_record(source.name, found, seconds, command)))

@@ -13,13 +13,13 @@ from ...dialects import interpreter
 from ...lowering.llvm_to_object.codegen import CodegenError
 from ...passes.base import PassError
 from ...passes.kernel.form_kernels import model_ops
-from ...passes.pipeline import Pipeline
+from ...passes.pipeline import Element, Pipeline
 from ...passes.runner import PassFailure
 from ...runtime.program import Program
 from .comparison import Difference, Tolerance, compare, noise_of, worst
 from .graph import Stage
 from .isolation import IsolatedCall, isolate
-from .native import SUBSTITUTES, compile_by, name_of, partly_simple, run, way_down
+from .native import NEEDED, SUBSTITUTES, compile_by, name_of, partly_simple, run, way_down
 from .result import Fault, Level
 
 _CANNOT = (PassFailure, PassError, CodegenError)
@@ -122,15 +122,15 @@ def _find_pass(
     def difference(pipeline: Pipeline) -> Difference:
         return _difference(call, compile_by(call.module, pipeline, target, {}), operands, want, tolerance)
 
-    fault.pass_name, pipeline = first_wrong(way_down(target), difference, step)
+    fault.pass_name, fault.note, pipeline = first_wrong(way_down(target), difference, step)
     fault.difference = difference(pipeline)
     step("its ops")
     _find_op(fault, call, operands, target, pipeline, tolerance)
 
 
 def first_wrong(
-    elements: Sequence[Any], difference: Callable[[Pipeline], Difference], step: Callable[[str], None]
-) -> tuple[str, Pipeline]:
+    elements: Sequence[Element], difference: Callable[[Pipeline], Difference], step: Callable[[str], None]
+) -> tuple[str, str, Pipeline]:
     """The first pass that makes a program wrong when all passes behind it are the simplest that do.
 
     Args:
@@ -139,32 +139,39 @@ def first_wrong(
         step: told what is tried.
 
     Returns:
-        The pass, and the pipeline with it and the simplest passes behind it.
+        The pass, what else is to be said of it, and the pipeline with it and the simplest passes behind it.
     """
-    places = [index for index, item in enumerate(elements) if name_of(item) in SUBSTITUTES]
+    found: dict[int, tuple[bool, Pipeline, str]] = {}
 
-    def is_wrong(count: int) -> bool | None:
-        step(f"{name_of(elements[count])} in its simplest form, and those behind it")
-        try:
-            return difference(partly_simple(elements, count)).is_wrong
-        except _CANNOT:
-            return None  # the passes behind cannot do without it
+    def look(count: int) -> bool | None:
+        """Whether it is wrong with only so many passes as they are; None where it cannot be compiled so."""
+        step(f"without what follows {name_of(elements[count - 1])}")
+        for kept in ((), NEEDED):
+            pipeline = partly_simple(elements, count, kept)
+            try:
+                found[count] = difference(pipeline).is_wrong, pipeline, ", ".join(kept)
+            except _CANNOT:
+                continue
+            return found[count][0]
+        return None
 
-    # What is wrong with all of them simple is wrong in one that has no simpler form.
-    if is_wrong(places[0]):
-        return name_of(elements[0]), partly_simple(elements, places[0])
-    good, bad = 0, len(places)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        verdict = is_wrong(places[middle])
-        while verdict is None and middle > good + 1:
-            middle -= 1
-            verdict = is_wrong(places[middle])
-        if verdict is None:
-            middle, verdict = (good + bad) // 2, False
-        good, bad = (good, middle) if verdict else (middle, bad)
-    count = places[bad] if bad < len(places) else len(elements)
-    return name_of(elements[places[good]]), partly_simple(elements, count)
+    simple = [index for index, item in enumerate(elements) if name_of(item) in SUBSTITUTES and index > 0]
+    bad, good = len(elements), 0
+    found[bad] = True, Pipeline(elements), ""
+    # What is wrong with all of them simple is wrong in the first, which has no simpler form.
+    counts = [simple[0], *(index + 1 for index in simple)]
+    while counts:
+        # The first one is likelier than others, and tells most.
+        middle = counts[0] if good == 0 else counts[len(counts) // 2]
+        verdict = look(middle)
+        good, bad = (good, middle) if verdict else (middle if verdict is False else good, bad)
+        counts = [count for count in counts if good < count < bad and count != middle]
+    _, pipeline, kept = found[bad]
+    between = [name_of(elements[index]) for index in simple if good <= index < bad]
+    name = between[0] if good and between else name_of(elements[0])
+    others = [*between[1:], *([kept] if kept and kept not in between else [])]
+    note = f"or {', '.join(others)}: it cannot be compiled without" if good and others else ""
+    return name, note, pipeline
 
 
 def _find_op(
@@ -284,11 +291,6 @@ def check_program(
     if not difference(Pipeline(elements), threads=1).is_wrong:
         fault.pass_name, fault.note = "stepwell-share-out-calls", "right with one thread, wrong with several"
         return fault
-    # Kernels were found to be right as they are; what is left makes a program of them.
-    plan = next(index for index, item in enumerate(elements) if name_of(item) == "stepwell-plan-memory")
-    if difference(partly_simple(elements, plan)).is_wrong:
-        fault.pass_name, fault.note = name_of(elements[0]), "wrong with every pass in its simplest form"
-        return fault
-    fault.pass_name, pipeline = first_wrong(elements, difference, step)
+    fault.pass_name, fault.note, pipeline = first_wrong(elements, difference, step)
     fault.difference = difference(pipeline)
     return fault

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from mlir import ir
@@ -20,9 +20,8 @@ SUBSTITUTES: Mapping[str, tuple[Element | str, ...]] = {
     # Kernels stay linalg on whole tensors, which upstream turns into plain loops.
     "stepwell-apply-schedules": (),
     "stepwell-vectorize": (),
-    # The functions of the C library.
+    # The functions of the C library: see `partly_simple`.
     "stepwell-approximate-math": (),
-    "convert-math-to-llvm": ("convert-math-to-libm", "convert-math-to-llvm"),
     # No buffer lies where another one did.
     "stepwell-plan-memory": ("stepwell-plan-memory{reuse=false}",),
     "stepwell-eliminate-empty-tensors": (),
@@ -37,6 +36,12 @@ SUBSTITUTES: Mapping[str, tuple[Element | str, ...]] = {
     "stepwell-stream-stores": (),
 }
 """What does the same as a pass, or all that must be done of it, in a simpler way; nothing where it may be left out."""
+
+_APPROXIMATE = "stepwell-approximate-math"
+_SCALARS_UNTIL = "convert-vector-to-llvm"
+
+NEEDED = ("stepwell-lower-vectors",)
+"""Passes that some vector code cannot do without: upstream does not lower all that it may hold."""
 
 
 def way_down(target: str) -> list[Element]:
@@ -64,9 +69,15 @@ def name_of(element: Element) -> str:
     return element.name
 
 
-def partly_simple(elements: Sequence[Element], count: int) -> Pipeline:
-    """The first `count` passes as they are, and of the others the simplest that do."""
-    rest = [part for element in elements[count:] for part in SUBSTITUTES.get(name_of(element), (element,))]
+def partly_simple(elements: Sequence[Element], count: int, kept: Collection[str] = ()) -> Pipeline:
+    """The first `count` passes as they are, and of the others the simplest that do, but for those that are `kept`."""
+    rest: list[Element | str] = []
+    calls_library = any(name_of(element) == _APPROXIMATE for element in elements[count:])
+    for element in elements[count:]:
+        name = name_of(element)
+        if calls_library and name == _SCALARS_UNTIL:
+            rest.append("convert-math-to-libm")
+        rest += (element,) if name in kept else SUBSTITUTES.get(name, (element,))
     return Pipeline((*elements[:count], *rest))
 
 

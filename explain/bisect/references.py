@@ -74,7 +74,7 @@ def _by_onnxruntime(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) ->
     return dict(zip(names, results, strict=True))
 
 
-def _by_numpy(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+def _by_numpy(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> Any:
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import OpRun
 
