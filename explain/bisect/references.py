@@ -57,7 +57,7 @@ def _complete(model: Model) -> onnx.ModelProto:
     return proto
 
 
-def _by_onnxruntime(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _by_onnxruntime(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> Any:
     import onnxruntime
 
     given = {output.name for output in proto.graph.output}
