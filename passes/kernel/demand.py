@@ -13,7 +13,8 @@ from mlir import ir
 
 from ...dialects.stepwell.normalization import AttentionOp
 from ..functions import body_of, dictionaries
-from .demand_rules import Prefix, all_of, keys_of, rule_of
+from .demand_rules import keys_of, rule_of
+from .prefixes import Prefix, all_of
 
 TABLE = "stepwell.table"
 """The attribute of a module that holds the expressions of the table of extents, each as JSON."""

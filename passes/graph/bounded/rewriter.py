@@ -13,14 +13,13 @@ from mlir import ir
 from ....dialects import dims
 from ....dialects.core import Op
 from ....dialects.dims import Dim, Sym
-from ....dialects.stepwell.constant import ConstantOp, ParameterOp
-from ....dialects.stepwell.contraction import MatmulOp
-from ....dialects.stepwell.elementwise import AddOp, CastOp, KeepOp, LessOp, MulOp
-from ....dialects.stepwell.movement import GatherOp, ReshapeOp, TransposeOp
+from ....dialects.stepwell.constant import ConstantOp
+from ....dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
+from ....dialects.stepwell.movement import GatherOp, ReshapeOp
 from ....dialects.types import is_float
-from ...rewriting import defining_op
 from ..values import constant, dtype_of, shape_of
 from .extents import Expression, Extent, Factor, Fitter, count_of, expression, is_dynamic, size_of, whole
+from .projections import source_of
 from .snapshot import BoundedError, OpState, differing
 
 
@@ -145,25 +144,11 @@ class Rewriter:
 
         Where it is a projection of a value, that is made 0 there, which costs nothing where it is made.
         """
-        source = self._source(value, axis)
+        source = source_of(value, axis, self.of)
         if source is None:
             return self.keep(value, [axis], 0.0)
         self.keep(source[0], [source[1]], 0.0)
         return value
-
-    def _source(self, value: ir.Value, axis: int) -> tuple[ir.Value, int] | None:
-        """The value that `value` is a projection of, and its dimension."""
-        found = None
-        while not isinstance(value.owner, ir.Block):
-            step = _step(value, axis, self.of)
-            if step is None:
-                break
-            position, axis = step
-            op = value.owner.operation
-            value = op.operands[position]
-            if op.name == MatmulOp.OPERATION_NAME:
-                found = value, axis
-        return found
 
     def _after(self, value: ir.Value) -> ir.InsertionPoint:
         """Behind what makes a value; of an argument, and what is made of that alone, behind the masks."""
@@ -196,25 +181,6 @@ Rule = Callable[[Rewriter, Any, Sequence[OpState]], Sequence[Sequence[Extent]] |
 
 def _location(value: ir.Value) -> ir.Location:
     return value.owner.owner.location if isinstance(value.owner, ir.Block) else value.owner.location
-
-
-def _step(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]) -> tuple[int, int] | None:
-    """Through which operand of its op, and which dimension of that, a value depends on data along `axis` alone."""
-    owner = value.owner
-    rank = len(of(value))
-    if (op := defining_op(value, TransposeOp)) is not None:
-        return 0, op.permutation[axis]
-    if (op := defining_op(value, ReshapeOp)) is not None:
-        same = [place for place, extent in enumerate(of(op.input)) if extent == of(value)[axis]]
-        return (0, same[0]) if len(same) == 1 else None
-    if (op := defining_op(value, MatmulOp)) is not None:
-        is_projection = defining_op(op.rhs, ParameterOp) is not None and not op.transpose_lhs and axis < rank - 1
-        return (0, axis) if is_projection else None
-    if (op := defining_op(value, AddOp)) is not None:
-        for position, other in ((0, op.rhs), (1, op.lhs)):
-            if defining_op(other, ParameterOp) is not None and of(owner.operands[position]) == of(value):
-                return position, axis
-    return None
 
 
 def require_same(states: Sequence[OpState], but: Sequence[str] = ()) -> None:

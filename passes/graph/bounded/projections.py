@@ -1,0 +1,48 @@
+"""Projections: values each element of which depends on one place of another value along some dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mlir import ir
+
+from ....dialects.stepwell.constant import ParameterOp
+from ....dialects.stepwell.contraction import MatmulOp
+from ....dialects.stepwell.elementwise import AddOp
+from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
+from ...rewriting import defining_op
+from .extents import Extent
+
+
+def source_of(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]) -> tuple[ir.Value, int] | None:
+    """The value that `value` is a projection of, and its dimension; `of` gives the dimensions of a value."""
+    found = None
+    while not isinstance(value.owner, ir.Block):
+        step = _step(value, axis, of)
+        if step is None:
+            break
+        position, axis = step
+        op = value.owner.operation
+        value = op.operands[position]
+        if op.name == MatmulOp.OPERATION_NAME:
+            found = value, axis
+    return found
+
+
+def _step(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]) -> tuple[int, int] | None:
+    """Through which operand of its op, and which dimension of that, a value depends on data along `axis` alone."""
+    owner = value.owner
+    rank = len(of(value))
+    if (op := defining_op(value, TransposeOp)) is not None:
+        return 0, op.permutation[axis]
+    if (op := defining_op(value, ReshapeOp)) is not None:
+        same = [place for place, extent in enumerate(of(op.input)) if extent == of(value)[axis]]
+        return (0, same[0]) if len(same) == 1 else None
+    if (op := defining_op(value, MatmulOp)) is not None:
+        is_projection = defining_op(op.rhs, ParameterOp) is not None and not op.transpose_lhs and axis < rank - 1
+        return (0, axis) if is_projection else None
+    if (op := defining_op(value, AddOp)) is not None:
+        for position, other in ((0, op.rhs), (1, op.lhs)):
+            if defining_op(other, ParameterOp) is not None and of(owner.operands[position]) == of(value):
+                return position, axis
+    return None
