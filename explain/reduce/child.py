@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
 import resource
@@ -136,6 +137,7 @@ def _work_and_leave(work: Callable[[Desk], Any], folder: Path, limits: Limits) -
         said = os.open(folder / "said", os.O_WRONLY | os.O_CREAT)
         for stream in (1, 2):
             os.dup2(said, stream)
+        faulthandler.disable()  # whose notes go to a stream of the parent's
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         _bound_memory(limits.megabytes)

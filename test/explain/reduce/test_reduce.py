@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from stepwell.explain.reduce.case import Case
 from stepwell.explain.reduce.child import Limits
 from stepwell.explain.reduce.failure import normalised
-from stepwell.explain.reduce.observe import CompileTest, NumbersTest, PassesTest
+from stepwell.explain.reduce.observe import CommandTest, CompileTest, NumbersTest, PassesTest
 from stepwell.explain.reduce.run import Request, once, reduce
 from stepwell.frontend.onnx import importer
 from stepwell.passes.base import PassError
@@ -167,6 +167,29 @@ def test_command_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert record["after"]["nodes"] == 1
     assert tool.main([str(model), "--test", "false", "--output", str(tmp_path)]) == 1
     assert tool.main([str(tmp_path / "model.txt")]) == 2
+
+
+def test_control_flow_is_flattened(tmp_path: Path) -> None:
+    value, flag = (lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4])), TensorProto.BOOL
+    condition, rounds = (helper.make_tensor_value_info(*port, []) for port in (("c", flag), ("n", TensorProto.INT64)))
+    then = helper.make_graph([helper.make_node("Erf", ["a"], ["t"])], "then", [], [value("t")])
+    other = helper.make_graph([helper.make_node("Neg", ["a"], ["e"])], "else", [], [value("e")])
+    again = helper.make_node("Identity", ["ci"], ["co"])
+    ports = [
+        helper.make_tensor_value_info(*port, []) for port in (("i", TensorProto.INT64), ("ci", flag), ("co", flag))
+    ]
+    inner = [again, helper.make_node("Cos", ["v"], ["vo"])]
+    body = helper.make_graph(inner, "body", [*ports[:2], value("v")], [ports[2], value("vo")])
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("If", ["c"], ["f"], then_branch=then, else_branch=other),
+        helper.make_node("Loop", ["n", "c", "f"], ["y"], body=body),
+    ]
+    graph = helper.make_graph(nodes, "g", [value("x"), condition, rounds], [value("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    result = reduce(Request(CommandTest("grep --quiet Cos"), limits=LIMITS, parent=tmp_path), _case(model))
+    assert result is not None
+    assert _operators(result.path) == ["Cos"]
 
 
 def test_text_that_does_not_parse(tmp_path: Path) -> None:
