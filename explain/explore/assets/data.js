@@ -72,12 +72,14 @@ class Piece {
     const gone = ["view", "constant", "computed at compile time", "shared", "removed"];
     const readers = nodes.map(() => []);
     for (const [from, to] of this.graph.edges) readers[from].push(to);
+    const byName = new Map(this.graph.nodes.map((node, index) => [node.name, index]));
     this.heirs = nodes.map(() => []);
     for (let index = nodes.length - 1; index >= 0; index--) {
       const node = this.graph.nodes[index];
       node.fate = fates.get(node.name);
-      if (nodes[index].length || gone.includes(node.fate?.fate)) continue;
-      const heir = readers[index].find((reader) => nodes[reader].length);
+      const into = [node.fate?.into ?? []].flat().map((name) => byName.get(name));
+      if (nodes[index].length || (gone.includes(node.fate?.fate) && !into.length)) continue;
+      const heir = [...into, ...readers[index]].find((reader) => nodes[reader]?.length);
       if (heir === undefined) continue;
       nodes[index] = nodes[heir].slice(0, 1);
       this.heirs[index] = [heir, ...this.heirs[heir]];

@@ -101,20 +101,27 @@ function functionsNow() {
 function showFunctions() {
   setHits(piece.steps[step].state);
   const pairs = functionsNow(), wanted = get("function").value;
-  const differ = pairs.filter((pair) => pair.before !== pair.after);
-  const listed = isDiff ? [...differ, ...pairs.filter((pair) => pair.before === pair.after)] : pairs;
+  const differ = pairs.filter(differs);
+  const listed = isDiff ? [...differ, ...pairs.filter((pair) => !differ.includes(pair))] : pairs;
   const small = (isDiff ? differ : pairs).reduce((sum, pair) => sum + piece.chunks[pair.after ?? pair.before].text.length, 0) < 400000;
   const options = listed.map((pair) => {
-    const has = hasHit(pair.after ?? pair.before), mark = isDiff && pair.before !== pair.after ? " •" : "";
+    const has = hasHit(pair.after ?? pair.before), mark = isDiff && differ.includes(pair) ? " •" : "";
     return element("option", { value: pair.key }, `${piece.label(pair.after ?? pair.before)}${mark}${has ? " ◂" : ""}`);
   });
   if (small) options.unshift(element("option", { value: "" }, isDiff ? `all that changed (${differ.length})` : "all"));
   get("function").replaceChildren(...options);
   const keys = options.map((option) => option.value);
-  const hit = listed.find((pair) => (!isDiff || pair.before !== pair.after) && hasHit(pair.after ?? pair.before));
+  const hit = listed.find((pair) => (!isDiff || differ.includes(pair)) && hasHit(pair.after ?? pair.before));
   get("function").value = keys.includes(wanted) && wanted ? wanted : small ? "" : hit?.key ?? keys[0] ?? "";
   if (chosen.length && hit && !hasHitKey(listed, get("function").value)) get("function").value = hit.key;
   showCode(pairs);
+}
+
+// Whether a function is another than before, in more than the numbers of its values or the names of kernels.
+function differs({ before, after }) {
+  if (before === after || before === null || after === null) return before !== after;
+  const [old, now] = [before, after].map((chunk) => piece.lines(chunk).lines);
+  return old.length !== now.length || old.some((line, at) => masked(line, piece.renamed) !== masked(now[at], piece.renamed));
 }
 
 const hasHitKey = (pairs, key) => key === "" || pairs.some((pair) => pair.key === key && hasHit(pair.after ?? pair.before));
@@ -128,7 +135,7 @@ function hasHit(chunk) {
 
 function showCode(pairs = functionsNow()) {
   const wanted = get("function").value;
-  const shown = pairs.filter((pair) => (wanted ? pair.key === wanted : !isDiff || pair.before !== pair.after));
+  const shown = pairs.filter((pair) => (wanted ? pair.key === wanted : !isDiff || differs(pair)));
   get("code").replaceChildren();
   panes = (isDiff ? ["before", "after"] : ["text"]).map(() => new CodeView(get("code"), choosePlaces));
   if (!isDiff) panes[0].show(shown.flatMap((pair) => rowsOf(pair.after)));
@@ -145,7 +152,7 @@ function showCode(pairs = functionsNow()) {
     tie(panes[0].box, panes[1].box);
   }
   const count = panes[panes.length - 1].rows.filter((row) => /add|del/.test(row.kind)).length;
-  get("count").textContent = isDiff ? `${panes[0].rows.filter((row) => /del/.test(row.kind)).length} lines removed, ${count} added` : `${panes[0].rows.length} lines`;
+  get("count").textContent = isDiff ? `${panes[0].rows.filter((row) => /del/.test(row.kind)).length} removed, ${count} added` : `${panes[0].rows.length} lines`;
   const top = chosen.length ? panes[panes.length - 1].firstHit() : undefined;
   panes.forEach((pane) => (pane.box.scrollTop = top ?? 0));
 }
@@ -267,7 +274,7 @@ function showKernels() {
     const kernel = piece.kernels[index], names = kernel.places.map((place) => piece.places[place]).join(", ");
     const cell = (text, kind = "") => element("td", kind ? { class: kind } : {}, text);
     const row = element("tr", { tabindex: "0" }, element("td", {}, element("i", { class: "dot", style: `background:${colourOf(kernel.class)}` }), kernel.class),
-      cell(kernel.symbol, "mono"), element("td", { title: names }, names), cell(amount(kernel.flops, ""), "number"), cell(amount(kernel.bytes, "B"), "number"),
+      element("td", { class: "mono", title: kernel.symbol }, kernel.symbol.slice(0, 14)), element("td", { title: names, class: "names" }, names), cell(amount(kernel.flops, ""), "number"), cell(amount(kernel.bytes, "B"), "number"),
       cell(duration(piece.time(kernel)), "number"), cell(`${((100 * piece.time(kernel)) / total).toFixed(1)} %`, "number"));
     row.addEventListener("click", () => { choosePlaces(kernel.places); if (chosen.length) { graph.center(chosen[0]); showTab("op"); } });
     return row;
