@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
 from stepwell.dialects.help import reference_page as reference_page_of_ops
 from stepwell.passes.help import reference_page
 from stepwell.passes.upstream import PIPELINES, anchor_of, class_name, upstream_passes
@@ -30,3 +32,9 @@ def test_class_names_of_upstream_passes() -> None:
     known = {name for name in upstream_passes() if class_name(name) != name}
     assert len(known) > 0.95 * len(upstream_passes()), "run `python -m stepwell.passes.upstream_names`"
     assert class_name("canonicalize") == find_class_name("canonicalize") == "Canonicalizer"
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]), ids=lambda path: path.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
