@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .runtime.executable import Executable
     from .runtime.fallback import Fallback, FallbackWarning
     from .runtime.program import TensorInfo
+    from .runtime.slow import SlowWarning
     from .source import SourceError
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Report",
     "RuntimeFailure",
     "ShapeError",
+    "SlowWarning",
     "SourceError",
     "TargetError",
     "TensorInfo",
@@ -81,6 +83,7 @@ _HOME = {
     "Executable": "runtime.executable",
     "Fallback": "runtime.fallback",
     "FallbackWarning": "runtime.fallback",
+    "SlowWarning": "runtime.slow",
     "TensorInfo": "runtime.program",
 }
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .runtime import artefact, store
+from .runtime import artefact, slow, store
 from .runtime.buckets import parse_dims
-from .runtime.cache import default_cache
+from .runtime.cache import default_cache, is_turned_off
 from .runtime.executable import Executable
 from .runtime.loaded_plan import LoadedPlan
 from .runtime.program import Shape, TensorInfo
@@ -94,6 +94,8 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         raise ValueError(f"fallback is {options.fallback!r}, and must be one of {', '.join(FALLBACK)}")
     if options.cache not in CACHE:
         raise ValueError(f"cache is {options.cache!r}, and must be one of {', '.join(map(repr, CACHE))}")
+    if options.cache and is_turned_off():
+        slow.warn("the compiler", ["the cache is turned off (STEPWELL_CACHE): every start compiles again"])
     source = replace(ModelSource.read(model), cache=cache)
     name, inputs, outputs = interface_of(source)
     specializer = specializer_of(source, inputs, target, options)
@@ -153,6 +155,9 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable
 
     Raises:
         ArtefactError: the file is damaged, or was made for another kind of machine.
+
+    Warns:
+        SlowWarning: its code leaves instructions unused that this machine has.
     """
     stored = artefact.read(Path(path))
     specializer, compile_piece = None, None
@@ -160,7 +165,7 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable
         source = ModelSource(stored.source.kind, stored.source.data, cache=default_cache())
         specializer = specializer_of(source, stored.inputs, "cpu", Options())
         compile_piece = specializer.compile_piece
-    return Executable(
+    executable = Executable(
         stored.inputs,
         stored.outputs,
         stored.programs,
@@ -170,3 +175,5 @@ def load(path: str | os.PathLike[str], threads: int | None = None) -> Executable
         source=stored.source,
         steps=None if stored.plan is None else LoadedPlan(stored.plan, compile_piece, stored.name),
     )
+    slow.warn(stored.name, slow.generic_code(executable.programs))
+    return executable

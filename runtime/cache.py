@@ -26,6 +26,7 @@ import numpy as np
 
 from .program import is_splat
 from .safetensors import dtype_of
+from .slow import SlowWarning
 
 _MAGIC = b"STEPWELL"
 _HEADER_BYTES = 64
@@ -246,7 +247,8 @@ class Cache:
 
     def _give_up(self, error: OSError) -> None:
         if not self._is_broken:
-            warnings.warn(f"the cache in {self.folder} is not used: {error.strerror}", stacklevel=3)
+            text = f"the cache in {self.folder} is not used: {error.strerror}: every start compiles again"
+            warnings.warn(text, SlowWarning, stacklevel=3)
         self._is_broken = True
 
 
@@ -260,13 +262,18 @@ def default_folder() -> Path:
     return Path(platformdirs.user_cache_dir("stepwell", appauthor=False))
 
 
+def is_turned_off() -> bool:
+    """Whether the environment says that nothing is to be kept."""
+    return os.environ.get("STEPWELL_CACHE", "1").lower() in ("0", "off", "false", "no")
+
+
 def default_cache() -> Cache | None:
     """The cache as the environment sets it up; None where that turns it off.
 
     Raises:
         ValueError: `STEPWELL_CACHE_MEGABYTES` is no number.
     """
-    if os.environ.get("STEPWELL_CACHE", "1").lower() in ("0", "off", "false", "no"):
+    if is_turned_off():
         return None
     return Cache(default_folder(), int(os.environ.get("STEPWELL_CACHE_MEGABYTES", _DEFAULT_MEGABYTES)) << 20)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..runtime import artefact, safetensors
+from ..runtime import artefact, safetensors, slow
 from ..runtime.executable import Executable
 from ..runtime.program import Program, Shape
 from . import arguments
@@ -117,6 +117,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.keep_model and executables[0].source is None:
         raise UsageError(f"--keep-model: {options.model} is in several files")
     artefact.write(path, _merged([executable.stored(keep_model=options.keep_model) for executable in executables]))
+    _warn_of_scalar_code(executables[0])
     made = f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}"
     if options.opt_report == "json":  # nothing else on stdout
         print(json.dumps(executables[0].report().record(), indent=1))
@@ -128,6 +129,11 @@ def _run(options: argparse.Namespace) -> int:
         _report(options.opt_report, executables[0])
     print(made)
     return 0
+
+
+def _warn_of_scalar_code(executable: Executable) -> None:
+    # What else makes code slow was asked for by options, or has been told already.
+    slow.warn(executable.name, [item["message"] for item in executable.report().summary if item["kind"] == "scalar"])
 
 
 def _report(where: str, executable: Executable) -> None:

@@ -9,16 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import host
+from .. import slow
 from ..errors import ArtefactError
 from ..fallback import Fallback
-from ..program import CpuTarget, KernelInfo, Program
+from ..program import KernelInfo, Program
 from . import facts
 from .roofline import Roofline, roofline_of
 from .text import table_of
 
 SCHEMA = 1
-_MOSTLY, _GOOD_PART = 0.5, 0.1
+# From when on kernels of single elements count as slow: what part of their ops, of a run, and how many seconds.
+_MOSTLY, _GOOD_PART, _NOTICED = 0.5, 0.1, 5e-5
 
 
 @dataclass(frozen=True)
@@ -185,12 +186,7 @@ def _summary(
 ) -> list[dict[str, Any]]:
     """What is known to make a model slow."""
     found: list[dict[str, Any]] = []
-    for cpu in dict.fromkeys(program.target.cpu for program in programs):
-        target = next(program.target for program in programs if program.target.cpu == cpu)
-        unused = unused_features(target)
-        if unused:
-            message = f"the code is for {cpu}, and does not use this machine's {', '.join(unused)}: compile for 'cpu'"
-            found.append({"kind": "generic", "message": message, "share": 1.0})
+    found += [{"kind": "generic", "message": message, "share": 1.0} for message in slow.generic_code(programs)]
     found += _scalar(records)
     if fallbacks:
         total = len(fallbacks) + sum(len(record["ops"]) for record in records)
@@ -203,22 +199,14 @@ def _scalar(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The kernels that do most of their work on single elements, where they take a good part of the time."""
     found = []
     for record in records:
-        slow = [kernel for kernel in record["kernels"] if kernel["scalar_share"] > _MOSTLY]
-        share = sum(item["predicted_seconds"] * item["calls"] for item in slow) / (record["predicted_seconds"] or 1.0)
-        if share <= _GOOD_PART:
+        scalar = [kernel for kernel in record["kernels"] if kernel["scalar_share"] > _MOSTLY]
+        seconds = sum(item["predicted_seconds"] * item["calls"] for item in scalar)
+        share = seconds / (record["predicted_seconds"] or 1.0)
+        if share <= _GOOD_PART or seconds < _NOTICED:
             continue
-        nodes = list(dict.fromkeys(name for kernel in slow for names in kernel["ops"] for name in names))
+        nodes = list(dict.fromkeys(name for kernel in scalar for names in kernel["ops"] for name in names))
         named = ", ".join(nodes[:3]) + (", ..." if len(nodes) > 3 else "")
-        message = (
-            f"{len(slow)} kernels ({named}) compute single elements rather than vectors: about {share:.0%} of the time"
-        )
+        slowly = f"{len(scalar)} kernels ({named}) compute single elements rather than vectors"
+        message = f"{slowly}: about {share:.0%} of the time"
         found.append({"kind": "scalar", "message": message, "share": share})
     return found
-
-
-def unused_features(target: CpuTarget) -> list[str]:
-    """The instructions for wider vectors that this machine has and code for a target does not use."""
-    here, needs = host.features(), set(host.needs(target))
-    if here is None or host.missing(target) or not (target.features or target.cpu in host.LEVELS):
-        return []
-    return [name for name in ("avx512f", "avx2", "fma") if name in here and name not in needs]

@@ -185,6 +185,40 @@ def test_flags_code_that_leaves_the_machine_unused(small):
     assert not stepwell.compile(small).report().summary
 
 
+def test_loading_code_that_leaves_the_machine_unused_warns(small, tmp_path):
+    from stepwell.runtime import host
+
+    if "avx2" not in (host.features() or ()):
+        pytest.skip("no machine with wider vectors than the oldest")
+    stepwell.compile(small, target="x86-64-v2").save(tmp_path / "old.stw")
+    with pytest.warns(stepwell.SlowWarning, match=r"the code is for x86-64-v2, and does not use .*avx2"):
+        stepwell.load(tmp_path / "old.stw")
+
+
+def test_a_cache_that_is_turned_off_warns_where_nobody_asked_for_that(small, monkeypatch):
+    monkeypatch.setenv("STEPWELL_CACHE", "0")
+    with pytest.warns(stepwell.SlowWarning, match="the cache is turned off"):
+        stepwell.compile(small)
+    stepwell.compile(small, options=stepwell.Options(cache=False))
+
+
+def test_flags_kernels_on_single_elements():
+    from dataclasses import replace
+
+    from stepwell.lowering.facts import packed
+    from stepwell.runtime.report import facts
+    from stepwell.runtime.report.report import Report
+
+    model = _model([helper.make_node("Relu", ["x"], ["y"], "relu")], {"x": (1024, 1024)}, {"y": (1024, 1024)})
+    (program,) = stepwell.compile(model).programs
+    known = facts.read(program.facts)
+    for details in known["details"].values():
+        details["code"] = {"vector_bits": 0, "scalar_share": 1.0}
+    (found,) = Report.of("m", [replace(program, facts=packed(known))], (), 1).summary
+    assert found["kind"] == "scalar" and found["share"] == 1.0
+    assert "(relu) compute single elements" in found["message"]
+
+
 def test_flags_nodes_on_the_host():
     nodes = [helper.make_node("Relu", ["x"], ["a"], "relu"), helper.make_node("Det", ["a"], ["y"], "det")]
     model = _model(nodes, {"x": (4, 4)}, {"y": ()})

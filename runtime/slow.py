@@ -1,0 +1,40 @@
+"""The warnings about what makes a model slow for a reason that is known; what stands in a report is told unasked.
+
+Nodes on the host have a warning of their own (fallback.py).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from . import host
+from .program import CpuTarget, Program
+
+
+class SlowWarning(UserWarning):
+    """A model runs, or compiles, slower than it could on this machine, for a reason that is known."""
+
+
+def unused_features(target: CpuTarget) -> list[str]:
+    """The instructions for wider vectors that this machine has and code for a target does not use."""
+    here, needs = host.features(), set(host.needs(target))
+    if here is None or host.missing(target) or not (target.features or target.cpu in host.LEVELS):
+        return []
+    return [name for name in ("avx512f", "avx2", "fma") if name in here and name not in needs]
+
+
+def generic_code(programs: Iterable[Program]) -> list[str]:
+    """A line for each target of programs whose code leaves some of this machine unused."""
+    found = []
+    for target in dict.fromkeys(program.target for program in programs):
+        if unused := unused_features(target):
+            text = f"the code is for {target.cpu}, and does not use this machine's {', '.join(unused)}"
+            found.append(f"{text}: compile for 'cpu'")
+    return found
+
+
+def warn(model: str, reasons: Iterable[str], stacklevel: int = 3) -> None:
+    """Warns once, of all reasons together; not at all where there are none."""
+    if listed := "; ".join(reasons):
+        warnings.warn(f"{model}: slower than it could be: {listed}", SlowWarning, stacklevel=stacklevel)
