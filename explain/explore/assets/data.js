@@ -69,7 +69,7 @@ class Piece {
   // What was merged into its readers is part of their kernel, though nothing there says its name any more.
   inherited(nodes) {
     const fates = new Map((this.report?.ops ?? []).map((op) => [op.name, op]));
-    const gone = ["view", "constant", "computed at compile time", "shared", "removed"];
+    const gone = ["view", "constant", "shared", "removed"];
     const readers = nodes.map(() => []);
     for (const [from, to] of this.graph.edges) readers[from].push(to);
     const byName = new Map(this.graph.nodes.map((node, index) => [node.name, index]));
