@@ -9,6 +9,7 @@ import platform
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -71,6 +72,30 @@ def _explain(error: CompileError, again: Callable[[], object], target: str) -> N
     if text and debug.level() >= debug.FAILING_IR:
         print(text, file=sys.stderr)
     error.explain(failure)
+
+
+def explained_crash(
+    reason: str, signal_name: str, work: Callable[[], int], again: Callable[[Callable[[], int]], bool]
+) -> Failure:
+    """What is known of a crash of the whole process.
+
+    Args:
+        reason: what is known without.
+        signal_name: what ended it.
+        work: what it did.
+        again: does some work in a process of its own; returns whether it crashed.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
+
+    def watched() -> int:
+        with recording(Recorder(folder)):
+            return work()
+
+    crash = CompilerCrash(reason, signal_name, folder if again(watched) else None)
+    _explain(crash, lambda: None, "cpu")
+    shutil.rmtree(folder, ignore_errors=True)
+    assert crash.failure is not None
+    return crash.failure
 
 
 def _left(error: CompilerCrash, target: str) -> tuple[Failure, str]:

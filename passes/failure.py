@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .note import say
+
 if TYPE_CHECKING:
     from mlir import ir
 
@@ -129,6 +131,7 @@ class CompileError(Exception):
 def in_phase(name: str) -> Iterator[None]:
     """Errors of the compiler that leave the block know their phase."""
     token = _phase.set(name)
+    say(f"phase '{name}'")
     try:
         yield
     except CompileError as error:
@@ -136,11 +139,17 @@ def in_phase(name: str) -> Iterator[None]:
         raise
     finally:
         _phase.reset(token)
+        say(f"phase '{_phase.get()}'" if _phase.get() else "")
 
 
 def current_phase() -> str:
     """The phase that is about to be reached."""
     return _phase.get()
+
+
+def say_pass(names: str) -> None:
+    """Notes which passes are about to run."""
+    say(f"phase '{_phase.get()}', pass '{names}'" if _phase.get() else f"pass '{names}'")
 
 
 def names_in(location: ir.Location | None) -> list[str]:

@@ -6,7 +6,6 @@ inference of models that are not compiled whole.
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
 import sys
@@ -15,29 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .base import PassError
+from .note import SharedNote, signal_of
 
-_NOTE_BYTES = 4096
 _TOLD_CHARACTERS = 300
 
 Note = Callable[[str], None]
-
-
-class SharedNote:
-    """A line of text that outlives the process that writes it: what a child was at when it ended."""
-
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, _NOTE_BYTES)
-
-    def __call__(self, text: str) -> None:
-        """Remembers what is about to be done."""
-        self._memory[:] = text.encode()[:_NOTE_BYTES].ljust(_NOTE_BYTES, b"\0")
-
-    def crash_of(self, status: int) -> str:
-        """How a child ended, by its wait status: the signal, and what it was at; "" where it was no crash."""
-        if not os.WIFSIGNALED(status):
-            return ""
-        at = self._memory[:].rstrip(b"\0").decode(errors="replace")
-        return f"crashed ({signal_of(status)}){f' in {at}' if at else ''}"
 
 
 class Crash(Exception):
@@ -59,11 +40,6 @@ class CompilerCrash(PassError):
     def __init__(self, message: str, signal_name: str, folder: Path | None = None) -> None:
         super().__init__(message)
         self.signal_name, self.folder = signal_name, folder
-
-
-def signal_of(status: int) -> str:
-    """The name of the signal in a wait status."""
-    return signal.Signals(os.WTERMSIG(status)).name
 
 
 def last_line(told: bytes) -> str:

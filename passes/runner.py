@@ -21,7 +21,7 @@ from mlir.passmanager import PassDisplayMode, PassManager
 from ..dialects.verifier import violations
 from .base import Pass, PassError
 from .diagnostics import MLIRError
-from .failure import CompileError
+from .failure import CompileError, say_pass
 from .instrumentation import Instrumentation, Step
 from .options import PipelineError
 from .pipeline import Element, Nested, Pipeline, Upstream, print_element
@@ -63,7 +63,7 @@ class Runner:
         instrumentation: Sequence[Instrumentation] = (),
         verify: bool = True,
         statistics: PassDisplayMode | None = None,
-        note: Callable[[str], None] = lambda passes: None,
+        note: Callable[[str], None] = say_pass,
     ) -> None:
         self.instrumentation = (*instrumentation, *watchers())
         # What is done again to see how it fails is looked at closely: the pass that is to blame may have come earlier.

@@ -23,6 +23,7 @@ import numpy as np
 from ..runtime.executable import Executable
 from ..runtime.program import Shape, TensorInfo
 from .flags import UsageError
+from .supervisor import run_supervised
 
 _DTYPES = {
     "f16": "float16",
@@ -70,6 +71,11 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"
     return " / ".join(text.splitlines()) if is_ours and text else f"internal error: {type(error).__name__}: {text}"
+
+
+def run_supervised_tool(name: str, work: Callable[[], int]) -> int:
+    """The same in a process of its own, so that a crash of native code ends in a message too."""
+    return run_supervised(name, lambda: run_tool(name, work))
 
 
 def parser(name: str, description: str) -> argparse.ArgumentParser:

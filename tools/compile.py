@@ -38,7 +38,8 @@ Several targets in one artefact, of which the best is taken where it is loaded: 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _run(options))
+    run = arguments.run_tool if argv is not None else arguments.run_supervised_tool
+    return run(NAME, lambda: _run(options))
 
 
 def _parser() -> argparse.ArgumentParser:

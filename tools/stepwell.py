@@ -27,7 +27,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command that is named first, and returns its exit code."""
     arguments_given = list(sys.argv[1:] if argv is None else argv)
     chosen = _parser().parse_args(arguments_given[:1])
-    return importlib.import_module(f".{chosen.command}", __package__).main(arguments_given[1:])
+    command = importlib.import_module(f".{chosen.command}", __package__).main
+    if argv is not None:
+        return command(arguments_given[1:])
+    sys.argv = [f"{NAME}-{chosen.command}", *arguments_given[1:]]
+    return command()
 
 
 def _parser() -> argparse.ArgumentParser:

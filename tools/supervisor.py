@@ -11,8 +11,9 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from types import FrameType
 
-from ..passes.guarded import SharedNote
+from ..passes.note import SharedNote, note_in, signal_of
 
 
 class Supervisor:
@@ -29,10 +30,7 @@ class Supervisor:
         """Does `work` and returns its exit code; 1, after a message, where it crashed."""
         if not hasattr(os, "fork"):
             return work()
-        child = os.fork()
-        if child == 0:
-            _work_and_leave(work)
-        status = os.waitpid(child, 0)[1]
+        status = run_child(work)
         crash = self.note.crash_of(status)
         if not crash:
             return os.WEXITSTATUS(status)
@@ -40,14 +38,76 @@ class Supervisor:
         return 1
 
 
-def _work_and_leave(work: Callable[[], int]) -> None:
+def run_supervised(tool: str, work: Callable[[], int]) -> int:
+    """Does a tool's work and returns its exit code; 1, after all that is known of it, where it crashed."""
+    if not hasattr(os, "fork"):
+        return work()
+    note = SharedNote()
+    note_in(note)
+    status = run_child(work)
+    if not os.WIFSIGNALED(status):
+        return os.WEXITSTATUS(status)
+    reason = f"native code {note.crash_of(status)}"
+    print("\n".join([f"{tool}: error: {reason}", *_known(work, reason, note.text, status)]), file=sys.stderr)
+    return 1
+
+
+def _known(work: Callable[[], int], reason: str, at: str, status: int) -> list[str]:
+    """What a second, watched run tells of a crash in a pass."""
+    if not at or status in (signal.SIGKILL, signal.SIGTERM):  # somebody ended it
+        return []
+    from ..failures import explained_crash
+
+    def again(watched: Callable[[], int]) -> bool:
+        return os.WIFSIGNALED(run_child(watched, is_quiet=True))
+
+    return explained_crash(reason, signal_of(status), work, again).lines()
+
+
+def run_child(work: Callable[[], int], is_quiet: bool = False) -> int:
+    """Does work in a child process, which ends with its exit code; returns the wait status.
+
+    What is told to end the parent ends the child, which the parent outlives.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        _work_and_leave(work, is_quiet)
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        os.kill(child, number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return os.waitpid(child, 0)[1]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """A terminal interrupts parent and child, and the parent passes it on: once is enough."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _work_and_leave(work: Callable[[], int], is_quiet: bool) -> None:
     """Ends the child without the interpreter's own farewell, in which MLIR's objects have no order."""
     code = 1
     try:
+        signal.signal(signal.SIGINT, _interrupted)
+        if is_quiet:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in (1, 2):
+                os.dup2(nowhere, stream)
         code = work()
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
+    except SystemExit as error:  # of argparse
+        code = error.code if isinstance(error.code, int) else 1
+        sys.stdout.flush()
     except BaseException as error:
         traceback.print_exception(error)
     finally:

@@ -1,0 +1,81 @@
+"""Crashes of a whole tool: one message that says where, a reproducer, and exit code 1."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+PLUGIN = '''"""A pass that aborts, put in the place of those of a phase."""
+import os
+from dataclasses import dataclass
+
+from stepwell.lowering import phases
+from stepwell.passes.base import Pass, register
+from stepwell.passes.pipeline import Pipeline
+
+
+@register
+@dataclass(frozen=True)
+class AbortPass(Pass):
+    """Abort."""
+
+    name = "test-abort"
+
+    def run(self, op) -> None:
+        os.abort()
+
+
+def planted(item):
+    pipeline = Pipeline((AbortPass(),))
+    return phases.Phase(item.name, item.summary, lambda target: pipeline, item.check) if item.name == "tiled" else item
+
+
+phases.PHASES = tuple(map(planted, phases.PHASES))
+'''
+MODEL = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = "stepwell.exp"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("first")
+  return %0 : tensor<4x8xf32>
+}
+"""
+
+
+def _tool(name: str, folder: Path, *arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    code = f"{before}\nimport sys\nfrom stepwell.tools.{name} import main\nsys.exit(main())"
+    environment = {**os.environ, "STEPWELL_REPRODUCERS": str(folder / "kept"), "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_an_abort_in_a_pass_is_one_message_with_a_reproducer(tmp_path):
+    (tmp_path / "abort.py").write_text(PLUGIN)
+    (tmp_path / "model.mlir").write_text(MODEL)
+    done = _tool("compile", tmp_path, "model.mlir", "--no-cache", before="import abort")
+    assert (done.returncode, done.stdout) == (1, "")
+    lines = done.stderr.strip().splitlines()
+    assert "native code crashed (SIGABRT) in phase 'tiled', pass 'test-abort'" in done.stderr, done.stderr
+    assert any(line.split() == ["phase", "tiled,", "pass", "test-abort"] for line in lines)
+    shown = next(line for line in lines if "show again" in line).split(maxsplit=2)[2]
+    again = subprocess.run(shlex.split(shown), capture_output=True, text=True, check=False)
+    assert again.returncode == 1
+    assert "crashed (SIGABRT) in test-abort" in again.stderr
+
+
+def test_exit_codes_and_output_pass_through(tmp_path):
+    (tmp_path / "model.mlir").write_text(MODEL)
+    made = _tool("compile", tmp_path, "model.mlir")
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "model.stw: " in made.stdout
+    assert _tool("run", tmp_path, "absent.stw").returncode == 1
+    assert _tool("run", tmp_path, "--nonsense").returncode == 2
+
+
+def test_an_interrupt_ends_both_with_its_own_code(tmp_path):
+    planted = (
+        "import os, signal, stepwell.tools.run as tool\n"
+        "tool._run = lambda options: os.kill(os.getppid(), signal.SIGINT) or signal.pause()"
+    )
+    done = _tool("run", tmp_path, "model.stw", before=planted)
+    assert (done.returncode, done.stderr) == (130, "stepwell-run: interrupted\n")
