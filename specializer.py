@@ -284,7 +284,7 @@ class Specializer:
         from .frontend.onnx import partition
 
         model, places = self.source.model, str(getattr(error, "location", None) or "")
-        on_host = partition.nodes_that_failed(model, places, f"the compiler failed: {error}")
+        on_host = partition.nodes_that_failed(model, places, error)
         return self._plan_of(partition.partition(model, on_host) if on_host else partition.halves(model))
 
     def _plan_of(self, cuts: Sequence[Cut]) -> Plan:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+_SHOWN = 3
+
 
 @dataclass(frozen=True)
 class Fallback:
@@ -24,6 +26,9 @@ class Fallback:
             (the compiler failed).
         dtypes: the element type of each input, "" where it is not known; "seq(...)" and the like of what is no tensor.
         shapes: the shape of each input, a number or a symbol per dimension; None where not even the rank is known.
+        phase: where the compiler failed, the phase that was to be reached; "" otherwise.
+        pass_name: the pass that failed; "" where it was none.
+        reproducer: the folder, on the machine that compiled, from which the failure can be shown again; "" likewise.
     """
 
     node: str
@@ -35,6 +40,9 @@ class Fallback:
     kind: str = "operator"
     dtypes: tuple[str, ...] = ()
     shapes: tuple[tuple[int | str, ...] | None, ...] = ()
+    phase: str = ""
+    pass_name: str = ""
+    reproducer: str = ""
 
     @property
     def operator(self) -> str:
@@ -50,7 +58,7 @@ class Fallback:
         taken = [f"{kind or '?'}{_shape(shape)}" for kind, shape in zip(self.dtypes, self.shapes, strict=True)]
         takes = f" on {', '.join(taken)}" if taken else ""
         advice = f"; {self.suggestion}" if self.suggestion else ""
-        return f"node '{self.node}' ({self.operator}{takes}): {self.reason}{advice}"
+        return f"node '{self.node}' ({self.operator}{takes}): {self.reason}{advice}{_shown(self)}"
 
 
 class FallbackWarning(UserWarning):
@@ -64,7 +72,15 @@ def summary(found: Sequence[Fallback], total: int) -> str:
     more = f" and {len(counts) - 5} more operators" if len(counts) > 5 else ""
     verb = "runs" if len(found) == 1 else "run"
     share = f"{len(found)} of {total} nodes {verb} on the host"
-    return f"{share}, which is slow: {operators}{more}; see Executable.fallbacks"
+    failed = dict.fromkeys(_shown(item) for item in found if item.kind == "error")
+    return f"{share}, which is slow: {operators}{more}; see Executable.fallbacks{''.join(list(failed)[:_SHOWN])}"
+
+
+def _shown(found: Fallback) -> str:
+    """Where the compiler failed, and what shows it."""
+    step = ", ".join([f"phase {found.phase}"] * bool(found.phase) + [f"pass {found.pass_name}"] * bool(found.pass_name))
+    parts = [f"the compiler failed in {step}" if step else "", found.reproducer and f"reproducer {found.reproducer}"]
+    return "".join(f"; {part}" for part in parts if part)
 
 
 def read_fallback(record: dict[str, Any]) -> Fallback:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 import stepwell
 from mlir import ir
+from onnx import TensorProto, helper
 from stepwell.failures import explained
 from stepwell.frontend.errors import NeedsContents
 from stepwell.lowering import phases
@@ -68,6 +69,25 @@ def test_a_failure_explains_itself(way, reason, monkeypatch, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"pass '{PlantedPass.name}' failed: {reason}" in done.stderr
+
+
+def test_nodes_on_the_host_say_where_the_compiler_failed(monkeypatch, tmp_path):
+    monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
+    planted = Pipeline((PlantedPass("error"),))
+    changed = [
+        phases.Phase(item.name, item.summary, lambda target: planted, item.check) if item.name == "tiled" else item
+        for item in phases.PHASES
+    ]
+    monkeypatch.setattr(phases, "PHASES", tuple(changed))
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"], name="exp")], "g", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+    with pytest.warns(stepwell.FallbackWarning, match=f"phase tiled, pass {PlantedPass.name}; reproducer"):
+        executable = stepwell.compile(model, options=stepwell.Options(cache=False))
+    (found,) = executable.fallbacks
+    assert (found.kind, found.phase, found.pass_name) == ("error", "tiled", PlantedPass.name)
+    assert (tmp_path / found.reproducer / "failing.mlir").exists()
+    assert found.record()["pass_name"] == PlantedPass.name
 
 
 def test_what_needs_another_way_is_not_done_again():

@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from ...passes.failure import CompileError
 from ...runtime.fallback import Fallback
 from ..errors import ModelError, NeedsContents, NodeError
 from .inferred import inferred_types
@@ -65,15 +66,24 @@ def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]
     return found
 
 
-def nodes_that_failed(model: Model, places: str, reason: str) -> dict[int, Fallback]:
+def nodes_that_failed(model: Model, places: str, error: CompileError) -> dict[int, Fallback]:
     """The nodes that the compiler failed at: those that its locations name, or the only one that there is."""
+    reason, reproducer = f"the compiler failed: {error}", str(error.reproducer or "")
     names = set(re.findall(r'"((?:[^"\\]|\\.)*)"', places))
     names |= {name.partition("/")[0] for name in names}
     nodes = [(index, node) for index, node in enumerate(model.proto.graph.node) if node.op_type != "Constant"]
     found = [index for index, node in nodes if node_name(node, index) in names]
     if len(nodes) == 1:
         found = [nodes[0][0]]
-    return {index: fallback_of(model, index, reason, "error") for index in found}
+    return {
+        index: replace(
+            fallback_of(model, index, reason, "error"),
+            phase=error.phase,
+            pass_name=error.pass_name,
+            reproducer=reproducer,
+        )
+        for index in found
+    }
 
 
 def halves(model: Model) -> list[Cut]:
