@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="json|FILE",
         help="say what became of every node and what bounds every kernel: as text, as json, or to a file as JSON",
     )
-    parser.add_argument("--json", action="store_true", help="with --check: as JSON")
+    parser.add_argument("--json", action="store_true", help="what was made, or why it failed, as one JSON object")
     parser.add_argument("--no-cache", action="store_true", help="compile all of it anew")
     parser.add_argument("--require-cached", action="store_true", help="fail where code is not in the cache")
     return parser
@@ -87,8 +87,20 @@ def _run(options: argparse.Namespace) -> int:
         if len(sets) > 1:
             raise UsageError("--check takes one --shape for each input")
         return check(options.model, sets[0], options.json)
-    if options.json:
-        raise UsageError("--json goes with --check")
+    if not options.json:
+        return _compile_to_file(options)
+    if options.opt_report or options.compile_to:
+        raise UsageError("--json goes with neither --opt-report nor --compile-to")
+    try:
+        return _compile_to_file(options)
+    except Exception as error:
+        failure = getattr(error, "failure", None)
+        record = {"schema": 1, "reason": str(error)} if failure is None else failure.record()
+        print(json.dumps(record), flush=True)
+        raise
+
+
+def _compile_to_file(options: argparse.Namespace) -> int:
     watched = any((options.compile_to, options.compile_from, options.dump_phases, options.no_cache))
     if options.require_cached and watched:
         raise UsageError("--require-cached: the IR of phases does not come from the cache, nor what is compiled anew")
@@ -120,6 +132,10 @@ def _run(options: argparse.Namespace) -> int:
     artefact.write(path, _merged([executable.stored(keep_model=options.keep_model) for executable in executables]))
     _warn_of_scalar_code(executables[0])
     made = f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}"
+    if options.json:
+        fallbacks = [found.record() for found in executables[0].fallbacks]
+        print(json.dumps({"schema": 1, "output": str(path), "bytes": path.stat().st_size, "fallbacks": fallbacks}))
+        return 0
     if options.opt_report == "json":  # nothing else on stdout
         print(json.dumps(executables[0].report().record(), indent=1))
         print(made, file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -79,3 +80,13 @@ def test_an_interrupt_ends_both_with_its_own_code(tmp_path):
     )
     done = _tool("run", tmp_path, "model.stw", before=planted)
     assert (done.returncode, done.stderr) == (130, "stepwell-run: interrupted\n")
+
+
+def test_json_is_one_object_either_way(tmp_path):
+    (tmp_path / "model.mlir").write_text(MODEL)
+    (tmp_path / "bad.mlir").write_text(MODEL.replace('"stepwell.exp"(%x)', "tosa.erf %x"))
+    made = _tool("compile", tmp_path, "model.mlir", "--json")
+    assert json.loads(made.stdout)["output"] == "model.stw"
+    failed = _tool("compile", tmp_path, "bad.mlir", "--json")
+    record = json.loads(failed.stdout)
+    assert (failed.returncode, record["schema"], record["phase"]) == (1, 1, "memref")
