@@ -12,7 +12,7 @@ import numpy as np
 from ...dialects.types import is_float
 
 _RTOL = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
-_NOISE = 64
+NOISE_FACTOR = 64
 """So many times what rounding the inputs differently changes is still taken for rounding."""
 
 _DRAWS = 3
@@ -86,7 +86,14 @@ class Tolerance:
         return _RTOL.get(dtype.name, 4 * float(ml_dtypes.finfo(dtype).eps))
 
 
-def compare(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, noise: np.ndarray | None = None) -> Difference:
+def approximation_error(dtype: np.dtype) -> float:
+    """By how much functions of other systems may be off near zero: their polynomials are right to a part of one."""
+    return 8 * float(ml_dtypes.finfo(dtype).eps) if is_float(dtype) else 0.0
+
+
+def compare(
+    got: np.ndarray, want: np.ndarray, tolerance: Tolerance, noise: np.ndarray | float | None = None
+) -> Difference:
     """How far an array is from the one expected.
 
     An error counts in parts of the value and of the tensor's median, so that values near zero, which sums leave of
@@ -96,7 +103,7 @@ def compare(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, noise: np.n
         got: what was computed.
         want: what was expected.
         tolerance: what counts as rounding.
-        noise: by how much the expected values change when inputs are rounded differently.
+        noise: by how much the expected values change when inputs are rounded differently, or may be off.
     """
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape or got.dtype != want.dtype:
@@ -114,7 +121,7 @@ def compare(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, noise: np.n
     usual = float(np.median(positive)) if positive.size else 0.0
     floor = np.finfo(np.float64).tiny
     rtol = tolerance.of(want.dtype)
-    allowed = rtol * (size + usual) + (0.0 if noise is None else _NOISE * noise)
+    allowed = rtol * (size + usual) + (0.0 if noise is None else NOISE_FACTOR * noise)
     wrong = error > allowed
     relative = error / np.maximum(size + usual, floor)
     excess = np.where(wrong, error, -1.0) if wrong.any() else error

@@ -13,7 +13,7 @@ from ...dialects.stepwell import STEPWELL
 from ...frontend.onnx.importer import ImportedModel
 from ...frontend.onnx.model import Model
 from ...frontend.onnx.names import node_name
-from .comparison import Tolerance, compare, noise_of
+from .comparison import NOISE_FACTOR, Tolerance, approximation_error, compare, noise_of
 from .result import Fault, Level
 
 
@@ -65,7 +65,8 @@ def check_import(
                 difference = compare(results[index], want, tolerance)
                 if difference.is_wrong:
                     noise = _noise(operation, operands)
-                    difference = compare(results[index], want, tolerance, noise[index] if noise else None)
+                    off = approximation_error(want.dtype) / NOISE_FACTOR
+                    difference = compare(results[index], want, tolerance, noise[index] + off if noise else off)
                 level.see(difference, f"{node} ({op_type})")
                 if difference.is_wrong:
                     note = f"by the op's reference or its import: '{operation.name}' is the last op of the node"
