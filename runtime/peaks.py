@@ -230,29 +230,8 @@ def _copies(lanes: int) -> str:
         f"  %v{at} = load {kind}, ptr %p{at}, align {width}\n  store {kind} %v{at}, ptr %q{at}, align {width}"
         for at in range(0, _BLOCK, width)
     )
-    return f"""
-define void @copy(ptr noalias %target, ptr noalias %source, i64 %bytes, i64 %passes) {{
-entry:
-  br label %pass
-pass:
-  %j = phi i64 [ 0, %entry ], [ %later, %ended ]
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %pass ], [ %next, %loop ]
-  %from = getelementptr i8, ptr %source, i64 %i
-  %to = getelementptr i8, ptr %target, i64 %i
-{moves}
-  %next = add i64 %i, {_BLOCK}
-  %more = icmp slt i64 %next, %bytes
-  br i1 %more, label %loop, label %ended
-ended:
-  %later = add i64 %j, 1
-  %again = icmp slt i64 %later, %passes
-  br i1 %again, label %pass, label %end
-end:
-  ret void
-}}
-"""
+    steps = f"  %to = getelementptr i8, ptr %target, i64 %i\n{moves}"
+    return _over_memory("void @copy(ptr noalias %target, ptr noalias %source", "", "", steps, "  ret void")
 
 
 def _reads(lanes: int) -> str:
@@ -267,8 +246,22 @@ def _reads(lanes: int) -> str:
         for at in places
     )
     total = "\n".join(f"  %t{at} = fadd {kind} %s{at}, {f'%t{at - width}' if at else zero}" for at in places)
+    last = f"{total}\n  %r = extractelement {kind} %t{_BLOCK - width}, i32 0\n  ret float %r"
+    return _over_memory("float @read(ptr %source", outer, inner, sums, last)
+
+
+def _over_memory(head: str, outer: str, inner: str, steps: str, last: str) -> str:
+    """A function that goes through the memory at %source block by block, so many times.
+
+    Args:
+        head: its type, name and first parameters.
+        outer: what is carried from one time to the next.
+        inner: what is carried from one block to the next.
+        steps: what is done with the block at %from, which is %i bytes in.
+        last: what is done in the end.
+    """
     return f"""
-define float @read(ptr %source, i64 %bytes, i64 %passes) {{
+define {head}, i64 %bytes, i64 %passes) {{
 entry:
   br label %pass
 pass:
@@ -279,7 +272,7 @@ loop:
   %i = phi i64 [ 0, %pass ], [ %next, %loop ]
 {inner}
   %from = getelementptr i8, ptr %source, i64 %i
-{sums}
+{steps}
   %next = add i64 %i, {_BLOCK}
   %more = icmp slt i64 %next, %bytes
   br i1 %more, label %loop, label %ended
@@ -288,8 +281,6 @@ ended:
   %again = icmp slt i64 %later, %passes
   br i1 %again, label %pass, label %end
 end:
-{total}
-  %r = extractelement {kind} %t{_BLOCK - width}, i32 0
-  ret float %r
+{last}
 }}
 """
