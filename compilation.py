@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,26 +17,22 @@ from .lowering import facts, invariants, phases
 from .lowering.context import compiler_context
 from .lowering.kernel_objects.library import KernelCode, generate
 from .lowering.kernel_objects.pool import KernelPool, kernel_pool
+from .lowering.kernel_table import name_by_content, with_signatures
 from .lowering.substitution import Substitute
 from .lowering.target import Target
-from .lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 from .passes.base import PassError
 from .passes.failure import in_phase
-from .passes.functions import dictionaries, function_named
+from .passes.functions import dictionaries, function_named, strings
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.guarded import CompilerCrash, Crash, Note, guarded
 from .passes.instrumentation import Instrumentation
 from .passes.journal import Journal, journal
-from .passes.kernel.form_kernels import WORK as SHARES
-from .passes.kernel.merge_kernels import kernel_text
 from .passes.pipeline import Pipeline
 from .passes.rewriting import walk
-from .runtime import store
 from .runtime.cache import Cache
 from .runtime.program import WORK, ArenaBuffer, CpuTarget, KernelInfo, Program, Shape, TensorInfo, aligned
 from .source import Importable
-from .version import fingerprint
 
 
 @dataclass
@@ -222,7 +217,7 @@ class Compilation:
             }
             start = "memref"
         phases.run(module, self.target, start, "llvm", self.instrumentation, tell)
-        kernels = _with_signatures(module, kernels)
+        kernels = with_signatures(module, kernels)
         fresh = generate(module, self.target, self.codegen_threads)
         everything = {**objects, **fresh}
         packed = facts.packed({**noted.facts, "vector_bytes": target.vector_bytes, "details": noted.details})
@@ -293,7 +288,7 @@ def program_of(
     return Program(
         inputs=_tensors(interface["inputs"]),
         outputs=_tensors(interface["outputs"]),
-        guards=_strings(interface["guards"]),
+        guards=strings(interface["guards"]),
         parameters=_used(module, parameters),
         arena_bytes=ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value,
         target=CpuTarget(target.triple, target.cpu, target.features),
@@ -345,66 +340,6 @@ def phase_of(module: ir.Module) -> str:
     return phase
 
 
-def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
-    """Names every kernel after what it does, so that equal kernels of any models share an object; lists them."""
-    salt = f"{fingerprint()} {target.to_json()}"
-    renamed: dict[str, str] = {}
-    infos: dict[str, KernelInfo] = {}
-    for kernel in list(invariants.kernels(module)):
-        name = f"kernel_{store.key_of(salt, kernel_text(kernel))[:20]}"
-        renamed[invariants.symbol(kernel)] = name
-        if name in infos:  # different ops that do the same
-            kernel.erase()
-            continue
-        kernel.attributes["sym_name"] = ir.StringAttr.get(name)
-        infos[name] = _kernel_info(name, kernel)
-    for call in walk(module.operation):
-        if call.name == "func.call":
-            callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-            if callee not in renamed:
-                raise PassError(f"'func.call' op calls @{callee}, which is no kernel", call.location)
-            name = renamed[callee]
-            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
-            ops = _strings(call.attributes["stepwell.ops"]) if "stepwell.ops" in call.attributes else ()
-            sites = (*infos[name].sites, _shares(call, ops))
-            infos[name] = replace(infos[name], calls=len(sites), ops=infos[name].ops or ops, sites=sites)
-    return infos
-
-
-def _shares(call: ir.Operation, ops: Sequence[str]) -> tuple[tuple[str, float], ...]:
-    """The model's nodes that a call computes, each once, and what part of the work each is."""
-    given = list(ir.DenseI64ArrayAttr(call.attributes[SHARES])) if SHARES in call.attributes else []
-    work: dict[str, int] = {}
-    for name, amount in zip(ops, given if len(given) == len(ops) else [1] * len(ops), strict=True):
-        work[name] = work.get(name, 0) + amount
-    total = sum(work.values())
-    return tuple((name, amount / total if total else 1 / len(work)) for name, amount in work.items())
-
-
-def _kernel_info(name: str, kernel: ir.Operation) -> KernelInfo:
-    facts = kernel.attributes["stepwell.kernel"]
-    try:
-        flops, size = (ir.IntegerAttr(ir.DictAttr(facts)[key]).value for key in ("flops", "bytes"))
-        return KernelInfo(name, ir.StringAttr(ir.DictAttr(facts)["class"]).value, flops=flops, bytes=size, calls=0)
-    except (KeyError, ValueError) as error:
-        message = f"'stepwell.kernel' must hold a class, flops and bytes, but is {facts}"
-        raise PassError(message, kernel.location) from error
-
-
-def _with_signatures(module: ir.Module, kernels: Mapping[str, KernelInfo]) -> dict[str, KernelInfo]:
-    """The kernels with what a call passes, of a module in the LLVM dialect."""
-    found = dict(kernels)
-    for function in module.body.operations:
-        name = str(function.operation.attributes["sym_name"]).strip('"')
-        if name in found and function.operation.name == "llvm.func":
-            kind = str(function.operation.attributes["function_type"])
-            given, ends = kind.partition("(")[2], function.operation.attributes.get(PHASES)
-            blocks = 0 if ends is None else max(ir.DenseI64ArrayAttr(ends), default=0)
-            count = len(re.findall(r"\bptr\b|\bi64\b", given))
-            found[name] = replace(found[name], arguments=count, blocks=blocks)
-    return found
-
-
 def make_declaration(function: ir.Operation, facts: ir.DictAttr) -> None:
     """Drops the body of a kernel, whose code is elsewhere; `facts` are the attributes that its callers need."""
     kept = ("sym_name", "function_type", "sym_visibility", "stepwell.kernel", "arg_attrs", "res_attrs")
@@ -417,7 +352,7 @@ def make_declaration(function: ir.Operation, facts: ir.DictAttr) -> None:
 
 
 def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    names = _strings(module.operation.attributes["stepwell.parameters"])
+    names = strings(module.operation.attributes["stepwell.parameters"])
     missing = [name for name in names if name not in parameters]
     if missing:
         share = f"{len(missing)} of {len(names)} are missing"
@@ -449,7 +384,3 @@ def _names(function: ir.OpView, key: str, default: str) -> list[str]:
         ir.StringAttr(attrs["stepwell.name"]).value if "stepwell.name" in attrs else f"{default}{index}"
         for index, attrs in enumerate(dictionaries(function, key))
     ]
-
-
-def _strings(attributes: ir.Attribute) -> tuple[str, ...]:
-    return tuple(ir.StringAttr(item).value for item in ir.ArrayAttr(attributes))

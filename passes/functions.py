@@ -51,3 +51,8 @@ def dictionaries(function: ir.Operation | ir.OpView, key: str) -> list[ir.DictAt
         return [ir.DictAttr(item) for item in ir.ArrayAttr(function.attributes[key])]
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     return [ir.DictAttr.get({})] * len(kind.inputs if key == "arg_attrs" else kind.results)
+
+
+def strings(attributes: ir.Attribute) -> tuple[str, ...]:
+    """The strings in an array attribute."""
+    return tuple(ir.StringAttr(item).value for item in ir.ArrayAttr(attributes))
