@@ -1,0 +1,166 @@
+"""Checks that a launch plan is one that a device can run and that stays inside its own program's buffers.
+
+An artefact is untrusted: whatever its plan says, no kernel gets an address outside the buffers of its own program.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .launch_plan import (
+    ARENA,
+    ELEMENT_BYTES,
+    INPUT,
+    OUTPUT,
+    PARAMETER,
+    SCALAR_BYTES,
+    Argument,
+    Buffer,
+    Copy,
+    Fill,
+    Launch,
+    LaunchPlan,
+    Step,
+    TensorMap,
+)
+
+MOST_THREADS = 1024
+MOST_SHARED_BYTES = 227 * 1024
+MOST_ARGUMENT_BYTES = 4096
+MOST_BLOCKS_OF_A_CLUSTER = 16
+_MOST_GRID = (2**31 - 1, 65535, 65535)
+_MOST_BLOCK = (1024, 1024, 64)
+_IDENTIFIER = re.compile(r"[A-Za-z_$%][A-Za-z0-9_$]*")
+
+
+@dataclass(frozen=True)
+class BufferSizes:
+    """How many bytes the buffers of a program have."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    parameters: tuple[int, ...]
+    arena: int
+
+    def of(self, space: str, index: int) -> int:
+        """The size of one buffer; -1 where there is no such buffer."""
+        if space == ARENA:
+            return self.arena if index == 0 else -1
+        sizes = {INPUT: self.inputs, OUTPUT: self.outputs, PARAMETER: self.parameters}.get(space, ())
+        return sizes[index] if 0 <= index < len(sizes) else -1
+
+
+def check_plan(plan: LaunchPlan, inputs: Iterable[int], outputs: Iterable[int], parameters: Iterable[int]) -> None:
+    """Checks every step of a plan, given the sizes in bytes of the program's buffers, in order.
+
+    Raises:
+        ValueError: a device cannot do one, it leaves its buffer, or it writes an input or a parameter by itself.
+    """
+    sizes = BufferSizes(tuple(inputs), tuple(outputs), tuple(parameters), plan.arena_bytes)
+    for place, step in enumerate(plan.steps):
+        try:
+            check_step(step, sizes)
+        except ValueError as error:
+            raise ValueError(f"step {place} of the launch plan: {error}") from None
+
+
+def check_step(step: Step, sizes: BufferSizes) -> None:
+    """Checks that a step is one a device can do, and stays inside the program's buffers.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if isinstance(step, Launch):
+        _check_launch(step)
+        for argument in step.arguments:
+            _check_argument(argument, sizes)
+        return
+    if isinstance(step, Copy):
+        _check_buffer(step.source, sizes)
+    target = step.target if isinstance(step, Copy) else step.buffer
+    _check_buffer(target, sizes)
+    if target.space not in (OUTPUT, ARENA):
+        raise ValueError(f"{target} is not to be written")
+    if isinstance(step, Fill):
+        _require(0 <= step.value < 256, f"{step.value} is no byte")
+        return
+    if step.source.bytes != step.target.bytes:
+        raise ValueError(f"{step.source} and {step.target} differ in size")
+    if (step.source.space, step.source.index) == (target.space, target.index):
+        apart = abs(step.source.offset - target.offset) >= target.bytes
+        _require(apart, f"{step.source} and {step.target} overlap")
+
+
+def _check_launch(launch: Launch) -> None:
+    name = f"launch of {launch.entry!r}"
+    _require(bool(_IDENTIFIER.fullmatch(launch.entry)), f"{launch.entry!r} is no name of a PTX entry")
+    _require(bool(launch.module), f"{name}: it names no module")
+    for what, dims, most in (
+        ("grid", launch.grid, _MOST_GRID),
+        ("block", launch.block, _MOST_BLOCK),
+        ("cluster", launch.cluster, _MOST_GRID),
+    ):
+        fits = len(dims) == 3 and all(1 <= dim <= limit for dim, limit in zip(dims, most, strict=True))
+        _require(fits, f"{name}: a {what} of {dims} is not possible")
+    _require(math.prod(launch.block) <= MOST_THREADS, f"{name}: a block of {launch.block} is of too many threads")
+    _require(math.prod(launch.cluster) <= MOST_BLOCKS_OF_A_CLUSTER, f"{name}: the cluster {launch.cluster} is too big")
+    whole = all(grid % cluster == 0 for grid, cluster in zip(launch.grid, launch.cluster, strict=True))
+    _require(whole, f"{name}: the grid {launch.grid} is not of whole clusters of {launch.cluster}")
+    _require(
+        0 <= launch.shared_bytes <= MOST_SHARED_BYTES,
+        f"{name}: {launch.shared_bytes} bytes of shared memory are more than a block can have ({MOST_SHARED_BYTES})",
+    )
+    total = sum(128 if isinstance(argument, TensorMap) else 8 for argument in launch.arguments)
+    _require(total <= MOST_ARGUMENT_BYTES, f"{name}: its arguments are of too many bytes ({total})")
+
+
+def _check_argument(argument: Argument, sizes: BufferSizes) -> None:
+    if isinstance(argument, Buffer):
+        _check_buffer(argument, sizes)
+    elif isinstance(argument, TensorMap):
+        _check_buffer(argument.buffer, sizes)
+        _check_map(argument)
+    elif argument.type.startswith("int"):
+        bits = 8 * SCALAR_BYTES[argument.type]
+        fits = isinstance(argument.value, int) and -(2 ** (bits - 1)) <= argument.value < 2 ** (bits - 1)
+        _require(fits, f"{argument.value!r} is no {argument.type}")
+
+
+def _check_buffer(buffer: Buffer, sizes: BufferSizes) -> None:
+    held = sizes.of(buffer.space, buffer.index)
+    _require(held >= 0, f"there is no {buffer.space} {buffer.index}")
+    inside = buffer.offset >= 0 and buffer.bytes >= 0 and buffer.offset + buffer.bytes <= held
+    _require(inside, f"{buffer} is not inside its {held} bytes")
+
+
+def _check_map(tensor: TensorMap) -> None:
+    """The rules of `cuTensorMapEncodeTiled` without interleaving."""
+    _require(tensor.element in ELEMENT_BYTES, f"{tensor.element!r} is no element type of a tensor map")
+    rank, width = len(tensor.sizes), ELEMENT_BYTES[tensor.element]
+    _require(1 <= rank <= 5, f"a tensor map of rank {rank} is not possible")
+    listed = len(tensor.strides) == rank - 1 and len(tensor.box) == rank and len(tensor.steps) in (0, rank)
+    _require(listed, f"the tensor map does not give sizes, strides and box of all {rank} dimensions")
+    _require(all(1 <= size <= 2**32 for size in tensor.sizes), f"sizes {tensor.sizes} are not possible")
+    _require(
+        all(stride % 16 == 0 and 0 <= stride < 2**40 for stride in tensor.strides),
+        f"strides {tensor.strides} are not multiples of 16 bytes below 2**40",
+    )
+    _require(all(1 <= extent <= 256 for extent in tensor.box), f"a box of {tensor.box} is not possible")
+    _require(all(1 <= step <= 8 for step in tensor.steps), f"steps of {tensor.steps} are not possible")
+    inner = tensor.box[0] * width
+    _require(inner % 16 == 0, f"the box's rows are of {inner} bytes, which is no multiple of 16")
+    _require(tensor.swizzle in (0, 32, 64, 128), f"there is no swizzle of {tensor.swizzle} bytes")
+    _require(not tensor.swizzle or inner <= tensor.swizzle, f"rows of {inner} bytes cannot swizzle by {tensor.swizzle}")
+    _require(tensor.fill in ("zero", "nan"), f"nothing is filled with {tensor.fill!r}")
+    _require(tensor.fill == "zero" or "float" in tensor.element, f"{tensor.element} has no NaN to fill with")
+    _require(tensor.promotion in (0, 64, 128, 256), f"there is no promotion to {tensor.promotion} bytes")
+    _require(tensor.buffer.offset % 16 == 0, f"{tensor.buffer} does not begin at a multiple of 16 bytes")
+    _require(tensor.extent <= tensor.buffer.bytes, f"the tensor map spans {tensor.extent} bytes of {tensor.buffer}")
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ValueError(message)

@@ -1,0 +1,274 @@
+"""What a program for a GPU does: kernels launched one after the other on one stream, and where their data are.
+
+A plan holds no code: a launch names the module, whose PTX and cubin are among the program's objects as `<module>.ptx`
+and `<module>.cubin`, and the entry in it. A plan read from an artefact is checked before anything is done with it
+(launch_checks.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+INPUT, OUTPUT, PARAMETER, ARENA = "input", "output", "parameter", "arena"
+SPACES = (INPUT, OUTPUT, PARAMETER, ARENA)
+
+ELEMENT_BYTES = {
+    "uint8": 1, "uint16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8,
+    "float16": 2, "bfloat16": 2, "float32": 4, "tfloat32": 4, "float64": 8,
+}  # fmt: skip
+"""The element types that a tensor map may have, and their sizes; elements of 8-bit floats are moved as uint8."""
+
+SCALAR_BYTES = {"int32": 4, "int64": 8, "float32": 4, "float64": 8}
+
+Dims = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Where some data are: a part of one of the program's buffers.
+
+    Attributes:
+        space: "input", "output", "parameter" or "arena".
+        index: which input, output or parameter; 0 for the arena.
+        offset: where the part begins, in bytes.
+        bytes: its size: what lies beyond is not a kernel's to touch.
+    """
+
+    space: str
+    index: int
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor as the copy engine sees it (`cuTensorMapEncodeTiled`); dimensions are listed innermost first.
+
+    Attributes:
+        buffer: where it is.
+        element: a key of `ELEMENT_BYTES`.
+        sizes: elements in each dimension.
+        strides: bytes from element to element in each dimension but the innermost, which is dense.
+        box: the elements that one copy moves, in each dimension.
+        swizzle: how many bytes 16-byte pieces are permuted within: 0, 32, 64 or 128.
+        fill: what is read out of bounds: "zero" or "nan".
+        promotion: bytes that a miss brings to the second-level cache: 0, 64, 128 or 256.
+        steps: of which elements one is taken, in each dimension; all 1 if empty.
+    """
+
+    buffer: Buffer
+    element: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+    fill: str = "zero"
+    promotion: int = 128
+    steps: tuple[int, ...] = ()
+
+    @property
+    def extent(self) -> int:
+        """How many bytes the tensor spans."""
+        outer = sum((size - 1) * stride for size, stride in zip(self.sizes[1:], self.strides, strict=True))
+        return outer + self.sizes[0] * ELEMENT_BYTES[self.element]
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number passed by value.
+
+    Attributes:
+        type: "int32", "int64", "float32" or "float64".
+        value: the number.
+    """
+
+    type: str
+    value: int | float
+
+
+Argument = Buffer | TensorMap | Scalar
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a kernel.
+
+    Attributes:
+        module: whose PTX or cubin holds the entry.
+        entry: the kernel's name there.
+        grid: blocks in x, y and z.
+        block: threads of a block in x, y and z.
+        cluster: blocks of a cluster in x, y and z; (1, 1, 1) for none.
+        shared_bytes: dynamic shared memory of a block.
+        arguments: what the kernel takes, in order.
+        kernel: the kernel of the program's table that it is a part of.
+    """
+
+    module: str
+    entry: str
+    grid: Dims
+    block: Dims
+    arguments: tuple[Argument, ...]
+    cluster: Dims = (1, 1, 1)
+    shared_bytes: int = 0
+    kernel: str = ""
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Sets all bytes of a part of the arena or of an output."""
+
+    buffer: Buffer
+    value: int = 0
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copies between two parts of equal size, which do not overlap."""
+
+    source: Buffer
+    target: Buffer
+
+
+Step = Launch | Fill | Copy
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """The steps of a program in the order in which they run: each sees what those before it wrote.
+
+    Attributes:
+        steps: what is done.
+        arena_bytes: scratch memory on the device that a call needs.
+    """
+
+    steps: tuple[Step, ...]
+    arena_bytes: int
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The steps that are launches."""
+        return tuple(step for step in self.steps if isinstance(step, Launch))
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that it needs, each once, in order of first use."""
+        return tuple(dict.fromkeys(launch.module for launch in self.launches))
+
+    def record(self) -> dict[str, Any]:
+        """The plan as JSON takes it; `LaunchPlan.read` is its inverse."""
+        return {"arena_bytes": self.arena_bytes, "steps": [_step_record(step) for step in self.steps]}
+
+    @staticmethod
+    def read(record: Mapping[str, Any]) -> LaunchPlan:
+        """The plan that `record` and JSON made a record of; what it asks for is not checked yet.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is not one.
+        """
+        arena_bytes = _natural(record["arena_bytes"])
+        return LaunchPlan(tuple(_read_step(entry) for entry in record["steps"]), arena_bytes)
+
+
+def argument_bytes(argument: Argument) -> int:
+    """The size of an argument as the kernel gets it."""
+    if isinstance(argument, Scalar):
+        return SCALAR_BYTES[argument.type]
+    return 128 if isinstance(argument, TensorMap) else 8
+
+
+def _step_record(step: Step) -> dict[str, Any]:
+    if isinstance(step, Fill):
+        return {"kind": "fill", "buffer": asdict(step.buffer), "value": step.value}
+    if isinstance(step, Copy):
+        return {"kind": "copy", "source": asdict(step.source), "target": asdict(step.target)}
+    arguments = [_argument_record(argument) for argument in step.arguments]
+    fields = {name: list(getattr(step, name)) for name in ("grid", "block", "cluster")}
+    return {
+        "kind": "launch", "module": step.module, "entry": step.entry, "kernel": step.kernel, **fields,
+        "shared_bytes": step.shared_bytes, "arguments": arguments,
+    }  # fmt: skip
+
+
+def _argument_record(argument: Argument) -> dict[str, Any]:
+    kind = {Buffer: "buffer", TensorMap: "map", Scalar: "scalar"}[type(argument)]
+    return {"kind": kind, **asdict(argument)}
+
+
+def _read_step(entry: Mapping[str, Any]) -> Step:
+    kind = entry["kind"]
+    if kind == "fill":
+        return Fill(_read_buffer(entry["buffer"]), _natural(entry["value"]))
+    if kind == "copy":
+        return Copy(_read_buffer(entry["source"]), _read_buffer(entry["target"]))
+    if kind != "launch":
+        raise ValueError(f"{kind!r} is no step of a launch plan")
+    return Launch(
+        module=_text(entry["module"]),
+        entry=_text(entry["entry"]),
+        grid=_dims(entry["grid"]),
+        block=_dims(entry["block"]),
+        arguments=tuple(_read_argument(argument) for argument in entry["arguments"]),
+        cluster=_dims(entry["cluster"]),
+        shared_bytes=_natural(entry["shared_bytes"]),
+        kernel=_text(entry["kernel"]),
+    )
+
+
+def _read_argument(entry: Mapping[str, Any]) -> Argument:
+    kind = entry["kind"]
+    if kind == "buffer":
+        return _read_buffer(entry)
+    if kind == "scalar":
+        return _read_scalar(entry)
+    if kind != "map":
+        raise ValueError(f"{kind!r} is no argument of a launch")
+    return TensorMap(
+        buffer=_read_buffer(entry["buffer"]),
+        element=_text(entry["element"]),
+        sizes=_naturals(entry["sizes"]),
+        strides=_naturals(entry["strides"]),
+        box=_naturals(entry["box"]),
+        swizzle=_natural(entry["swizzle"]),
+        fill=_text(entry["fill"]),
+        promotion=_natural(entry["promotion"]),
+        steps=_naturals(entry["steps"]),
+    )
+
+
+def _read_scalar(entry: Mapping[str, Any]) -> Scalar:
+    kind, value = entry["type"], entry["value"]
+    if kind not in SCALAR_BYTES or isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{value!r} is no number of type {kind!r}")
+    return Scalar(kind, value)
+
+
+def _read_buffer(entry: Mapping[str, Any]) -> Buffer:
+    if entry["space"] not in SPACES:
+        raise ValueError(f"{entry['space']!r} is no kind of buffer")
+    return Buffer(entry["space"], *(_natural(entry[name]) for name in ("index", "offset", "bytes")))
+
+
+def _dims(entry: Sequence[Any]) -> Dims:
+    x, y, z = _naturals(entry)
+    return x, y, z
+
+
+def _naturals(entry: Sequence[Any]) -> tuple[int, ...]:
+    if not isinstance(entry, list | tuple):
+        raise ValueError(f"{entry!r} is no list of sizes")
+    return tuple(map(_natural, entry))
+
+
+def _natural(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is not a size")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a name")
+    return value

@@ -1,0 +1,88 @@
+"""Launch plans: there and back through JSON, and what is refused of a plan that cannot be trusted."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from stepwell.runtime.cuda.launch_checks import check_plan
+from stepwell.runtime.cuda.launch_plan import Buffer, Copy, Fill, Launch, LaunchPlan, Scalar, TensorMap
+
+INPUT = Buffer("input", 0, 0, 4096)
+OUTPUT = Buffer("output", 0, 64, 1024)
+ARENA = Buffer("arena", 0, 256, 256)
+MAP = TensorMap(INPUT, "float16", (64, 32), (128,), (64, 8), swizzle=128)
+LAUNCH = Launch("softmax", "softmax_rows", (4, 2, 1), (128, 1, 1), (INPUT, MAP, Scalar("int64", -3)), (2, 1, 1), 1024)
+PLAN = LaunchPlan((Fill(ARENA, 255), LAUNCH, Copy(ARENA, replace(OUTPUT, bytes=256))), 512)
+SIZES = ((4096,), (2048,), (16,))
+
+
+def launching(**changes: object) -> LaunchPlan:
+    return LaunchPlan((replace(LAUNCH, **changes),), 512)
+
+
+def test_a_plan_goes_through_json_and_back() -> None:
+    again = LaunchPlan.read(json.loads(json.dumps(PLAN.record())))
+    assert again == PLAN
+    check_plan(again, *SIZES)
+    assert again.modules == ("softmax",)
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (launching(grid=(3, 2, 1)), "not of whole clusters"),
+        (launching(block=(1024, 2, 1)), "too many threads"),
+        (launching(block=(0, 1, 1)), "not possible"),
+        (launching(shared_bytes=2**20), "more than a block can have"),
+        (launching(cluster=(32, 1, 1), grid=(32, 1, 1)), "too big"),
+        (launching(entry="a b"), "no name of a PTX entry"),
+        (launching(module=""), "names no module"),
+        (launching(arguments=(INPUT,) * 600), "too many bytes"),
+        (launching(arguments=(replace(INPUT, offset=1),)), "not inside"),
+        (launching(arguments=(replace(INPUT, index=1),)), "there is no input 1"),
+        (launching(arguments=(replace(MAP, strides=(8,)),)), "multiples of 16"),
+        (launching(arguments=(replace(MAP, box=(65, 8)),)), "multiple of 16"),
+        (launching(arguments=(replace(MAP, swizzle=64),)), "cannot swizzle"),
+        (launching(arguments=(replace(MAP, sizes=(64, 33)),)), "spans"),
+        (launching(arguments=(replace(MAP, box=(64, 8, 1)),)), "does not give"),
+        (launching(arguments=(replace(MAP, element="int4"),)), "no element type"),
+        (launching(arguments=(replace(MAP, fill="one"),)), "nothing is filled"),
+        (launching(arguments=(Scalar("int32", 2**31),)), "is no int32"),
+        (LaunchPlan((Fill(INPUT),), 0), "not to be written"),
+        (LaunchPlan((Fill(ARENA, 256),), 512), "no byte"),
+        (LaunchPlan((Fill(ARENA),), 511), "not inside"),
+        (LaunchPlan((Copy(INPUT, OUTPUT),), 0), "differ in size"),
+        (LaunchPlan((Copy(ARENA, replace(ARENA, offset=255)),), 512), "overlap"),
+    ],
+)
+def test_what_a_device_cannot_do_is_refused(plan: LaunchPlan, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        check_plan(plan, *SIZES)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("arena_bytes",), -1),
+        (("arena_bytes",), True),
+        (("steps", 1, "grid"), [1, 1, -1]),
+        (("steps", 1, "block"), "abc"),
+        (("steps", 1, "kind"), "jump"),
+        (("steps", 1, "module"), 3),
+        (("steps", 1, "arguments", 0, "space"), "host"),
+        (("steps", 1, "arguments", 0, "offset"), 1.5),
+        (("steps", 1, "arguments", 1, "kind"), "file"),
+        (("steps", 1, "arguments", 1, "box"), [64, -1]),
+        (("steps", 1, "arguments", 2, "value"), "7"),
+        (("steps", 1, "arguments", 2, "type"), "int128"),
+    ],
+)
+def test_a_record_that_is_no_plan_is_refused(path: tuple, value: object) -> None:
+    record = json.loads(json.dumps(PLAN.record()))
+    *way, last = path
+    inner = record
+    for step in way:
+        inner = inner[step]
+    inner[last] = value
+    with pytest.raises(ValueError, match="is not a|is no"):
+        LaunchPlan.read(record)
