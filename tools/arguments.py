@@ -73,9 +73,11 @@ def _one_line(error: Exception) -> str:
     return " / ".join(text.splitlines()) if is_ours and text else f"internal error: {type(error).__name__}: {text}"
 
 
-def run_supervised_tool(name: str, work: Callable[[], int]) -> int:
-    """The same in a process of its own, so that a crash of native code ends in a message too."""
-    return run_supervised(name, lambda: run_tool(name, work))
+def run_supervised_tool(
+    name: str, work: Callable[[], int], target: str = "cpu", tell: Callable[[Mapping[str, Any]], None] | None = None
+) -> int:
+    """The same in a process of its own, so that a crash of native code ends in a message too; see `run_supervised`."""
+    return run_supervised(name, lambda: run_tool(name, work), target, tell)
 
 
 def parser(name: str, description: str) -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..runtime import artefact, safetensors, slow
 from ..runtime.executable import Executable
@@ -38,8 +38,14 @@ Several targets in one artefact, of which the best is taken where it is loaded: 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
     options = _parser().parse_args(argv)
-    run = arguments.run_tool if argv is not None else arguments.run_supervised_tool
-    return run(NAME, lambda: _run(options))
+    if argv is not None:
+        return arguments.run_tool(NAME, lambda: _run(options))
+    target = options.target.split(",")[0]
+    return arguments.run_supervised_tool(NAME, lambda: _run(options), target, _tell if options.json else None)
+
+
+def _tell(record: Mapping[str, Any]) -> None:
+    print(json.dumps(record), flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,8 +101,7 @@ def _run(options: argparse.Namespace) -> int:
         return _compile_to_file(options)
     except Exception as error:
         failure = getattr(error, "failure", None)
-        record = {"schema": 1, "reason": str(error)} if failure is None else failure.record()
-        print(json.dumps(record), flush=True)
+        _tell({"schema": 1, "reason": str(error)} if failure is None else failure.record())
         raise
 
 

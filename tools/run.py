@@ -33,8 +33,9 @@ Inputs that are not given are made up at random where their shape is fixed."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where something went wrong or an output differs from the reference."""
     options = _parser().parse_args(argv)
-    run = arguments.run_tool if argv is not None else arguments.run_supervised_tool
-    return run(NAME, lambda: _run(options))
+    if argv is not None:
+        return arguments.run_tool(NAME, lambda: _run(options))
+    return arguments.run_supervised_tool(NAME, lambda: _run(options), options.target)
 
 
 def _parser() -> argparse.ArgumentParser:

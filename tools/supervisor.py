@@ -10,10 +10,14 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from ..passes.note import SharedNote, note_in, signal_of
+
+if TYPE_CHECKING:
+    from ..passes.failure import Failure
 
 
 class Supervisor:
@@ -38,8 +42,17 @@ class Supervisor:
         return 1
 
 
-def run_supervised(tool: str, work: Callable[[], int]) -> int:
-    """Does a tool's work and returns its exit code; 1, after all that is known of it, where it crashed."""
+def run_supervised(
+    tool: str, work: Callable[[], int], target: str, tell: Callable[[Mapping[str, Any]], None] | None
+) -> int:
+    """Does a tool's work and returns its exit code; 1, after all that is known of it, where it crashed.
+
+    Args:
+        tool: its name in messages.
+        work: what it does.
+        target: what it makes code for.
+        tell: given the record of a crash; None where nobody asked for it.
+    """
     if not hasattr(os, "fork"):
         return work()
     note = SharedNote()
@@ -48,20 +61,23 @@ def run_supervised(tool: str, work: Callable[[], int]) -> int:
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)
     reason = f"native code {note.crash_of(status)}"
-    print("\n".join([f"{tool}: error: {reason}", *_known(work, reason, note.text, status)]), file=sys.stderr)
+    failure = _known(work, reason, note.text, status, target)
+    print("\n".join([f"{tool}: error: {reason}", *(failure.lines() if failure else [])]), file=sys.stderr)
+    if tell is not None:
+        tell({"schema": 1, "reason": reason, "crash": signal_of(status)} if failure is None else failure.record())
     return 1
 
 
-def _known(work: Callable[[], int], reason: str, at: str, status: int) -> list[str]:
+def _known(work: Callable[[], int], reason: str, at: str, status: int, target: str) -> Failure | None:
     """What a second, watched run tells of a crash in a pass."""
     if not at or status in (signal.SIGKILL, signal.SIGTERM):  # somebody ended it
-        return []
+        return None
     from ..failures import explained_crash
 
     def again(watched: Callable[[], int]) -> bool:
         return os.WIFSIGNALED(run_child(watched, is_quiet=True))
 
-    return explained_crash(reason, signal_of(status), work, again).lines()
+    return explained_crash(reason, signal_of(status), work, again, target)
 
 
 def run_child(work: Callable[[], int], is_quiet: bool = False) -> int:

@@ -77,12 +77,14 @@ class ImportedNode:
     Attributes:
         name: its name.
         op_type: its operator.
+        inputs: the types of its inputs, without those that are left out.
         outputs: the types of its outputs as far as they are known then.
         is_constant: whether all that it gives was known by then.
     """
 
     name: str
     op_type: str
+    inputs: tuple[ir.Type, ...]
     outputs: tuple[ir.Type, ...]
     is_constant: bool
 
@@ -230,7 +232,8 @@ class Importer:
         results = self._results(proto, name, scope, inputs)
         made = [value for value in results if value is not None]
         is_constant = all(_is_constant(value) for value in made)
-        node = ImportedNode(name, proto.op_type, tuple(value.type for value in made), is_constant)
+        taken = tuple(value.type for value in inputs if value is not None)
+        node = ImportedNode(name, proto.op_type, taken, tuple(value.type for value in made), is_constant)
         self._nodes.insert(place, node)  # before those of the graphs in it
         if self._must_size:
             self._check_sizes([result for result in results if result is not None and is_dynamic(result)])

@@ -64,6 +64,16 @@ def test_an_abort_in_a_pass_is_one_message_with_a_reproducer(tmp_path):
     assert "crashed (SIGABRT) in test-abort" in again.stderr
 
 
+def test_an_abort_is_one_json_object_where_that_was_asked_for(tmp_path):
+    (tmp_path / "abort.py").write_text(PLUGIN)
+    (tmp_path / "model.mlir").write_text(MODEL)
+    arguments = ("model.mlir", "--no-cache", "--json", "--target=x86-64-v3")
+    done = _tool("compile", tmp_path, *arguments, before="import abort")
+    record = json.loads(done.stdout)
+    assert (record["schema"], record["crash"], record["pass"]) == (1, "SIGABRT", "test-abort")
+    assert (record["target"], done.returncode) == ("x86-64-v3", 1)
+
+
 def test_exit_codes_and_output_pass_through(tmp_path):
     (tmp_path / "model.mlir").write_text(MODEL)
     made = _tool("compile", tmp_path, "model.mlir")
