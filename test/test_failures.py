@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 from dataclasses import dataclass
 
@@ -82,6 +83,21 @@ def test_a_failure_explains_itself(way, reason, monkeypatch, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"pass '{PlantedPass.name}' failed: {reason}" in done.stderr
+
+
+def test_plain_mlir_opt_shows_what_an_upstream_pass_fails_on(monkeypatch, tmp_path):
+    tool = shutil.which("mlir-opt") or shutil.which("iree-opt")
+    if tool is None:
+        pytest.skip("there is no mlir-opt, nor another system's, on the PATH")
+    monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
+    monkeypatch.setattr(phases, "form_kernels_pipeline", lambda: Pipeline(("one-shot-bufferize",)))
+    with pytest.raises(stepwell.CompileError, match="was not bufferized") as caught:
+        stepwell.compile(MODEL, options=stepwell.Options(cache=False))
+    assert caught.value.reproducer is not None
+    command = [tool, "--run-reproducer", "--allow-unregistered-dialect", str(caught.value.reproducer / "failing.mlir")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "op was not bufferized" in done.stderr
 
 
 def test_nodes_on_the_host_say_where_the_compiler_failed(monkeypatch, tmp_path):
