@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..passes.note import SharedNote, signal_of
 from . import arguments
 from .flags import UsageError
+from .supervisor import run_child
 
 if TYPE_CHECKING:
     from ..explain.explore.explorer import Exploration
@@ -24,13 +28,23 @@ pass, what each pass changed, and machine code, all of it by the model's ops.
     stepwell-explore rec.onnx -o report.html --shape x=1x3x48x320
     stepwell-explore input.mlir -o report.html --pass-pipeline='builtin.module(canonicalize,cse)'
 
-A compile that fails is shown as far as it came, and the exit code is 1."""
+A compile that fails, or even crashes, is shown as far as it came, and the exit code is 1."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where the compile failed, though the file may be there."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _run(options))
+    if argv is not None or not hasattr(os, "fork"):
+        return arguments.run_tool(NAME, lambda: _run(options))
+    note = SharedNote()
+    status = run_child(lambda: arguments.run_tool(NAME, lambda: _run(options, note)))
+    if not os.WIFSIGNALED(status):
+        return os.WEXITSTATUS(status)
+    message = f"native code crashed ({signal_of(status)})"
+    if not note.text or status in (signal.SIGKILL, signal.SIGTERM):  # no pass has begun, or somebody ended it
+        print(f"{NAME}: error: {message}", file=sys.stderr)
+        return 1
+    return arguments.run_tool(NAME, lambda: _run(options, crash=(int(note.text), message)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -47,10 +61,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace) -> int:
+def _ignore(text: str) -> None:
+    pass
+
+
+def _run(
+    options: argparse.Namespace, note: Callable[[str], None] = _ignore, crash: tuple[int, str] | None = None
+) -> int:
     from ..explain.explore.page import render  # not needed for --help, and what comes with it takes a while
 
-    exploration = _explore(options)
+    exploration = _explore(options, note, crash)
     path = Path(options.output or Path(options.model).with_suffix(".html").name)
     path.write_text(render(exploration.record), encoding="utf-8")
     summary = _summary(exploration, path)
@@ -63,17 +83,20 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if exploration.error else 0
 
 
-def _explore(options: argparse.Namespace) -> Exploration:
+def _explore(options: argparse.Namespace, note: Callable[[str], None], crash: tuple[int, str] | None) -> Exploration:
     from ..explain.explore import explorer
+    from ..explain.explore.recorder import CrashSite
     from ..passes.pipeline import Pipeline
 
+    site = None if crash is None else CrashSite(*crash)
     if options.pass_pipeline is not None:
-        return explorer.explore_pipeline(options.model, Pipeline.parse(options.pass_pipeline))
+        return explorer.explore_pipeline(options.model, Pipeline.parse(options.pass_pipeline), note, site)
     sets = arguments.parse_shape_sets(options.shape)
     if len(sets) > 1:
         raise UsageError("takes one --shape for each input")
     chosen = {"fallback": options.fallback}
-    exploration = explorer.explore_model(options.model, sets[0], options.target, not options.no_assembly, chosen)
+    assembly = not options.no_assembly
+    exploration = explorer.explore_model(options.model, sets[0], options.target, assembly, chosen, note, site)
     if options.profile and exploration.executable is not None:
         inputs = arguments.made_up_inputs(exploration.executable.inputs, sets[0], np.random.default_rng(0))
         explorer.add_profile(exploration, inputs)

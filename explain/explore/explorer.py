@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ...runtime.profiler import profile
 from ...runtime.program import Shape
 from ...version import fingerprint
 from .machine_code import add_assembly
-from .recorder import Piece, Recorder
+from .recorder import CrashSite, Piece, Recorder
 
 SCHEMA = 1
 # Rough figures of one core: they only have to put kernels into an order.
@@ -50,6 +50,8 @@ def explore_model(
     target: str = "cpu",
     assembly: bool = True,
     options: Mapping[str, Any] | None = None,
+    note: Callable[[str], None] = lambda text: None,
+    crash: CrashSite | None = None,
 ) -> Exploration:
     """Compiles a model under watch.
 
@@ -61,6 +63,8 @@ def explore_model(
         target: what to make code for.
         assembly: whether to tell the machine code of each kernel.
         options: further fields of `Options`.
+        note: told how far the work has come, in a form that `CrashSite` takes.
+        crash: where the work ended the process before, and now ends without.
 
     Raises:
         SourceError, ModelError: the model cannot be read, or has nothing to compile.
@@ -71,7 +75,7 @@ def explore_model(
         if assembly:
             add_assembly(piece, module, machine)
 
-    recorder = Recorder(finished)
+    recorder = Recorder(finished, note, crash)
     chosen = compiler.Options(cache=False, instrumentation=[recorder], **(options or {}))
     started, executable, error = time.perf_counter(), None, ""
     try:
@@ -101,14 +105,19 @@ def add_profile(exploration: Exploration, inputs: Mapping[str, np.ndarray], call
                 kernel["seconds"] = seconds[kernel["symbol"]]
 
 
-def explore_pipeline(path: str | Path, pipeline: Pipeline) -> Exploration:
-    """Runs a pipeline on an MLIR file under watch.
+def explore_pipeline(
+    path: str | Path,
+    pipeline: Pipeline,
+    note: Callable[[str], None] = lambda text: None,
+    crash: CrashSite | None = None,
+) -> Exploration:
+    """Runs a pipeline on an MLIR file under watch; `note` and `crash` are those of `explore_model`.
 
     Raises:
         PipelineError: the pipeline is wrong.
         ir.MLIRError: the file is.
     """
-    recorder = Recorder()
+    recorder = Recorder(note=note, crash=crash)
     started, error = time.perf_counter(), ""
     with compiler_context() as context, ir.Location.unknown():
         STEPWELL.load(context)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from mlir import ir
 
@@ -44,16 +45,41 @@ class Piece:
     failure: dict[str, Any] | None = None
 
 
+class Stopped(Exception):
+    """A compile was ended where it had crashed before; the message says how it had."""
+
+
+@dataclass(frozen=True)
+class CrashSite:
+    """Where a compile crashes that is done again up to there.
+
+    Attributes:
+        events: how many times a pass had begun or ended.
+        message: what is known of the crash.
+    """
+
+    events: int
+    message: str
+
+
 class Recorder(Instrumentation):
     """Records every pass of every module that is compiled while it watches.
 
     Args:
         finished: called with a piece and its module after the last pass of the way to LLVM.
+        note: told each time that a pass begins or ends how many times one did.
+        crash: where to stop, as what comes next ends the process; None where nothing is known to.
     """
 
-    def __init__(self, finished=lambda piece, module: None) -> None:
+    def __init__(
+        self,
+        finished: Callable[[Piece, ir.Operation], None] = lambda piece, module: None,
+        note: Callable[[str], None] = lambda text: None,
+        crash: CrashSite | None = None,
+    ) -> None:
         self.pieces: list[Piece] = []
-        self._finished = finished
+        self._finished, self._note, self._crash = finished, note, crash
+        self._events = 0
         self._state: list[int] = []
         self._phase = 0
         self._nesting = 0
@@ -70,6 +96,9 @@ class Recorder(Instrumentation):
         if piece.calls and not piece.renamed and op.parent is None:
             now = calls_of(op, piece.texts)
             piece.renamed = {old["kernel"]: new["kernel"] for old, new in zip(piece.calls, now, strict=False)}
+        if self._reaches_crash():
+            self.after_pass_failed(step, op)
+            self._stop()
         self._started = time.perf_counter()
 
     def after_pass(self, step: Step, op: ir.Operation) -> None:
@@ -78,6 +107,9 @@ class Recorder(Instrumentation):
         self._record(step, op, seconds)
         if step.name == _FORMED:
             self.pieces[-1].calls = calls_of(op, self.pieces[-1].texts)
+        if self._reaches_crash():
+            self.pieces[-1].failure = {"pass": "", "phase": "object" if step.name == _last_pass() else ""}
+            self._stop()
         if step.name == _last_pass():
             self._finished(self.pieces[-1], op)
 
@@ -105,6 +137,15 @@ class Recorder(Instrumentation):
             after = [changed.get(chunk, chunk) for chunk in self._state]
             if after != self._state:
                 entry["state"] = self._state = after
+
+    def _reaches_crash(self) -> bool:
+        self._events += 1
+        self._note(str(self._events))
+        return self._crash is not None and self._events == self._crash.events
+
+    def _stop(self) -> NoReturn:
+        assert self._crash is not None
+        raise Stopped(self._crash.message)
 
     def _begin(self, root: ir.Operation) -> None:
         piece = Piece()

@@ -100,3 +100,13 @@ def test_json_is_one_object_either_way(tmp_path):
     failed = _tool("compile", tmp_path, "bad.mlir", "--json")
     record = json.loads(failed.stdout)
     assert (failed.returncode, record["schema"], record["phase"]) == (1, 1, "memref")
+
+
+def test_a_crash_is_shown_with_what_came_before(tmp_path: Path) -> None:
+    (tmp_path / "abort.py").write_text(PLUGIN)
+    (tmp_path / "model.mlir").write_text(MODEL)
+    done = _tool("explore", tmp_path, "model.mlir", "-o", "page.html", "--json", before="import abort")
+    summary = json.loads(done.stdout)
+    assert (done.returncode, summary["error"]) == (1, "native code crashed (SIGABRT)")
+    assert (tmp_path / "page.html").stat().st_size == summary["bytes"]
+    assert summary["passes"] > 3
