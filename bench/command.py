@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib.util
 import sys
 import tempfile
@@ -190,6 +191,8 @@ def _measure(options: argparse.Namespace, what: str, rows: Callable[..., Iterabl
     if older is not None:
         older.require_same(what, machine)
     measured: list[Row] = []
+    # As pip does with what it installs, and so with the other systems: else a start in a source tree does.
+    compileall.compile_dir(Path(__file__).parents[1], quiet=2)
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, progress("machine") as steps:
         plan = measure.Plan(systems, threads, options.rounds, options.seconds, options.limit, Path(folder))
         limits = measure.find_peaks(threads) if what in ("models", "kernels") else {}

@@ -18,15 +18,9 @@ def open_session(job: Job) -> Session:
     """Compiles the model, or takes it from the cache in the job's folder."""
     os.environ["STEPWELL_CACHE_DIR"] = str(job.folder)
     os.environ["STEPWELL_CACHE"] = "1"
-    from ... import Options, compile
+    from ... import compile
 
-    bounds: dict[str, float] = {}
-
-    def reached(phase: str, module: Any, parameters: Mapping[str, np.ndarray]) -> None:
-        if phase == "memref":
-            bounds["arena_lower_bound"] = int(module.operation.attributes["stepwell.arena_lower_bound"])
-
-    executable = compile(job.path, threads=job.threads, options=Options(reached=reached))
+    executable = compile(job.path, threads=job.threads)
     program = executable.prepare({name: array.shape for name, array in job.inputs.items()})
     inputs = dict(job.inputs)
 
@@ -40,14 +34,18 @@ def open_session(job: Job) -> Session:
             executable.save(artefact)
             # A model with steps on the host is made of several programs, whose work nobody adds up.
             facts = {} if program is None else work(program)
-            return {**facts, **bounds, "artefact_bytes": artefact.stat().st_size}
+            return {**facts, "artefact_bytes": artefact.stat().st_size}
 
     return Session(lambda: executable(**inputs), outputs, facts)
 
 
 def work(program: Program) -> dict[str, Any]:
     """What one call of a program has to do, kernel by kernel (calls, operations and bytes of each), and its memory."""
+    # Not at the top: what a start imports counts.
+    from ...passes.memref.arena import Lifetime, lower_bound
+
     return {
         "kernels": [(kernel.calls, kernel.flops, kernel.bytes) for kernel in program.kernels],
         "arena_bytes": program.arena_bytes,
+        "arena_lower_bound": lower_bound(Lifetime(item.bytes, item.first, item.last) for item in program.buffers),
     }
