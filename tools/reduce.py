@@ -49,7 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pass-pipeline", metavar="TEXT", help="of .mlir: the passes to run instead of compiling")
     parser.add_argument("--load-pass-plugin", metavar="MODULE|FILE.py", help="load passes from these, with commas")
     parser.add_argument("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
-    parser.add_argument("--wrong-numbers", action="store_true", help="keep outputs that differ from a reference's")
+    parser.add_argument(
+        "--wrong-numbers", action="store_true", help="keep outputs that differ from a reference's by the same fault"
+    )
     parser.add_argument("--reference", choices=("onnxruntime", "numpy"), default="onnxruntime", help="which one")
     parser.add_argument(
         "--rtol", type=float, default=1e-2, help="a difference, as a share of the largest value (default: %(default)s)"
@@ -123,7 +125,9 @@ def _request(options: argparse.Namespace) -> Request:
         Pipeline.parse(options.pass_pipeline)
         test = observe.PassesTest(options.allow_unregistered_dialect, options.load_pass_plugin or "")
     elif options.wrong_numbers:
-        test = observe.NumbersTest(compiling, options.reference, options.rtol, options.seed)
+        from ..explain.reduce.wrong_numbers import NumbersTest
+
+        test = NumbersTest(compiling, options.reference, options.rtol, options.seed)
     settings = {key: getattr(options, key) for key in (*_KEPT, *_KEPT_MORE)}
     limits = Limits(options.timeout, options.memory)
     return Request(test, options.match, limits, options.jobs, options.seconds, Path(options.output), settings)

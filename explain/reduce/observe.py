@@ -1,4 +1,4 @@
-"""What may be wrong with a case: it does not compile, its numbers are wrong, its passes fail, or a command says so."""
+"""What may be wrong with a case: it does not compile, its passes fail, or a command says so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 from mlir import ir
 
@@ -64,13 +63,13 @@ class CompileTest:
 
     def observe(self, case: Case, note: Note) -> list[Failure]:
         """See `Test`."""
-        names = _names(case)
+        names = names_of(case)
         try:
             executable = self.compiled(case, note)
         except _Reached:
             return []
         except Exception as error:
-            return [_failure_of(error, names)]
+            return [failure_of(error, names)]
         return [
             failure("host", found.op_type, found.reason, {*names, found.node}, found.node)
             for found in executable.fallbacks
@@ -103,7 +102,7 @@ class CompileTest:
                 executable.try_prepare(shapes)
             return executable
 
-    def _stop(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+    def _stop(self, phase: str, module: ir.Module, parameters: Mapping[str, Any]) -> None:
         if phase == self.until:
             raise _Reached
 
@@ -132,67 +131,6 @@ def _sizes(sizes: Any) -> str:
 
 
 @dataclass(frozen=True)
-class NumbersTest:
-    """The outputs differ from those of a reference.
-
-    Attributes:
-        compiling: how the case is compiled.
-        reference: "onnxruntime", or "numpy": ONNX's own evaluator.
-        rtol: the relative tolerance, of each element beside the largest of its output.
-        seed: of the inputs' contents.
-    """
-
-    compiling: CompileTest
-    reference: str = "onnxruntime"
-    rtol: float = 1e-2
-    seed: int = 0
-
-    def observe(self, case: Case, note: Note) -> list[Failure]:
-        """See `Test`."""
-        from . import onnx_values
-
-        inputs = onnx_values.made_up_inputs(case, self.seed)
-        if inputs is None:
-            return []
-        expected = onnx_values.run_reference(case.data, inputs, self.reference)
-        if expected is None or not all(map(_is_finite, expected)):
-            return []
-        try:
-            results = self.compiling.compiled(case, note)(**inputs)
-        except Exception as error:
-            return [_failure_of(error, _names(case))]
-        results = results if isinstance(results, tuple) else (results,)
-        worst = max(map(_distance, results, expected), default=0.0)
-        if worst <= self.rtol:
-            return []
-        return [Failure("numbers", "outputs", f"differ by {worst:.3g} of the largest value", "differ")]
-
-    def command(self, path: str, case: Case) -> str:
-        """See `Test`."""
-        words = ["stepwell-reduce", path, "--once", "--wrong-numbers", f"--reference={self.reference}"]
-        words += [f"--rtol={self.rtol:g}", f"--seed={self.seed}"]
-        words += [f"--shape={name}={'x'.join(map(str, shape))}" for name, shape in case.shapes.items()]
-        return shlex.join(words)
-
-
-def _is_finite(array: Any) -> bool:
-    kind = getattr(getattr(array, "dtype", None), "kind", "")
-    return kind in "biu" or (kind == "f" and bool(np.isfinite(array).all()))
-
-
-def _distance(array: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference, as a share of the largest value."""
-    if array.shape != expected.shape:
-        return float("inf")
-    left, right = array.astype(np.float64), expected.astype(np.float64)
-    if not left.size:
-        return 0.0
-    if not np.isfinite(left).all():
-        return float("inf")
-    return float(np.abs(left - right).max() / max(np.abs(right).max(), 1e-6))
-
-
-@dataclass(frozen=True)
 class PassesTest:
     """The passes of `Case.pipeline` fail on MLIR.
 
@@ -213,7 +151,7 @@ class PassesTest:
             except PipelineError as error:
                 raise ReduceError(str(error)) from error
             except Exception as error:
-                return [_failure_of(error, ())]
+                return [failure_of(error, ())]
         return []
 
     def command(self, path: str, case: Case) -> str:
@@ -252,11 +190,13 @@ class CommandTest:
         return self.template.replace("{}", name) if "{}" in self.template else f"{self.template} {name}"
 
 
-def _names(case: Case) -> set[str]:
+def names_of(case: Case) -> set[str]:
+    """The names of nodes and values, which are no part of what a failure is."""
     return all_names(onnx.ModelProto.FromString(case.data).graph) if case.kind == "onnx" else set()
 
 
-def _failure_of(error: Exception, names: set[str] | tuple[()]) -> Failure:
+def failure_of(error: Exception, names: set[str] | tuple[()]) -> Failure:
+    """What an exception of the compiler is known by."""
     place = str(getattr(error, "location", None) or getattr(error, "node", ""))
     if isinstance(error, PassFailure) and error.pass_name:
         reason = str(error).removeprefix(f"pass '{error.pass_name}' failed: ")

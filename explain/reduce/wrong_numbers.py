@@ -1,0 +1,92 @@
+"""Outputs that differ from those of a reference, and what is to blame for it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...source import ModelSource
+from ..bisect.model import Bisector
+from ..bisect.result import Fault
+from . import onnx_values
+from .case import Case
+from .failure import Failure
+from .observe import CompileTest, failure_of, names_of
+
+
+@dataclass(frozen=True)
+class NumbersTest:
+    """The outputs differ from those of a reference, by the fault of always the same pass, rewrite or op.
+
+    Attributes:
+        compiling: how the case is compiled.
+        reference: "onnxruntime", or "numpy": ONNX's own evaluator.
+        rtol: the relative tolerance, of each element beside the largest of its output.
+        seed: of the inputs' contents.
+    """
+
+    compiling: CompileTest
+    reference: str = "onnxruntime"
+    rtol: float = 1e-2
+    seed: int = 0
+
+    def observe(self, case: Case, note: Callable[[str], None]) -> list[Failure]:
+        """See `Test`."""
+        inputs = onnx_values.made_up_inputs(case, self.seed)
+        if inputs is None:
+            return []
+        expected = onnx_values.run_reference(case.data, inputs, self.reference)
+        if expected is None or not all(map(_is_finite, expected)):
+            return []
+        try:
+            results = self.compiling.compiled(case, note)(**inputs)
+            results = results if isinstance(results, tuple) else (results,)
+            worst = max(map(_distance, results, expected), default=0.0)
+            if worst <= self.rtol:
+                return []
+            note("bisecting")
+            blamed = self.blamed(case, inputs)
+        except Exception as error:
+            return [failure_of(error, names_of(case))]
+        return [Failure("numbers", blamed, f"outputs differ by {worst:.3g} of the largest value", "differ")]
+
+    def blamed(self, case: Case, inputs: Mapping[str, np.ndarray]) -> str:
+        """What makes the numbers wrong, as far as a bisection tells: see `stepwell-bisect`."""
+        bisector = Bisector(self.compiling.target, self.reference, self.rtol)
+        fault = bisector.bisect(ModelSource("onnx", case.data), inputs).fault
+        return "the whole program" if fault is None else blame_of(fault)
+
+    def command(self, path: str, case: Case) -> str:
+        """See `Test`."""
+        words = ["stepwell-reduce", path, "--once", "--wrong-numbers", f"--reference={self.reference}"]
+        words += [f"--rtol={self.rtol:g}", f"--seed={self.seed}"]
+        words += [f"--shape={name}={'x'.join(map(str, shape))}" for name, shape in case.shapes.items()]
+        return shlex.join(words)
+
+
+def blame_of(fault: Fault) -> str:
+    """A fault without what changes as the model gets smaller: its pass and rewrite, or else the operator."""
+    if not fault.pass_name:
+        return f"{fault.level} of {fault.op_type}" if fault.op_type else fault.level
+    return f"pass '{fault.pass_name}'" + (f", {fault.pattern}" if fault.pattern else "")
+
+
+def _is_finite(array: Any) -> bool:
+    kind = getattr(getattr(array, "dtype", None), "kind", "")
+    return kind in "biu" or (kind == "f" and bool(np.isfinite(array).all()))
+
+
+def _distance(array: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference, as a share of the largest value."""
+    if array.shape != expected.shape:
+        return float("inf")
+    left, right = array.astype(np.float64), expected.astype(np.float64)
+    if not left.size:
+        return 0.0
+    if not np.isfinite(left).all():
+        return float("inf")
+    return float(np.abs(left - right).max() / max(np.abs(right).max(), 1e-6))
