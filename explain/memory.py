@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..runtime.program import ALIGNMENT, ArenaBuffer, Program
@@ -56,6 +58,14 @@ def _kind(item: ArenaBuffer, kinds: dict[str, str]) -> str:
     return "workspace" if item.name.endswith(_WORKSPACE) else kinds.get(item.name, item.name or "other")
 
 
+def save(program: Program, path: str | os.PathLike[str]) -> None:
+    """Writes the record to a .json file, and the picture to a file of any other kind; see `draw`."""
+    if os.path.splitext(path)[1] == ".json":
+        Path(path).write_text(json.dumps(record(program), indent=1), encoding="utf-8")
+    else:
+        draw(program, path)
+
+
 def draw(program: Program, path: str | os.PathLike[str]) -> None:
     """Draws the arena over time: a rectangle for each buffer, as wide as it lives, as high as it is large.
 
@@ -70,7 +80,7 @@ def draw(program: Program, path: str | os.PathLike[str]) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise MemoryPictureError("pictures need matplotlib: pip install 'stepwell[explain]'")
     if os.path.splitext(path)[1] not in (".svg", ".png", ".pdf"):
-        raise MemoryPictureError(f"{os.fspath(path)}: the picture can be an .svg, .png or .pdf")
+        raise MemoryPictureError(f"{os.fspath(path)}: what lies where goes to an .svg, .png, .pdf or .json")
     import matplotlib as mpl  # pyright: ignore[reportMissingImports]
     from matplotlib import colormaps  # pyright: ignore[reportMissingImports]
     from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]

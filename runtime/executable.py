@@ -21,7 +21,7 @@ from .specialization import ByContents, Specializations, Specialize, Steps, chec
 from .workspace import LoadedProgram
 
 if TYPE_CHECKING:
-    from .profiler import Profile
+    from .profile import Profile
 
 Outputs = np.ndarray | tuple[np.ndarray, ...]
 

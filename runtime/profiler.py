@@ -1,201 +1,20 @@
-"""Where the time of a model goes: by kernel, by the model's nodes, by node on the host, and on which thread when.
+"""Profiles a model: runs its code with a recorder in it, and puts together what the threads have recorded.
 
-What is measured are kernels as threads work on them (recorder.py). A kernel's time is from when the first thread begins
-until the last one ends. It is divided among the model's nodes that the kernel computes by the work of each. All figures
-are means over the faster half of the calls, so that they add up, and what disturbed single calls is left out.
+What is measured are kernels as threads work on them (recorder.py).
 """
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .loaded_plan import LoadedPlan
-from .peaks import Peaks
-from .program import KernelInfo, Program
+from .profile import Call, Instance, Profile
 from .recorder import Recorder, Recording
-from .trace import trace_events
 
 if TYPE_CHECKING:
     from .executable import Executable
-
-SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class Instance:
-    """One call of a kernel.
-
-    Attributes:
-        kernel: its row in the program's table.
-        site: which of the program's calls of that kernel it is; None where a loop makes several of one.
-        start: when the first thread began, in nanoseconds.
-        end: when the last thread was done.
-        pieces: the rows of the recording that it is of.
-    """
-
-    kernel: KernelInfo
-    site: int | None
-    start: int
-    end: int
-    pieces: Sequence[Sequence[int]]
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of the model.
-
-    Attributes:
-        start: when it began, in nanoseconds.
-        end: when it was over.
-        programs: the programs that ran, with the kernels of each in the order of their beginning.
-        nodes: what ran on the host: name, operator, start, end.
-    """
-
-    start: int
-    end: int
-    programs: Sequence[tuple[Recording, Sequence[Instance]]]
-    nodes: Sequence[tuple[str, str, int, int]]
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What calls of a model did.
-
-    Attributes:
-        name: the model's name.
-        threads: how many threads a call may use.
-        calls: those that count: the faster half.
-        made: how many calls were recorded.
-        peaks: what the machine can do; None where that was not asked for.
-    """
-
-    name: str
-    threads: int
-    calls: Sequence[Call]
-    made: int
-    peaks: Peaks | None = None
-
-    def beside(self, peaks: Peaks) -> Profile:
-        """The profile with shares of what the machine can do; see `runtime.peaks.known`."""
-        return replace(self, peaks=peaks)
-
-    @property
-    def seconds(self) -> float:
-        """The time of a call."""
-        return sum(call.end - call.start for call in self.calls) / len(self.calls) / 1e9
-
-    def record(self) -> dict[str, Any]:
-        """All figures, for JSON; times are seconds per call of the model (docs/profile.md)."""
-        kernels = self._kernels()
-        inside = sum(row["seconds"] for row in kernels)
-        host = self._host()
-        on_host = self._seconds_of_nodes_alone()
-        total = self.seconds
-        for row in [*kernels, *host]:
-            row["share"] = row["seconds"] / total
-        return {
-            "schema": SCHEMA,
-            "model": self.name,
-            "threads": self.threads,
-            "calls": self.made,
-            "seconds": {
-                "call": total,
-                "kernels": inside,
-                "host": on_host,
-                "between": max(0.0, total - inside - on_host),
-            },
-            "peaks": None if self.peaks is None else asdict(self.peaks),
-            "kernels": kernels,
-            "classes": _grouped(kernels, "class"),
-            "nodes": self._nodes(),
-            "host": host,
-        }
-
-    def trace(self) -> dict[str, Any]:
-        """The calls as Perfetto and chrome://tracing read them, with `record` under the key "stepwell"."""
-        events = trace_events(self.name, self.calls, os.getpid(), self.peaks)
-        return {"traceEvents": events, "displayTimeUnit": "ns", "stepwell": self.record()}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the trace as JSON.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
-        Path(path).write_text(json.dumps(self.trace()), encoding="utf-8")
-
-    def _kernels(self) -> list[dict[str, Any]]:
-        found: dict[tuple[int, str], dict[str, Any]] = {}
-        for instance, program in self._instances():
-            key = id(program), instance.kernel.name
-            row = found.setdefault(key, _new_row(instance.kernel, program))
-            row["calls"] += 1
-            row["seconds"] += (instance.end - instance.start) / 1e9
-            row["thread_seconds"] += sum(int(piece[2] - piece[1]) for piece in instance.pieces) / 1e9
-        for row in found.values():
-            for name in ("calls", "seconds", "thread_seconds"):
-                row[name] /= len(self.calls)
-            row["roofline"] = self._roofline(row)
-            for amount, rate in (("flops", "gflops_per_second"), ("bytes", "gbytes_per_second")):
-                is_known = row[amount] is not None and row["seconds"] > 0
-                row[rate] = row[amount] * row["calls"] / row["seconds"] / 1e9 if is_known else None
-        return sorted(found.values(), key=lambda row: -row["seconds"])
-
-    def _roofline(self, row: Mapping[str, Any]) -> float | None:
-        """How long a kernel would take if the machine's peaks were its only limits, by how long it takes."""
-        if self.peaks is None or row["flops"] is None or not row["seconds"]:
-            return None
-        return row["calls"] * self.peaks.seconds(row["flops"], row["bytes"]) / row["seconds"]
-
-    def _nodes(self) -> list[dict[str, Any]]:
-        """The model's nodes, with their shares of kernels."""
-        found: dict[str, dict[str, Any]] = {}
-        for instance, _ in self._instances():
-            seconds = (instance.end - instance.start) / 1e9 / len(self.calls)
-            for name, share in _shares(instance):
-                row = found.setdefault(name, {"node": name, "seconds": 0.0, "share": 0.0, "kernels": []})
-                row["seconds"] += share * seconds
-                row["share"] = row["seconds"] / self.seconds
-                if instance.kernel.name not in row["kernels"]:
-                    row["kernels"].append(instance.kernel.name)
-        return sorted(found.values(), key=lambda row: -row["seconds"])
-
-    def _host(self) -> list[dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
-        for call in self.calls:
-            for name, operator, start, end in call.nodes:
-                row = found.setdefault(name, {"node": name, "operator": operator, "calls": 0.0, "seconds": 0.0})
-                row["calls"] += 1 / len(self.calls)
-                row["seconds"] += (end - start) / 1e9 / len(self.calls)
-        return sorted(found.values(), key=lambda row: -row["seconds"])
-
-    def _seconds_of_nodes_alone(self) -> float:
-        """What nodes on the host take beside kernels and nodes that run within them."""
-        total = 0
-        for call in self.calls:
-            nodes = sorted((start, end) for _, _, start, end in call.nodes)
-            outer: list[tuple[int, int]] = []
-            for start, end in nodes:
-                if not outer or start >= outer[-1][1]:
-                    outer.append((start, end))
-            kernels = [(item.start, item.end) for _, items in call.programs for item in items]
-            inner = sum(b - a for a, b in kernels if any(start <= a and b <= end for start, end in outer))
-            total += sum(end - start for start, end in outer) - inner
-        return total / 1e9 / len(self.calls)
-
-    def _instances(self) -> list[tuple[Instance, Program]]:
-        return [
-            (instance, recording.program)
-            for call in self.calls
-            for recording, instances in call.programs
-            for instance in instances
-        ]
 
 
 def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmup: int) -> Profile:
@@ -269,34 +88,3 @@ def instances(recording: Recording) -> list[Instance]:
         start, end = min(int(piece[1]) for piece in pieces), max(int(piece[2]) for piece in pieces)
         made.append(Instance(kernel, site, start, end, pieces))
     return sorted(made, key=lambda item: item.start)
-
-
-def _shares(instance: Instance) -> list[tuple[str, float]]:
-    """The nodes that a call of a kernel computes, with their shares of it; the rest has no name."""
-    sites = instance.kernel.sites
-    chosen = sites if instance.site is None else [sites[instance.site]]
-    found = [(name, share / len(chosen)) for site in chosen for name, share in site]
-    return found or [("", 1.0)]
-
-
-def _new_row(kernel: KernelInfo, program: Program) -> dict[str, Any]:
-    is_exact = program.bounds is None  # of a range of sizes the work is known at the greatest alone
-    return {
-        "kernel": kernel.name,
-        "class": kernel.kind,
-        "nodes": list(dict.fromkeys(name for site in kernel.sites for name, _ in site)),
-        "calls": 0.0,
-        "seconds": 0.0,
-        "thread_seconds": 0.0,
-        "flops": kernel.flops if is_exact else None,
-        "bytes": kernel.bytes if is_exact else None,
-    }
-
-
-def _grouped(rows: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        group = found.setdefault(row[key], {key: row[key], "calls": 0.0, "seconds": 0.0, "share": 0.0})
-        for name in ("calls", "seconds", "share"):
-            group[name] += row[name]
-    return sorted(found.values(), key=lambda row: -row["seconds"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .peaks import Peaks
-    from .profiler import Call, Instance
+    from .profile import Call, Instance
 
 _MOST_EVENTS = 50_000
 

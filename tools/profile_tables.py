@@ -25,6 +25,9 @@ def print_profile(record: Mapping[str, Any], top: int = _TOP) -> None:
     _print_top("kernel", record["kernels"], _kernel, top)
     print()
     _print_top("node", record["nodes"], lambda row: (row["node"] or "(no name)", *_spent(row)), top)
+    rows = [(row["operator"] or "(not known)", str(row["nodes"]), *_spent(row)) for row in record["operators"][:top]]
+    print_table(("operator", "nodes", "time", "share"), rows, numbers=("nodes", "time", "share"))
+    print()
     if record["host"]:
         print()
         rows = [(row["node"], row["operator"], *_spent(row)) for row in record["host"][:top]]

@@ -50,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=arguments.positive, help="threads of a call (default: one for each core)")
     parser.add_argument("--profile", metavar="FILE.json", help="write where the time goes, for ui.perfetto.dev")
     parser.add_argument(
-        "--memory", metavar="FILE.svg", help="draw what lies where in scratch memory (.svg, .png, .pdf)"
+        "--memory",
+        metavar="FILE.svg",
+        help="write what lies where in scratch memory: .svg, .png, .pdf, or .json",
     )
     parser.add_argument("--calls", type=arguments.positive, default=20, help="to profile (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="with --profile: its figures as JSON on stdout, alone")
@@ -82,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
         profile.save(options.profile)
     if options.memory is not None:
         program = max(executable.programs, key=lambda program: program.arena_bytes)
-        memory.draw(program, options.memory)
+        memory.save(program, options.memory)
     arrays = results if isinstance(results, tuple) else (results,)
     outputs = dict(zip((info.name for info in executable.outputs), arrays, strict=True))
     if options.json and profile is not None:

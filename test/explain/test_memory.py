@@ -1,5 +1,6 @@
 """What lies in the arena, and when: rectangles that never overlap, as high together as the arena."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +79,9 @@ def test_without_matplotlib(program, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(memory.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(memory.MemoryPictureError, match=r"pip install 'stepwell\[explain\]'"):
         memory.draw(program.programs[0], tmp_path / "one.svg")
+
+
+def test_what_is_drawn_can_be_written_as_data(program, tmp_path) -> None:
+    (made,) = program.programs
+    memory.save(made, tmp_path / "memory.json")
+    assert json.loads((tmp_path / "memory.json").read_text()) == memory.record(made)

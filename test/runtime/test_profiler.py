@@ -77,9 +77,11 @@ def test_figures_add_up(profile) -> None:
     inside = sum(row["seconds"] for row in record["kernels"])
     assert record["schema"] == 1
     assert seconds["call"] == pytest.approx(seconds["kernels"] + seconds["between"] + seconds["host"])
-    for key in ("classes", "nodes"):
+    for key in ("classes", "operators", "nodes"):
         assert sum(row["seconds"] for row in record[key]) == pytest.approx(inside)
     assert {"first", "second", "last"} <= {row["node"] for row in record["nodes"]}
+    assert sum(row["nodes"] for row in record["operators"]) == len(record["nodes"])
+    assert all(row["operator"] for row in record["nodes"] if row["node"])
     spent = {row["node"]: row["seconds"] for row in record["nodes"]}
     assert spent["first"] > 10 * spent["first_relu"]
     most = next(row for row in record["kernels"] if row["class"] == "contraction")
