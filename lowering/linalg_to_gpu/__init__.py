@@ -1,0 +1,1 @@
+"""From kernels of linalg on tensors to launches on a GPU."""

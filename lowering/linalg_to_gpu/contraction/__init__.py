@@ -1,0 +1,1 @@
+"""Contractions: tiles in shared memory, multiplied by FMAs or tensor cores."""

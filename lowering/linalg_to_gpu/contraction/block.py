@@ -1,0 +1,153 @@
+"""One block of a contraction that feeds itself (`fma`, `mma`): its place in the result, its copies, its products.
+
+block -> (element of the batch, split of the sum, tile row, tile column)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ..integers import Int
+from ..memory import block_number, shared_address, shared_memory, thread_number
+from .access import Access
+from .copies import AsyncCopies, OperandTile, Part, Read, StagedCopies, read_global
+from .fma import FmaProducts
+from .mma import KINDS, MmaProducts
+from .multistage import accumulate
+from .tiles import Problem, Tiling
+
+# Tile rows whose blocks run side by side, so that they share what they read of the right-hand side in L2.
+_GROUP = 8
+_SMALLEST_ASYNC = 4
+
+
+@dataclass(frozen=True)
+class Source:
+    """An operand.
+
+    Attributes:
+        access: how it is read.
+        element: its element type in memory.
+        pointer: where it lies, for operands that are read as they are.
+        read: makes a vector of its elements at an offset, for those that are computed; instead of `pointer`.
+    """
+
+    access: Access
+    element: ir.Type
+    pointer: ir.Value | None = None
+    read: Read | None = None
+
+
+# Takes (batch element, split, row, columns, their sums); rows and columns may lie past the result's last.
+Finish = Callable[[Int, Int, Int, list[Int], ir.Value], None]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a kernel is launched."""
+
+    blocks: int
+    threads: int
+    shared_bytes: int
+
+
+def geometry(problem: Problem, tiling: Tiling, element_bytes: int) -> Geometry:
+    """The launch of a problem."""
+    tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns)
+    blocks = tiles * problem.batch * tiling.splits
+    return Geometry(blocks, tiling.threads, tiling.stages * tiling.stage_bytes(element_bytes))
+
+
+def emit(problem: Problem, tiling: Tiling, compute: str, lhs: Source, rhs: Source, finish: Finish) -> Geometry:
+    """Builds a block's work at the insertion point.
+
+    Args:
+        problem: the sizes.
+        tiling: the tiles.
+        compute: what is multiplied: `f32` (by `fma`), or one of `mma.KINDS`.
+        lhs: the left-hand side.
+        rhs: the right-hand side.
+        finish: takes the sums.
+
+    Returns:
+        How the kernel is to be launched.
+    """
+    thread = thread_number()
+    batch, split, row, column = _place(problem, tiling, block_number())
+    row, column = row * tiling.rows, column * tiling.columns
+    shared = shared_memory()
+    address = shared_address(shared)
+    bytes = 4 if compute == "f32" else KINDS[compute].element_bytes
+    left = _tile(lhs, tiling.rows, tiling, bytes, is_lhs=True)
+    right = _tile(rhs, tiling.columns, tiling, bytes, is_lhs=False)
+    rhs_base = left.layout.bytes
+    if tiling.method == "fma":
+        products = FmaProducts(tiling, left, right, shared, rhs_base, thread)
+    else:
+        products = MmaProducts(tiling, KINDS[compute], left, right, shared, address, rhs_base, thread)
+    element = _shared_element(compute)
+    copies = [
+        _copies(lhs, left, Part(row, batch, thread, tiling.threads), element, shared, address, 0),
+        _copies(rhs, right, Part(column, batch, thread, tiling.threads), element, shared, address, rhs_base),
+    ]
+    tiles, first = _share(problem, tiling, split)
+    stage_bytes = tiling.stage_bytes(bytes)
+    sums = products.initial()
+    sums = accumulate(copies, tiles, first, tiling.depth, tiling.stages, stage_bytes, sums, products.multiply)
+    for at, columns, value in products.results(sums):
+        finish(batch, split, row + at, [column + offset for offset in columns], value)
+    return geometry(problem, tiling, bytes)
+
+
+def _place(problem: Problem, tiling: Tiling, block: Int) -> tuple[Int, Int, Int, Int]:
+    down, across = math.ceil(problem.rows / tiling.rows), math.ceil(problem.columns / tiling.columns)
+    outer, tile = divmod(block, down * across) if problem.batch * tiling.splits > 1 else (Int(0), block)
+    batch, split = divmod(outer, tiling.splits)
+    height = max(size for size in range(1, _GROUP + 1) if down % size == 0)
+    group, inside = divmod(tile, height * across)
+    column, row = divmod(inside, height)
+    return batch, split, group * height + row, column
+
+
+def _share(problem: Problem, tiling: Tiling, split: Int) -> tuple[Int, Int]:
+    """How many tiles of depth a block sums up, and the first of them."""
+    tiles = math.ceil(problem.depth / tiling.depth)
+    if tiling.splits == 1:
+        return Int(tiles), Int(0)
+    share = math.ceil(tiles / tiling.splits)
+    first = split * share
+    # The last split may have fewer, or none.
+    left = Int(tiles).where(first.below(tiles), first) - first
+    return left.where(left.below(share), share), first
+
+
+def _tile(source: Source, rows: int, tiling: Tiling, bytes: int, is_lhs: bool) -> OperandTile:
+    by_depth = source.access.by_depth or bytes == 1
+    lines, line = (rows, tiling.depth) if by_depth else (tiling.depth, rows)
+    if tiling.method == "fma":
+        layout = FmaProducts.layout(lines, line * bytes, by_depth, is_lhs)
+    else:
+        layout = MmaProducts.layout(lines, line * bytes, by_depth, bytes)
+    return OperandTile(rows, tiling.depth, bytes, by_depth, layout)
+
+
+def _copies(
+    source: Source, tile: OperandTile, part: Part, element: ir.Type, shared: ir.Value, address: Int, base: int
+) -> tuple[AsyncCopies | StagedCopies, Int]:
+    access = source.access
+    width = access.vector * access.element_bytes
+    read, pointer = source.read, source.pointer
+    if pointer is not None:
+        if source.element == element and tile.by_depth == access.by_depth and width >= _SMALLEST_ASYNC:
+            return AsyncCopies(access, tile, part, pointer, element), address + base
+        read = read_global(pointer, source.element, element, access.element_bytes)
+    assert read is not None
+    return StagedCopies(access, tile, part, read, element, shared), Int(base)
+
+
+def _shared_element(compute: str) -> ir.Type:
+    return ir.Type.parse({"tf32": "f32", "u8": "i8"}.get(compute, compute))

@@ -1,0 +1,250 @@
+"""Copies of an operand's tiles from global to shared memory, shared out among the threads of a block.
+
+A tile is `rows` x `depth` elements, laid out by lines: along depth (the line of a row) or along rows (the line of a
+depth). Lines are cut into pieces of one access each; thread t takes pieces t, t + threads, and so on: neighbours read
+neighbouring addresses. What a piece's row says of its address is worked out before the loop over depth.
+
+What lies outside the operand (past the last row or depth, in padding) becomes zero in shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, vector
+
+from ..instructions import copy_async
+from ..integers import Int, both
+from ..loops import when
+from ..memory import element_pointer, load, store
+from .access import Access, Place, count
+from .shared import CHUNK, SharedTile
+
+
+@dataclass(frozen=True)
+class OperandTile:
+    """A tile of an operand in shared memory.
+
+    Attributes:
+        rows: its rows.
+        depth: its depth.
+        element_bytes: the size of an element in shared memory.
+        by_depth: whether a line is a row, with its depths side by side, rather than a depth.
+        layout: where the chunks of the lines lie.
+    """
+
+    rows: int
+    depth: int
+    element_bytes: int
+    by_depth: bool
+    layout: SharedTile
+
+    @property
+    def line(self) -> int:
+        """Elements of a line."""
+        return self.depth if self.by_depth else self.rows
+
+    @property
+    def lines(self) -> int:
+        """How many lines."""
+        return self.rows if self.by_depth else self.depth
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of an operand a block reads: from `row` on, of one element of the batch, as thread `thread` of `threads`."""
+
+    row: Int
+    batch: Int
+    thread: Int
+    threads: int
+
+
+class _Pieces:
+    """The pieces of a tile that one thread copies.
+
+    Args:
+        access: how the operand is read.
+        tile: where it goes.
+        part: the block's part of the operand.
+        width: elements per piece.
+        by_depth: whether a piece's elements differ in depth.
+    """
+
+    def __init__(self, access: Access, tile: OperandTile, part: Part, width: int, by_depth: bool) -> None:
+        self.access, self.tile, self.width = access, tile, width
+        self._rows, self._depth = count(access.rows), count(access.depth)
+        self._base = access.origin() + access.place(access.batch, part.batch)
+        line = tile.depth if by_depth else tile.rows
+        per_line, total = line // width, tile.rows * tile.depth // width
+        self.is_mine = None if total % part.threads == 0 else part.thread.below(total)
+        # Row and depth of every piece's first element in the tile, and what its row says of its place.
+        self.places: list[tuple[Int, Int]] = []
+        self._row_places: list[tuple[Place, ir.Value | None]] = []
+        known: dict[int, tuple[Place, ir.Value | None]] = {}
+        for across, along in _shares(part, total, per_line):
+            row, depth = (across, along * width) if by_depth else (along * width, across)
+            self.places.append((row, depth))
+            key = id(row.value) if row.known is None else row.known
+            if key not in known:
+                known[key] = self._row_place(part.row + row)
+            self._row_places.append(known[key])
+
+    def sources(self, start: Int) -> list[tuple[Int, ir.Value | None]]:
+        """For every piece of the tile from depth `start` on: its offset in elements, and whether it is there."""
+        known: dict[object, tuple[Place, ir.Value | None]] = {}
+        found = []
+        for (_, depth), (row_place, in_rows) in zip(self.places, self._row_places, strict=True):
+            key = id(depth.value) if depth.known is None else depth.known
+            if key not in known:
+                known[key] = self._depth_place(start + depth)
+            depth_place, in_depth = known[key]
+            place = row_place + depth_place
+            found.append((place.offset, both(in_rows, in_depth, *self.access.inside(place))))
+        return found
+
+    def _row_place(self, row: Int) -> tuple[Place, ir.Value | None]:
+        is_whole = self._rows % self.tile.rows == 0
+        inside = None if is_whole else row.below(self._rows)
+        return self._base + self.access.place(self.access.rows, row.where(inside, 0)), inside
+
+    def _depth_place(self, depth: Int) -> tuple[Place, ir.Value | None]:
+        is_whole = self._depth % self.tile.depth == 0
+        inside = None if is_whole else depth.below(self._depth)
+        return self.access.place(self.access.depth, depth.where(inside, 0)), inside
+
+
+class AsyncCopies:
+    """Copies by `cp.async`, which pass by the registers: of operands whose neighbours lie together in memory."""
+
+    def __init__(self, access: Access, tile: OperandTile, part: Part, pointer: ir.Value, element: ir.Type) -> None:
+        """Works out what the thread copies.
+
+        Args:
+            access: how the operand is read; at least 4 bytes can always be read at once.
+            tile: where it goes; its lines run as the operand's do.
+            part: the block's part of the operand.
+            pointer: the operand in global memory.
+            element: its element type.
+        """
+        self._pieces = _Pieces(access, tile, part, access.vector, access.by_depth)
+        self._pointer, self._element = pointer, element
+        self._bytes = access.vector * access.element_bytes
+        self._targets = [_target(tile, row, depth) for row, depth in self._pieces.places]
+
+    def start(self, depth: Int, shared: Int, wanted: ir.Value | None) -> None:
+        """Starts the copies of the tile from `depth` on to the address `shared`, if it is wanted."""
+        with when(both(wanted, self._pieces.is_mine)):
+            for target, (offset, valid) in zip(self._targets, self._pieces.sources(depth), strict=True):
+                size = None if valid is None else Int(self._bytes).where(valid, 0)
+                source = element_pointer(self._pointer, self._element, offset)
+                copy_async(shared + target, source, self._bytes, size)
+
+    def finish(self) -> None:
+        """Nothing is left to do: `cp.async` has written what it read."""
+
+
+Read = Callable[[Int, int], ir.Value]
+
+
+class StagedCopies:
+    """Copies through registers: of operands that are converted, turned or unaligned on the way, or computed.
+
+    The reads of a tile start before the products of another are computed, and its writes follow them.
+    """
+
+    def __init__(
+        self, access: Access, tile: OperandTile, part: Part, read: Read, element: ir.Type, shared: ir.Value
+    ) -> None:
+        """Works out what the thread copies.
+
+        Args:
+            access: how the operand is read.
+            tile: where it goes.
+            part: the block's part of the operand.
+            read: the vector of so many elements at an offset in elements, as `element`.
+            element: the element type in shared memory.
+            shared: shared memory.
+        """
+        width = min(access.vector, CHUNK // tile.element_bytes)
+        self._pieces = _Pieces(access, tile, part, width, access.by_depth)
+        self._tile, self._read, self._element, self._shared = tile, read, element, shared
+        self._turned = access.by_depth != tile.by_depth
+        self._waiting: list[ir.Value] = []
+        self._base = Int(0)
+
+    def start(self, depth: Int, shared: Int, wanted: ir.Value | None) -> None:
+        """Reads the tile from `depth` on, to be written at the offset `shared`, if it is wanted."""
+        self._base, self._waiting = shared, []
+        for offset, valid in self._pieces.sources(depth):
+            valid = both(valid, wanted, self._pieces.is_mine)
+            value = self._read(offset.where(valid, 0), self._pieces.width)
+            if valid is not None:
+                zero = arith.constant(value.type, ir.DenseElementsAttr.get_splat(value.type, _zero(self._element)))
+                value = arith.select(valid, value, zero)
+            self._waiting.append(value)
+
+    def finish(self) -> None:
+        """Writes what `start` has read."""
+        with when(self._pieces.is_mine):
+            for (row, depth), value in zip(self._pieces.places, self._waiting, strict=True):
+                self._put(row, depth, value)
+
+    def _put(self, row: Int, depth: Int, value: ir.Value) -> None:
+        if not self._turned:
+            self._write(row, depth, value)
+            return
+        for lane in range(self._pieces.width):
+            ahead = (row, depth + lane) if self._pieces.access.by_depth else (row + lane, depth)
+            part = vector.extract_strided_slice(_vector(1, self._element), value, [lane], [1], [1])
+            self._write(*ahead, part)
+
+    def _write(self, row: Int, depth: Int, value: ir.Value) -> None:
+        target = self._base + _target(self._tile, row, depth)
+        bytes = ir.VectorType(value.type).shape[0] * self._tile.element_bytes
+        store(value, element_pointer(self._shared, ir.IntegerType.get_signless(8), target), bytes)
+
+
+def read_global(pointer: ir.Value, stored: ir.Type, wanted: ir.Type, alignment: int) -> Read:
+    """Reads elements of type `stored` from global memory as type `wanted`."""
+
+    def read(offset: Int, width: int) -> ir.Value:
+        address = element_pointer(pointer, stored, offset)
+        value = load(_vector(width, stored), address, alignment * width)
+        return value if stored == wanted else converted(value, wanted)
+
+    return read
+
+
+def converted(value: ir.Value, element: ir.Type) -> ir.Value:
+    """A vector of floats as one of another float type."""
+    kind = ir.VectorType(value.type)
+    target = ir.VectorType.get(kind.shape, element)
+    if kind.element_type == element:
+        return value
+    narrows = ir.FloatType(kind.element_type).width > ir.FloatType(element).width
+    return (arith.truncf if narrows else arith.extf)(target, value)
+
+
+def _target(tile: OperandTile, row: Int, depth: Int) -> Int:
+    line, column = (row, depth) if tile.by_depth else (depth, row)
+    return tile.layout.element(line, column, tile.element_bytes)
+
+
+def _shares(part: Part, total: int, per_line: int) -> Iterator[tuple[Int, Int]]:
+    """Line and place in the line of every piece of the thread."""
+    numbers = range(-(-total // part.threads))
+    if part.threads % per_line == 0:
+        across, along = divmod(part.thread, per_line)
+        return ((across + number * (part.threads // per_line), along) for number in numbers)
+    return (divmod(part.thread + number * part.threads, per_line) for number in numbers)
+
+
+def _vector(width: int, element: ir.Type) -> ir.VectorType:
+    return ir.VectorType.get([width], element)
+
+
+def _zero(element: ir.Type) -> ir.Attribute:
+    return ir.IntegerAttr.get(element, 0) if isinstance(element, ir.IntegerType) else ir.FloatAttr.get(element, 0.0)

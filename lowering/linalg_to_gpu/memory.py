@@ -1,0 +1,77 @@
+"""Addresses, loads and stores of a GPU kernel in LLVM's terms, for kernels that lay out their memory themselves."""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import arith, gpu, llvm, memref
+
+from .integers import Int
+
+GLOBAL, SHARED = 1, 3
+_DYNAMIC = -(2**31)
+
+
+def thread_number() -> Int:
+    """The number of this thread in a block of one dimension."""
+    return _i32(gpu.thread_id(gpu.Dimension.x))
+
+
+def block_number() -> Int:
+    """The number of this block in a grid of one dimension."""
+    return _i32(gpu.block_id(gpu.Dimension.x))
+
+
+def shared_memory() -> ir.Value:
+    """The block's dynamic shared memory."""
+    space = ir.Attribute.parse("#gpu.address_space<workgroup>")
+    bytes = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], ir.IntegerType.get_signless(8), memory_space=space)
+    return _pointer(gpu.dynamic_shared_memory(bytes), SHARED)
+
+
+def global_memory(buffer: ir.Value) -> ir.Value:
+    """The address of a memref in global memory."""
+    return _pointer(buffer, GLOBAL)
+
+
+def pointer_type(space: int) -> ir.Type:
+    """The type of pointers into an address space."""
+    return ir.Type.parse(f"!llvm.ptr<{space}>")
+
+
+def element_pointer(base: ir.Value, element: ir.Type, offset: Int, constant: int = 0) -> ir.Value:
+    """The address `offset + constant` elements after `base`; the constant becomes part of the instruction's address."""
+    pointer = base
+    if offset.known is None:
+        pointer = _step(pointer, element, [offset.ir], [_DYNAMIC])
+    else:
+        constant += offset.known
+    return _step(pointer, element, [], [constant]) if constant else pointer
+
+
+def load(kind: ir.Type, pointer: ir.Value, alignment: int) -> ir.Value:
+    """Reads a scalar or vector."""
+    return llvm.load(kind, pointer, alignment=alignment)
+
+
+def store(value: ir.Value, pointer: ir.Value, alignment: int) -> None:
+    """Writes a scalar or vector."""
+    llvm.store(value, pointer, alignment=alignment)
+
+
+def shared_address(pointer: ir.Value) -> Int:
+    """The 32-bit address that instructions on shared memory take."""
+    return Int(llvm.ptrtoint(ir.IntegerType.get_signless(32), pointer))
+
+
+def _step(base: ir.Value, element: ir.Type, dynamic: list[ir.Value], constant: list[int]) -> ir.Value:
+    indices = ir.DenseI32ArrayAttr.get(constant)
+    return llvm.getelementptr(base.type, base, dynamic, indices, element, no_wrap_flags=None)
+
+
+def _pointer(buffer: ir.Value, space: int) -> ir.Value:
+    index = memref.extract_aligned_pointer_as_index(buffer)
+    return llvm.inttoptr(pointer_type(space), arith.index_cast(ir.IntegerType.get_signless(64), index))
+
+
+def _i32(index: ir.Value) -> Int:
+    return Int(arith.index_castui(ir.IntegerType.get_signless(32), index))

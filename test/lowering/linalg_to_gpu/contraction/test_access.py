@@ -1,0 +1,48 @@
+"""Where elements of operands lie: dimensions merged, windows, padding, and what one access may take."""
+
+from stepwell.lowering.linalg_to_gpu.contraction.access import Access, Dim, Guard, merged
+from stepwell.lowering.linalg_to_gpu.integers import Int
+
+
+def convolution(channels, padding):
+    """Rows (oh, ow) and depth (kh, kw, c) of a 3x3 window over [8, 10, channels]."""
+    line = 10 * channels
+    rows = (Dim(8, line, (1, 0)), Dim(10, channels, (0, 1)))
+    depth = (Dim(3, line, (1, 0)), Dim(3, channels, (0, 1)), Dim(channels, 1, (0, 0)))
+    start = -padding * (line + channels)
+    return Access(4, (), rows, depth, start, (Guard(-padding, 8), Guard(-padding, 10)))
+
+
+def test_a_matrix_is_read_along_its_lines():
+    assert Access.matrix(2, 64, 128).by_depth
+    assert not Access.matrix(2, 64, 128, transposed=True).by_depth
+    assert Access.matrix(2, 64, 128).vector == 8
+    assert Access.matrix(4, 64, 30).vector == 2
+    assert Access.matrix(2, 64, 128, pitch=131).vector == 1
+
+
+def test_dimensions_merge_where_one_stride_serves():
+    assert merged([Dim(4, 60), Dim(5, 12), Dim(12, 1)]) == (Dim(240, 1),)
+    assert merged([Dim(4, 64), Dim(5, 12), Dim(1, 7)]) == (Dim(4, 64), Dim(5, 12))
+    assert merged([Dim(4, 12, (1,)), Dim(12, 1, (0,))]) == (Dim(4, 12, (1,)), Dim(12, 1, (0,)))
+
+
+def test_a_place_is_the_sum_of_its_parts():
+    access = convolution(channels=16, padding=0)
+    row, depth = 2 * 10 + 3, (1 * 3 + 2) * 16 + 5
+    place = access.origin() + access.place(access.rows, Int(row)) + access.place(access.depth, Int(depth))
+    assert place.offset.known == (2 + 1) * 160 + (3 + 2) * 16 + 5
+    assert [part.known for part in place.guarded] == [3, 5]
+
+
+def test_padding_moves_the_start_and_is_guarded():
+    access = convolution(channels=16, padding=1)
+    first = access.origin() + access.place(access.rows, Int(0)) + access.place(access.depth, Int(0))
+    assert first.offset.known == -(160 + 16)
+    assert [part.known for part in first.guarded] == [-1, -1]
+
+
+def test_windows_are_read_by_channels():
+    assert convolution(16, 1).vector == 4
+    assert convolution(6, 1).vector == 2
+    assert convolution(3, 1).vector == 1
