@@ -48,7 +48,11 @@ def column_groups(columns: int, panel: int) -> tuple[ColumnGroup, ...]:
     return tuple([*groups, ColumnGroup(full * panel, 1, rest)] if rest else groups)
 
 
-def choose_panel(columns: int, lanes: int, rows: int) -> int:
+# Processors whose vectors have so many elements have 32 of them.
+_LONG = 16
+
+
+def choose_panel(columns: int, lanes: int, rows: int, *, even: bool = False) -> int:
     """The panel width that costs a micro-kernel the fewest registers' worth of work.
 
     Args:
@@ -56,6 +60,7 @@ def choose_panel(columns: int, lanes: int, rows: int) -> int:
         lanes: how many elements a vector register holds.
         rows: how many rows are multiplied with the weight; with few of them, a panel of several registers gives the
             multiply-adds that do not wait for each other which the rows then do not.
+        even: whether to leave no narrower panel where a width of several registers does without.
     """
     if rows < 4:
         return min(columns, lanes * (8 // rows))
@@ -64,14 +69,18 @@ def choose_panel(columns: int, lanes: int, rows: int) -> int:
     if lanes >= rows > lanes - 2:
         return min(columns, lanes)
     widths = {2 * lanes, *(columns // count for count in range(1, columns + 1) if columns % count == 0)}
+    if lanes >= _LONG and columns > 3 * lanes and not (even and columns % (3 * lanes)):
+        widths.add(3 * lanes)
     return min((width for width in widths if width <= 4 * lanes), key=lambda width: _panel_cost(columns, width, lanes))
 
 
 def _panel_cost(columns: int, width: int, lanes: int) -> tuple[float, int]:
     groups = column_groups(columns, width)
     registers = sum(group.panels * -(-group.width // lanes) for group in groups)
-    # Two registers per row are best: with one a load feeds but one multiply-add, with four there is room for few rows.
-    factor = {1: 1.15, 2: 1.0, 3: 1.02}.get(-(-width // lanes), 1.08)
+    # With one register per row a load feeds but one multiply-add, with four there is room for few rows. Of as many
+    # multiply-adds, three registers take fewer loads than two, and rows enough if there are 32 registers in all.
+    third = 0.98 if lanes >= _LONG else 1.02
+    factor = {1: 1.15, 2: 1.0, 3: third}.get(-(-width // lanes), 1.08)
     # A width that is no multiple of half a register makes every panel unaligned and masked.
     unaligned = 1.1 if width % (lanes // 2) and width != columns else 1.0
     return registers * factor * unaligned + (len(groups) - 1) / 2, width

@@ -110,7 +110,7 @@ class PackRhs(Pattern[MatmulOp]):
         columns, depth = right[-2:] if op.transpose_rhs else right[:-3:-1]
         batch = math.prod(right[:-2])
         rows = math.prod(left[:-1]) // batch
-        panel = choose_panel(columns, lanes, rows)
+        panel = choose_panel(columns, lanes, rows, even=True)
         if columns % panel or not (op.transpose_rhs or _is_worth_packing(rows, depth, columns * size)):
             return Refusal("the right operand can be read where it lies")
         axes = (0, 1, 3, 2) if op.transpose_rhs else (0, 2, 1, 3)

@@ -28,10 +28,15 @@ def test_column_groups_leave_a_tail() -> None:
 
 @pytest.mark.parametrize(
     ("columns", "rows", "panel"),
-    [(384, 128, 32), (24, 128, 24), (256, 1, 128), (48, 128, 48), (64, 16, 16), (64, 14, 32)],
+    [(384, 128, 48), (256, 128, 32), (24, 128, 24), (256, 1, 128), (48, 128, 48), (64, 16, 16), (64, 14, 32)],
 )
 def test_choose_panel(columns: int, rows: int, panel: int) -> None:
     assert choose_panel(columns, 16, rows) == panel
+
+
+def test_choose_panel_without_a_tail() -> None:
+    assert choose_panel(1024, 16, 512) == 48
+    assert choose_panel(1024, 16, 512, even=True) == 32
 
 
 @pytest.mark.parametrize(("count", "columns", "panel"), [(1, 100, 32), (3, 16, 8), (2, 5, 4)])

@@ -3,12 +3,12 @@
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: (%[[X:.+]]: tensor<8x4xf32>
 func.func @main(%x: tensor<8x4xf32>) -> tensor<8x100xf32> {
-  // Three panels of 32 columns and a tail of 4 take fewer registers than equal panels do.
+  // Two panels of 48 columns and a tail of 4 take fewer registers than equal panels do.
   // CHECK: %[[W:.+]] = "stepwell.parameter"()
   %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4, 100>, dtype = f32} : () -> tensor<4x100xf32>
   // CHECK: %[[T:.+]] = "stepwell.transpose"(%[[W]]) {{.*}} -> tensor<100x4xf32>
   // CHECK: %[[P:[0-9]+]] = "stepwell.concat"
-  // CHECK: "stepwell.packed_matmul"(%[[X]], %[[P]]) {columns = 100 : i64, panel = 32 : i64}
+  // CHECK: "stepwell.packed_matmul"(%[[X]], %[[P]]) {columns = 100 : i64, panel = 48 : i64}
   %0 = "stepwell.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x100xf32>) -> tensor<8x100xf32>
   return %0 : tensor<8x100xf32>
 }
