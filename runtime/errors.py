@@ -25,3 +25,7 @@ class GuardError(RuntimeFailure):
 
 class CapacityError(RuntimeFailure):
     """There is not as much memory as a program needs."""
+
+
+class NativeCodeError(RuntimeFailure):
+    """Objects cannot be put into this process; the message is the linker's."""

@@ -39,7 +39,7 @@ def link(objects: Mapping[str, bytes], target: CpuTarget) -> bytes | None:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             warnings.warn(
-                f"cc could not link, so the artefact needs libLLVM to load: {done.stderr.strip()}", stacklevel=2
+                f"cc could not link, so the artefact has objects, not a library: {done.stderr.strip()}", stacklevel=2
             )
             return None
         return Path(folder, "program.so").read_bytes()

@@ -1,4 +1,4 @@
-"""Makes native code callable: a shared library through the system's loader, objects through libLLVM's ORC."""
+"""Makes native code callable: a shared library through the system's loader, objects by linking them in memory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import itertools
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import orc
-from .errors import ArtefactError
+from . import elf, orc
+from .errors import ArtefactError, NativeCodeError
 from .program import ENTRY, WORK, Program
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -33,7 +33,7 @@ class NativeCode:
     """
 
     entry: Callable[[Any], None]
-    owner: ctypes.CDLL | orc.NativeCode
+    owner: ctypes.CDLL | elf.NativeCode | orc.NativeCode
 
     def work(self) -> Callable[[int, int], None]:
         """The function in which helpers live: takes a team's address and the helper's number.
@@ -45,7 +45,7 @@ class NativeCode:
             if isinstance(self.owner, ctypes.CDLL):
                 return _WORK_TYPE((WORK, self.owner))
             return _WORK_TYPE(self.owner.address(WORK))
-        except (AttributeError, orc.NativeCodeError) as error:
+        except (AttributeError, NativeCodeError) as error:
             raise ArtefactError(f"the code uses threads, but has no function for them: {error}") from error
 
 
@@ -92,7 +92,17 @@ def _open_from_file(image: bytes) -> ctypes.CDLL:
 
 def _load_objects(program: Program) -> NativeCode:
     try:
-        code = orc.load_objects(program.objects)
+        code = _linked(program.objects)
         return NativeCode(_ENTRY_TYPE(code.address(ENTRY)), code)
-    except orc.NativeCodeError as error:
+    except NativeCodeError as error:
         raise ArtefactError(f"the objects cannot be linked: {error}") from error
+
+
+def _linked(objects: Mapping[str, bytes]) -> elf.NativeCode | orc.NativeCode:
+    """The objects in this process; by LLVM only where they have something unusual, as that takes memory."""
+    if elf.is_supported():
+        try:
+            return elf.NativeCode(objects)
+        except elf.UnsupportedError:
+            pass  # LLVM knows all there is
+    return orc.load_objects(objects)

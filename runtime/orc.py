@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 
+from .errors import NativeCodeError
+
 _LLVM_SIGNATURES = {
     "LLVMContextCreate": (c_void_p, []),
     "LLVMCreateMemoryBufferWithMemoryRangeCopy": (c_void_p, [c_char_p, c_size_t, c_char_p]),
@@ -38,10 +40,6 @@ _LLVM_SIGNATURES = {
     "LLVMParseIRInContext": (c_int, [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p)]),
 }
 _LLVM_TARGETS = {"x86_64": "X86", "AMD64": "X86", "aarch64": "AArch64", "arm64": "AArch64"}
-
-
-class NativeCodeError(Exception):
-    """Objects cannot be put into this process; the message is the linker's."""
 
 
 class NativeCode:
