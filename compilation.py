@@ -117,7 +117,7 @@ class Compilation:
                     parameters = self.graph(module, parameters, shapes, noted)
                     if self.substitutes:
                         self._rehearse(module, parameters, "graph")
-                first = max(start, "graph", key=phases.NAMES.index)
+                first = max(start, "graph", key=phases.names(self.target).index)
                 program = self._finish(module, parameters, first, pool, noted)
                 return replace(program, contents=dict(contents or {}))
 
@@ -190,8 +190,9 @@ class Compilation:
         noted: _Noted | None = None,
     ) -> Program:
         pool, noted = pool or KernelPool(self.target, self.codegen_threads), noted or _Noted()
+        order, placed = phases.names(self.target), phases.placed(self.target)
         for substitute in self.substitutes:
-            if phases.NAMES.index(substitute.phase(module.context)) <= phases.NAMES.index(start):
+            if order.index(substitute.phase(module.context)) <= order.index(start):
                 raise PassError(f"{substitute.path}: the model is past the phase of this kernel already")
 
         def tell(phase: str, module: ir.Module) -> None:
@@ -208,20 +209,20 @@ class Compilation:
             with in_phase("kernels"):
                 phases.lower_kernels_pipeline(self.target).run(module, verify=False)
             start = "kernels"
-        elif phases.NAMES.index(start) <= phases.NAMES.index("kernels"):
+        elif order.index(start) <= order.index("kernels"):
             phases.run(module, self.target, start, "kernels", self.instrumentation, tell)
             kernels, start = name_by_content(module, target), "kernels"
             noted.facts = _facts(module, noted)
-        if phases.NAMES.index(start) < phases.NAMES.index("memref"):
-            phases.run(module, self.target, start, "memref", self.instrumentation, tell)
+        if order.index(start) < order.index(placed):
+            phases.run(module, self.target, start, placed, self.instrumentation, tell)
             found = [*invariants.kernels(module)]
             noted.details |= {
                 invariants.symbol(kernel): facts.kernel_details(kernel, target.vector_bytes)
                 for kernel in found
                 if not invariants.is_declaration(kernel)
             }
-            start = "memref"
-        phases.run(module, self.target, start, "llvm", self.instrumentation, tell)
+            start = placed
+        phases.run(module, self.target, start, None, self.instrumentation, tell)
         kernels = with_signatures(module, kernels)
         fresh = generate(module, self.target, self.codegen_threads)
         everything = {**objects, **fresh}

@@ -78,6 +78,28 @@ def check_llvm(module: ir.Module) -> None:
         raise PassError(f"'{left.name}' op was not lowered to the LLVM dialect", left.location)
 
 
+def check_gpu(module: ir.Module) -> None:
+    """No tensor is left outside of kernels of the gpu dialect and in them, and kernels are lists of launches."""
+    check_memref(module)
+    for op in module.body.operations:
+        if op.operation.name != "gpu.module":
+            continue
+        if left := find_op(op.operation, lambda inner: inner.name.startswith("linalg.") or _makes_tensor(inner)):
+            raise PassError(f"'{left.name}' op has no place in code for a GPU", left.location)
+
+
+def check_nvvm(module: ir.Module) -> None:
+    """Only the LLVM and NVVM dialects are left in kernels, and nothing in them is called that is not there."""
+    for op in module.body.operations:
+        if op.operation.name != "gpu.module":
+            continue
+        for inner in walk(op.operation):
+            if not inner.name.startswith(("llvm.", "nvvm.")):
+                raise PassError(f"'{inner.name}' op was not lowered to the LLVM dialect", inner.location)
+            if inner.name == "llvm.func" and not len(inner.regions[0].blocks):
+                raise PassError(f"@{symbol(inner)} is called, and no GPU has it", inner.location)
+
+
 CHECKS: Mapping[str, Callable[[ir.Module], None]] = {
     "import": check_import,
     "graph": check_graph,
@@ -86,6 +108,8 @@ CHECKS: Mapping[str, Callable[[ir.Module], None]] = {
     "vector": check_vector,
     "memref": check_memref,
     "llvm": check_llvm,
+    "gpu": check_gpu,
+    "nvvm": check_nvvm,
 }
 """By phase, what must hold in it."""
 

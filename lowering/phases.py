@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from mlir import ir
 
 from ..passes.failure import in_phase
-from ..passes.graph.pipelines import graph_pipeline
+from ..passes.graph.pipelines import gpu_graph_pipeline, graph_pipeline
 from ..passes.pipeline import Pipeline
 from ..passes.recorder import is_recording
 from . import invariants
 from .check_phase import CheckPhasePass
+from .linalg_to_gpu.pipelines import gpu_pipeline, launches_pipeline, nvvm_pipeline
 from .target import Target
 from .vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
 
@@ -49,7 +50,8 @@ def _import(target: str) -> Pipeline:
 
 @functools.cache
 def _graph(target: str) -> Pipeline:
-    return graph_pipeline(Target.parse(target).vector_bytes)
+    machine = Target.parse(target)
+    return gpu_graph_pipeline() if machine.is_gpu else graph_pipeline(machine.vector_bytes)
 
 
 @functools.cache
@@ -109,29 +111,70 @@ PHASES: tuple[Phase, ...] = (
     Phase("memref", "buffers planned in one arena", memref_pipeline, invariants.check_memref),
     Phase("llvm", "the LLVM dialect", llvm_pipeline, invariants.check_llvm),
 )
-NAMES: tuple[str, ...] = tuple(phase.name for phase in PHASES)
+"""The phases on the way to a CPU."""
+
+GPU_PHASES: tuple[Phase, ...] = (
+    *PHASES[:3],
+    Phase("tiled", "kernels are launches, each with its schedule", launches_pipeline, invariants.check_tiled),
+    Phase(
+        "gpu",
+        "launches are kernels of the gpu dialect, buffers planned in one arena",
+        gpu_pipeline,
+        invariants.check_gpu,
+    ),
+    Phase("nvvm", "the kernels in the NVVM dialect", nvvm_pipeline, invariants.check_nvvm),
+)
+"""The phases on the way to a GPU."""
+
+NAMES: tuple[str, ...] = tuple(dict.fromkeys(phase.name for phase in (*PHASES, *GPU_PHASES)))
+"""What a phase of any target may be called; `names` are those of one target, in order."""
 
 
-def between(start: str, stop: str) -> Sequence[Phase]:
-    """The phases after `start`, up to and with `stop`.
+def phases_of(target: str) -> tuple[Phase, ...]:
+    """The phases on the way to a target by its name.
+
+    Raises:
+        TargetError: there is no such target.
+    """
+    return GPU_PHASES if Target.parse(target).is_gpu else PHASES
+
+
+def names(target: str) -> tuple[str, ...]:
+    """What the phases on the way to a target are called, in order."""
+    return tuple(phase.name for phase in phases_of(target))
+
+
+def placed(target: str) -> str:
+    """The phase in which everything has its place in memory."""
+    return "gpu" if Target.parse(target).is_gpu else "memref"
+
+
+def last(target: str) -> str:
+    """The phase that code is made from."""
+    return names(target)[-1]
+
+
+def between(start: str, stop: str, target: str = "cpu") -> Sequence[Phase]:
+    """The phases after `start`, up to and with `stop`, on the way to a target.
 
     Raises:
         ValueError: there is no such phase, or `stop` comes before `start`.
     """
+    known = names(target)
     for name in (start, stop):
-        if name not in NAMES:
-            raise ValueError(f"there is no phase '{name}'; the phases are {', '.join(NAMES)}")
-    first, last = NAMES.index(start) + 1, NAMES.index(stop) + 1
-    if last < first:
+        if name not in known:
+            raise ValueError(f"there is no phase '{name}'; the phases are {', '.join(known)}")
+    first, end = known.index(start) + 1, known.index(stop) + 1
+    if end < first:
         raise ValueError(f"phase '{stop}' comes before '{start}'")
-    return PHASES[first:last]
+    return phases_of(target)[first:end]
 
 
 def run(
     module: ir.Module,
     target: str = "cpu",
     start: str = "import",
-    stop: str = "llvm",
+    stop: str | None = None,
     instrumentation: Sequence[Instrumentation] = (),
     reached: Callable[[str, ir.Module], None] = lambda name, module: None,
     without: Collection[str] = (),
@@ -142,7 +185,7 @@ def run(
         module: IR that is in phase `start`.
         target: the name of the machine to generate code for, as `Target.parse` takes it.
         start: the phase that the module is in.
-        stop: the phase to reach.
+        stop: the phase to reach; None for the last one.
         instrumentation: told before and after every pass.
         reached: called with the name of every phase on the way and the module as it is there.
         without: the names of passes to leave out.
@@ -151,7 +194,7 @@ def run(
         PassFailure: a pass failed.
         PassError: a phase was left without what must hold there.
     """
-    for phase in between(start, stop):
+    for phase in between(start, stop or last(target), target):
         with in_phase(phase.name):
             phase.pipeline(target).without(without).run(module, instrumentation, verify=False)
             check(phase, module)
@@ -172,4 +215,4 @@ def check(phase: Phase, module: ir.Module) -> None:
 
 def phase(name: str) -> Phase:
     """A phase by its name."""
-    return PHASES[NAMES.index(name)]
+    return next(phase for phase in (*PHASES, *GPU_PHASES) if phase.name == name)

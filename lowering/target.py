@@ -1,4 +1,4 @@
-"""What code is made for: a CPU, seen as the few numbers that schedules and LLVM need."""
+"""What code is made for: a CPU or a GPU, seen as the few numbers that schedules and LLVM need."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _X86_V3 = (*_X86_V2, "+avx", "+avx2", "+bmi", "+bmi2", "+f16c", "+fma", "+lzcnt"
 _X86_V4 = (*_X86_V3, "+avx512bw", "+avx512cd", "+avx512dq", "+avx512f", "+avx512vl")
 _X86_LEVELS = {"x86-64-v2": _X86_V2, "x86-64-v3": _X86_V3, "x86-64-v4": _X86_V4}
 _X86_TRIPLE, _ARM_TRIPLE = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+_CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
 # One addition of more lanes than any register has: the registers in its machine code tell the width.
 _PROBE = """
@@ -34,15 +35,67 @@ class TargetError(Exception):
 
 
 @dataclass(frozen=True)
+class Capability:
+    """What an NVIDIA GPU can do, and what one of its multiprocessors has.
+
+    Attributes:
+        sm: the compute capability as a number, 90 for 9.0.
+        is_specific: whether code may use what this very architecture alone has, as wgmma in `sm_90a`.
+        shared_bytes: the shared memory that one block may have.
+        multiprocessor_shared_bytes: the shared memory of a multiprocessor; each block on it takes 1 KiB besides.
+        multiprocessor_threads: how many threads a multiprocessor holds.
+        multiprocessors: how many the largest chip of this kind has: what a grid should keep busy.
+        registers: the 32-bit registers of a multiprocessor.
+    """
+
+    sm: int
+    is_specific: bool
+    shared_bytes: int
+    multiprocessor_shared_bytes: int
+    multiprocessor_threads: int
+    multiprocessors: int
+    registers: int = 65536
+
+    @property
+    def has_wgmma(self) -> bool:
+        """Whether warp groups multiply matrices in shared memory by `wgmma`."""
+        return self.sm == 90 and self.is_specific
+
+    @property
+    def has_tensor_copies(self) -> bool:
+        """Whether the copy engine moves boxes of tensors (TMA), and blocks form clusters."""
+        return self.sm >= 90
+
+    @property
+    def has_float8(self) -> bool:
+        """Whether tensor cores multiply 8-bit floats."""
+        return self.sm >= 89
+
+
+# From the CUDA programming guide's table of compute capabilities; multiprocessors of A100, A10, L40, H100/H200, B200.
+_CAPABILITIES = {
+    "sm_80": Capability(80, False, 163 * 1024, 164 * 1024, 2048, 108),
+    "sm_86": Capability(86, False, 99 * 1024, 100 * 1024, 1536, 72),
+    "sm_89": Capability(89, False, 99 * 1024, 100 * 1024, 1536, 142),
+    "sm_90a": Capability(90, True, 227 * 1024, 228 * 1024, 2048, 132),
+    "sm_100a": Capability(100, True, 227 * 1024, 228 * 1024, 2048, 148),
+}
+# The oldest versions of PTX that know these architectures: any driver that knows the device reads them.
+_PTX = {"sm_80": "+ptx80", "sm_86": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx80", "sm_100a": "+ptx86"}
+_ACCESS_BYTES, _THREAD_REGISTERS = 16, 255
+
+
+@dataclass(frozen=True)
 class Target:
-    """A CPU to make code for.
+    """A machine to make code for.
 
     Attributes:
         triple: LLVM's target triple.
         cpu: LLVM's CPU name, for instruction timings and as the base of the features.
         features: what LLVM may use or must avoid, as sorted `+name` and `-name`.
-        vector_bytes: the width of a vector register.
-        vector_registers: how many there are.
+        vector_bytes: the width of a vector register; of a GPU, of the widest access to memory by one thread.
+        vector_registers: how many there are; of a GPU, of 32 bits in a thread.
+        capability: of a GPU, what it has; None for a CPU.
     """
 
     triple: str
@@ -50,6 +103,7 @@ class Target:
     features: tuple[str, ...]
     vector_bytes: int
     vector_registers: int
+    capability: Capability | None = None
 
     @staticmethod
     @functools.cache
@@ -62,7 +116,7 @@ class Target:
     @functools.cache
     def parse(text: str) -> Target:
         """A target by its name: `cpu` (this machine), `cpu:NAME` (one of LLVM's CPU names, for this architecture),
-        `x86-64-v2`, `x86-64-v3`, `x86-64-v4`, `aarch64`, `aarch64:NAME`.
+        `x86-64-v2`, `x86-64-v3`, `x86-64-v4`, `aarch64`, `aarch64:NAME`, `cuda:sm_80` and other GPUs of NVIDIA.
 
         Raises:
             TargetError: there is no such target.
@@ -72,13 +126,21 @@ class Target:
         if text in _X86_LEVELS:
             return _measured(_X86_TRIPLE, text, _X86_LEVELS[text])
         family, _, cpu = text.partition(":")
+        if family == "cuda" and cpu in _CAPABILITIES:
+            return Target(_CUDA_TRIPLE, cpu, (_PTX[cpu],), _ACCESS_BYTES, _THREAD_REGISTERS, _CAPABILITIES[cpu])
         if family == "aarch64":
             cpu = _known(_ARM_TRIPLE, cpu) if cpu not in ("", "generic") else "generic"
             return _measured(_ARM_TRIPLE, cpu, ("+neon",))
         if family == "cpu" and cpu:
             return _measured(Target.host().triple, _known(Target.host().triple, cpu), ())
-        names = ", ".join(["cpu", "cpu:NAME", *_X86_LEVELS, "aarch64", "aarch64:NAME"])
+        gpus = [f"cuda:{name}" for name in _CAPABILITIES]
+        names = ", ".join(["cpu", "cpu:NAME", *_X86_LEVELS, "aarch64", "aarch64:NAME", *gpus])
         raise TargetError(f"unknown target '{text}'; known are {names}")
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU."""
+        return self.capability is not None
 
     def lanes(self, element_bytes: int) -> int:
         """How many elements one vector register holds."""
@@ -128,7 +190,8 @@ class Target:
     def from_json(text: str) -> Target:
         """The target that `to_json` wrote."""
         fields = json.loads(text)
-        return Target(**(fields | {"features": tuple(fields["features"])}))
+        capability = None if fields["capability"] is None else Capability(**fields["capability"])
+        return Target(**(fields | {"features": tuple(fields["features"]), "capability": capability}))
 
 
 def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:

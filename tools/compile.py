@@ -113,17 +113,18 @@ def _compile_to_file(options: argparse.Namespace) -> int:
         raise UsageError("--kernel goes with --compile-to=PHASE")
     from ..lowering import phases  # not needed for --help, and it loads every pass there is
 
-    for phase in filter(None, (options.compile_to, options.compile_from)):
-        if phase not in (*phases.NAMES, _OBJECT):
-            raise UsageError(f"there is no phase '{phase}'; the phases are {', '.join((*phases.NAMES, _OBJECT))}")
-    sets = arguments.parse_shape_sets(options.shape)
     targets = options.target.split(",")
+    known = (*phases.names(targets[0]), _OBJECT)
+    for phase in filter(None, (options.compile_to, options.compile_from)):
+        if phase not in known:
+            raise UsageError(f"there is no phase '{phase}'; the phases are {', '.join(known)}")
+    sets = arguments.parse_shape_sets(options.shape)
     stop = None if options.compile_to == _OBJECT else options.compile_to
     if (stop or options.dump_phases) and len(sets) * len(targets) > 1:
         raise UsageError("--compile-to and --dump-phases take one target and one --shape for each input")
-    with progress("compiling", total=len(phases.NAMES) * len(sets) * len(targets)) as steps:
+    with progress("compiling", total=(len(known) - 1) * len(sets) * len(targets)) as steps:
         folder = None if options.dump_phases is None else Path(options.dump_phases)
-        watcher = _Watcher(phases.NAMES, steps, options.compile_from, stop, folder, options.kernel)
+        watcher = _Watcher(known[:-1], steps, options.compile_from, stop, folder, options.kernel)
         start = time.perf_counter()
         try:
             executables = [_compile(options, target, sets, watcher) for target in targets]

@@ -191,7 +191,7 @@ class Tool:
         values = self.line.values
         start, target = values.get("compile-from", "import"), values.get("target", "cpu")
         try:
-            phases.between(start, values["compile-to"])
+            phases.between(start, values["compile-to"], target)
         except ValueError as error:
             raise UsageError(str(error)) from None
         phases.run(root, target, start, values["compile-to"], watchers)

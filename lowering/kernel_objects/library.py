@@ -15,12 +15,14 @@ from ...passes.pipeline import Pipeline
 from ...passes.recorder import is_recording
 from .. import invariants, phases
 from ..facts import kernel_details
+from ..linalg_to_gpu.record_launches import ATTRIBUTE as LAUNCHES
 from ..llvm_to_object.codegen import emit_objects
 from ..llvm_to_object.emit_objects import EmitObjectsPass
+from ..llvm_to_object.ptx import emit_ptx
 from ..target import Target
 from ..vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 
-_FACTS = (WORKSPACE, PHASES)
+_FACTS = (WORKSPACE, PHASES, LAUNCHES)
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,12 @@ def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[s
     with in_phase("kernels"):
         phases.lower_kernels_pipeline(target).run(library, verify=False)
         phases.check(phases.phase("kernels"), library)
-    phases.run(library, target, "kernels", "memref")
+    placed = phases.placed(target)
+    phases.run(library, target, "kernels", placed)
     facts = {invariants.symbol(kernel): _facts_of(kernel) for kernel in invariants.kernels(library)}
     width = Target.parse(target).vector_bytes
     details = {invariants.symbol(kernel): kernel_details(kernel, width) for kernel in invariants.kernels(library)}
-    phases.run(library, target, "memref", "llvm")
+    phases.run(library, target, placed)
     objects = generate(library, target, threads)
     return {name: KernelCode(facts[name], data, json.dumps(details[name])) for name, data in objects.items()}
 
@@ -80,9 +83,12 @@ def generate(module: ir.Module, target: str, threads: int) -> dict[str, bytes]:
         PassFailure: likewise, where that is looked at closely.
     """
     with in_phase("object"):
+        machine = Target.parse(target)
+        if machine.is_gpu:
+            return emit_ptx(module, machine)
         if is_recording():  # as a pass, so that it can be shown again
             Pipeline((EmitObjectsPass(target),)).run(module)
-        return emit_objects(module, Target.parse(target), threads)
+        return emit_objects(module, machine, threads)
 
 
 def _facts_of(kernel: ir.Operation) -> str:

@@ -19,7 +19,9 @@ QUICKLY, THOROUGHLY = 0, 3
 _RELOC_PIC, _CODE_MODEL_DEFAULT = 2, 0
 _RETURN_STATUS = 2
 _SEVERITY_ERROR = 0
-_ARCHITECTURES = ("X86", "AArch64")
+_ARCHITECTURES = ("X86", "AArch64", "NVPTX")
+_PARTS = ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser")
+_WITHOUT_PARSER = frozenset({"NVPTX"})
 _HANDLER = CFUNCTYPE(None, c_void_p, c_void_p)
 
 _SIGNATURES = {
@@ -73,7 +75,7 @@ def library() -> ctypes.CDLL:
         function = getattr(llvm, name)
         function.restype, function.argtypes = result, arguments
     for architecture in _ARCHITECTURES:
-        for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser"):
+        for part in _PARTS[:-1] if architecture in _WITHOUT_PARSER else _PARTS:
             getattr(llvm, f"LLVMInitialize{architecture}{part}")()
     return llvm
 

@@ -31,9 +31,9 @@ def strides_of(value: ir.Value) -> list[int]:
         steps = ir.DenseI64ArrayAttr(op.attributes["static_strides"])
         return [stride * step for stride, step in zip(strides_of(op.operands[0]), steps, strict=True)]
     if op.name == "tensor.collapse_shape":
-        return _collapsed(strides_of(op.operands[0]), _shape(op.operands[0]), _reassociation(op))
+        return collapsed(strides_of(op.operands[0]), _shape(op.operands[0]), reassociation(op))
     if op.name == "tensor.expand_shape":
-        return _expanded(strides_of(op.operands[0]), shape, _reassociation(op))
+        return expanded(strides_of(op.operands[0]), shape, reassociation(op))
     return row_major(shape)
 
 
@@ -46,9 +46,9 @@ def strides_of_made(kernel: ir.Operation) -> dict[ir.Value, list[int]]:
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
         if op.name == "tensor.expand_shape":
-            strides = _collapsed(strides, _shape(value), _reassociation(op))
+            strides = collapsed(strides, _shape(value), reassociation(op))
         elif op.name == "tensor.collapse_shape":
-            strides = _expanded(strides, _shape(op.operands[0]), _reassociation(op))
+            strides = expanded(strides, _shape(op.operands[0]), reassociation(op))
         else:
             break
         value = op.operands[0]
@@ -73,13 +73,13 @@ def _argument(value: ir.BlockArgument) -> list[int] | None:
     return argument_strides(kernel)[value.arg_number] if "arg_attrs" in kernel.attributes else None
 
 
-def _collapsed(strides: Sequence[int], shape: Sequence[int], runs: Sequence[Sequence[int]]) -> list[int]:
+def collapsed(strides: Sequence[int], shape: Sequence[int], runs: Sequence[Sequence[int]]) -> list[int]:
     """The strides of runs of dimensions that become one each: those of the last one that has more than one index."""
     real = [[axis for axis in run if shape[axis] != 1] or run for run in runs]
     return [strides[run[-1]] for run in real]
 
 
-def _expanded(strides: Sequence[int], shape: Sequence[int], runs: Sequence[Sequence[int]]) -> list[int]:
+def expanded(strides: Sequence[int], shape: Sequence[int], runs: Sequence[Sequence[int]]) -> list[int]:
     """The strides of the dimensions of `shape` that runs of it had as one."""
     if not runs:
         return row_major(shape)
@@ -87,7 +87,8 @@ def _expanded(strides: Sequence[int], shape: Sequence[int], runs: Sequence[Seque
     return [stride * math.prod(shape[axis + 1 : run[-1] + 1]) for stride, run in pairs for axis in run]
 
 
-def _reassociation(op: ir.Operation) -> list[list[int]]:
+def reassociation(op: ir.Operation) -> list[list[int]]:
+    """The runs of dimensions that a reshaping op makes one of, or one into."""
     runs = ir.ArrayAttr(op.attributes["reassociation"])
     return [[ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(run)] for run in runs]
 

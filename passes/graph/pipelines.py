@@ -54,6 +54,31 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
 )
 
 
+def gpu_graph_pipeline() -> Pipeline:
+    """The passes that make the phase `graph` of the phase `import`, for GPUs.
+
+    Weights stay matrices, their columns innermost: blocks of threads take the tiles that they need.
+    """
+    return Pipeline(
+        (
+            *GRAPH_PIPELINE,
+            MergeProjectionsPass(),
+            DcePass(),
+            MakePaddingExplicitPass(),
+            # One panel holds all columns.
+            PackWeightsPass(WHOLE_ROWS),
+            SinkMovementPass(),
+            CsePass(),
+            DcePass(),
+            HoistParametersPass(),
+        )
+    )
+
+
+WHOLE_ROWS = 1 << 40
+"""A vector so long that every row of a weight is one."""
+
+
 def graph_pipeline(vector_bytes: int) -> Pipeline:
     """The passes that make the phase `graph` of the phase `import`, for vector registers of so many bytes."""
     return Pipeline(

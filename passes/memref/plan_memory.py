@@ -65,7 +65,8 @@ class PlanMemoryPass(Pass):
         symbols = ir.SymbolTable(op)
         if LIBRARY in op.attributes:
             for function in functions_with_bodies(op):
-                convert_signature(function)
+                if "stepwell.launch" not in function.attributes:
+                    convert_signature(function)
             return
         if ENTRY not in symbols:
             raise PassError(f"there is no function @{ENTRY}")

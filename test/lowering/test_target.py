@@ -36,8 +36,9 @@ def test_levels_include_the_lower_ones() -> None:
     assert reason == "it is made for aarch64, and this machine is x86_64"
 
 
-def test_json_keeps_everything() -> None:
-    target = Target.parse("x86-64-v3")
+@pytest.mark.parametrize("name", ["x86-64-v3", "cuda:sm_90a"])
+def test_json_keeps_everything(name: str) -> None:
+    target = Target.parse(name)
     assert Target.from_json(target.to_json()) == target
 
 
@@ -45,3 +46,18 @@ def test_json_keeps_everything() -> None:
 def test_unknown_targets_are_refused(name: str) -> None:
     with pytest.raises(TargetError):
         Target.parse(name)
+
+
+@pytest.mark.parametrize("name", ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"])
+def test_gpus_have_capabilities(name: str) -> None:
+    target = Target.parse(f"cuda:{name}")
+    assert target.is_gpu and target.capability is not None
+    assert (target.cpu, target.architecture) == (name, "nvptx64")
+    assert target.capability.has_wgmma == (name == "sm_90a")
+    assert target.capability.has_tensor_copies == (target.capability.sm >= 90)
+    assert not target.runs_on(Target.host())
+
+
+def test_a_gpu_that_is_not_known_is_refused() -> None:
+    with pytest.raises(TargetError, match="cuda:sm_90a"):
+        Target.parse("cuda:sm_70")

@@ -1,0 +1,100 @@
+"""The schedule `elements`, which can do everything that is pure: one thread for a few neighbouring elements."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import scf
+
+from ...passes.functions import body_of
+from ..stepwell_to_linalg.strides import strides_of_made
+from .indices import Index, add, delinearize, multiply, value_of
+from .launch import Geometry, Launch, Memory, below, block_id, thread_id
+from .values import Values, pack
+
+_THREADS, _FEWEST = 256, 64
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+
+
+def emit(launch: Launch, values: Values) -> Geometry:
+    """Writes the kernel: every thread computes `vector` neighbours along the innermost dimension and stores them."""
+    root, target = root_of(launch)
+    width, threads = int(str(launch.schedule["vector"])), int(str(launch.schedule["threads"]))
+    count = math.prod(target.shape) if target.shape else 1
+    groups = -(-count // width) if len(target.shape) == 1 else count // width
+    thread = add(multiply(block_id(), threads), thread_id())
+    inside = scf.IfOp(below(value_of(thread), groups))
+    with values.scope(), ir.InsertionPoint(inside.then_block):
+        _store(values, root, target, _place(thread, target.shape, width), width)
+        scf.YieldOp([])
+    return Geometry((-(-groups // threads), 1, 1), (threads, 1, 1))
+
+
+def _place(thread: Index, shape: tuple[int, ...], width: int) -> list[Index]:
+    """The indices of the first of a thread's elements."""
+    if not shape:
+        return []
+    if len(shape) == 1:
+        return [multiply(thread, width)]
+    *outer, last = delinearize(thread, [*shape[:-1], shape[-1] // width])
+    return [*outer, multiply(last, width)]
+
+
+def _store(values: Values, root: ir.Value, target: Memory, place: list[Index], width: int) -> None:
+    if width == 1 or target.shape[-1] % width == 0:
+        target.store(pack(values.lanes(root, place, width)), place)
+        return
+    # A tensor of one dimension, the last group of which is not whole.
+    first = value_of(place[0])
+    whole = scf.IfOp(below(first, target.shape[0] - width + 1), has_else=True)
+    with values.scope(), ir.InsertionPoint(whole.then_block):
+        target.store(pack(values.lanes(root, place, width)), place)
+        scf.YieldOp([])
+    with values.scope(), ir.InsertionPoint(whole.operation.regions[1].blocks[0]):
+        rest = scf.ForOp(first, value_of(target.shape[0]), value_of(1))
+        with values.scope(), ir.InsertionPoint(rest.body):
+            target.store(values.element(root, [rest.induction_variable]), [rest.induction_variable])
+            scf.YieldOp([])
+        scf.YieldOp([])
+
+
+def root_of(launch: Launch) -> tuple[ir.Value, Memory]:
+    """The tensor that is computed, before any reshape for the destination, and where it goes."""
+    return _root(launch.function, launch.result, launch.destination)
+
+
+def _root(function: ir.Operation, value: ir.Value, destination: Memory) -> tuple[ir.Value, Memory]:
+    strides = strides_of_made(function)
+    while not isinstance(value.owner, ir.Block) and value.owner.name in _RESHAPES:
+        source = value.owner.operands[0]
+        if source not in strides:
+            break
+        value = source
+    shape = tuple(ir.RankedTensorType(value.type).shape)
+    return value, Memory(destination.base, shape, tuple(strides[value]), destination.alignment, destination.offset)
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The numbers of the schedule.
+
+    Attributes:
+        vector: how many neighbours a thread computes.
+        threads: how many threads a block has.
+    """
+
+    vector: int
+    threads: int
+
+
+def choose(function: ir.Operation, destination: Memory) -> Elements:
+    """As many neighbours as 16 bytes hold, where that leaves a thread for every core; blocks of whole warps."""
+    block = body_of(function)
+    _, target = _root(function, block.operations[len(block.operations) - 1].operands[0], destination)
+    width, count = target.width(), math.prod(target.shape)
+    while width > 1 and count // width < _THREADS:
+        width //= 2
+    groups = -(-count // width)
+    return Elements(width, _THREADS if groups >= _THREADS * 8 else _FEWEST)

@@ -1,0 +1,94 @@
+"""Tensors that are other shapes, or parts, of what lies in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mlir import ir
+
+from ...passes.functions import body_of, dictionaries
+from ...passes.kernel.views import STRIDES, argument_strides, box_of, is_contiguous, kept_dims, row_major
+from ..stepwell_to_linalg.strides import breaks, collapsed, expanded, reassociation
+from .launch import Memory
+
+ALIGNMENT, OFFSET = "stepwell.alignment", "stepwell.offset"
+"""What an argument's address is a multiple of in bytes, where that is not 16; the element at which a view begins."""
+WHOLE_ALIGNMENT = 16
+
+
+def memories(function: ir.Operation) -> dict[ir.Value, Memory]:
+    """How the tensors lie that a function takes, as the attributes of its arguments say."""
+    found: dict[ir.Value, Memory] = {}
+    entries = zip(
+        body_of(function).arguments, dictionaries(function, "arg_attrs"), argument_strides(function), strict=True
+    )
+    for argument, attributes, strides in entries:
+        shape = tuple(ir.RankedTensorType(argument.type).shape)
+        alignment = _number(attributes, ALIGNMENT, WHOLE_ALIGNMENT)
+        found[argument] = Memory(
+            argument, shape, tuple(strides or row_major(shape)), alignment, _number(attributes, OFFSET, 0)
+        )
+    return found
+
+
+def row_major_memory(tensor: ir.Value) -> Memory:
+    """A tensor that lies in memory of its own."""
+    shape = tuple(ir.RankedTensorType(tensor.type).shape)
+    return Memory(tensor, shape, tuple(row_major(shape)), WHOLE_ALIGNMENT)
+
+
+def attributes_of(memory: Memory) -> ir.DictAttr:
+    """What `memories` reads."""
+    entries: dict[str, ir.Attribute] = {}
+    if not is_contiguous(memory.shape, memory.strides):
+        entries[STRIDES] = ir.DenseI64ArrayAttr.get(memory.strides)
+    if memory.alignment != WHOLE_ALIGNMENT:
+        entries[ALIGNMENT] = _i64(memory.alignment)
+    if memory.offset:
+        entries[OFFSET] = _i64(memory.offset)
+    return ir.DictAttr.get(entries)
+
+
+def _number(attributes: ir.DictAttr, name: str, default: int) -> int:
+    return ir.IntegerAttr(attributes[name]).value if name in attributes else default
+
+
+def _i64(value: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def memory_of(tensor: ir.Value, known: Mapping[ir.Value, Memory]) -> Memory | None:
+    """Where a tensor is, if it is in memory or a view of what is; None where it must be computed."""
+    if tensor in known:
+        return known[tensor]
+    if isinstance(tensor.owner, ir.Block):
+        return None
+    op = tensor.owner.operation
+    if op.name not in ("tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice"):
+        return None
+    source = memory_of(op.operands[0], known)
+    if source is None:
+        return None
+    shape = tuple(ir.RankedTensorType(tensor.type).shape)
+    if op.name == "tensor.extract_slice":
+        return _part(source, op, shape)
+    runs = reassociation(op)
+    if op.name == "tensor.expand_shape":
+        return _seen(source, shape, expanded(source.strides, shape, runs))
+    for run in runs:  # the places of a dimension that is made of several must be equally far apart
+        if breaks([source.shape[axis] for axis in run], [source.strides[axis] for axis in run]):
+            return None
+    return _seen(source, shape, collapsed(source.strides, source.shape, runs))
+
+
+def _part(source: Memory, op: ir.Operation, shape: tuple[int, ...]) -> Memory | None:
+    offsets, sizes, steps = box_of(op)
+    if ir.ShapedType.get_dynamic_size() in (*offsets, *sizes, *steps):
+        return None
+    first = sum(start * stride for start, stride in zip(offsets, source.strides, strict=True))
+    strides = tuple(source.strides[axis] * steps[axis] for axis in kept_dims(sizes, shape))
+    return Memory(source.base, shape, strides, source.alignment, source.offset + first)
+
+
+def _seen(source: Memory, shape: tuple[int, ...], strides: list[int]) -> Memory:
+    return Memory(source.base, shape, tuple(strides), source.alignment, source.offset)

@@ -1,0 +1,54 @@
+"""Kernels for GPUs to PTX, the assembly that every driver compiles for its device."""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import llvm as llvm_dialect
+
+from ..target import Target
+from . import llvm
+from .codegen import CodegenError
+
+OPTIMIZE = "default<O2>"
+SUFFIX = ".gpu"
+"""What the names of modules have behind those of the kernels whose launches they are."""
+
+
+def emit_ptx(module: ir.Module, target: Target) -> dict[str, bytes]:
+    """The PTX of every `gpu.module`, by the name of the kernel whose launches it holds.
+
+    Args:
+        module: GPU modules of the LLVM dialect, and what is around them.
+        target: a GPU.
+
+    Raises:
+        CodegenError: LLVM refused one.
+    """
+    found: dict[str, bytes] = {}
+    for op in module.body.operations:
+        if op.operation.name == "gpu.module":
+            name = ir.StringAttr(op.operation.attributes["sym_name"]).value.removesuffix(SUFFIX)
+            found[name] = ptx_of(op.operation, target).encode()
+    return found
+
+
+def ptx_of(gpu_module: ir.Operation, target: Target) -> str:
+    """The PTX of one `gpu.module` of the LLVM dialect.
+
+    Raises:
+        CodegenError: LLVM refused it.
+    """
+    plain = ir.Module.create(gpu_module.location)
+    with ir.InsertionPoint(plain.body):
+        for op in gpu_module.regions[0].blocks[0].operations:
+            op.operation.clone()
+    # The stubs of the bindings lack this function.
+    text = llvm_dialect.translate_module_to_llvmir(plain.operation)  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        features = ",".join(target.features)
+        with llvm.machine(target.triple, target.cpu, features) as machine, llvm.parsed(text, machine) as module:
+            module.optimize(OPTIMIZE)
+            return module.assembly()
+    except llvm.LLVMError as error:
+        name = ir.StringAttr(gpu_module.attributes["sym_name"]).value.removesuffix(SUFFIX)
+        raise CodegenError(f"{name}: {error}") from error
