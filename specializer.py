@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .runtime import cache_key, store
+from .runtime import cache_key, slow, store
 from .runtime.buckets import Buckets
 from .runtime.cache import Cache
 from .runtime.cache_key import CacheKey
@@ -18,6 +18,7 @@ from .runtime.host_step import HostNode, HostStepError
 from .runtime.loaded_plan import LoadedPlan, PieceCode
 from .runtime.plan import HostStep, Kinds, NativeStep, Plan, Step
 from .runtime.program import Program, Shape, TensorInfo
+from .runtime.report.report import slow_kernels
 from .runtime.specialization import ByContents, Contents, Steps
 from .source import ModelSource
 from .version import fingerprint
@@ -139,6 +140,8 @@ class Specializer:
         made = self._made(shapes, contents) if known is None else known
         if cache and known is None:
             _keep(cache, key, made)
+        if known is None and isinstance(made, Program):
+            slow.warn(self.source.name, slow_kernels(made))
         if not isinstance(made, Plan):
             return made
         self._report(made)
@@ -166,6 +169,7 @@ class Specializer:
         for key, program in zip(keys, programs, strict=True):
             if cache:
                 _keep(cache, key, program)
+        slow.warn(self.source.name, dict.fromkeys(reason for program in programs for reason in slow_kernels(program)))
         return programs
 
     def keys_of_buckets(self, buckets: Buckets) -> list[CacheKey]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..runtime import artefact, safetensors, slow
+from ..runtime import artefact, safetensors
 from ..runtime.executable import Executable
 from ..runtime.program import Program, Shape
 from . import arguments
@@ -136,7 +136,6 @@ def _compile_to_file(options: argparse.Namespace) -> int:
     if options.keep_model and executables[0].source is None:
         raise UsageError(f"--keep-model: {options.model} is in several files")
     artefact.write(path, _merged([executable.stored(keep_model=options.keep_model) for executable in executables]))
-    _warn_of_scalar_code(executables[0])
     made = f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}"
     if options.json:
         fallbacks = [found.record() for found in executables[0].fallbacks]
@@ -152,11 +151,6 @@ def _compile_to_file(options: argparse.Namespace) -> int:
         _report(options.opt_report, executables[0])
     print(made)
     return 0
-
-
-def _warn_of_scalar_code(executable: Executable) -> None:
-    # What else makes code slow was asked for by options, or has been told already.
-    slow.warn(executable.name, [item["message"] for item in executable.report().summary if item["kind"] == "scalar"])
 
 
 def _report(where: str, executable: Executable) -> None:

@@ -89,6 +89,11 @@ class Report:
         return self.text()
 
 
+def slow_kernels(program: Program, threads: int = 1) -> list[str]:
+    """What to warn of in a program's own code: kernels on single elements, where they take a good part of the time."""
+    return [item["message"] for item in _scalar([_program(program, threads)])]
+
+
 def _program(program: Program, threads: int) -> dict[str, Any]:
     known = facts.read(program.facts)
     limits = {
