@@ -41,6 +41,10 @@ class NodeError(ModelError):
     """A node does not fit its operands: their shapes, types or contents."""
 
 
+class AttributeFault(NodeError):
+    """An attribute of a node has a value that its operator does not know."""
+
+
 class UnsupportedError(ModelError):
     """A model is right, but uses what cannot be compiled."""
 

@@ -15,7 +15,7 @@ from mlir import ir
 
 from ...dialects.core import spec_of
 from ...dialects.dims import Dim
-from ..errors import NeedsShapes, NodeError, UnsupportedError
+from ..errors import AttributeFault, NeedsShapes, NodeError, UnsupportedError
 from .model import element_dtype
 from .names import normal_domain
 from .registry import Handler, schema_of
@@ -65,12 +65,12 @@ class Node:
                 raise NodeError(f"has the attribute '{name}', which {self.op_type} does not have in opset {self.opset}")
             kind = self._declared[name][0]
             if attribute.type != kind:
-                raise NodeError(
+                raise AttributeFault(
                     f"attribute '{name}' must be of type {_KINDS.Name(kind)}, but is {_KINDS.Name(attribute.type)}"
                 )
         for name, (_, _, is_required) in self._declared.items():
             if is_required and name not in self._attributes:
-                raise NodeError(f"attribute '{name}' is missing")
+                raise AttributeFault(f"attribute '{name}' is missing")
 
     def ignore(self, *names: str) -> None:
         """Says that attributes mean nothing to the handler: they are about training, or repeat what shapes say."""

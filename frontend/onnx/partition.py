@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 
 from ...passes.failure import CompileError
 from ...runtime.fallback import Fallback
-from ..errors import ModelError, NeedsContents, NodeError
+from ..errors import AttributeFault, ModelError, NeedsContents, NodeError
 from .inferred import inferred_types
 from .model import Model, is_native, opsets, type_text
 from .names import node_name, normal_domain
@@ -100,7 +100,7 @@ def halves(model: Model) -> list[Cut]:
 
 def accepts(model: Model, error: ModelError) -> bool:
     """Whether an error is about an attribute in which ONNX's own checker finds nothing wrong."""
-    if error.position is None or not error.reason.startswith("attribute "):
+    if error.position is None or not isinstance(error, AttributeFault):
         return False
     context = onnx.checker.C.CheckerContext()
     context.ir_version = model.proto.ir_version

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ..errors import NodeError
+from ..errors import AttributeFault, NodeError
 from .build import rank, shape
 from .node import Node
 
@@ -37,7 +37,7 @@ def window_of(node: Node, input: ir.Value, kernel: tuple[int, ...]) -> Window:
     strides, dilations = (node.attribute(name, (1,) * count) for name in ("strides", "dilations"))
     for name, entries in (("strides", strides), ("dilations", dilations)):
         if len(entries) != count or min(entries, default=1) < 1:
-            raise NodeError(f"attribute '{name}' must have {count} positive entries, but is {list(entries)}")
+            raise AttributeFault(f"attribute '{name}' must have {count} positive entries, but is {list(entries)}")
     return Window(kernel, strides, dilations)
 
 
@@ -54,7 +54,9 @@ def pads_of(node: Node, input: ir.Value, window: Window) -> tuple[int, ...]:
     if mode == "VALID":
         return none
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
-        raise NodeError(f"attribute 'auto_pad' is '{mode}', which is not one of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+        raise AttributeFault(
+            f"attribute 'auto_pad' is '{mode}', which is not one of NOTSET, VALID, SAME_UPPER, SAME_LOWER"
+        )
     return halved([_same_total(node, input, window, axis) for axis in range(len(window.kernel))], mode)
 
 

@@ -8,7 +8,7 @@ from mlir import ir
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float
-from ...errors import NodeError
+from ...errors import AttributeFault
 from ..build import cast, chained, dtype, emit, scalar
 from ..node import Node
 from ..registry import Handler, imports
@@ -114,5 +114,5 @@ def bit_shift(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     """BitShift in one of two directions."""
     direction = node.attribute("direction")
     if direction not in ("LEFT", "RIGHT"):
-        raise NodeError(f"attribute 'direction' is '{direction}', which is neither LEFT nor RIGHT")
+        raise AttributeFault(f"attribute 'direction' is '{direction}', which is neither LEFT nor RIGHT")
     return emit(ew.ShiftLeftOp if direction == "LEFT" else ew.ShiftRightOp, lhs, rhs)

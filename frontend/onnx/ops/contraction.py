@@ -11,7 +11,7 @@ from ....dialects.dims import Dim
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.elementwise import MulOp
 from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, SqueezeOp
-from ...errors import NodeError, UnsupportedError
+from ...errors import AttributeFault, NodeError, UnsupportedError
 from ..build import added, cast, dtype, emit, rank, scalar, shape
 from ..byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied
 from ..node import Node
@@ -161,7 +161,7 @@ def kernel_of(node: Node, weight: ir.Value) -> tuple[int, ...]:
     """
     actual = node.static(shape(weight)[2:], "the extents of the kernel")
     if node.attribute("kernel_shape", actual) != actual:
-        raise NodeError(
+        raise AttributeFault(
             f"attribute 'kernel_shape' is {list(node.attribute('kernel_shape'))}, but the weight's is {list(actual)}"
         )
     return actual

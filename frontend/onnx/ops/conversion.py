@@ -8,7 +8,7 @@ from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float, is_tiny_float
-from ...errors import NodeError
+from ...errors import AttributeFault
 from ..build import cast, dtype, emit, scalar
 from ..node import Node
 from ..registry import imports
@@ -69,7 +69,7 @@ def _as_power(input: ir.Value, saturates: bool, rounding: str) -> ir.Value:
         is_denormal = emit(ew.EqualOp, below, scalar(0, below))
         code = emit(ew.SelectOp, is_denormal, exponent(0x3FFFFF), exponent(0x400000))
     else:
-        raise NodeError(f"attribute 'round_mode' is '{rounding}', which is not one of up, down, nearest")
+        raise AttributeFault(f"attribute 'round_mode' is '{rounding}', which is not one of up, down, nearest")
     if saturates:
         code = emit(ew.MinimumOp, code, scalar(254, code))
     is_finite = emit(ew.LessOp, below, scalar(255, below))

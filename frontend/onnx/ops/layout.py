@@ -8,7 +8,7 @@ from mlir import ir
 
 from ....dialects.core import OpError
 from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp, TileOp
-from ...errors import NeedsShapes, NodeError
+from ...errors import AttributeFault, NeedsShapes
 from ..build import as_shape, dims_of, emit, flattened, integers, joined, normal_axis, rank, reshaped, shape, transposed
 from ..node import Node
 from ..registry import imports
@@ -32,7 +32,9 @@ def transpose(node: Node, input: ir.Value) -> ir.Value:
     """Transpose; without a permutation the dimensions are reversed."""
     order = node.attribute("perm", tuple(reversed(range(rank(input)))))
     if sorted(order) != list(range(rank(input))):
-        raise NodeError(f"attribute 'perm' must be a permutation of {rank(input)} dimensions, but is {list(order)}")
+        raise AttributeFault(
+            f"attribute 'perm' must be a permutation of {rank(input)} dimensions, but is {list(order)}"
+        )
     return transposed(input, order)
 
 

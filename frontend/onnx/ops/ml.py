@@ -13,7 +13,7 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMinOp, ReduceSumOp
-from ...errors import NodeError, UnsupportedError
+from ...errors import AttributeFault, NodeError, UnsupportedError
 from ..build import cast, dims_of, dtype, emit, gathered, integers, joined, rank, reshaped, scalar, shape
 from ..node import Node
 from ..places import extent, merged, numbers
@@ -123,14 +123,14 @@ def _listed_forest(node: Node, kind: str, count: int, input: ir.Value) -> Forest
         found = [place.get(name, -1) for name in zip(trees.tolist(), names.tolist(), strict=True)]
         wrong = [index for index, (at, mode) in enumerate(zip(found, modes, strict=True)) if at < 0 and mode != "LEAF"]
         if wrong:
-            raise NodeError(f"attribute '{what}' names a node that does not exist: {names[wrong[0]]}")
+            raise AttributeFault(f"attribute '{what}' names a node that does not exist: {names[wrong[0]]}")
         return np.maximum(np.array(found, np.int64), 0)
 
     real = dtype(_floats(input))
     values = _leaf_values(len(modes), count, real)
     weights = _floats_of(node, f"{kind}_weights")
     if weights is None:
-        raise NodeError(f"attribute '{kind}_weights' is missing")
+        raise AttributeFault(f"attribute '{kind}_weights' is missing")
     names = zip(_ints(node, f"{kind}_treeids").tolist(), _ints(node, f"{kind}_nodeids").tolist(), strict=True)
     for name, target, weight in zip(names, _ints(node, f"{kind}_ids").tolist(), weights, strict=True):
         if name not in place or not 0 <= target < count:
@@ -242,5 +242,5 @@ def _labels(node: Node, labels: Any) -> ir.Value:
 
 def _chosen(names: tuple[str, ...], number: int, what: str) -> str:
     if not 0 <= number < len(names):
-        raise NodeError(f"attribute '{what}' has the value {number}, which means nothing")
+        raise AttributeFault(f"attribute '{what}' has the value {number}, which means nothing")
     return names[number]

@@ -10,7 +10,7 @@ from mlir import ir
 from ....dialects.stepwell.elementwise import AndOp, SelectOp
 from ....dialects.stepwell.movement import DynamicPadOp, DynamicSliceOp
 from ....dialects.stepwell.movement.static import PAD_MODES
-from ...errors import NodeError
+from ...errors import AttributeFault
 from ..build import constant, dtype, emit, integers, rank, reshaped, shape
 from ..node import Node
 from ..registry import imports
@@ -30,7 +30,7 @@ def pad(
     """Pad with inputs (opset 11), of some axes only (opset 18); negative amounts cut elements off."""
     mode = node.attribute("mode")
     if mode not in PAD_MODES:
-        raise NodeError(f"attribute 'mode' is '{mode}', but must be one of {', '.join(PAD_MODES)}")
+        raise AttributeFault(f"attribute 'mode' is '{mode}', but must be one of {', '.join(PAD_MODES)}")
     amounts = node.known(pads)
     if amounts is not None and (amounts < 0).any():
         along = range(rank(input)) if axes is None else node.integers(axes, "axes")

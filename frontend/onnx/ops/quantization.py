@@ -10,7 +10,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp
 from ....dialects.types import is_integer
-from ...errors import NodeError
+from ...errors import AttributeFault, NodeError
 from ..build import cast, dtype, emit, gathered, known_dim, normal_axis, rank, scalar, shape
 from ..node import Node
 from ..registry import imports
@@ -64,7 +64,7 @@ def _quantized_dtype(node: Node, zero_point: ir.Value | None) -> np.dtype:
         return wanted or np.dtype(np.uint8)
     kind = dtype(zero_point)
     if wanted is not None and wanted != kind:
-        raise NodeError(f"attribute 'output_dtype' is {wanted}, but the zero point is {kind}")
+        raise AttributeFault(f"attribute 'output_dtype' is {wanted}, but the zero point is {kind}")
     return kind
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from mlir import ir
 
 from ....dialects.stepwell.regions import RoiAlignOp, RoiMaxPoolOp
-from ...errors import NodeError
+from ...errors import AttributeFault
 from ..build import emit
 from ..node import Node
 from ..registry import imports
@@ -24,7 +24,9 @@ def roi_align(node: Node, input: ir.Value, regions: ir.Value, images: ir.Value) 
     """RoiAlign with a choice of coordinates (opset 16)."""
     coordinates = node.attribute("coordinate_transformation_mode")
     if coordinates not in ("half_pixel", "output_half_pixel"):
-        raise NodeError(f"attribute 'coordinate_transformation_mode' is '{coordinates}', which ONNX does not define")
+        raise AttributeFault(
+            f"attribute 'coordinate_transformation_mode' is '{coordinates}', which ONNX does not define"
+        )
     return _roi_align(node, input, regions, images, shift=0.5 if coordinates == "half_pixel" else 0.0)
 
 

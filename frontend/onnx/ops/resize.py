@@ -12,7 +12,7 @@ from ....dialects.stepwell.movement import DynamicResizeOp, ResampleOp, ResizeOp
 from ....dialects.stepwell.movement.resizing import resolve_sizes
 from ....dialects.stepwell.resampling import Sampling, crop_positions
 from ....dialects.types import is_float
-from ...errors import NodeError
+from ...errors import AttributeFault, NodeError
 from ..build import cast, constant, dtype, emit, gathered, normal_axis, rank, scalar, shape
 from ..node import Node
 from ..registry import imports
@@ -121,7 +121,7 @@ def _region(node: Node, input: ir.Value, region: ir.Value, axes: tuple[int, ...]
 def _smoothed(node: Node, input: ir.Value, sampling: Sampling, sizes: tuple[int, ...], scales: np.ndarray) -> ir.Value:
     """Resized dimension by dimension with kernels as wide as the steps, those that get shorter first."""
     if sampling.mode == "nearest":
-        raise NodeError("attribute 'antialias' has no meaning for mode nearest")
+        raise AttributeFault("attribute 'antialias' has no meaning for mode nearest")
     extents = node.static(shape(input), "the extents of the input")
     for axis in sorted(range(len(sizes)), key=lambda axis: sizes[axis] / max(extents[axis], 1)):
         if sizes[axis] != extents[axis] or scales[axis] != 1:

@@ -7,7 +7,7 @@ from mlir import ir
 
 from ....dialects.stepwell.elementwise import AddOp, ModOp, SelectOp
 from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, ScatterOp
-from ...errors import NodeError
+from ...errors import AttributeFault, NodeError
 from .. import places
 from ..build import cast, dims_of, emit, joined, known_dim, normal_axis, rank, reshaped, scalar, shape, shape_of
 from ..node import Node
@@ -51,9 +51,9 @@ def tensor_scatter(node: Node, past: ir.Value, update: ir.Value, starts: ir.Valu
     """TensorScatter: rows of `update` go to rows of `past` from a start on, which each batch has of its own."""
     axis, mode = normal_axis(node.attribute("axis"), rank(past)), node.attribute("mode")
     if axis == 0:
-        raise NodeError("attribute 'axis' must not be the dimension of the batches")
+        raise AttributeFault("attribute 'axis' must not be the dimension of the batches")
     if mode not in ("linear", "circular"):
-        raise NodeError(f"attribute 'mode' is '{mode}', which is neither linear nor circular")
+        raise AttributeFault(f"attribute 'mode' is '{mode}', which is neither linear nor circular")
     count = places.extent(past, axis)
     place = places.numbers(node, update, axis, axis + 1)
     if starts is not None:

@@ -9,7 +9,7 @@ from ....dialects.dims import product
 from ....dialects.stepwell.elementwise import AddOp, EqualOp, GreaterEqualOp, LessEqualOp, LessOp, SelectOp
 from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp
 from ....dialects.stepwell.shape import FillOp, RangeOp, SizeOfOp
-from ...errors import NodeError
+from ...errors import AttributeFault
 from ..build import (
     as_shape,
     cast,
@@ -48,7 +48,7 @@ def constant_of_shape(node: Node, dims: ir.Value) -> ir.Value:
     """ConstantOfShape."""
     value = node.attribute("value", np.zeros(1, np.float32))
     if value.size != 1:
-        raise NodeError(f"attribute 'value' must have one element, but has {value.size}")
+        raise AttributeFault(f"attribute 'value' must have one element, but has {value.size}")
     return emit(FillOp, as_shape(dims), value=value.reshape(1))
 
 

@@ -10,7 +10,7 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.normalization import BatchNormOp
 from ....dialects.stepwell.reduction import ReduceMeanOp
-from ...errors import NodeError
+from ...errors import AttributeFault, NodeError
 from ..build import cast, dtype, emit, rank, scalar
 from ..node import Node
 from ..registry import imports
@@ -91,7 +91,7 @@ def momentum(node: Node, rate: ir.Value, count: ir.Value, *tensors: ir.Value) ->
     alpha, beta = node.attribute("alpha", 0.0), node.attribute("beta", 1.0)
     regularization, mode = node.attribute("norm_coefficient", 0.0), node.attribute("mode", "standard")
     if mode not in ("standard", "nesterov"):
-        raise NodeError(f"attribute 'mode' must be 'standard' or 'nesterov', but is '{mode}'")
+        raise AttributeFault(f"attribute 'mode' must be 'standard' or 'nesterov', but is '{mode}'")
     steps = cast(count, np.float64)
     weight = emit(ew.SelectOp, emit(ew.GreaterOp, steps, scalar(0, steps)), scalar(beta, steps), scalar(1, steps))
 
