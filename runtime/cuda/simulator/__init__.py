@@ -1,0 +1,1 @@
+"""Runs PTX without a device: numpy computes every instruction for all threads of many blocks at once, and checks it."""

@@ -1,0 +1,254 @@
+"""Blocks that are simulated at once: their threads, memory, and the special registers.
+
+Threads lie in the order of warp, block, lane, so that warps of one role in all blocks are one run of an array.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from .barriers import Barriers
+from .frame import BLOCK, THREAD, Frame, Selection, as_run, poison
+from .memory import UNDEFINED, Access, GlobalMemory, Space
+from .races import GlobalWrites, SharedRaces
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+    from .scheduler import Scheduler
+
+Array = np.ndarray
+WARP = 32
+
+SHARED_ORIGIN, LOCAL_ORIGIN, PARAM_ORIGIN = 1 << 36, 1 << 37, 1 << 38
+"""Where the windows of these state spaces lie among generic addresses."""
+CLUSTER_SHIFT = 24
+"""Above these bits of a shared address: the rank of the block in its cluster plus one, or 0 for the thread's own."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How many threads a launch is of.
+
+    Attributes:
+        grid: blocks in x, y and z.
+        block: threads of a block.
+        cluster: blocks of a cluster.
+        shared_bytes: dynamic shared memory of a block.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    shared_bytes: int = 0
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return math.prod(self.block)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return math.prod(self.grid)
+
+    @property
+    def clusters(self) -> tuple[int, int, int]:
+        """Clusters of the grid, in x, y and z."""
+        x, y, z = (grid // cluster for grid, cluster in zip(self.grid, self.cluster, strict=True))
+        return x, y, z
+
+
+@dataclass
+class Checks:
+    """What a simulation looks for beyond bounds and alignment.
+
+    Attributes:
+        shared_races: accesses of a byte of shared memory by two threads, one of them a write, that nothing orders.
+        double_writes: writes of one byte of global memory by two threads of a launch, atomics excepted.
+        undefined_reads: reads of memory that was never written.
+        step_limit: how many basic blocks may be run before a launch is taken to be endless.
+    """
+
+    shared_races: bool = True
+    double_writes: bool = True
+    undefined_reads: bool = True
+    step_limit: int = 2_000_000
+
+
+class Observer(Protocol):
+    """Who counts accesses."""
+
+    def accessed(self, memory: Space, offsets: Array, width: int, access: Access) -> None:
+        """Threads access so many bytes each."""
+
+
+@dataclass
+class Batch:
+    """Blocks that are simulated together.
+
+    Attributes:
+        kernel: what they run.
+        geometry: of the whole launch.
+        blocks: which blocks of the launch they are, clusters whole and in order of rank.
+        memory: the device's.
+        parameters: the parameters' bytes.
+        checks: what is looked for.
+        writes: who wrote what of global memory in the launch; None where that is not looked for.
+        observer: is told of every access; None for nobody.
+    """
+
+    kernel: Kernel
+    geometry: Geometry
+    blocks: Array
+    memory: GlobalMemory
+    parameters: Space
+    checks: Checks
+    writes: GlobalWrites | None = None
+    observer: Observer | None = None
+    shared: Space = field(init=False)
+    local: Space = field(init=False)
+    shared_stride: int = field(init=False)
+    local_stride: int = field(init=False)
+    root: Frame = field(init=False)
+    barriers: Barriers = field(init=False)
+    scheduler: Scheduler = field(init=False)
+
+    def __post_init__(self) -> None:
+        geometry, count = self.geometry, len(self.blocks)
+        self.warps = -(-geometry.threads // WARP)
+        self.count = count * self.warps * WARP
+        shared_bytes = self.kernel.shared_bytes + geometry.shared_bytes
+        self.shared_stride = -(-shared_bytes // 128) * 128 + 128
+        undefined = not self.checks.undefined_reads
+        self.shared = Space("shared", count * self.shared_stride, allow_undefined=undefined)
+        self.shared.state.reshape(count, -1)[:, :shared_bytes] = UNDEFINED
+        self.local_stride = -(-self.kernel.local_bytes // 16) * 16
+        self.local = Space("local", self.count * self.local_stride, allow_undefined=undefined)
+        self.local.state[:] = UNDEFINED
+        self.root = Frame(self, self.count)
+        self._set_special_registers()
+        self.barriers = Barriers(count, geometry.threads)
+        self.races = None
+        if self.checks.shared_races and shared_bytes:
+            self.races = SharedRaces(count, self.warps, self.shared.size, self.kernel.shared_granule)
+        self._meetings: dict[int, tuple[Array, Array]] = {}
+
+    def existing(self) -> Selection:
+        """The threads that there are: the last warp of a block may have fewer than 32."""
+        inside = np.arange(self.count) // (WARP * len(self.blocks)) * WARP + np.arange(self.count) % WARP
+        return as_run(np.flatnonzero(inside < self.geometry.threads))
+
+    def existing_lanes(self, threads: Array) -> Array:
+        """For each thread the lanes that its warp has, as a mask."""
+        warp = threads // (WARP * len(self.blocks))
+        held = np.minimum(self.geometry.threads - warp * WARP, WARP).astype(np.uint64)
+        return ((np.uint64(1) << held) - np.uint64(1)).astype(np.uint32)
+
+    def meet(self, key: int, threads: Array, needed: Array) -> None:
+        """Threads wait at an instruction for others of their warps.
+
+        Args:
+            key: the instruction.
+            threads: they.
+            needed: for each the lanes that it waits for, as a mask.
+        """
+        earlier = self._meetings.pop(key, (threads[:0], needed[:0]))
+        threads, needed = np.concatenate([earlier[0], threads]), np.concatenate([earlier[1], needed])
+        slots, rows = np.unique(threads // WARP, return_inverse=True)
+        present = np.zeros(len(slots), np.uint32)
+        np.bitwise_or.at(present, rows, np.uint32(1) << (threads % WARP).astype(np.uint32))
+        complete = needed & ~present[rows] == 0
+        self.scheduler.wake(threads[complete])
+        if not complete.all():
+            self._meetings[key] = threads[~complete], needed[~complete]
+
+    def joined(self, barrier: str, arriving: Array, passing: Array, released: Array) -> None:
+        """Threads have come to a barrier, and some need not wait (any longer)."""
+        if self.races is not None:
+            self.races.release(barrier, arriving)
+            self.races.acquire(barrier, np.concatenate([passing, released]))
+
+    def synchronised(self, threads: Array) -> None:
+        """Threads of warps have come together."""
+        if self.races is not None:
+            self.races.synchronise_warps(threads)
+
+    def watch_read(
+        self, memory: Space, offsets: Array, width: int, frame: Frame, access: Access, *, ordered: bool
+    ) -> None:
+        """Threads have read; `ordered` says that they meant to meet others there."""
+        if memory is self.shared and self.races is not None and not ordered:
+            self.races.read(offsets, width, frame[THREAD], access)
+
+    def watch_write(
+        self, memory: Space, offsets: Array, width: int, frame: Frame, access: Access, *, ordered: bool
+    ) -> None:
+        """Threads have written."""
+        if ordered:
+            return
+        if memory is self.shared and self.races is not None:
+            self.races.write(offsets, width, frame[THREAD], access)
+        elif memory is self.memory and self.writes is not None:
+            self.writes.write(offsets, width, frame["#writer"], access)
+
+    def settle(self) -> None:
+        """Nobody can go on: what asynchronous copies there are come to their end."""
+
+    def poison(self, name: str) -> Array:
+        """What a register holds that was never written.
+
+        Raises:
+            KeyError: it is a special register that the simulator does not know.
+        """
+        return poison(self.count, self.kernel.storage(name))
+
+    def describe(self, thread: int) -> str:
+        """Names a thread, given its place in the batch."""
+        root = self.root
+        x, y, z = (int(root[f"%ctaid.{axis}"][thread]) for axis in "xyz")
+        return f"thread {self.thread_name(thread)} of block ({x}, {y}, {z})"
+
+    def thread_name(self, thread: int) -> str:
+        """A thread's coordinates in its block."""
+        x, y, z = (int(self.root[f"%tid.{axis}"][thread]) for axis in "xyz")
+        return str(x) if self.geometry.block[1:] == (1, 1) else f"({x}, {y}, {z})"
+
+    def _set_special_registers(self) -> None:
+        geometry, blocks = self.geometry, len(self.blocks)
+        warp, block, lane = (axis.reshape(-1) for axis in np.indices((self.warps, blocks, WARP)))
+        thread = warp * WARP + lane
+        size = math.prod(geometry.cluster)
+        cluster, rank = np.divmod(self.blocks, size)
+        inside, outside = _coordinates(rank, geometry.cluster), _coordinates(cluster, geometry.clusters)
+        root = self.root
+        root[THREAD], root[BLOCK] = np.arange(self.count), block
+        registers = {"laneid": lane, "warpid": warp, "nwarpid": self.warps, "cluster_ctarank": rank[block]}
+        registers |= {"cluster_nctarank": size, "is_explicit_cluster": int(size > 1), "smid": 0, "nsmid": 132}
+        registers |= {"dynamic_smem_size": geometry.shared_bytes, "gridid": 0}
+        registers |= {"total_smem_size": self.kernel.shared_bytes + geometry.shared_bytes}
+        registers |= {"clock": 0, "clock_hi": 0, "lanemask_eq": 1 << lane, "lanemask_lt": (1 << lane) - 1}
+        registers |= {"lanemask_le": (2 << lane) - 1, "lanemask_ge": -(1 << lane), "lanemask_gt": -(2 << lane)}
+        for axis, tid in zip("xyz", _coordinates(thread, geometry.block), strict=True):
+            registers[f"tid.{axis}"] = tid
+        for place, axis in enumerate("xyz"):
+            registers[f"ntid.{axis}"], registers[f"nctaid.{axis}"] = geometry.block[place], geometry.grid[place]
+            registers[f"cluster_ctaid.{axis}"] = inside[place][block]
+            registers[f"clusterid.{axis}"] = outside[place][block]
+            registers[f"cluster_nctaid.{axis}"] = geometry.cluster[place]
+            registers[f"nclusterid.{axis}"] = geometry.clusters[place]
+            registers[f"ctaid.{axis}"] = (outside[place] * geometry.cluster[place] + inside[place])[block]
+        for name, values in registers.items():
+            root[f"%{name}"] = np.broadcast_to(np.asarray(values).astype(np.uint32), (self.count,)).copy()
+        for name in ("%clock64", "%globaltimer"):
+            root[name] = np.zeros(self.count, np.uint64)
+        root["#shared"] = block * np.int64(self.shared_stride)
+        root["#writer"] = (self.blocks[block] * geometry.threads + thread + 1).astype(np.int32)
+        root["#local"] = np.arange(self.count) * np.int64(self.local_stride)
+
+
+def _coordinates(linear: Array, dims: tuple[int, int, int]) -> tuple[Array, Array, Array]:
+    return linear % dims[0], linear // dims[0] % dims[1], linear // (dims[0] * dims[1])

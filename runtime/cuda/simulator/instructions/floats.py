@@ -1,0 +1,162 @@
+"""Floating-point arithmetic.
+
+`.approx` instructions give correctly rounded results, or numpy's: more exact than a device's, which are off by some
+units in the last place. A fused multiply-add of float32 rounds once, from a sum in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..builder import Builder, Step, builds
+from ..kinds import NUMBERS, flushed, rounded
+from .elementwise import elementwise
+
+Array = np.ndarray
+
+_ROUNDINGS = ("rn", "rz", "rm", "rp")
+_MODIFIERS = (*_ROUNDINGS, "ftz", "sat", "approx", "full", "relu", "NaN", "xorsign")
+
+
+def build_float(builder: Builder, function: Callable[..., Array] | None, sources: int) -> Step:
+    """An arithmetic instruction with modifiers: rounding, flushing, saturation.
+
+    Args:
+        builder: the instruction.
+        function: what it computes; None for the fused multiply-add.
+        sources: how many operands that takes.
+    """
+    builder.known(*_MODIFIERS)
+    if builder.has("xorsign"):
+        raise builder.error("is not simulated")
+    kind, mode = builder.kind, builder.one_of(*_ROUNDINGS, default="rn")
+    number = NUMBERS.get(kind, np.dtype(np.float32))
+    compute = function if function is not None else _fused
+    if kind in ("bf16", "bf16x2") and function is None:
+        # The codec rounds once what the fused operation gives in float64.
+        compute = _fused_wide
+    elif mode != "rn":
+        compute = _directed(compute if function is not None else _fused_wide, number, mode)
+    return elementwise(builder, _modified(builder, compute), [kind] * sources)
+
+
+def _modified(builder: Builder, compute: Callable[..., Array]) -> Callable[..., Array]:
+    """The function with what `.ftz`, `.sat` and `.relu` do to it."""
+    if builder.has("ftz"):
+        inner = compute
+        compute = lambda *values: flushed(inner(*map(flushed, values)))  # noqa: E731
+    if builder.has("sat"):
+        exact = compute
+        compute = lambda *values: _clamped(exact(*values))  # noqa: E731
+    if builder.has("relu"):
+        plain = compute
+        compute = lambda *values: _positive(plain(*values))  # noqa: E731
+    return compute
+
+
+def _clamped(values: Array) -> Array:
+    """Saturated to [0, 1]; NaN becomes 0."""
+    one = values.dtype.type(1)
+    return np.where(np.isnan(values), values.dtype.type(0), np.clip(values, values.dtype.type(0), one))
+
+
+def _positive(values: Array) -> Array:
+    return np.where(values < 0, values.dtype.type(0), values)
+
+
+def _fused_wide(a: Array, b: Array, c: Array) -> Array:
+    return a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
+
+
+def _fused(a: Array, b: Array, c: Array) -> Array:
+    if a.dtype == np.float64:
+        return _fused_double(a, b, c)
+    return _fused_wide(a, b, c).astype(a.dtype)
+
+
+def _fused_double(a: Array, b: Array, c: Array) -> Array:
+    """float64: the product's error, found by splitting, is added back; the sum's is not."""
+    product = a * b
+    splitter = np.float64(134217729)
+    a_high, b_high = a * splitter - (a * splitter - a), b * splitter - (b * splitter - b)
+    a_low, b_low = a - a_high, b - b_high
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    total = product + c
+    part = total - product
+    rest = (product - (total - part)) + (c - part)
+    return np.where(np.isfinite(total) & np.isfinite(error), total + (rest + error), total)
+
+
+def _directed(compute: Callable[..., Array], number: np.dtype, mode: str) -> Callable[..., Array]:
+    def run(*values: Array) -> Array:
+        return rounded(compute(*(value.astype(np.float64) for value in values)), number, mode)
+
+    return run
+
+
+@builds("fma")
+def _fma(builder: Builder) -> Step:
+    return build_float(builder, None, 3)
+
+
+@builds("sqrt")
+def _square_root(builder: Builder) -> Step:
+    return build_float(builder, np.sqrt, 1)
+
+
+@builds("rcp")
+def _reciprocal(builder: Builder) -> Step:
+    return build_float(builder, lambda a: a.dtype.type(1) / a, 1)
+
+
+@builds("rsqrt")
+def _reciprocal_root(builder: Builder) -> Step:
+    number = NUMBERS[builder.kind]
+    return build_float(builder, lambda a: (1.0 / np.sqrt(a.astype(np.float64))).astype(number), 1)
+
+
+@builds("ex2")
+def _power(builder: Builder) -> Step:
+    return build_float(builder, np.exp2, 1)
+
+
+@builds("lg2")
+def _logarithm(builder: Builder) -> Step:
+    return build_float(builder, np.log2, 1)
+
+
+@builds("sin")
+def _sine(builder: Builder) -> Step:
+    return build_float(builder, np.sin, 1)
+
+
+@builds("cos")
+def _cosine(builder: Builder) -> Step:
+    return build_float(builder, np.cos, 1)
+
+
+@builds("tanh")
+def _hyperbolic(builder: Builder) -> Step:
+    return build_float(builder, np.tanh, 1)
+
+
+@builds("copysign")
+def _copy_sign(builder: Builder) -> Step:
+    builder.known()
+    return elementwise(builder, lambda sign, size: np.copysign(size, sign), [builder.kind] * 2)
+
+
+@builds("testp")
+def _property(builder: Builder) -> Step:
+    tests = {
+        "finite": np.isfinite,
+        "infinite": np.isinf,
+        "number": lambda a: ~np.isnan(a),
+        "notanumber": np.isnan,
+        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).smallest_normal),
+        "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).smallest_normal),
+    }
+    builder.known(*tests)
+    return elementwise(builder, tests[builder.one_of(*tests)], [builder.kind], "pred")

@@ -1,0 +1,192 @@
+"""An entry made ready to be simulated: memory laid out, and every instruction turned into a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import PtxError
+from .batch import PARAM_ORIGIN
+from .builder import Builder, Environment, Step, Sync, storage_of
+from .frame import Frame
+from .graph import Block, blocks_of, effects
+from .syntax import WIDTHS, Function, Instruction, Module, Register, Variable
+
+Array = np.ndarray
+_SPACES = ("global", "shared", "local", "param", "const")
+_TERMINATORS = ("bra", "brx", "ret", "exit")
+
+Ways = list[tuple[int | None, Array | None]]
+"""Where threads go: the rank of a block (None: they end), and which of the frame's threads do (None: all)."""
+
+
+@dataclass
+class Part:
+    """Steps that run without anybody waiting, but perhaps at the first.
+
+    Attributes:
+        sync: where threads may wait, before the steps.
+        steps: what is done then.
+        instructions: what it was made of, for counts and messages.
+        threads: how many threads have run it so far, a thread counting each time.
+    """
+
+    sync: Sync | None = None
+    steps: list[Step] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    threads: int = 0
+
+
+@dataclass
+class Code:
+    """A basic block made ready.
+
+    Attributes:
+        parts: one after the other.
+        leave: tells where threads go from it.
+        writes: the registers that it writes.
+        live: those of them that what follows may read.
+    """
+
+    parts: list[Part]
+    leave: Callable[[Frame], Ways]
+    writes: frozenset[str]
+    live: frozenset[str]
+
+
+class Kernel:
+    """An entry made ready.
+
+    Attributes:
+        function: the entry.
+        codes: its blocks by rank.
+        shared_bytes: static shared memory of a block.
+        local_bytes: local memory of a thread.
+        parameter_bytes: of all parameters.
+        shared_granule: no access of shared memory is narrower.
+        global_granule: no write of global memory is narrower.
+    """
+
+    def __init__(self, module: Module, function: Function, variables: Mapping[str, int]) -> None:
+        """Lays out memory and builds all steps.
+
+        Args:
+            module: what the entry is of.
+            function: the entry.
+            variables: the addresses of the module's variables in global and constant memory.
+
+        Raises:
+            PtxError: it has something that the simulator does not know.
+        """
+        self.function = function
+        declared = [*module.variables, *function.variables]
+        addresses = dict(variables)
+        spaces = {variable.name: variable.space for variable in (*declared, *function.parameters)}
+        addresses |= _laid_out([item for item in declared if item.space == "shared" and item.bytes])
+        self.shared_bytes = _end(declared, addresses, "shared")
+        for item in declared:
+            if item.space == "shared" and not item.bytes:
+                # Where dynamic shared memory begins; several names of it mean the same place.
+                addresses[item.name] = self.shared_bytes = _round_up(self.shared_bytes, max(item.align, 16))
+        addresses |= _laid_out([item for item in declared if item.space == "local"])
+        self.local_bytes = _end(declared, addresses, "local")
+        self.offsets = _laid_out(function.parameters)
+        addresses |= {name: PARAM_ORIGIN + offset for name, offset in self.offsets.items()}
+        self.parameter_bytes = max((self.offsets[item.name] + item.bytes for item in function.parameters), default=0)
+        self.environment = Environment(function, addresses, spaces)
+        self.shared_granule = _narrowest(function, "shared", "ld", "st")
+        self.global_granule = _narrowest(function, "global", "st")
+        blocks = blocks_of(function)
+        ranks = [block.order for block in blocks]
+        self.codes = [self._code(block, ranks) for block in sorted(blocks, key=lambda block: block.order)]
+
+    def storage(self, name: str) -> np.dtype:
+        """The type of a register's array."""
+        probe = Builder(self.function.body[0], self.environment)
+        return storage_of(name, self.function, probe)
+
+    def _code(self, block: Block, ranks: list[int]) -> Code:
+        parts, writes = [Part()], set()
+        last = block.instructions[-1]
+        ends = last.opcode in _TERMINATORS
+        for instruction in block.instructions[: -1 if ends else None]:
+            built = Builder(instruction, self.environment).build()
+            writes |= effects(instruction).writes
+            if isinstance(built, Sync):
+                parts.append(Part(built))
+            else:
+                parts[-1].steps.append(built)
+            parts[-1].instructions.append(instruction)
+        successors = [ranks[successor] for successor in block.successors]
+        if ends:
+            parts[-1].instructions.append(last)
+        leave = _leave(last, successors, self.environment)
+        return Code(parts, leave, frozenset(writes), frozenset(writes) & block.live_out)
+
+
+def _leave(last: Instruction, successors: list[int], environment: Environment) -> Callable[[Frame], Ways]:
+    """Where threads go from a block."""
+    if last.opcode == "brx":
+        return _jump(last, successors, environment)
+    if last.opcode not in _TERMINATORS:
+        return lambda frame: [(successors[0], None)]
+    target = None if last.opcode in ("ret", "exit") else successors[0]
+    if last.predicate is None:
+        return lambda frame: [(target, None)]
+    name, negated, following = last.predicate.name, last.predicate.negated, successors[-1]
+
+    def leave(frame: Frame) -> Ways:
+        taken = ~frame[name] if negated else frame[name]
+        count = int(np.count_nonzero(taken))
+        if count == frame.count:
+            return [(target, None)]
+        if count == 0:
+            return [(following, None)]
+        return [(target, taken), (following, ~taken)]
+
+    return leave
+
+
+def _jump(last: Instruction, successors: list[int], environment: Environment) -> Callable[[Frame], Ways]:
+    index = last.operands[0]
+    if last.predicate is not None or not isinstance(index, Register):
+        raise PtxError(f"{last.name} is not understood", last.line)
+    name = index.name
+
+    def leave(frame: Frame) -> Ways:
+        values = frame[name]
+        if int(values.max()) >= len(successors):
+            raise PtxError(f"{last.name} goes beyond its table of {len(successors)} labels", last.line)
+        return [(successors[int(value)], values == value) for value in np.unique(values)]
+
+    return leave
+
+
+def _narrowest(function: Function, space: str, *opcodes: str) -> int:
+    """The bytes of the narrowest access of a state space, as far as one can tell: at most 4."""
+    widths = [4]
+    for instruction in function.body:
+        named = [word for word in instruction.modifiers if word.split("::")[0] in _SPACES]
+        if instruction.opcode in opcodes and (not named or named[0].split("::")[0] == space):
+            widths.append(WIDTHS[[word for word in instruction.modifiers if word in WIDTHS][-1]])
+    return min(widths)
+
+
+def _laid_out(variables: list[Variable]) -> dict[str, int]:
+    """Addresses of variables one behind the other, from 0."""
+    places, end = {}, 0
+    for variable in variables:
+        start = _round_up(end, variable.align)
+        places[variable.name], end = start, start + variable.bytes
+    return places
+
+
+def _end(variables: list[Variable], addresses: Mapping[str, int], space: str) -> int:
+    held = [addresses[item.name] + item.bytes for item in variables if item.space == space and item.bytes]
+    return max(held, default=0)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

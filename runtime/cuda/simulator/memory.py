@@ -1,0 +1,232 @@
+"""Memory that knows what may be touched: each byte is unallocated, undefined, defined, or on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import SimulationError
+
+Array = np.ndarray
+
+UNALLOCATED, UNDEFINED, DEFINED, IN_FLIGHT = 0, 1, 2, 3
+_REASONS = {
+    UNALLOCATED: "out of bounds",
+    UNDEFINED: "reads what nobody has written",
+    IN_FLIGHT: "touches what an asynchronous copy has not finished writing",
+}
+_WORDS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+# Sixteen bytes at once move as complex numbers, which numpy gathers fast; nothing is computed with them.
+_WIDE = np.dtype(np.complex128)
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who accesses memory, and where: for messages.
+
+    Attributes:
+        line: the PTX line.
+        what: the instruction's name.
+        threads: the places in their batch of the threads that take part, one per address.
+        describe: names a thread.
+    """
+
+    line: int
+    what: str
+    threads: Array
+    describe: Callable[[int], str]
+
+    def fault(self, position: int, address: int, reason: str) -> SimulationError:
+        """The error of the thread at a position."""
+        thread = self.describe(int(self.threads[position]))
+        return SimulationError(f"{self.what} at address {address:#x} by {thread}: {reason}", self.line)
+
+
+class Space:
+    """Bytes with a state each.
+
+    Attributes:
+        name: of the state space, for messages.
+        size: how many bytes there are, a multiple of 16.
+        origin: the address of the first byte, as messages give it.
+        allow_undefined: whether bytes may be read that nobody has written.
+    """
+
+    def __init__(self, name: str, size: int, origin: int = 0, *, allow_undefined: bool = False) -> None:
+        self.name = name
+        self.origin = origin
+        self.allow_undefined = allow_undefined
+        self.size = 0
+        self.data = np.zeros(0, np.uint8)
+        self.state = np.zeros(0, np.uint8)
+        self.resize(size)
+
+    def resize(self, size: int) -> None:
+        """Makes room for more bytes, which are unallocated."""
+        data, state = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
+        data[: self.size], state[: self.size] = self.data, self.state
+        self.data, self.state, self.size = data, state, size
+        self._words = {width: data.view(dtype) for width, dtype in _WORDS.items()} | {16: data.view(_WIDE)}
+        self._states = {width: state.view(dtype) for width, dtype in _WORDS.items()} | {16: state.view(_WIDE)}
+
+    def load(self, offsets: Array, width: int, access: Access) -> Array:
+        """Reads so many bytes at each offset.
+
+        Args:
+            offsets: int64, multiples of the width.
+            width: 1, 2, 4, 8 or 16.
+            access: who reads.
+
+        Returns:
+            Unsigned integers of the width; for 16 bytes uint64 pairs, twice as many.
+
+        Raises:
+            SimulationError: an address is misaligned or out of bounds, or what is there is not defined.
+        """
+        places = self._places(offsets, width, access)
+        states = self._states[width].take(places)
+        self._demand_defined(states, offsets, width, access)
+        values = self._words[width].take(places)
+        return values.view(np.uint64) if width == 16 else values
+
+    def store(self, offsets: Array, width: int, values: Array, access: Access) -> None:
+        """Writes values, laid out as `load` gives them.
+
+        Raises:
+            SimulationError: an address is misaligned or out of bounds, or a copy is on its way there.
+        """
+        places = self._places(offsets, width, access)
+        self._demand_writable(places, offsets, width, access)
+        words = self._words[width]
+        words[places] = values.view(words.dtype)
+        self._states[width][places] = _filled(DEFINED, width)
+
+    def mark(self, offsets: Array, width: int, state: int, access: Access) -> None:
+        """Sets the state of bytes that may be written.
+
+        Raises:
+            SimulationError: an address is misaligned or out of bounds, or a copy is on its way there.
+        """
+        places = self._places(offsets, width, access)
+        self._demand_writable(places, offsets, width, access)
+        self._states[width][places] = _filled(state, width)
+
+    def land(self, offsets: Array, width: int, values: Array) -> None:
+        """Writes what an asynchronous copy brings to where it was marked to be on its way."""
+        places = offsets >> (width.bit_length() - 1)
+        words = self._words[width]
+        words[places] = values.view(words.dtype)
+        self._states[width][places] = _filled(DEFINED, width)
+
+    def demand(self, offsets: Array, width: int, access: Access) -> None:
+        """Checks that bytes are defined, as `load` does.
+
+        Raises:
+            SimulationError: they are not.
+        """
+        states = self._states[width].take(self._places(offsets, width, access))
+        self._demand_defined(states, offsets, width, access)
+
+    def _places(self, offsets: Array, width: int, access: Access) -> Array:
+        joined = int(np.bitwise_or.reduce(offsets)) if len(offsets) else 0
+        if joined & (width - 1):
+            position = int(np.argmax(offsets & (width - 1) != 0))
+            raise self._fault(access, position, offsets, f"not a multiple of the access's {width} bytes")
+        if joined < 0 or (joined >= self.size and int(offsets.max()) >= self.size):
+            position = int(np.argmax((offsets < 0) | (offsets >= self.size)))
+            raise self._fault(access, position, offsets, f"out of bounds of {self.name} memory")
+        return offsets >> (width.bit_length() - 1)
+
+    def _demand_defined(self, states: Array, offsets: Array, width: int, access: Access) -> None:
+        wrong = _differ(states, DEFINED, width)
+        if not wrong.any():
+            return
+        kinds = states.view(np.uint8).reshape(-1, width)
+        bad = (kinds != DEFINED) & ~(self.allow_undefined & (kinds == UNDEFINED))
+        if bad.any():
+            self._raise_first(bad, kinds, offsets, access)
+
+    def _demand_writable(self, places: Array, offsets: Array, width: int, access: Access) -> None:
+        states = self._states[width].take(places)
+        if not _differ(states, DEFINED, width).any():
+            return
+        kinds = states.view(np.uint8).reshape(-1, width)
+        bad = (kinds == UNALLOCATED) | (kinds == IN_FLIGHT)
+        if bad.any():
+            self._raise_first(bad, kinds, offsets, access)
+
+    def _raise_first(self, bad: Array, kinds: Array, offsets: Array, access: Access) -> None:
+        position, byte = divmod(int(np.argmax(bad)), bad.shape[1])
+        reason = f"{_REASONS[int(kinds[position, byte])]} ({self.name} memory)"
+        raise self._fault(access, position, offsets + byte, reason)
+
+    def _fault(self, access: Access, position: int, offsets: Array, reason: str) -> SimulationError:
+        return access.fault(position, self.origin + int(offsets[position]), reason)
+
+
+def _filled(state: int, width: int) -> np.generic:
+    bytes_ = np.full(max(width, 1), state, np.uint8)
+    return bytes_.view(_WIDE if width == 16 else _WORDS[width])[0]
+
+
+def _differ(states: Array, state: int, width: int) -> Array:
+    if width == 16:
+        return states.view(np.uint64) != _filled(state, 8)
+    return states != _filled(state, width)
+
+
+class GlobalMemory(Space):
+    """The memory of the simulated device, with allocations that stand apart."""
+
+    ORIGIN = 1 << 40
+    _ALIGNMENT = 256
+
+    def __init__(self, *, allow_undefined: bool = False) -> None:
+        super().__init__("global", 1 << 16, self.ORIGIN, allow_undefined=allow_undefined)
+        self._top = self._ALIGNMENT
+        self._sizes: dict[int, int] = {}
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of so many undefined bytes."""
+        start = self._top
+        self._top += -(-nbytes // self._ALIGNMENT) * self._ALIGNMENT + self._ALIGNMENT
+        if self._top > self.size:
+            self.resize(1 << self._top.bit_length())
+        self.state[start : start + nbytes] = UNDEFINED
+        self._sizes[start] = nbytes
+        return self.origin + start
+
+    def free(self, address: int) -> None:
+        """Gives an allocation back; its addresses are not used again.
+
+        Raises:
+            KeyError: there is none at that address.
+        """
+        start = address - self.origin
+        self.state[start : start + self._sizes.pop(start)] = UNALLOCATED
+
+    def part(self, address: int, nbytes: int) -> slice:
+        """Where allocated bytes are in `data` and `state`.
+
+        Raises:
+            SimulationError: not all of them are allocated.
+        """
+        start = address - self.origin
+        inside = start >= 0 and start + nbytes <= self.size
+        if not inside or (self.state[start : start + nbytes] == UNALLOCATED).any():
+            raise SimulationError(f"{nbytes} bytes at address {address:#x} are not all allocated")
+        return slice(start, start + nbytes)
+
+    def write(self, address: int, contents: bytes | Array) -> None:
+        """Copies bytes to the device."""
+        source = (
+            np.frombuffer(contents, np.uint8) if isinstance(contents, bytes) else contents.reshape(-1).view(np.uint8)
+        )
+        part = self.part(address, len(source))
+        self.data[part], self.state[part] = source, DEFINED
+
+    def read(self, address: int, nbytes: int) -> Array:
+        """Copies bytes from the device, whether they are defined or not."""
+        return self.data[self.part(address, nbytes)].copy()

@@ -1,0 +1,176 @@
+"""Finds accesses that nothing orders: in shared memory by vector clocks, in global memory by who wrote what.
+
+Two accesses of one byte of shared memory race if different threads make them, one at least writes, and no barrier (or
+chain of them) stands between. The clock of a warp counts its synchronisations; what a warp has seen of the clocks of
+others says which of their accesses are behind a barrier for it. Threads of one warp are ordered by `bar.warp.sync` and
+the barriers of the block alone: that they run in step today is not promised.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .memory import Access
+
+Array = np.ndarray
+WARP = 32
+_MANY = 63
+"""In place of a lane: several lanes of the warp have read."""
+
+
+class SharedRaces:
+    """The accesses of shared memory in the blocks of a batch."""
+
+    def __init__(self, blocks: int, warps: int, nbytes: int, granule: int) -> None:
+        """Starts with no accesses.
+
+        Args:
+            blocks: how many blocks there are.
+            warps: warps of a block.
+            nbytes: shared memory of all blocks.
+            granule: bytes that are told apart: no access may be narrower.
+        """
+        self._shift = granule.bit_length() - 1
+        self._blocks, self._warps = blocks, warps
+        count = (nbytes >> self._shift) + 1
+        # The last column stands for the engine that copies asynchronously.
+        self._clock = np.ones((blocks, warps + 1), np.int32)
+        self._seen = np.zeros((blocks, warps, warps + 1), np.int32)
+        self._barriers: dict[str, Array] = {}
+        self._writer = np.full(count, -1, np.int16)
+        self._written = np.zeros(count, np.int32)
+        self._reads = np.zeros((count, warps), np.int32)
+
+    def read(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
+        """Threads, given by their place in the batch, read."""
+        block, warp, lane = self._parts(threads)
+        for place in self._granules(offsets, width):
+            self._check_writer(place, block, warp, lane, offsets, access, "a read")
+            old = self._reads[place, warp]
+            clock = self._clock[block, warp]
+            alone = (old >> 6 != clock) | (old & 63 == lane)
+            mark = (clock << 6) | np.where(alone, lane, _MANY)
+            self._reads[place, warp] = mark
+            other = self._reads[place, warp] != mark
+            if other.any():
+                self._reads[place[other], warp[other]] = (clock[other] << 6) | _MANY
+
+    def write(self, offsets: Array, width: int, threads: Array, access: Access, *, engine: bool = False) -> None:
+        """Threads write, or let the engine write that copies asynchronously."""
+        block, warp, lane = self._parts(threads)
+        writing = np.full_like(warp, self._warps) if engine else warp
+        writer = (writing << 5 | (0 if engine else lane)).astype(np.int16)
+        clock = self._clock[block, writing]
+        for place in self._granules(offsets, width):
+            self._check_writer(place, block, warp, lane, offsets, access, "a write")
+            self._check_readers(place, block, warp, lane, offsets, access)
+            self._writer[place], self._written[place] = writer, clock
+            self._reads[place] = 0
+            twice = self._writer[place] != writer
+            if twice.any():
+                raise self._race(int(np.argmax(twice)), offsets, access, "another write by the same instruction")
+
+    def release(self, barrier: str, threads: Array) -> None:
+        """What threads have done so far is visible to those who pass the barrier."""
+        held = self._barrier(barrier)
+        block, warp = self._warps_of(threads)
+        own = self._seen[block, warp]
+        own[np.arange(len(warp)), warp] = self._clock[block, warp]
+        np.maximum.at(held, block, own)
+        self._clock[block, warp] += 1
+        self._seen[block, warp, warp] = self._clock[block, warp] - 1
+
+    def acquire(self, barrier: str, threads: Array) -> None:
+        """Threads see what was released to the barrier."""
+        if len(threads):
+            block, warp = self._warps_of(threads)
+            self._seen[block, warp] = np.maximum(self._seen[block, warp], self._barrier(barrier)[block])
+
+    def synchronise_warps(self, threads: Array) -> None:
+        """The threads of each warp see what the others have done."""
+        block, warp = self._warps_of(threads)
+        self._seen[block, warp, warp] = self._clock[block, warp]
+        self._clock[block, warp] += 1
+
+    def release_engine(self, barrier: str, blocks: Array) -> None:
+        """What the engine has written is visible to those who pass the barrier."""
+        held = self._barrier(barrier)
+        blocks = np.unique(blocks)
+        held[blocks, self._warps] = np.maximum(held[blocks, self._warps], self._clock[blocks, self._warps])
+        self._clock[blocks, self._warps] += 1
+
+    def _barrier(self, name: str) -> Array:
+        if name not in self._barriers:
+            self._barriers[name] = np.zeros((self._blocks, self._warps + 1), np.int32)
+        return self._barriers[name]
+
+    def _parts(self, threads: Array) -> tuple[Array, Array, Array]:
+        slot, lane = threads >> 5, threads & (WARP - 1)
+        return slot % self._blocks, slot // self._blocks, lane
+
+    def _warps_of(self, threads: Array) -> tuple[Array, Array]:
+        slots = np.unique(threads >> 5)
+        return slots % self._blocks, slots // self._blocks
+
+    def _granules(self, offsets: Array, width: int) -> list[Array]:
+        first = offsets >> self._shift
+        return [first + step for step in range(max(width >> self._shift, 1))]
+
+    def _check_writer(
+        self, place: Array, block: Array, warp: Array, lane: Array, offsets: Array, access: Access, what: str
+    ) -> None:
+        writer = self._writer[place].astype(np.int64)
+        their_warp = np.maximum(writer, 0) >> 5
+        unseen = self._written[place] > self._seen[block, warp, their_warp]
+        race = (writer >= 0) & unseen & (writer != (warp << 5 | lane))
+        if race.any():
+            position = int(np.argmax(race))
+            by = self._name(int(writer[position]))
+            raise self._race(position, offsets, access, f"{what}, and a write by {by}")
+
+    def _check_readers(
+        self, place: Array, block: Array, warp: Array, lane: Array, offsets: Array, access: Access
+    ) -> None:
+        marks = self._reads[place]
+        unseen = (marks >> 6) > self._seen[block, warp, : self._warps]
+        rows = np.arange(len(warp))
+        unseen[rows, warp] &= (marks[rows, warp] & 63) != lane
+        if unseen.any():
+            position, their_warp = divmod(int(np.argmax(unseen)), self._warps)
+            mark = int(marks[position, their_warp]) & 63
+            by = f"several threads of warp {their_warp}" if mark == _MANY else self._name(their_warp << 5 | mark)
+            raise self._race(position, offsets, access, f"a write, and a read by {by}")
+
+    def _name(self, writer: int) -> str:
+        return "an asynchronous copy" if writer >> 5 == self._warps else f"thread {writer} of the block"
+
+    def _race(self, position: int, offsets: Array, access: Access, what: str) -> Exception:
+        return access.fault(position, int(offsets[position]), f"race in shared memory: {what}, with no barrier between")
+
+
+class GlobalWrites:
+    """Which thread of a launch wrote what of global memory."""
+
+    def __init__(self, nbytes: int, granule: int) -> None:
+        self._shift = granule.bit_length() - 1
+        self._writer = np.zeros((nbytes >> self._shift) + 1, np.int32)
+
+    def write(self, offsets: Array, width: int, writers: Array, access: Access) -> None:
+        """Threads, numbered from 1 in the whole launch, write.
+
+        Raises:
+            SimulationError: one writes what another one has written in this launch.
+        """
+        first = offsets >> self._shift
+        for step in range(max(width >> self._shift, 1)):
+            place = first + step if step else first
+            before = self._writer[place]
+            wrong = (before != 0) & (before != writers)
+            if not wrong.any():
+                self._writer[place] = writers
+                wrong = self._writer[place] != writers
+            if wrong.any():
+                position = int(np.argmax(wrong))
+                raise access.fault(
+                    position, int(offsets[position]), "two threads of the launch write the same byte of global memory"
+                )

@@ -1,0 +1,100 @@
+"""Which memory an address means: the state spaces, and generic addresses that may mean any of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import PtxError, SimulationError
+from .batch import CLUSTER_SHIFT, LOCAL_ORIGIN, PARAM_ORIGIN, SHARED_ORIGIN
+from .builder import Builder
+from .frame import BLOCK, Frame
+from .memory import Access, GlobalMemory, Space
+
+Array = np.ndarray
+
+_SPACES = {
+    "global": "global", "const": "global", "shared": "shared", "shared::cta": "shared", "shared::cluster": "shared",
+    "local": "local", "param": "param", "param::entry": "param",
+}  # fmt: skip
+SPACE_MODIFIERS = (*_SPACES, "unified")
+_WINDOWS = (
+    ("global", GlobalMemory.ORIGIN),
+    ("param", PARAM_ORIGIN),
+    ("local", LOCAL_ORIGIN),
+    ("shared", SHARED_ORIGIN),
+)
+
+
+def space_of(builder: Builder) -> str:
+    """The state space that an instruction names: "global", "shared", "local", "param", or "" for generic addresses."""
+    return _SPACES.get(builder.one_of(*_SPACES), "")
+
+
+def located(space: str, frame: Frame, addresses: Array, access: Access) -> tuple[Space, Array]:
+    """The memory and the offsets in it that addresses of a state space mean.
+
+    Raises:
+        SimulationError: they are not of that space, or lie in several.
+    """
+    if not space:
+        space, start = _window(addresses, access)
+        addresses = addresses - start if space in ("shared", "local") else addresses
+    batch = frame.batch
+    if space == "global":
+        return batch.memory, addresses - GlobalMemory.ORIGIN
+    if space == "param":
+        return batch.parameters, addresses - PARAM_ORIGIN
+    if space == "local":
+        _demand_inside(addresses, batch.local_stride, "local", access)
+        return batch.local, addresses + frame["#local"]
+    return batch.shared, shared_offsets(frame, addresses, access)
+
+
+def shared_offsets(frame: Frame, addresses: Array, access: Access) -> Array:
+    """Where shared addresses lie in the memory of all blocks; those of other blocks of a cluster among them.
+
+    Raises:
+        SimulationError: one is out of bounds.
+    """
+    batch = frame.batch
+    if int(addresses.max(initial=0)) >> CLUSTER_SHIFT == 0:
+        _demand_inside(addresses, batch.shared_stride, "shared", access)
+        return addresses + frame["#shared"]
+    ranks, inside = (addresses >> CLUSTER_SHIFT) - 1, addresses & ((1 << CLUSTER_SHIFT) - 1)
+    _demand_inside(inside, batch.shared_stride, "shared", access)
+    size = int(frame["%cluster_nctarank"][0])
+    if int(ranks.max()) >= size:
+        position = int(np.argmax(ranks))
+        raise access.fault(position, int(addresses[position]), f"no block of the cluster has rank {int(ranks.max())}")
+    own = frame["%cluster_ctarank"].astype(np.int64)
+    blocks = frame[BLOCK] - own + np.where(ranks < 0, own, ranks)
+    return blocks * batch.shared_stride + inside
+
+
+def _demand_inside(addresses: Array, size: int, space: str, access: Access) -> None:
+    if len(addresses) and (int(addresses.min()) < 0 or int(addresses.max()) >= size):
+        position = int(np.argmax((addresses < 0) | (addresses >= size)))
+        raise access.fault(position, int(addresses[position]), f"out of bounds ({space} memory)")
+
+
+def _window(addresses: Array, access: Access) -> tuple[str, int]:
+    """The state space that generic addresses lie in."""
+    low, high = int(addresses.min()), int(addresses.max())
+    for space, start in _WINDOWS:
+        if low >= start:
+            return space, start
+        if high >= start:
+            raise SimulationError(f"{access.what} has addresses of several state spaces at once", access.line)
+    raise access.fault(int(np.argmin(addresses)), low, "out of bounds: in no state space")
+
+
+def window_start(space: str, line: int) -> int:
+    """What makes a generic address of one of a state space.
+
+    Raises:
+        PtxError: there is no such space.
+    """
+    starts = {"global": 0, "const": 0, "param": 0, "shared": SHARED_ORIGIN, "local": LOCAL_ORIGIN}
+    if space not in starts:
+        raise PtxError(f"{space or 'nothing'} is no state space with generic addresses", line)
+    return starts[space]
