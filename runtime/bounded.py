@@ -51,11 +51,11 @@ class BoundedCall(LoadedProgram):
             GuardError: a guard says that the outputs mean nothing.
         """
         program = self.program
-        buffers = workspace.buffers(self.loaded, _new_buffers)
-        wide = buffers[len(arrays) :]
+        buffers = workspace.buffers(self.loaded, _Buffers)
+        wide = buffers.outputs
         inputs = [
-            array if array.shape == info.shape else _spread(array, buffer)
-            for array, info, buffer in zip(arrays, program.inputs, buffers, strict=False)
+            array if array.shape == info.shape else buffers.spread(number, array)
+            for number, (array, info) in enumerate(zip(arrays, program.inputs, strict=False))
         ]
         outputs = [
             _empty(shape, buffer.dtype) if shape == buffer.shape else buffer
@@ -70,22 +70,29 @@ class BoundedCall(LoadedProgram):
         ]
 
 
-def _new_buffers(program: Program) -> list[np.ndarray]:
-    """Arrays as large as the bounds: for the inputs but the table, then for the outputs.
+class _Buffers:
+    """Arrays as large as the bounds, for inputs and outputs.
 
-    Inputs are zeros at first, so that indices in places without data are some that exist.
+    Those of inputs are zeros wherever they hold no data: the program relies on it.
     """
-    inputs = [_empty(info.shape, info.dtype) for info in program.inputs[:-1]]
-    for array in inputs:
-        array.fill(0)
-    return [*inputs, *(_empty(info.shape, info.dtype) for info in program.outputs)]
+
+    def __init__(self, program: Program) -> None:
+        self.outputs = [_empty(info.shape, info.dtype) for info in program.outputs]
+        self._inputs = [_empty(info.shape, info.dtype) for info in program.inputs[:-1]]
+        for array in self._inputs:
+            array.fill(0)
+        self._held: list[Shape] = [(0,) * array.ndim for array in self._inputs]
+
+    def spread(self, number: int, array: np.ndarray) -> np.ndarray:
+        """An input's array in the one as large as the bounds."""
+        buffer, held = self._inputs[number], self._held[number]
+        if array.shape != held:
+            buffer[tuple(map(slice, held))] = 0
+            self._held[number] = array.shape
+        buffer[tuple(map(slice, array.shape))] = array
+        return buffer
 
 
 def _empty(shape: Sequence[int | str], dtype: np.dtype) -> np.ndarray:
     sizes: Shape = tuple(int(size) for size in shape)
     return aligned_empty(int(np.prod(sizes, dtype=np.int64)) * dtype.itemsize).view(dtype).reshape(sizes)
-
-
-def _spread(array: np.ndarray, buffer: np.ndarray) -> np.ndarray:
-    buffer[tuple(map(slice, array.shape))] = array
-    return buffer

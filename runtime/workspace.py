@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from .errors import GuardError
 from .program import Program, aligned_empty
 from .results import shelves_for
 from .team import POOL
+
+T = TypeVar("T")
 
 
 class LoadedProgram:
@@ -75,9 +77,9 @@ class Workspace:
         self._arena = aligned_empty(0)
         self._start = address(self._arena)
         self._tables: dict[LoadedProgram, _Table] = {}
-        self._buffers: dict[LoadedProgram, list[np.ndarray]] = {}
+        self._buffers: dict[LoadedProgram, Any] = {}
 
-    def buffers(self, loaded: LoadedProgram, make: Callable[[Program], list[np.ndarray]]) -> list[np.ndarray]:
+    def buffers(self, loaded: LoadedProgram, make: Callable[[Program], T]) -> T:
         """What `make` gives for a program, which then belongs to this workspace."""
         if loaded not in self._buffers:
             self._buffers[loaded] = make(loaded.program)

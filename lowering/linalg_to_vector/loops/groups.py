@@ -6,6 +6,7 @@ never stored. A reduction may be followed by ops on its result (a mean divides),
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -162,6 +163,7 @@ def lane_dim(group: Group) -> int | None:
     ]
     scattered = {dim for exprs in written for dim in range(len(sizes)) if any(coefficient(e, dim) for e in exprs[:-1])}
     scores: dict[int, float] = {}
+    most = max((_elements(value) for generic in group.members for value in generic.operands), default=1)
     for generic in group.members:
         for position, exprs in enumerate(generic.maps):
             is_read = any(True for _ in generic.block.arguments[position].uses)
@@ -176,10 +178,18 @@ def lane_dim(group: Group) -> int | None:
                 if dim in group.reductions and _reduces_padding(generic.operands[position], exprs, dim):
                     continue
                 if size is not None and size > 1 and step > 0 and dim not in scattered:
-                    scores[dim] = scores.get(dim, 0) + min(size, _ENOUGH_LANES) / step
+                    # Of what a reduction reads, a mask of a row counts little beside all rows.
+                    share = _elements(generic.operands[position]) / most if group.reductions else 1
+                    scores[dim] = scores.get(dim, 0) + share * min(size, _ENOUGH_LANES) / step
     if not scores:
         return _written_lanes(written, sizes) if group.reductions else None
     return max(scores, key=lambda dim: (scores[dim], dim))
+
+
+def _elements(value: ir.Value) -> int:
+    if not isinstance(value.type, ir.RankedTensorType) or not ir.RankedTensorType(value.type).has_static_shape:
+        return 1
+    return math.prod(ir.RankedTensorType(value.type).shape)
 
 
 def _written_lanes(written: Sequence[Sequence[ir.AffineExpr]], sizes: Sequence[int | None]) -> int | None:

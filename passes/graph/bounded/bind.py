@@ -63,6 +63,7 @@ def bind_to_bounds(
     for argument, shape in zip(body.arguments, inputs, strict=False):
         sizes = shape_of(argument) or ()
         graph.extents[argument] = [prefix(dim, size) for dim, size in zip(shape, sizes, strict=True)]
+        graph.is_zero_beyond(argument)
     for position, op in enumerate(operations[:-1]):
         states = [sample.ops[position] for sample in samples]
         try:

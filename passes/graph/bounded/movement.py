@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from ....dialects.stepwell.movement import (
 from ...rewriting import defining_op
 from ..values import constant, dtype_of, shape_of
 from .extents import Extent, count_of, is_dynamic, regroup, size_of, whole
+from .projections import repeats_elements
 from .rewriter import Rewriter, Rule, prefix, replace, require_same
 from .rules import Result, States
 from .snapshot import BoundedError
@@ -223,11 +223,9 @@ def resize(graph: Rewriter, op: Any, states: States) -> Result:
             if is_dynamic(found[axis]):
                 raise BoundedError("a resize to a size that varies")
         elif scale != 1:
-            if op.mode != "nearest" or op.coordinates == "align_corners" or not scale.is_integer() or len(extent) > 1:
+            if len(extent) > 1 or not repeats_elements(op, axis):
                 raise BoundedError(f"a resize of mode {op.mode} by {scale:g} of a dimension that varies")
             found[axis] = prefix(count_of(extent) * int(scale), shape[axis])
-            if not math.isclose(size_of(extent) * scale, shape[axis]):
-                raise BoundedError("a resize to a size that varies")
     return [found]
 
 

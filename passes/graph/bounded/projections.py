@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell.constant import ParameterOp
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp
-from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
+from ....dialects.stepwell.movement import ReshapeOp, ResizeOp, TransposeOp
 from ...rewriting import defining_op
+from ..values import shape_of
 from .extents import Extent
 
 
@@ -46,3 +48,14 @@ def _step(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]) ->
             if defining_op(other, ParameterOp) is not None and of(owner.operands[position]) == of(value):
                 return position, axis
     return None
+
+
+def repeats_elements(op: ResizeOp, axis: int) -> bool:
+    """Whether a resize makes of each element along a dimension a whole number of equal ones, in the same order."""
+    before, after = (shape_of(value) or () for value in (op.input, op.result))
+    count, rest = divmod(after[axis], before[axis])
+    if rest or op.mode != "nearest" or float(op.scales[axis]) != count:
+        return False
+    places = np.arange(before[axis], dtype=np.float64)
+    attributes = op.attribute_values() | {"sizes": (after[axis],), "scales": np.asarray(op.scales)[axis : axis + 1]}
+    return bool(np.array_equal(ResizeOp.reference(places, **attributes), np.repeat(places, count)))

@@ -15,11 +15,11 @@ from ....dialects.core import Op
 from ....dialects.dims import Dim, Sym
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
-from ....dialects.stepwell.movement import GatherOp, ReshapeOp
+from ....dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
 from ....dialects.types import is_float
 from ..values import constant, dtype_of, shape_of
 from .extents import Expression, Extent, Factor, Fitter, count_of, expression, is_dynamic, size_of, whole
-from .projections import source_of
+from .projections import repeats_elements, source_of
 from .snapshot import BoundedError, OpState, differing
 
 
@@ -113,17 +113,41 @@ class Rewriter:
             extent = self.of(value)[axis]
             if not is_dynamic(extent) or (axis, otherwise) in self._clean.get(value, ()):
                 continue
+            if self._keep_parts(value, axis, otherwise):
+                self._clean.setdefault(value, set()).add((axis, otherwise))
+                continue
             mask = self.mask(extent, axis, len(self.of(value)), dtype_of(value))
             with self._after(value), _location(value):
                 entry = self.entry(extent[0].extent) if len(extent) == 1 else -1
                 kept = self.noted(KeepOp(value, mask, otherwise=otherwise, extent=entry), self.of(value))
-            if value not in self._clean:
+            known = self._clean.get(value, set())
+            if all(item[1] == otherwise for item in known):
                 # Garbage may be anything, so all readers may see this: what makes the value then makes nothing else.
                 value.replace_all_uses_except(kept, kept.owner.operation)
-            known = {item for item in self._clean.get(value, ()) if item[1] == otherwise}
-            self._clean[kept] = known | {(axis, otherwise)}
+            self._clean[kept] = {item for item in known if item[1] == otherwise} | {(axis, otherwise)}
             value = kept
         return value
+
+    def _keep_parts(self, value: ir.Value, axis: int, otherwise: float) -> bool:
+        """Keeps what a value is put together from instead, where that does: whoever makes that does it on the way."""
+        if isinstance(value.owner, ir.Block):
+            return False
+        op = value.owner.operation
+        if op.name == ConcatOp.OPERATION_NAME:
+            extent = self.of(value)[axis]
+            if ConcatOp(op).axis % len(self.of(value)) == axis:
+                return False
+            if any(self.of(part)[axis] != extent for part in op.operands):
+                return False
+        elif op.name != ResizeOp.OPERATION_NAME or not repeats_elements(ResizeOp(op), axis):
+            return False
+        for place, part in enumerate(list(op.operands)):
+            op.operands[place] = self.keep(part, [axis], otherwise)
+        return True
+
+    def is_zero_beyond(self, value: ir.Value) -> None:
+        """Notes of an input that whoever runs the program leaves zeros where it holds no data."""
+        self._clean[value] = {(axis, 0.0) for axis in self.dynamic(value)}
 
     def kept_here(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
         """As `keep`, for the op that is being made alone.
