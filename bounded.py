@@ -41,6 +41,9 @@ __all__ = ["BoundedError", "compile_bounded", "sample_sizes"]
 _SAMPLES = 3
 """In so many sizes beside the upper bounds a model is looked at."""
 
+_TYPICAL = 4
+"""Into so many steps a range is cut, to choose tiles for the sizes between."""
+
 _LEAST = 5
 """Smaller samples are not typical: what is one of few is often computed in another way."""
 
@@ -113,7 +116,7 @@ def _compile(
         symbols = [tuple(_dim(dim, ranges) if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
         limits = {name: (values.low, values.high) for name, values in ranges.items()}
         others = [sample for sample in samples if sample.sizes != sizes]
-        bounds = bind_to_bounds(module, [here, *others], symbols, limits)
+        bounds = bind_to_bounds(module, [here, *others], symbols, limits, typical_sizes(ranges))
         program = compilation.from_static(module, imported.parameters, imported.nodes)
         table = tuple(read_table(module.operation))
     return replace(program, bounds=Bounds(dict(ranges), table, bounds.outputs))
@@ -129,6 +132,19 @@ def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
         if sample not in samples and any(sample[name] != values.high for name, values in ranges.items()):
             samples.append(sample)
     return samples
+
+
+def typical_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
+    """Sizes from the lower to the upper bounds, which tiles should suit."""
+    found: list[dict[str, int]] = []
+    for number in range(_TYPICAL + 1):
+        sizes = {}
+        for name, values in ranges.items():
+            count = (values.high - values.low) // values.step
+            sizes[name] = values.low + count * number // _TYPICAL * values.step
+        if sizes not in found:
+            found.append(sizes)
+    return found
 
 
 def _typical(values: Range, share: float, taken: set[int]) -> int:

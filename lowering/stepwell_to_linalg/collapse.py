@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 from mlir.dialects import linalg, tensor
 
+from ...passes.kernel.demand import varying_rows
 from .strides import breaks, strides_of, strides_of_made
 
 # Who may make or read a tensor whose dimensions are collapsed; a collapsed slice would be a copy.
@@ -58,7 +59,7 @@ class _Loops:
 def collapse(kernel: ir.Operation) -> None:
     """Collapses the dimensions of every linalg.generic in the body of `kernel`."""
     loops = [_Loops(op.operation) for op in kernel.regions[0].blocks[0].operations if op.name == "linalg.generic"]
-    joined = _solve(loops, strides_of_made(kernel))
+    joined = _solve(loops, strides_of_made(kernel), _apart(kernel))
     collapsed: dict[ir.Value, ir.Value] = {}
     replaced = [generic.op for generic in loops if _rewrite(generic, joined, collapsed)]
     # Only now: a new op in the memory of an erased one would be taken for it.
@@ -66,13 +67,25 @@ def collapse(kernel: ir.Operation) -> None:
         op.erase()
 
 
-def _solve(generics: Sequence[_Loops], made: Mapping[ir.Value, Sequence[int]]) -> dict[ir.Value, list[bool]]:
+def _apart(kernel: ir.Operation) -> tuple[Sequence[int], set[int]]:
+    """The shape of a kernel's result, and which of its dimensions are not joined with those before them."""
+    shape = ir.RankedTensorType(list(kernel.regions[0].blocks[0].operations)[-1].operands[0].type).shape
+    return shape, varying_rows(kernel, shape)
+
+
+def _solve(
+    generics: Sequence[_Loops], made: Mapping[ir.Value, Sequence[int]], apart: tuple[Sequence[int], set[int]]
+) -> dict[ir.Value, list[bool]]:
     """For each tensor, which neighbouring dimensions can become one; narrows down `joined` of the ops on the way."""
     joined: dict[ir.Value, list[bool]] = {}
     for generic in generics:
         for value in [*generic.op.operands, *generic.op.results]:
             if isinstance(value.type, ir.RankedTensorType) and value not in joined:
                 joined[value] = _joined(value, made)
+                if list(ir.RankedTensorType(value.type).shape) == list(apart[0]):
+                    joined[value] = [
+                        is_joined and axis not in apart[1] for axis, is_joined in enumerate(joined[value], 1)
+                    ]
     changed = True
     while changed:
         changed = False

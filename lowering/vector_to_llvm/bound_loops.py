@@ -12,10 +12,11 @@ from mlir.dialects import arith, memref
 
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import body_of
-from ...passes.kernel.demand import EXTENTS, KEYS, SKIPPED
+from ...passes.kernel.demand import EXTENTS, KEPT, KEYS, SKIPPED
 from ...passes.kernel.form_kernels import TABLE_ARGUMENT
 from ...passes.rewriting import walk
 from ..linalg_to_vector.linear_forms import Linear
+from .fill_beyond import fill_beyond
 from .limits import Limit, constant, end_of, guard, is_row_needed, number_of
 from .positions import Position, is_local, linear_of, loop_of, positions, root_of, split
 from .skip_masked import skip_masked
@@ -39,6 +40,9 @@ class BoundLoopsPass(Pass):
         %extent = memref.load %table[%c3]
         %end = arith.minsi %c64, %extent
         scf.for %i = %c0 to %end step %c4 {...}
+
+    `stepwell.kept` names the entry for each dimension along which the result is 0 beyond the data: loops end there, and
+    what is needed of the rest is filled with zeros afterwards.
 
     `stepwell.skipped` names dimensions of arguments that a reduction reads through a mask: argument, dimension, entry.
     Its loops end where the mask does.
@@ -64,6 +68,9 @@ class _Bounder:
         self._destination = self._body.arguments[number + 1]
         self._shape = list(ir.MemRefType(self._destination.type).shape)
         self._entries = list(ir.DenseI64ArrayAttr(kernel.attributes[EXTENTS]))
+        # Nothing has to be computed where the result is known to be 0.
+        kept = list(ir.DenseI64ArrayAttr(kernel.attributes[KEPT])) if KEPT in kernel.attributes else self._entries
+        self._ends = [end if end >= 0 else entry for entry, end in zip(self._entries, kept, strict=True)]
         self._extents: dict[int, ir.Value] = {}
 
     def run(self) -> None:
@@ -74,10 +81,20 @@ class _Bounder:
                 self._bound_for(loop)
             elif loop.name == "scf.forall":
                 self._bound_forall(loop)
+        if KEPT in self._kernel.attributes:
+            self._fill_beyond()
         if KEYS in self._kernel.attributes:
             self._bound_keys(*ir.DenseI64ArrayAttr(self._kernel.attributes[KEYS]))
         if SKIPPED in self._kernel.attributes:
             self._skip_masked(list(ir.DenseI64ArrayAttr(self._kernel.attributes[SKIPPED])))
+
+    def _fill_beyond(self) -> None:
+        """Fills with zeros what is needed of the result beyond what is computed."""
+        ends = [None if end < 0 else self._extent(end) for end in self._ends]
+        needed = [None if entry < 0 else self._extent(entry) for entry in self._entries]
+        returned = list(self._body.operations)[-1]
+        with returned.location, ir.InsertionPoint(returned):
+            fill_beyond(self._destination, ends, needed)
 
     def _skip_masked(self, skipped: Sequence[int]) -> None:
         for number, axis, entry in zip(skipped[::3], skipped[1::3], skipped[2::3], strict=True):
@@ -159,9 +176,9 @@ class _Bounder:
         found = []
         real = [axis for axis in dims if self._shape[axis] != 1]
         for place, axis in enumerate(real):
-            if self._entries[axis] >= 0:
+            if self._ends[axis] >= 0:
                 inner = math.prod(self._shape[other] for other in real[place + 1 :])
-                found.append(Limit(self._extent(self._entries[axis]), self._shape[axis], inner, place == 0))
+                found.append(Limit(self._extent(self._ends[axis]), self._shape[axis], inner, place == 0))
         return found
 
     def _extent(self, entry: int) -> ir.Value:

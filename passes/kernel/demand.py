@@ -11,10 +11,12 @@ from typing import Any
 
 from mlir import ir
 
+from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.normalization import AttentionOp
-from ..functions import body_of, dictionaries
+from ...runtime.sizes import evaluate
+from ..functions import body_of, dictionaries, strings
 from .demand_rules import keys_of, rule_of
-from .prefixes import Prefix, all_of
+from .prefixes import Prefix, all_of, sizes_of
 
 TABLE = "stepwell.table"
 """The attribute of a module that holds the expressions of the table of extents, each as JSON."""
@@ -25,8 +27,30 @@ KEYS = "stepwell.keys"
 SKIPPED = "stepwell.skipped"
 """The attribute of kernels that reduce what they read through masks: argument, dimension, and entry, for each mask."""
 
+KEPT = "stepwell.kept"
+"""The attribute of kernels whose result is 0 beyond the data: per dimension the entry of the table that says where
+data ends, or -1."""
+
+TYPICAL = "stepwell.typical"
+"""The attribute of a module that holds some sizes a call may have, as JSON; that of a kernel says how much of its
+result is needed at each of them, per dimension."""
+
 EXTENTS = "stepwell.extents"
 """The attribute of results of @main, and of kernels: per dimension the entry of the table, or -1 for all of it."""
+
+
+def varying_rows(kernel: ir.Operation, shape: Sequence[int]) -> set[int]:
+    """The dimensions of a kernel's result, of some shape, whose rows of data are apart: those that vary inside others.
+
+    Loops over one of these and the dimension before it would walk through what lies between the rows.
+    """
+    if EXTENTS not in kernel.attributes:
+        return set()
+    return {
+        axis
+        for axis, entry in enumerate(ir.DenseI64ArrayAttr(kernel.attributes[EXTENTS]))
+        if entry >= 0 and any(size != 1 for size in shape[:axis])
+    }
 
 
 class Demand:
@@ -36,6 +60,7 @@ class Demand:
         """Looks at all of @main."""
         self._module = module
         self._table: list[Any] = read_table(module)
+        self._typical = [json.loads(text) for text in strings(module.attributes.get(TYPICAL) or ir.ArrayAttr.get([]))]
         self._needed: dict[ir.Value, list[Prefix]] = {}
         if self._table:
             self._visit(main)
@@ -51,6 +76,34 @@ class Demand:
         if prefixes is None or all(prefix is None for prefix in prefixes):
             return None
         return [self._entry(prefix) for prefix in prefixes]
+
+    def kept(self, group: Sequence[ir.Operation]) -> list[int]:
+        """Per dimension the entry that says from where on the result of a group is 0, -1 where that is not known."""
+        op, found = group[-1], [-1] * len(sizes_of(group[-1].results[0]))
+        while op.name == KeepOp.OPERATION_NAME and KeepOp(op).otherwise == 0:
+            mask = sizes_of(op.operands[1])
+            along = [axis for axis, size in enumerate(mask, len(found) - len(mask)) if size != 1]
+            if len(along) == 1 and KeepOp(op).extent >= 0:
+                found[along[0]] = KeepOp(op).extent
+            if isinstance(op.operands[0].owner, ir.Block):
+                break
+            op = op.operands[0].owner.operation
+        return found
+
+    def typical(self, value: ir.Value, kept: Sequence[int]) -> list[list[int]]:
+        """How much of a value has to be computed at each of some typical sizes, per dimension."""
+        sizes = sizes_of(value)
+        prefixes = [
+            prefix if entry < 0 else self._table[entry]
+            for prefix, entry in zip(self._needed.get(value) or all_of(value), kept, strict=True)
+        ]
+        return [
+            [
+                size if prefix is None else min(size, evaluate(prefix, given))
+                for size, prefix in zip(sizes, prefixes, strict=True)
+            ]
+            for given in self._typical
+        ]
 
     def keys(self, group: Sequence[ir.Operation]) -> tuple[int, int] | None:
         """The entry that says how many keys the attention of a kernel needs, and how many there are; None for all."""

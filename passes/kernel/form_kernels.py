@@ -17,7 +17,7 @@ from ..base import Pass, PassError, register
 from ..functions import body_of, main_function
 from ..rewriting import walk
 from .classify import bytes_of, bytes_read, elements, flops, kernel_class
-from .demand import EXTENTS, KEYS, SKIPPED, Demand
+from .demand import EXTENTS, KEPT, KEYS, SKIPPED, TYPICAL, Demand
 from .demand_rules import skipped_by
 from .fusion import ANCHOR_ORDER, Grouping, inputs_of
 from .views import annotate
@@ -102,8 +102,8 @@ class _Outliner:
         inputs = [value for value in inputs_of(group) if not _is_inline_constant(value)]
         result = group[-1].results[0]
         entries, keys = self._demand.entries(result), self._demand.keys(group)
-        skipped = _skipped(group, inputs)
-        if entries is None and (keys is not None or skipped):
+        skipped, kept = _skipped(group, inputs), self._demand.kept(group)
+        if entries is None and (keys is not None or skipped or max(kept, default=-1) >= 0):
             entries = [-1] * ir.RankedTensorType(result.type).rank
         if entries is not None:
             *_, table = body_of(self._main).arguments
@@ -114,6 +114,11 @@ class _Outliner:
             kernel.attributes[READS_GARBAGE] = ir.UnitAttr.get()
         if entries is not None:
             kernel.attributes[EXTENTS] = ir.DenseI64ArrayAttr.get(entries)
+            typical = [ir.DenseI64ArrayAttr.get(counts) for counts in self._demand.typical(result, kept)]
+            if typical:
+                kernel.attributes[TYPICAL] = ir.ArrayAttr.get(typical)
+            if max(kept, default=-1) >= 0:
+                kernel.attributes[KEPT] = ir.DenseI64ArrayAttr.get(kept)
             if keys is not None:
                 kernel.attributes[KEYS] = ir.DenseI64ArrayAttr.get(keys)
             if skipped:

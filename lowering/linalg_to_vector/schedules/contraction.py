@@ -22,6 +22,7 @@ from .tiles import (
     CACHE_BYTES,
     Extents,
     Schedule,
+    count_tiles,
     cut_rows,
     divisor,
     groups_of,
@@ -30,6 +31,7 @@ from .tiles import (
     registers_per_row,
     wanted_blocks,
 )
+from .typical import tiles_in
 
 # Weights that come from the second-level cache or beyond serve at least so many rows at a time, and are cut into about
 # so many blocks. Where there are few panels to share out, half as many rows have to do.
@@ -120,7 +122,7 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     streamed = vectors if panel_bytes > CACHE_BYTES[0] else 0
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
-        count = math.prod(-(-size // step) for size, step in zip(sizes, shape, strict=True))
+        count = count_tiles(extents, sizes, shape, limit)
         return count * depth * _step_cycles(math.prod(shape), vectors, streamed), -math.prod(shape[-1:])
 
     steps = [range(1, min(size, limit) + 1) for size in sizes]
@@ -128,7 +130,8 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     tile = [1] * len(extents.outer)
     for dim, step in zip(extents.rows[-2:], best, strict=True):
         tile[dim] = step
-    return cycles(best)[0], tile
+    per_tile = depth * _step_cycles(math.prod(best), vectors, streamed)
+    return tiles_in(sizes, sizes, best) * per_tile, tile
 
 
 def _step_cycles(rows: int, vectors: int, streamed: int) -> float:

@@ -16,7 +16,17 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...target import Target
-from .tiles import Extents, Schedule, cut_rows, groups_of, make_schedule, most_rows, registers_per_row, wanted_blocks
+from .tiles import (
+    Extents,
+    Schedule,
+    count_tiles,
+    cut_rows,
+    groups_of,
+    make_schedule,
+    most_rows,
+    registers_per_row,
+    wanted_blocks,
+)
 
 # Taps along the innermost dimension are unrolled up to this many: then neighbouring places share what they read.
 _UNROLLED_TAPS = 9
@@ -62,7 +72,7 @@ def _tile(extents: Extents, target: Target) -> list[int]:
         limit = max(1, min(limit, (target.vector_registers // vectors - 2 * taps) // (1 + 2 * extents.stride)))
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
-        count = math.prod(-(-size // step) for size, step in zip(sizes, shape, strict=True))
+        count = count_tiles(extents, sizes, shape, limit)
         places = math.prod(shape)
         loads = places // shape[-1] * ((shape[-1] - 1) * extents.stride + taps) + taps
         step = max(places * taps, loads) * vectors / 2 + 2

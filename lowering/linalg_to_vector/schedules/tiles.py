@@ -14,6 +14,7 @@ from ....passes.rewriting import walk
 from ...target import Target
 from ..tile_reads import Indexing, chunks_of, linear_form
 from .base import Schedule, given_parameters
+from .typical import tiles_for, tiles_in, typical_sizes
 
 # What may be taken for granted in the first-level cache and in the second-level one.
 CACHE_BYTES = 32 * 1024, 1024 * 1024
@@ -42,6 +43,7 @@ class Extents:
         element_bytes: the size of one element.
         stride: how far apart neighbouring places along the last row dimension read.
         is_spread: whether neighbouring columns share what they read, as those of one feature group do.
+        typical: where sizes vary, the extents along the last two row dimensions at some of them.
     """
 
     outer: tuple[int, ...]
@@ -52,6 +54,7 @@ class Extents:
     element_bytes: int
     stride: int = 1
     is_spread: bool = False
+    typical: tuple[tuple[int, ...], ...] = ()
 
     @property
     def weight_bytes(self) -> int:
@@ -106,6 +109,7 @@ def groups_of(kernel: ir.Operation) -> list[Group]:
             numpy_dtype(element).itemsize,
             stride=max((_factor(expr, rows[-1]) for expr in loops.exprs[0]), default=1) if rows else 1,
             is_spread=any("floordiv" in str(expr) for expr in loops.exprs[0]),
+            typical=tuple(tuple(found[dim] for dim in rows[-2:]) for found in typical_sizes(kernel, outer)),
         )
         groups.append(Group(number, extents))
     return groups
@@ -128,6 +132,20 @@ def most_rows(extents: Extents, target: Target) -> int:
     vectors, registers = registers_per_row(extents, target), target.vector_registers
     per_row = vectors + target.multiplies_by_lane
     return max(1, min(_MOST_ROWS, registers // 2, (registers - vectors - 1) // per_row))
+
+
+def count_tiles(extents: Extents, block: Sequence[int], tile: Sequence[int], most: int) -> float:
+    """How many tiles a block takes along the last two row dimensions; where sizes vary, on average.
+
+    Args:
+        extents: the iteration space.
+        block: the block's extents.
+        tile: those of a tile.
+        most: the elements of the largest tile.
+    """
+    if extents.typical:
+        return tiles_for(extents.typical, block, tile, most)
+    return tiles_in(block, block, tile)
 
 
 def divisor(number: int, limit: int) -> int:

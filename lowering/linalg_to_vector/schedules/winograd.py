@@ -21,6 +21,7 @@ from ..winograd.steps import Steps
 from ..winograd.strips import cut_into_strips
 from .base import Schedule, given_parameters
 from .contraction import contraction
+from .typical import tiles_in, typical_sizes
 
 # What one core does, roughly, in a nanosecond: multiply-adds of a product, elements that a transform makes.
 _MULTIPLY_ADDS, _TRANSFORMED = 100.0, 16.0
@@ -43,14 +44,22 @@ def winograd(kernel: ir.Operation, target: Target) -> Schedule:
     parallel block of the transforms.
     """
     steps = Steps.of(kernel)
-    strip = _strip(steps, target)
+    strip = _strip(steps, target, _typical(kernel, steps))
     parameters = {"strip": strip, "part": _part(steps, strip), **given_parameters(kernel)}
     cut_into_strips(kernel, steps, parameters["strip"], parameters["part"])
     products = contraction(kernel, target)
     return Schedule("winograd", {**products.parameters, **parameters}, products.text)
 
 
-def _strip(steps: Steps, target: Target) -> list[int]:
+def _typical(kernel: ir.Operation, steps: Steps) -> list[tuple[int, ...]]:
+    """The rows and columns of tiles, where sizes vary at some of them."""
+    results = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results
+    batch, *images = ir.RankedTensorType(results[0]).shape[:3]
+    found = typical_sizes(kernel, (batch, *images))
+    return [tuple(-(-size // steps.tile) for size in sizes[1:]) for sizes in found] or [steps.tiles[1:]]
+
+
+def _strip(steps: Steps, target: Target, typical: Sequence[Sequence[int]]) -> list[int]:
     """Rows and columns of tiles: few enough to stay in the cache, many enough for what the weights cost to read."""
     _, rows, cols = steps.tiles
     points = steps.points**2
@@ -61,7 +70,7 @@ def _strip(steps: Steps, target: Target) -> list[int]:
 
     def nanoseconds(shape: tuple[int, int]) -> tuple[float, int]:
         count = math.prod(shape)
-        strips = -(-rows // shape[0]) * -(-cols // shape[1])
+        strips = sum(tiles_in(sizes, sizes, shape) / math.prod(sizes) for sizes in typical)
         products = -(-count // height) * height * weights / _MULTIPLY_ADDS
         transforms = count * tile_bytes / 4 / _TRANSFORMED
         spilled = count * tile_bytes * _SPILLED_NS * math.log2(max(1, count * tile_bytes / _CACHED_BYTES))

@@ -43,6 +43,7 @@ def bind_to_bounds(
     samples: Sequence[Snapshot],
     inputs: Sequence[Sequence[Dim]],
     ranges: Mapping[str, tuple[int, int]],
+    typical: Sequence[Mapping[str, int]] = (),
 ) -> Bounds:
     """Makes `@main` right for every size in the ranges, with one more input that holds extents.
 
@@ -51,6 +52,7 @@ def bind_to_bounds(
         samples: what the graph says there, and at some other sizes.
         inputs: the shape of every input, over the sizes' names.
         ranges: the least and the greatest size by name.
+        typical: some sizes that kernels should be fast for.
 
     Raises:
         BoundedError: an op needs to know the size when it is compiled; names the op.
@@ -79,6 +81,9 @@ def bind_to_bounds(
     _set_type(main, len(graph.expressions))
     texts = [ir.StringAttr.get(json.dumps(item)) for item in graph.expressions]
     module.operation.attributes[demand.TABLE] = ir.ArrayAttr.get(texts)
+    if typical:
+        sizes = [ir.StringAttr.get(json.dumps(dict(item))) for item in typical]
+        module.operation.attributes[demand.TYPICAL] = ir.ArrayAttr.get(sizes)
     return Bounds(outputs)
 
 

@@ -1,0 +1,81 @@
+"""Zeros where a kernel's result is needed beyond the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import arith, memref, scf, vector
+
+from .limits import number_of
+
+_LANES = 16
+
+
+def fill_beyond(destination: ir.Value, ends: Sequence[ir.Value | None], needed: Sequence[ir.Value | None]) -> None:
+    """Writes zeros to all that is needed of a tensor and lies beyond its end along some dimension.
+
+    Args:
+        destination: the tensor.
+        ends: per dimension where the data ends; None where all of it is data.
+        needed: per dimension how many elements are needed; None for all.
+    """
+    kind = ir.MemRefType(destination.type)
+    whole = [number_of(size) for size in kind.shape]
+    most = [
+        size if count is None else arith.MinSIOp(size, count).result for size, count in zip(whole, needed, strict=True)
+    ]
+    inside = [count if end is None else arith.MinSIOp(count, end).result for count, end in zip(most, ends, strict=True)]
+    for axis, end in enumerate(ends):
+        if end is not None and end is not needed[axis]:
+            bounds = [*((None, last) for last in inside[:axis]), (inside[axis], most[axis])]
+            bounds += [(None, last) for last in most[axis + 1 :]]
+            is_row = axis < kind.rank - 1 and needed[-1] is None
+            _fill(destination, bounds, [], is_row)
+
+
+def _fill(
+    destination: ir.Value, bounds: Sequence[tuple[ir.Value | None, ir.Value]], indices: list[ir.Value], is_row: bool
+) -> None:
+    """Loops over what is between some bounds (from 0 on, where there is no first), the innermost over whole rows."""
+    kind = ir.MemRefType(destination.type)
+    axis = len(indices)
+    if axis == kind.rank:
+        zero = arith.ConstantOp(kind.element_type, _zero(kind.element_type)).result
+        memref.StoreOp(zero, destination, indices)
+        return
+    if is_row and axis == kind.rank - 1:
+        _fill_row(destination, indices)
+        return
+    first, last = bounds[axis]
+    if first is None and kind.shape[axis] == 1:
+        _fill(destination, bounds, [*indices, number_of(0)], is_row)
+        return
+    loop = scf.ForOp(number_of(0) if first is None else first, last, number_of(1))
+    with ir.InsertionPoint(loop.body):
+        _fill(destination, bounds, [*indices, loop.induction_variable], is_row)
+        scf.YieldOp([])
+
+
+def _fill_row(destination: ir.Value, indices: Sequence[ir.Value]) -> None:
+    size = ir.MemRefType(destination.type).shape[-1]
+    whole = size - size % _LANES
+    if whole:
+        loop = scf.ForOp(number_of(0), number_of(whole), number_of(_LANES))
+        with ir.InsertionPoint(loop.body):
+            _store_zeros(destination, [*indices, loop.induction_variable], _LANES)
+            scf.YieldOp([])
+    rest = size - whole
+    if rest:
+        _store_zeros(destination, [*indices, number_of(whole)], rest)
+
+
+def _store_zeros(destination: ir.Value, indices: Sequence[ir.Value], lanes: int) -> None:
+    element = ir.MemRefType(destination.type).element_type
+    kind = ir.VectorType.get([lanes], element)
+    zeros = arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, _zero(element))).result
+    vector.StoreOp(zeros, destination, indices)
+
+
+def _zero(element: ir.Type) -> ir.Attribute:
+    return ir.IntegerAttr.get(element, 0) if isinstance(element, ir.IntegerType) else ir.FloatAttr.get(element, 0.0)
