@@ -33,6 +33,7 @@ from . import (
 )
 from .collapse import collapse
 from .destinations import bind_destination, copy_inserted
+from .masks import drop_masks
 from .rules import lower
 from .scalars import signless
 from .strides import add_destination_strides
@@ -90,6 +91,7 @@ class ConvertToLinalgPass(Pass):
 
 
 def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
+    drop_masks(kernel)
     add_destination_strides(kernel)
     kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
     if kind in _LOWERED_WHOLE:

@@ -212,11 +212,12 @@ class _Bounder:
         self, op: ir.Operation, target: ir.Value, loop: ir.Operation, index: ir.Value
     ) -> tuple[Position, int, Linear] | None:
         rank = ir.MemRefType(target.type).rank
-        indices = [linear_of(value) for value in list(op.operands)[2 : 2 + rank]] or [(0, ())] * rank
+        given = list(op.operands)[2 : 2 + rank]
+        indices = [linear_of(value) for value in given] or [(0, ())] * rank
         where = positions(target, indices, self._destination)
         moved = []
         for position in where or ():
-            own, base = split(position.index, loop, index)
+            own, base = split(position.index, loop, index, given)
             if own is None:
                 return None
             if own:

@@ -84,15 +84,20 @@ def loop_of(linear: Linear) -> tuple[ir.Operation, int] | None:
     return value.owner.owner.operation, factor
 
 
-def split(linear: Linear, loop: ir.Operation, index: ir.Value) -> tuple[int | None, Linear]:
-    """The factor of an index in a sum (None where that is not known), and what is in it from outside of its loop."""
+def split(
+    linear: Linear, loop: ir.Operation, index: ir.Value, natural: Sequence[ir.Value] = ()
+) -> tuple[int | None, Linear]:
+    """The factor of an index in a sum (None where that is not known), and what is in it from outside of its loop.
+
+    Values in `natural` are known to be 0 or more, as memory is addressed by them.
+    """
     base, own, outside = linear[0], 0, []
     for value, factor in linear[1]:
         if value == index or _is_clamped(value, index):
             own += factor
         elif not _is_inside(value, loop):
             outside.append((value, factor))
-        elif factor < 0 or not _is_natural(value):
+        elif factor < 0 or not (value in natural or _is_natural(value)):
             return None, (0, ())
     return (own if own >= 0 else None), (base, tuple(outside))
 
@@ -169,7 +174,7 @@ def _subview(op: ir.Operation, indices: Sequence[Linear]) -> list[Linear] | None
     )
     dynamic = iter(list(op.operands)[1:])
     starts = [linear_of(next(dynamic)) if offset == _DYNAMIC else (offset, ()) for offset in offsets]
-    if _DYNAMIC in sizes or _DYNAMIC in strides:
+    if _DYNAMIC in strides:
         return None
     rest = list(indices)
     shape = list(ir.MemRefType(op.results[0].type).shape)

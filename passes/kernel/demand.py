@@ -15,6 +15,7 @@ from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.normalization import AttentionOp
 from ...runtime.sizes import evaluate
 from ..functions import body_of, dictionaries, strings
+from ..rewriting import defining_op
 from .demand_rules import keys_of, rule_of
 from .prefixes import Prefix, all_of, sizes_of
 
@@ -37,6 +38,13 @@ result is needed at each of them, per dimension."""
 
 EXTENTS = "stepwell.extents"
 """The attribute of results of @main, and of kernels: per dimension the entry of the table, or -1 for all of it."""
+
+
+def masked_axis(op: KeepOp) -> int | None:
+    """The dimension of its operand along which a mask tells elements apart; None where there are several."""
+    sizes, rank = sizes_of(op.mask), len(sizes_of(op.input))
+    along = [axis for axis, size in enumerate(sizes, rank - len(sizes)) if size != 1]
+    return along[0] if len(along) == 1 else None
 
 
 def varying_rows(kernel: ir.Operation, shape: Sequence[int]) -> set[int]:
@@ -79,15 +87,13 @@ class Demand:
 
     def kept(self, group: Sequence[ir.Operation]) -> list[int]:
         """Per dimension the entry that says from where on the result of a group is 0, -1 where that is not known."""
-        op, found = group[-1], [-1] * len(sizes_of(group[-1].results[0]))
-        while op.name == KeepOp.OPERATION_NAME and KeepOp(op).otherwise == 0:
-            mask = sizes_of(op.operands[1])
-            along = [axis for axis, size in enumerate(mask, len(found) - len(mask)) if size != 1]
-            if len(along) == 1 and KeepOp(op).extent >= 0:
-                found[along[0]] = KeepOp(op).extent
-            if isinstance(op.operands[0].owner, ir.Block):
-                break
-            op = op.operands[0].owner.operation
+        value = group[-1].results[0]
+        found = [-1] * len(sizes_of(value))
+        while (keep := defining_op(value, KeepOp)) is not None and keep.otherwise == 0:
+            axis = masked_axis(keep)
+            if axis is not None and keep.extent >= 0:
+                found[axis] = keep.extent
+            value = keep.input
         return found
 
     def typical(self, value: ir.Value, kept: Sequence[int]) -> list[list[int]]:

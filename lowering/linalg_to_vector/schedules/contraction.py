@@ -40,6 +40,9 @@ _LEAST_ROWS, _BLOCKS_OF_WEIGHTS, _MANY_PANELS = 40, 16, 8
 # Sums in more registers than this leave few to read ahead with.
 _MOST_SUMS = 26
 
+# Tiles that take up to so much longer are as good, where it is only known what sizes are likely.
+_NEAR = 1.06
+
 # What a block waits for its weights, however early they are asked for, in bytes per cycle.
 _STREAM_BYTES = 32
 
@@ -126,7 +129,12 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
         return count * depth * _step_cycles(math.prod(shape), vectors, streamed), -math.prod(shape[-1:])
 
     steps = [range(1, min(size, limit) + 1) for size in sizes]
-    best = min((shape for shape in itertools.product(*steps) if math.prod(shape) <= limit), key=cycles)
+    shapes = [shape for shape in itertools.product(*steps) if math.prod(shape) <= limit]
+    best = min(shapes, key=cycles)
+    if extents.typical:
+        # Of about the same, those that read the most neighbours; the other sizes are as likely.
+        most = _NEAR * cycles(best)[0]
+        best = max((shape for shape in shapes if cycles(shape)[0] <= most), key=lambda shape: (shape[-1:], shape))
     tile = [1] * len(extents.outer)
     for dim, step in zip(extents.rows[-2:], best, strict=True):
         tile[dim] = step

@@ -1,4 +1,4 @@
-"""For which sizes tiles are chosen: where they vary from call to call, for some in the range, not the greatest alone."""
+"""For which sizes tiles are chosen: where sizes vary, for some in the range, not the greatest alone."""
 
 from __future__ import annotations
 

@@ -1,0 +1,35 @@
+"""Masks that kernels need not read, as `stepwell-bound-loops` fills what they hide."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from ...dialects.stepwell.elementwise import KeepOp
+from ...passes.kernel.demand import KEPT, masked_axis
+from ...passes.rewriting import defining_op
+
+
+def drop_masks(kernel: ir.Operation) -> None:
+    """Makes a kernel compute its result as if all of it were data, where its end says that the rest is 0.
+
+    A kernel that does nothing but mask keeps its last mask.
+
+        %1 = "stepwell.keep"(%0, %mask) {extent = 3 : i64, otherwise = 0.0 : f64}
+        return %1                            // in a kernel with stepwell.kept = array<i64: 3, -1>
+        -->
+        return %0
+    """
+    if KEPT not in kernel.attributes:
+        return
+    kept = list(ir.DenseI64ArrayAttr(kernel.attributes[KEPT]))
+    value = list(kernel.regions[0].blocks[0].operations)[-1].operands[0]
+    while (keep := defining_op(value, KeepOp)) is not None and keep.otherwise == 0:
+        below, axis = keep.input, masked_axis(keep)
+        if isinstance(below.owner, ir.Block):
+            return
+        if axis is None or keep.extent < 0 or kept[axis] != keep.extent:
+            value = below
+            continue
+        value.replace_all_uses_with(below)
+        keep.operation.erase()
+        value = below
