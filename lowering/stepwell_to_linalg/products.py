@@ -11,7 +11,7 @@ from mlir import ir
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.packed import ColumnGroup, PackedMatmulOp, column_groups, grain_of
 from ...dialects.types import numpy_dtype
-from ...passes.kernel.demand import varying_rows
+from ...passes.kernel.demand import kernel_of, varying_rows
 from .generics import generic, multiply_add
 from .spaces import ResultSpace, Shape, expand, shape_of, slice_axis
 
@@ -91,7 +91,7 @@ def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
     """(outer.., panel, lane, k): input[outer.., k] * weight[batch.., panel, k, lane]; a batch is outermost."""
     result, depth, dim = shape_of(op.result), shape_of(op.input)[-1], ir.AffineExpr.get_dim
     matrices = (*result[:-2], 1) if op.batch > 1 else (1,) * (len(result) - 1)
-    apart = varying_rows(op.operation.parent.operation, result)
+    apart = varying_rows(kernel_of(op.operation), result)
     space = ResultSpace(result, [*aligned_outer(others, len(result)), matrices], separate=apart)
     lhs, outer = space.flatten(op.input, trailing=1)
     panel, lane, k = space.rank - 2, space.rank - 1, space.rank
@@ -113,7 +113,7 @@ def matmul(op: MatmulOp, others: Sequence[Shape]) -> Product:
     rows = len(result) - 2
     operands = [(1,) * (rows - len(shape) + 2) + shape for shape in (shape_of(op.lhs), shape_of(op.rhs))]
     spreads = [(*operands[0][:-2], result[rows]), (*operands[1][:-2], 1)]
-    separate = varying_rows(op.operation.parent.operation, result) | ({rows} if op.transpose_lhs else set())
+    separate = varying_rows(kernel_of(op.operation), result) | ({rows} if op.transpose_lhs else set())
     space = ResultSpace(result, [*aligned_outer(others, len(result)), *spreads], separate=separate)
     k = dim(space.rank)
     if op.transpose_lhs:

@@ -41,7 +41,7 @@ def _fill(
     kind = ir.MemRefType(destination.type)
     axis = len(indices)
     if axis == kind.rank:
-        zero = arith.ConstantOp(kind.element_type, _zero(kind.element_type)).result
+        zero = arith.constant(kind.element_type, _zero(kind.element_type))
         memref.StoreOp(zero, destination, indices)
         return
     if is_row and axis == kind.rank - 1:
@@ -73,7 +73,7 @@ def _fill_row(destination: ir.Value, indices: Sequence[ir.Value]) -> None:
 def _store_zeros(destination: ir.Value, indices: Sequence[ir.Value], lanes: int) -> None:
     element = ir.MemRefType(destination.type).element_type
     kind = ir.VectorType.get([lanes], element)
-    zeros = arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, _zero(element))).result
+    zeros = arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, _zero(element)))
     vector.StoreOp(zeros, destination, indices)
 
 

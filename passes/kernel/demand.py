@@ -47,6 +47,13 @@ def masked_axis(op: KeepOp) -> int | None:
     return along[0] if len(along) == 1 else None
 
 
+def kernel_of(op: ir.Operation) -> ir.Operation:
+    """The function that an op is in."""
+    while op.name != "func.func" and op.parent is not None:
+        op = op.parent.operation
+    return op
+
+
 def varying_rows(kernel: ir.Operation, shape: Sequence[int]) -> set[int]:
     """The dimensions of a kernel's result, of some shape, whose rows of data are apart: those that vary inside others.
 

@@ -22,7 +22,6 @@ from .tiles import (
     CACHE_BYTES,
     Extents,
     Schedule,
-    count_tiles,
     cut_rows,
     divisor,
     groups_of,
@@ -31,7 +30,7 @@ from .tiles import (
     registers_per_row,
     wanted_blocks,
 )
-from .typical import tiles_in
+from .typical import count_tiles, tiles_in
 
 # Weights that come from the second-level cache or beyond serve at least so many rows at a time, and are cut into about
 # so many blocks. Where there are few panels to share out, half as many rows have to do.
@@ -125,7 +124,7 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     streamed = vectors if panel_bytes > CACHE_BYTES[0] else 0
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
-        count = count_tiles(extents, sizes, shape, limit)
+        count = count_tiles(extents.typical, sizes, shape, limit)
         return count * depth * _step_cycles(math.prod(shape), vectors, streamed), -math.prod(shape[-1:])
 
     steps = [range(1, min(size, limit) + 1) for size in sizes]

@@ -19,7 +19,6 @@ from ...target import Target
 from .tiles import (
     Extents,
     Schedule,
-    count_tiles,
     cut_rows,
     groups_of,
     make_schedule,
@@ -27,6 +26,7 @@ from .tiles import (
     registers_per_row,
     wanted_blocks,
 )
+from .typical import count_tiles
 
 # Taps along the innermost dimension are unrolled up to this many: then neighbouring places share what they read.
 _UNROLLED_TAPS = 9
@@ -72,7 +72,7 @@ def _tile(extents: Extents, target: Target) -> list[int]:
         limit = max(1, min(limit, (target.vector_registers // vectors - 2 * taps) // (1 + 2 * extents.stride)))
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
-        count = count_tiles(extents, sizes, shape, limit)
+        count = count_tiles(extents.typical, sizes, shape, limit)
         places = math.prod(shape)
         loads = places // shape[-1] * ((shape[-1] - 1) * extents.stride + taps) + taps
         step = max(places * taps, loads) * vectors / 2 + 2

@@ -14,7 +14,7 @@ from ....passes.rewriting import walk
 from ...target import Target
 from ..tile_reads import Indexing, chunks_of, linear_form
 from .base import Schedule, given_parameters
-from .typical import tiles_for, tiles_in, typical_sizes
+from .typical import typical_sizes
 
 # What may be taken for granted in the first-level cache and in the second-level one.
 CACHE_BYTES = 32 * 1024, 1024 * 1024
@@ -132,20 +132,6 @@ def most_rows(extents: Extents, target: Target) -> int:
     vectors, registers = registers_per_row(extents, target), target.vector_registers
     per_row = vectors + target.multiplies_by_lane
     return max(1, min(_MOST_ROWS, registers // 2, (registers - vectors - 1) // per_row))
-
-
-def count_tiles(extents: Extents, block: Sequence[int], tile: Sequence[int], most: int) -> float:
-    """How many tiles a block takes along the last two row dimensions; where sizes vary, on average.
-
-    Args:
-        extents: the iteration space.
-        block: the block's extents.
-        tile: those of a tile.
-        most: the elements of the largest tile.
-    """
-    if extents.typical:
-        return tiles_for(extents.typical, block, tile, most)
-    return tiles_in(block, block, tile)
 
 
 def divisor(number: int, limit: int) -> int:

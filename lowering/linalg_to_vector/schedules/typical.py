@@ -52,7 +52,16 @@ def tiles_in(sizes: Sequence[int], block: Sequence[int], tile: Sequence[int]) ->
     )
 
 
-def tiles_for(typical: Sequence[Sizes], block: Sequence[int], tile: Sequence[int], most: int) -> float:
-    """How many tiles there are at typical sizes, beside as few as there may be of `most` elements, on average."""
+def count_tiles(typical: Sequence[Sizes], block: Sequence[int], tile: Sequence[int], most: int) -> float:
+    """How many tiles a block takes; where sizes vary, how many all blocks do, on average.
+
+    Args:
+        typical: the extents of all blocks together at typical sizes; none where sizes do not vary.
+        block: the block's extents.
+        tile: those of a tile.
+        most: the elements of the largest tile: a size counts by how many such tiles it might do with.
+    """
+    if not typical:
+        return tiles_in(block, block, tile)
     ratios = [tiles_in(sizes, block, tile) / max(1.0, math.prod(sizes) / most) for sizes in typical]
     return sum(ratios) / len(ratios)

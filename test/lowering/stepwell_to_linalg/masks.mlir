@@ -1,0 +1,38 @@
+// RUN: stepwell-opt %s --stepwell-convert-to-linalg | FileCheck %s
+
+// A mask is not read where the result is filled with zeros beyond the data.
+// CHECK-LABEL: func.func private @relu
+// CHECK:         linalg.generic
+// CHECK-SAME:    ins(%arg0 : tensor<8x4xf32>)
+// CHECK-NOT:     arith.select
+// CHECK:         return
+func.func private @relu(%x: tensor<8x4xf32>, %mask: tensor<8x1xf32>, %table: tensor<256xi64>) -> tensor<8x4xf32>
+    attributes {stepwell.kernel = {class = "elementwise"}, stepwell.extents = array<i64: 2, -1>,
+                stepwell.kept = array<i64: 1, -1>, stepwell.table_argument = 2 : i64} {
+  %0 = "stepwell.sqrt"(%x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %1 = "stepwell.keep"(%0, %mask) {otherwise = 0.0 : f64, extent = 1 : i64}
+    : (tensor<8x4xf32>, tensor<8x1xf32>) -> tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
+}
+
+// Without that, and in a kernel that does nothing else, it is.
+// CHECK-LABEL: func.func private @not_filled
+// CHECK:         arith.select
+func.func private @not_filled(%x: tensor<8x4xf32>, %mask: tensor<8x1xf32>, %table: tensor<256xi64>) -> tensor<8x4xf32>
+    attributes {stepwell.kernel = {class = "elementwise"}, stepwell.extents = array<i64: 2, -1>,
+                stepwell.table_argument = 2 : i64} {
+  %0 = "stepwell.sqrt"(%x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %1 = "stepwell.keep"(%0, %mask) {otherwise = 0.0 : f64, extent = 1 : i64}
+    : (tensor<8x4xf32>, tensor<8x1xf32>) -> tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
+}
+
+// CHECK-LABEL: func.func private @mask_alone
+// CHECK:         arith.select
+func.func private @mask_alone(%x: tensor<8x4xf32>, %mask: tensor<8x1xf32>, %table: tensor<256xi64>) -> tensor<8x4xf32>
+    attributes {stepwell.kernel = {class = "elementwise"}, stepwell.extents = array<i64: 2, -1>,
+                stepwell.kept = array<i64: 1, -1>, stepwell.table_argument = 2 : i64} {
+  %0 = "stepwell.keep"(%x, %mask) {otherwise = 0.0 : f64, extent = 1 : i64}
+    : (tensor<8x4xf32>, tensor<8x1xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
