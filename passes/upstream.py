@@ -104,4 +104,5 @@ class PreparedPipelines:
         """Runs a pipeline, given as text, on an op of the kind that it is anchored on."""
         if pipeline not in self._managers:
             self._managers[pipeline] = PassManager.parse(pipeline)
+            self._managers[pipeline].enable_verifier(False)
         self._managers[pipeline].run(op)

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from ...passes.recorder import is_recording, kernels_in
+from .. import invariants
 from .library import KernelCode, compile_library, library_of
 from .worker import Worker, compile_apart
 
-# How many libraries each process gets: fewer would leave one waiting for the other at the end, each costs some time.
-_SHARES = 4
 # A worker has the next library at hand before it is done with one.
 _AHEAD = 2
-# Kernels that are tiled to registers take that much longer than others, and Winograd's are three in one, unrolled.
-_WEIGHTS = {"attention": 3, "contraction": 3, "convolution": 3, "depthwise": 3, "winograd": 15}
+# How many times as long as others kernels take that are tiled to registers; Winograd's are three in one, unrolled.
+_WEIGHTS = {"attention": 12, "contraction": 4, "convolution": 4, "depthwise": 5, "winograd": 20}
+# A library of less would take longer to begin with than to compile.
+_LEAST_WEIGHT = 8
 
 
 @dataclass
@@ -49,13 +50,15 @@ class KernelPool:
             return self._compile_one_by_one(kernels)
         if not self.workers:
             return compile_library(library_of(kernels), self.target, self.threads) if kernels else {}
-        libraries = deque(_shares(kernels, _SHARES * (1 + len(self.workers))))
+        libraries = deque(_shares(kernels, 1 + len(self.workers)))
         done: dict[str, KernelCode] = {}
         feeders = [_Feeder(worker, self.target, libraries) for worker in self.workers]
         for feeder in feeders:
             feeder.start()
+        for feeder in feeders:
+            feeder.has_begun.wait()  # else this thread would hardly let it: MLIR holds Python's lock
         while libraries:
-            done |= self._compile_here(libraries.pop())
+            done |= self._compile_here(libraries.popleft())
         for feeder in feeders:
             feeder.join()
             done |= feeder.done
@@ -97,23 +100,29 @@ class _Feeder(threading.Thread):
         self.done: dict[str, KernelCode] = {}
         self.failed: deque[bytes] = deque()
         self.is_lost = False
+        self.has_begun = threading.Event()
 
     def run(self) -> None:
-        pending = self.failed
         try:
-            while True:
-                while len(pending) < _AHEAD and self._libraries:
-                    pending.append(self._libraries.popleft())
-                    self._worker.send(pending[-1], self._target)
-                if not pending:
-                    return
-                code = self._worker.receive()
-                if code is None:
-                    return
-                self.done |= code
-                pending.popleft()
+            self._feed(self.failed)
         except OSError:
             self.is_lost = True  # what is pending is left to whoever asked
+        finally:
+            self.has_begun.set()
+
+    def _feed(self, pending: deque[bytes]) -> None:
+        while True:
+            while len(pending) < _AHEAD and self._libraries:
+                pending.append(self._libraries.popleft())
+                self._worker.send(pending[-1], self._target)
+                self.has_begun.set()
+            if not pending:
+                return
+            code = self._worker.receive()
+            if code is None:
+                return
+            self.done |= code
+            pending.popleft()
 
 
 @contextmanager
@@ -131,16 +140,23 @@ def kernel_pool(target: str, processes: int) -> Iterator[KernelPool]:
         yield KernelPool(target, processes, workers)
 
 
-def _shares(kernels: Sequence[ir.Operation], count: int) -> list[bytes]:
-    """Libraries of kernels that take about the same time each, and have a bit of everything."""
-    ordered = sorted(kernels, key=_weight, reverse=True)
-    shares = [ordered[index::count] for index in range(count)]
-    return [_bytecode(library_of(share)) for share in shares if share]
+def _shares(kernels: Sequence[ir.Operation], processes: int) -> Iterator[bytes]:
+    """Libraries of kernels, each a part of what is left, the slowest first: so all processes end at about one time."""
+    weights = {invariants.symbol(kernel): _weight(kernel) for kernel in kernels}
+    left, share, size = sum(weights.values()), [], 0.0
+    for kernel in sorted(kernels, key=lambda kernel: weights[invariants.symbol(kernel)], reverse=True):
+        share.append(kernel)
+        size += weights[invariants.symbol(kernel)]
+        if size >= max(left / (2 * processes), _LEAST_WEIGHT):
+            yield _bytecode(library_of(share))
+            left, share, size = left - size, [], 0.0
+    if share:
+        yield _bytecode(library_of(share))
 
 
-def _weight(kernel: ir.Operation) -> int:
+def _weight(kernel: ir.Operation) -> float:
     kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
-    return _WEIGHTS.get(kind, 1) * len(kernel.regions[0].blocks[0].operations)
+    return _WEIGHTS.get(kind, 1) + len(kernel.regions[0].blocks[0].operations) / 8
 
 
 def _bytecode(library: ir.Module) -> bytes:

@@ -26,7 +26,7 @@ from ...dialects.stepwell import STEPWELL
 from ...passes.guarded import CompilerCrash, crash_text, last_line
 from ...passes.recorder import Recorder, recording
 from ..context import compiler_context
-from .library import KernelCode, compile_library
+from .library import KernelCode, compile_library, library_of
 
 _SERVE = f"import sys; sys.path[:] = sys.argv[2:]; from {__name__} import serve; serve(int(sys.argv[1]))"
 # What the interpreter was told not to look at.
@@ -157,6 +157,8 @@ def serve(descriptor: int) -> None:
 def _answer(connection: socket.socket, libraries: Requests) -> None:
     with compiler_context() as context, ir.Location.unknown():
         STEPWELL.load(context)
+        # What the first library would wait for: passes are imported when they are first run.
+        compile_library(library_of([]), "cpu")
         while (request := libraries.get()) is not None:
             data, target, folder = request
             try:
