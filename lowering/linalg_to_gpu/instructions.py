@@ -95,3 +95,8 @@ def round_to_tf32(value: ir.Value) -> ir.Value:
     """The nearest number of 10 bits of mantissa, ties away from zero, as the bits of an f32 in an i32."""
     (rounded,) = assembly("cvt.rna.tf32.f32 $0, $1;", [value], ["=r", "r"], [ir.IntegerType.get_signless(32)])
     return rounded
+
+
+def sync_warp() -> None:
+    """Waits for the other lanes of the warp, and makes what they have written seen."""
+    assembly("bar.warp.sync 0xffffffff;", [], [])

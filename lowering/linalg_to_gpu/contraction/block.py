@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlir import ir
+from mlir.dialects import gpu
 
+from ..instructions import await_copies
 from ..integers import Int
 from ..memory import block_number, shared_address, shared_memory, thread_number
 from .access import Access
@@ -18,10 +20,9 @@ from .copies import AsyncCopies, OperandTile, Part, Read, StagedCopies, read_glo
 from .fma import FmaProducts
 from .mma import KINDS, MmaProducts
 from .multistage import accumulate
+from .order import grouped
 from .tiles import Problem, Tiling
 
-# Tile rows whose blocks run side by side, so that they share what they read of the right-hand side in L2.
-_GROUP = 8
 _SMALLEST_ASYNC = 4
 
 
@@ -42,8 +43,8 @@ class Source:
     read: Read | None = None
 
 
-# Takes (batch element, split, row, columns, their sums); rows and columns may lie past the result's last.
-Finish = Callable[[Int, Int, Int, list[Int], ir.Value], None]
+# Takes (batch element, split, row, column, the sums from there on); rows and columns may lie past the result's last.
+Finish = Callable[[Int, Int, Int, Int, list[ir.Value]], None]
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ def geometry(problem: Problem, tiling: Tiling, element_bytes: int) -> Geometry:
     return Geometry(blocks, tiling.threads, tiling.stages * tiling.stage_bytes(element_bytes))
 
 
-def emit(problem: Problem, tiling: Tiling, compute: str, lhs: Source, rhs: Source, finish: Finish) -> Geometry:
+def emit(
+    problem: Problem, tiling: Tiling, compute: str, lhs: Source, rhs: Source, finish: Finish, width: int = 4
+) -> Geometry:
     """Builds a block's work at the insertion point.
 
     Args:
@@ -72,6 +75,7 @@ def emit(problem: Problem, tiling: Tiling, compute: str, lhs: Source, rhs: Sourc
         lhs: the left-hand side.
         rhs: the right-hand side.
         finish: takes the sums.
+        width: of how many neighbours at once, where there are as many.
 
     Returns:
         How the kernel is to be launched.
@@ -98,8 +102,10 @@ def emit(problem: Problem, tiling: Tiling, compute: str, lhs: Source, rhs: Sourc
     stage_bytes = tiling.stage_bytes(bytes)
     sums = products.initial()
     sums = accumulate(copies, tiles, first, tiling.depth, tiling.stages, stage_bytes, sums, products.multiply)
-    for at, columns, value in products.results(sums):
-        finish(batch, split, row + at, [column + offset for offset in columns], value)
+    await_copies(0)
+    gpu.barrier()
+    for at, across, values in products.results(sums, width):
+        finish(batch, split, row + at, column + across, values)
     return geometry(problem, tiling, bytes)
 
 
@@ -107,10 +113,7 @@ def _place(problem: Problem, tiling: Tiling, block: Int) -> tuple[Int, Int, Int,
     down, across = math.ceil(problem.rows / tiling.rows), math.ceil(problem.columns / tiling.columns)
     outer, tile = divmod(block, down * across) if problem.batch * tiling.splits > 1 else (Int(0), block)
     batch, split = divmod(outer, tiling.splits)
-    height = max(size for size in range(1, _GROUP + 1) if down % size == 0)
-    group, inside = divmod(tile, height * across)
-    column, row = divmod(inside, height)
-    return batch, split, group * height + row, column
+    return batch, split, *grouped(tile, down, across)
 
 
 def _share(problem: Problem, tiling: Tiling, split: Int) -> tuple[Int, Int]:

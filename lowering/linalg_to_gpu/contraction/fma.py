@@ -18,6 +18,7 @@ from ..integers import Int
 from ..memory import element_pointer, load
 from .copies import OperandTile
 from .shared import SharedTile
+from .sums import Run
 from .tiles import WARP, Tiling
 
 _ACROSS, _DOWN, _LANES = 8, 4, 4
@@ -120,10 +121,14 @@ class FmaProducts:
                         new[place] = vector.fma(factor, columns[quad], new[place])
         return new
 
-    def results(self, sums: Sequence[ir.Value]) -> Iterator[tuple[Int, list[Int], ir.Value]]:
-        """Row, columns and values of every vector of sums."""
+    def results(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
+        """The sums in runs of neighbours, of one where the right-hand side's lines run along depth."""
+        del width  # a thread has no more neighbours than four
         quads = self._columns // _LANES
+        together = 1 if self._rhs.tile.by_depth else _LANES
         for place, value in enumerate(sums):
             row, quad = divmod(place, quads)
-            columns = [self._rhs.row(quad * _LANES + lane) for lane in range(_LANES)]
-            yield self._lhs.row(row), columns, value
+            lanes = [vector.extract(value, [], [lane]) for lane in range(_LANES)]
+            for first in range(0, _LANES, together):
+                column = self._rhs.row(quad * _LANES + first)
+                yield self._lhs.row(row), column, lanes[first : first + together]

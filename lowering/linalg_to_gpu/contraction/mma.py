@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, vector
+from mlir.dialects import arith
 
 from ..instructions import load_matrices, multiply_matrices, round_to_tf32
 from ..integers import Int
 from ..memory import element_pointer, load
 from .copies import OperandTile
 from .shared import SharedTile
+from .sums import Run, runs, scratch_bytes
 from .tiles import WARP, Tiling
 
 _STEP_BYTES, _ROWS, _COLUMNS = 32, 16, 8
@@ -131,8 +132,9 @@ class MmaProducts:
             rhs_base: where in a stage the right-hand side lies.
             thread: the thread's number in the block.
         """
-        warp, self._lane = divmod(thread, WARP)
-        warp_column, warp_row = divmod(warp, tiling.rows // tiling.warp_rows)
+        self._warp, self._lane = divmod(thread, WARP)
+        self._shared = shared
+        warp_column, warp_row = divmod(self._warp, tiling.rows // tiling.warp_rows)
         self._row, self._column = warp_row * tiling.warp_rows, warp_column * tiling.warp_columns
         self._kind, self._tiling = kind, tiling
         self._lhs = _Side(lhs, shared, address, 0, self._row, self._lane)
@@ -169,12 +171,15 @@ class MmaProducts:
                     new[place : place + 4] = multiply_matrices(self._kind.form, lefts[number], right, sums_of)
         return new
 
-    def results(self, sums: Sequence[ir.Value]) -> Iterator[tuple[Int, list[Int], ir.Value]]:
-        """Row, columns and values of every vector of sums."""
-        pair = ir.VectorType.get([2], sums[0].type)
-        for place in range(0, len(sums), 2):
-            fragment, half = divmod(place // 2, 2)
-            down, across = divmod(fragment, self._across)
-            row = self._row + (down * _ROWS + half * 8) + self._lane // 4
-            column = self._column + across * _COLUMNS + self._lane % 4 * 2
-            yield row, [column, column + 1], vector.from_elements(pair, sums[place : place + 2])
+    def results(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
+        """The sums in runs of neighbours; the threads must have left shared memory, which this uses."""
+        columns = self._tiling.warp_columns
+        base = self._warp * scratch_bytes(columns)
+        for number in range(self._down):
+
+            def pair(across: int, half: int, number: int = number) -> list[ir.Value]:
+                place = 4 * (number * self._across + across) + 2 * half
+                return list(sums[place : place + 2])
+
+            for row, column, values in runs(pair, columns, self._shared, base, self._lane, max(4, width)):
+                yield self._row + number * _ROWS + row, self._column + column, values

@@ -1,0 +1,121 @@
+"""Tiles of operands as the copy engine brings them: lines of 128 bytes, swizzled within 1024 bytes.
+
+lines along depth:  one box, a line for each row                       (128 bytes of depth)
+lines along rows:   panels, each a box of 128 bytes of rows by the tile's depth, one after the other
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ..integers import Int
+from ..warp_groups import LINE, STEP_BYTES
+from .access import Access, Dim
+
+_MOST_DIMS, _MOST_BOX, _STRIDE_UNIT = 5, 256, 16
+
+
+@dataclass(frozen=True)
+class Box:
+    """What the copy engine is told of an operand: all innermost dimension first.
+
+    Attributes:
+        sizes: elements in each dimension.
+        strides: bytes from element to element in each dimension but the innermost.
+        box: the elements of one copy in each dimension.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+
+
+def box_of(access: Access, rows: int, depth: int) -> Box | None:
+    """How the copy engine reads tiles of `rows` x `depth`; None where it cannot.
+
+    It can where rows and depth are one dimension each, of which one lies side by side in memory and the other, as the
+    dimensions of the batch, in steps of 16 bytes.
+    """
+    bytes = access.element_bytes
+    dims = _dims(access)
+    if dims is None or len(dims) > _MOST_DIMS or access.start * bytes % _STRIDE_UNIT:
+        return None
+    strides = tuple(dim.stride * bytes for dim in dims[1:])
+    inner, outer = (depth, rows) if access.by_depth else (rows, depth)
+    if inner * bytes < LINE or (access.by_depth and inner * bytes != LINE):
+        return None
+    if dims[0].stride != 1 or any(stride % _STRIDE_UNIT for stride in strides) or outer > _MOST_BOX:
+        return None
+    box = (LINE // bytes, outer, *(1 for _ in dims[2:]))
+    return Box(tuple(dim.size for dim in dims), strides, box)
+
+
+@dataclass(frozen=True)
+class BoxedTile:
+    """A tile of an operand in shared memory.
+
+    Attributes:
+        access: how the operand is read.
+        map: a generic pointer to its tensor map.
+        rows: of the tile.
+        depth: of the tile.
+    """
+
+    access: Access
+    map: ir.Value
+    rows: int
+    depth: int
+
+    @property
+    def by_depth(self) -> bool:
+        """Whether lines run along depth."""
+        return self.access.by_depth
+
+    @property
+    def bytes(self) -> int:
+        """The size of the tile."""
+        return self.rows * self.depth * self.access.element_bytes
+
+    @property
+    def panel_bytes(self) -> int:
+        """How far 128 bytes of rows lie from the next."""
+        return self.depth * LINE
+
+    @property
+    def step_bytes(self) -> int:
+        """How far the operands of one product lie from those of the next."""
+        return STEP_BYTES if self.by_depth else STEP_BYTES // self.access.element_bytes * LINE
+
+    def row_offset(self, group: Int, rows: int) -> Int:
+        """Where the rows of a warp group begin, each having `rows`, 128 bytes of them or more."""
+        per_panel = LINE // self.access.element_bytes
+        return group * (rows * LINE) if self.by_depth else group * (rows // per_panel * self.panel_bytes)
+
+    def boxes(self, batch: Int, row: Int, depth: Int) -> Iterator[tuple[int, list[Int]]]:
+        """Where in the tile each box goes, and its corner in the operand."""
+        outer = [*self._batch_corner(batch)]
+        if self.by_depth:
+            yield 0, [depth, row, *outer]
+            return
+        per_panel = LINE // self.access.element_bytes
+        for number in range(math.ceil(self.rows / per_panel)):
+            yield number * self.panel_bytes, [row + number * per_panel, depth, *outer]
+
+    def _batch_corner(self, batch: Int) -> Iterator[Int]:
+        dims = self.access.batch
+        sizes = [math.prod(dim.size for dim in dims[place + 1 :]) for place in range(len(dims))]
+        for place in reversed(range(len(dims))):
+            if dims[place].stride:
+                part = batch // sizes[place]
+                yield part % dims[place].size if place else part
+
+
+def _dims(access: Access) -> list[Dim] | None:
+    if len(access.rows) != 1 or len(access.depth) != 1 or access.guards:
+        return None
+    pair = [access.depth[0], access.rows[0]] if access.by_depth else [access.rows[0], access.depth[0]]
+    return [*pair, *(dim for dim in reversed(access.batch) if dim.stride)]

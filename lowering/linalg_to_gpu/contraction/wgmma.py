@@ -1,0 +1,281 @@
+"""Contractions on Hopper: the copy engine feeds warp groups that multiply straight from shared memory.
+
+    warp group 0, one thread:   for tile in the block's tiles: for k:  await empty[stage]; full[stage] <- copied boxes
+    the other warp groups:      for tile in the block's tiles: for k:  await full[stage]; sums += products; empty[stage]
+                                                               then:   write the sums, while tiles ahead are copied
+
+Blocks are persistent: as many as multiprocessors, each going through its tiles; the ring of stages runs on from tile to
+tile. Every multiplying warp group has 64 rows, and most of the block's registers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, gpu, scf
+
+from ..bulk_copies import (
+    BARRIER_BYTES,
+    arrive,
+    arrive_expecting,
+    copy_box,
+    make_barrier,
+    prefetch_map,
+    publish_barriers,
+    wait_for,
+)
+from ..integers import Int, constant
+from ..loops import repeat, when
+from ..memory import block_number, shared_address, shared_memory, thread_number
+from ..warp_groups import (
+    GROUP,
+    await_products,
+    give_registers,
+    matrix_descriptor,
+    multiply_group,
+    take_registers,
+)
+from .boxes import BoxedTile
+from .order import grouped
+from .sums import ROWS, Run, runs, scratch_bytes
+from .tiles import WARP, Problem, Tiling
+
+# The copy engine's swizzle repeats after 1024 bytes, from addresses that are multiples of them.
+_ALIGNMENT = 1024
+_GROUP_ROWS = 64
+# Registers per thread of the group that copies, and of those that multiply: (first, others) by their number.
+_REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
+Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a product is of.
+
+    Attributes:
+        element_bytes: of an operand's element.
+        depth: of one product.
+        types: sums, left-hand side and right-hand side, as PTX names them.
+        turns: whether lines may run along rows.
+    """
+
+    element_bytes: int
+    depth: int
+    types: str
+    turns: bool = False
+    integer: bool = False
+
+
+FORMS = {
+    "f16": Form(2, 16, "f32.f16.f16", turns=True),
+    "bf16": Form(2, 16, "f32.bf16.bf16", turns=True),
+    "tf32": Form(4, 8, "f32.tf32.tf32"),
+    "i8": Form(1, 32, "s32.s8.s8", integer=True),
+    "u8": Form(1, 32, "s32.u8.u8", integer=True),
+    "f8E4M3FN": Form(1, 32, "f32.e4m3.e4m3"),
+    "f8E5M2": Form(1, 32, "f32.e5m2.e5m2"),
+}
+
+
+def shared_bytes(tiling: Tiling, element_bytes: int) -> int:
+    """The dynamic shared memory of a block."""
+    scratch = tiling.warps * 4 * scratch_bytes(tiling.warp_columns)
+    return _ALIGNMENT + tiling.stages * (tiling.stage_bytes(element_bytes) + 2 * BARRIER_BYTES) + scratch
+
+
+class _Ring:
+    """The stages and their barriers: `full` when a stage's tiles have come, `empty` when they have been multiplied."""
+
+    def __init__(self, tiling: Tiling, address: Int, stage_bytes: int) -> None:
+        self.stages, self.stage_bytes = tiling.stages, stage_bytes
+        self._tiles, self._barriers = address, address + tiling.stages * stage_bytes
+
+    def tiles(self, stage: Int) -> Int:
+        return self._tiles + stage * self.stage_bytes
+
+    def full(self, stage: Int) -> Int:
+        return self._barriers + stage * BARRIER_BYTES
+
+    def empty(self, stage: Int) -> Int:
+        return self._barriers + (stage + self.stages) * BARRIER_BYTES
+
+    def after(self, stage: Int, parity: Int) -> tuple[Int, Int]:
+        """The next stage, and the parity of its phase: it flips with every turn of the ring."""
+        is_last = stage.equals(self.stages - 1)
+        return Int(0).where(is_last, stage + 1), (parity ^ 1).where(is_last, parity)
+
+
+@dataclass(frozen=True)
+class _Place:
+    batch: Int
+    row: Int
+    column: Int
+
+
+def emit(
+    problem: Problem,
+    tiling: Tiling,
+    compute: str,
+    lhs: BoxedTile,
+    rhs: BoxedTile,
+    finish: Finish,
+    width: int,
+    blocks: int,
+) -> None:
+    """Builds a block's work at the insertion point.
+
+    Args:
+        problem: the sizes.
+        tiling: the tiles; a warp group's are 64 rows by all columns.
+        compute: what is multiplied, one of `FORMS`.
+        lhs: the left-hand side as the copy engine reads it.
+        rhs: the right-hand side.
+        finish: takes (batch element, row, column, the sums from there on), which may lie past the result's last.
+        width: of how many neighbours at once, 4 or 8.
+        blocks: how many blocks there are.
+    """
+    thread = thread_number()
+    shared = shared_memory()
+    raw = shared_address(shared)
+    start = (raw + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT
+    ring = _Ring(tiling, start, lhs.bytes + rhs.bytes)
+    with when(thread.equals(0)):
+        for boxed in (lhs, rhs):
+            prefetch_map(boxed.map)
+        for stage in range(tiling.stages):
+            make_barrier(ring.full(Int(stage)), 1)
+            make_barrier(ring.empty(Int(stage)), tiling.warps * 4)
+        publish_barriers()
+    gpu.barrier()
+    copying, multiplying = _REGISTERS[tiling.warps]
+    role = scf.IfOp(thread.below(GROUP), has_else=True)
+    with ir.InsertionPoint(role.then_block):
+        give_registers(copying)
+        with when(thread.equals(0)):
+            _copy(problem, tiling, ring, lhs, rhs, blocks)
+        scf.yield_([])
+    with ir.InsertionPoint(role.else_block):
+        take_registers(multiplying)
+        scratch = start - raw + tiling.stages * (ring.stage_bytes + 2 * BARRIER_BYTES)
+        worker = _Worker(problem, tiling, FORMS[compute], ring, (lhs, rhs), thread - GROUP, (shared, scratch))
+        worker.work(finish, width, blocks)
+        scf.yield_([])
+
+
+def _copy(problem: Problem, tiling: Tiling, ring: _Ring, lhs: BoxedTile, rhs: BoxedTile, blocks: int) -> None:
+    def tile(place: _Place, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        def step(number: Int, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            stage, parity = map(Int, carried)
+            wait_for(ring.empty(stage), parity ^ 1)
+            full = ring.full(stage)
+            arrive_expecting(full, ring.stage_bytes)
+            depth, target = number * tiling.depth, ring.tiles(stage)
+            for boxed, row, offset in ((lhs, place.row, 0), (rhs, place.column, lhs.bytes)):
+                for box_offset, corner in boxed.boxes(place.batch, row, depth):
+                    copy_box(target + (offset + box_offset), boxed.map, corner, full)
+            return [part.ir for part in ring.after(stage, parity)]
+
+        return repeat(Int(math.ceil(problem.depth / tiling.depth)), carried, step)
+
+    _each_tile(problem, tiling, blocks, tile)
+
+
+class _Worker:
+    """A warp group that multiplies, as one of its threads sees it."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        tiling: Tiling,
+        form: Form,
+        ring: _Ring,
+        operands: tuple[BoxedTile, BoxedTile],
+        thread: Int,
+        scratch: tuple[ir.Value, Int],
+    ) -> None:
+        self._problem, self._tiling, self._form, self._ring = problem, tiling, form, ring
+        self._operands = operands
+        self._warp, self._lane = divmod(thread, WARP)
+        self._group = thread // GROUP
+        shared, base = scratch
+        self._scratch = shared, base + self._warp * scratch_bytes(tiling.columns)
+        self._count = tiling.columns // 2
+
+    def work(self, finish: Finish, width: int, blocks: int) -> None:
+        """Goes through the block's tiles."""
+
+        def tile(place: _Place, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            *sums, stage, parity = self._sum_up(carried)
+            for row, column, values in self._runs(sums, width):
+                finish(place.batch, place.row + row, place.column + column, values)
+            return [stage, parity]
+
+        _each_tile(self._problem, self._tiling, blocks, tile)
+
+    def _sum_up(self, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        """The sums of a tile, then the ring's next stage and parity."""
+        stage, parity = map(Int, carried)
+        zero = constant(0) if self._form.integer else arith.constant(ir.F32Type.get(), 0.0)
+        sums = self._multiply(stage, parity, [zero] * self._count)
+
+        def step(number: Int, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            del number
+            *sums, last, stage, parity = carried
+            sums = self._multiply(Int(stage), Int(parity), sums)
+            # The products of this stage run on while those of the last one are known to be over.
+            await_products(1)
+            self._leave(Int(last))
+            return [*sums, stage, *(part.ir for part in self._ring.after(Int(stage), Int(parity)))]
+
+        steps = Int(math.ceil(self._problem.depth / self._tiling.depth) - 1)
+        following = [part.ir for part in self._ring.after(stage, parity)]
+        *sums, last, stage_after, parity_after = repeat(steps, [*sums, stage.ir, *following], step)
+        await_products(0)
+        self._leave(Int(last))
+        return [*sums, stage_after, parity_after]
+
+    def _multiply(self, stage: Int, parity: Int, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        lhs, rhs = self._operands
+        wait_for(self._ring.full(stage), parity)
+        tiles = self._ring.tiles(stage)
+        left = matrix_descriptor(tiles + lhs.row_offset(self._group, _GROUP_ROWS), lhs.panel_bytes)
+        right = matrix_descriptor(tiles + lhs.bytes, rhs.panel_bytes)
+        count = self._tiling.depth // self._form.depth
+        steps = [(number * lhs.step_bytes, number * rhs.step_bytes) for number in range(count)]
+        form = f"m64n{self._tiling.columns}k{self._form.depth}.{self._form.types}"
+        turned = (not lhs.by_depth, not rhs.by_depth) if self._form.turns else None
+        return multiply_group(form, left, right, steps, sums, turned)
+
+    def _leave(self, stage: Int) -> None:
+        with when(self._lane.equals(0)):
+            arrive(self._ring.empty(stage))
+
+    def _runs(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
+        def pair(across: int, half: int) -> list[ir.Value]:
+            place = 4 * across + 2 * half
+            return list(sums[place : place + 2])
+
+        shared, base = self._scratch
+        for row, column, values in runs(pair, self._tiling.columns, shared, base, self._lane, width):
+            yield self._warp * ROWS + row, column, values
+
+
+def _each_tile(
+    problem: Problem,
+    tiling: Tiling,
+    blocks: int,
+    body: Callable[[_Place, Sequence[ir.Value]], Sequence[ir.Value]],
+) -> None:
+    """Builds `body(place, (stage, parity))` for every tile of the block; it gives the next stage and parity."""
+    down, across = math.ceil(problem.rows / tiling.rows), math.ceil(problem.columns / tiling.columns)
+    total = down * across * problem.batch
+    loop = scf.ForOp(block_number().ir, Int(total).ir, Int(blocks).ir, [Int(0).ir, Int(0).ir])
+    with ir.InsertionPoint(loop.body):
+        tile = Int(loop.induction_variable)
+        batch, inside = divmod(tile, down * across) if problem.batch > 1 else (Int(0), tile)
+        row, column = grouped(inside, down, across)
+        place = _Place(batch, row * tiling.rows, column * tiling.columns)
+        scf.yield_(list(body(place, list(loop.inner_iter_args))))
