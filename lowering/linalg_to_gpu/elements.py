@@ -62,10 +62,11 @@ def _store(values: Values, root: ir.Value, target: Memory, place: list[Index], w
 
 def root_of(launch: Launch) -> tuple[ir.Value, Memory]:
     """The tensor that is computed, before any reshape for the destination, and where it goes."""
-    return _root(launch.function, launch.result, launch.destination)
+    return root_before(launch.function, launch.result, launch.destination)
 
 
-def _root(function: ir.Operation, value: ir.Value, destination: Memory) -> tuple[ir.Value, Memory]:
+def root_before(function: ir.Operation, value: ir.Value, destination: Memory) -> tuple[ir.Value, Memory]:
+    """What `value` is before the reshapes that its place in the destination allows for, and that place."""
     strides = strides_of_made(function)
     while not isinstance(value.owner, ir.Block) and value.owner.name in _RESHAPES:
         source = value.owner.operands[0]
@@ -92,7 +93,7 @@ class Elements:
 def choose(function: ir.Operation, destination: Memory) -> Elements:
     """As many neighbours as 16 bytes hold, where that leaves a thread for every core; blocks of whole warps."""
     block = body_of(function)
-    _, target = _root(function, block.operations[len(block.operations) - 1].operands[0], destination)
+    _, target = root_before(function, block.operations[len(block.operations) - 1].operands[0], destination)
     width, count = target.width(), math.prod(target.shape)
     while width > 1 and count // width < _THREADS:
         width //= 2

@@ -82,17 +82,22 @@ class _KernelWriter:
         with self._kernel.location, ir.InsertionPoint(self._kernel):
             code = gpu.GPUModuleOp(name)
         code_block = code.bodyRegion.blocks[0] if len(code.bodyRegion.blocks) else code.bodyRegion.blocks.append()
-        largest = 0
+        # Before any code is written: emitters that take addresses apart need to know how wide an index is.
+        bits = 32 if self._largest() <= _INDEX_LIMIT else 64
+        code.operation.attributes["dlti.dl_spec"] = ir.Attribute.parse(f"#dlti.dl_spec<index = {bits} : i32>")
         for op in self._old:
             with op.location, ir.InsertionPoint(op):
-                largest = max(largest, self._rewrite(op, name, code_block))
+                self._rewrite(op, name, code_block)
         for op in reversed(self._old):
             op.erase()
-        bits = 32 if largest <= _INDEX_LIMIT else 64
-        code.operation.attributes["dlti.dl_spec"] = ir.Attribute.parse(f"#dlti.dl_spec<index = {bits} : i32>")
 
-    def _rewrite(self, op: ir.Operation, module: str, code: ir.Block) -> int:
-        """Writes what an op becomes; returns the largest number of elements of what it touches."""
+    def _largest(self) -> int:
+        """The most elements that any of its buffers spans."""
+        spans = [_span(argument.type) for argument in body_of(self._kernel).arguments]
+        made = [op.results[0].type for op in self._old if op.name == "tensor.empty"]
+        return max([*spans, *(math.prod(ir.RankedTensorType(kind).shape) for kind in made)], default=0)
+
+    def _rewrite(self, op: ir.Operation, module: str, code: ir.Block) -> None:
         if op.name == "tensor.empty":
             count = math.prod(ir.RankedTensorType(op.results[0].type).shape)
             kind = memref_type(op.results[0].type)
@@ -100,16 +105,15 @@ class _KernelWriter:
         elif op.name in (EXTRACT, INSERT):
             self._bases[op.results[0]] = self._bases[op.operands[0 if op.name == EXTRACT else 1]]
         elif op.name == "func.call":
-            return self._rewrite_call(op, module, code)
+            self._rewrite_call(op, module, code)
         elif op.name == "bufferization.to_tensor":
             self._bases[op.results[0]] = self._flat(op.operands[0])
         elif op.name == "func.return":
             func.ReturnOp([])
         elif op.name not in _NO_CODE:
             raise PassError(f"'{op.name}' op between launches", op.location)
-        return 0
 
-    def _rewrite_call(self, op: ir.Operation, module: str, code: ir.Block) -> int:
+    def _rewrite_call(self, op: ir.Operation, module: str, code: ir.Block) -> None:
         name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
         function = self._symbols[name].operation
         operands = [self._bases[value] for value in op.operands]
@@ -130,16 +134,20 @@ class _KernelWriter:
             [*index, *cluster, *shared, *operands, *described],
             {"kernel": kernel, "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments)},
         )
-        return max(math.prod(ir.MemRefType(item.type).shape) for item in operands)
 
     def _flat(self, argument: ir.Value) -> ir.Value:
         """All of an argument's memory, in one dimension."""
-        kind = ir.MemRefType(argument.type)
-        strides, _ = kind.get_strides_and_offset()
-        last = sum((size - 1) * step for size, step in zip(kind.shape, strides, strict=True))
-        span = 0 if 0 in kind.shape else 1 + last
+        kind, span = ir.MemRefType(argument.type), _span(argument.type)
         flat = ir.MemRefType.get([span], kind.element_type)
         return memref.ReinterpretCastOp(flat, argument, [], [], [], [0], [span], [1]).result
+
+
+def _span(buffer: ir.Type) -> int:
+    """The elements from the first to the last of a buffer."""
+    kind = ir.MemRefType(buffer)
+    strides, _ = kind.get_strides_and_offset()
+    last = sum((size - 1) * step for size, step in zip(kind.shape, strides, strict=True))
+    return 0 if 0 in kind.shape else 1 + last
 
 
 def _emit(function: ir.Operation, kinds: list[ir.Type], target: Target) -> tuple[Geometry, list[TensorMap]]:

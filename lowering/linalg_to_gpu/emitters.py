@@ -15,6 +15,7 @@ from mlir import ir
 from ...passes.base import PassError
 from ..target import Target
 from . import elements
+from .contraction import emit as contraction
 from .launch import Geometry, Launch
 from .values import Values
 
@@ -25,10 +26,10 @@ Chooser = Callable[[ir.Operation, Target], Mapping[str, Any] | None]
 Emitter = Callable[[Launch, Values], Geometry]
 """Writes the kernel at the insertion point, and says how many threads do it."""
 
-CHOOSERS: Sequence[tuple[str, Chooser]] = ()
+CHOOSERS: Sequence[tuple[str, Chooser]] = (("contraction", contraction.choose_numbers),)
 """The schedules that some launches have and others not, the most particular first."""
 
-EMITTERS: Mapping[str, Emitter] = {"elements": elements.emit}
+EMITTERS: Mapping[str, Emitter] = {"contraction": contraction.emit, "elements": elements.emit}
 
 
 def choose(function: ir.Operation, target: Target) -> tuple[str, Mapping[str, Any]] | None:

@@ -74,7 +74,7 @@ def _form(kernel: ir.Operation, target: Target) -> None:
 
 def _form_one(kernel: ir.Operation, target: Target, chosen: tuple | None) -> None:
     """One launch, with the body of the kernel as it is."""
-    launch = kernel.clone().operation
+    launch = kernel.clone(ir.InsertionPoint.after(kernel)).operation
     launch.attributes["sym_name"] = ir.StringAttr.get(f"{_symbol(kernel)}_0")
     launch.attributes[LAUNCH] = ir.UnitAttr.get()
     del launch.attributes["stepwell.kernel"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import arith, gpu, llvm, memref
+from mlir.dialects import arith, builtin, gpu, llvm
 
 from .integers import Int
 
@@ -69,8 +69,21 @@ def _step(base: ir.Value, element: ir.Type, dynamic: list[ir.Value], constant: l
 
 
 def _pointer(buffer: ir.Value, space: int) -> ir.Value:
-    index = memref.extract_aligned_pointer_as_index(buffer)
-    return llvm.inttoptr(pointer_type(space), arith.index_cast(ir.IntegerType.get_signless(64), index))
+    # As an index an address might lose its upper half: kernels of small tensors have indices of 32 bits.
+    kind = ir.MemRefType(buffer.type)
+    bits, inner = _index_bits(), f"!llvm.ptr{f'<{space}>' if kind.memory_space else ''}"
+    described = f"!llvm.struct<({inner}, {inner}, i{bits}, array<1 x i{bits}>, array<1 x i{bits}>)>"
+    descriptor = builtin.unrealized_conversion_cast([ir.Type.parse(described)], [buffer])
+    pointer = llvm.extractvalue(ir.Type.parse(inner), descriptor, ir.DenseI64ArrayAttr.get([1]))
+    return pointer if kind.memory_space else llvm.addrspacecast(pointer_type(space), pointer)
+
+
+def _index_bits() -> int:
+    """The size of an index in the module of the kernel that is built."""
+    op = ir.InsertionPoint.current.block.owner
+    while op is not None and "dlti.dl_spec" not in op.attributes:
+        op = op.parent
+    return 32 if op is not None and "index = 32" in str(op.attributes["dlti.dl_spec"]) else 64
 
 
 def _i32(index: ir.Value) -> Int:

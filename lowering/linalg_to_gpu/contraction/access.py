@@ -66,6 +66,7 @@ class Access:
         depth: the dimensions that are summed over.
         start: the offset of the first element.
         guards: what must hold of an index to be read.
+        alignment: what the address of element 0 is a multiple of, in bytes.
     """
 
     element_bytes: int
@@ -74,6 +75,7 @@ class Access:
     depth: tuple[Dim, ...]
     start: int = 0
     guards: tuple[Guard, ...] = ()
+    alignment: int = 16
 
     @staticmethod
     def matrix(
@@ -101,7 +103,8 @@ class Access:
             return 1
         others = [*self.batch, *self.rows, *self.depth]
         steps = [dim.stride for dim in others if dim is not dims[-1]]
-        return math.gcd(16 // self.element_bytes, dims[-1].size, self.start, *steps)
+        most = math.gcd(16, self.alignment) // self.element_bytes
+        return math.gcd(most, dims[-1].size, self.start, *steps)
 
     def place(self, dims: Sequence[Dim], number: Int) -> Place:
         """The part of an element's place that the dimensions give for one linearised index."""

@@ -18,12 +18,13 @@ from ..memory import block_number, shared_address, shared_memory, thread_number
 from .access import Access
 from .copies import AsyncCopies, OperandTile, Part, Read, StagedCopies, read_global
 from .fma import FmaProducts
-from .mma import KINDS, MmaProducts
+from .mma import KINDS, Kind, MmaProducts
 from .multistage import accumulate
 from .order import grouped
 from .tiles import Problem, Tiling
 
 _SMALLEST_ASYNC = 4
+_FLOAT = Kind(4, "")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def emit(
         products = FmaProducts(tiling, left, right, shared, rhs_base, thread)
     else:
         products = MmaProducts(tiling, KINDS[compute], left, right, shared, address, rhs_base, thread)
-    element = _shared_element(compute)
+    element = shared_element(compute)
     copies = [
         _copies(lhs, left, Part(row, batch, thread, tiling.threads), element, shared, address, 0),
         _copies(rhs, right, Part(column, batch, thread, tiling.threads), element, shared, address, rhs_base),
@@ -104,8 +105,12 @@ def emit(
     sums = accumulate(copies, tiles, first, tiling.depth, tiling.stages, stage_bytes, sums, products.multiply)
     await_copies(0)
     gpu.barrier()
+    first = column + products.column
+    columns: dict[int, Int] = {}
     for at, across, values in products.results(sums, width):
-        finish(batch, split, row + at, column + across, values)
+        # The same value for the same columns, so that what depends on them alone is computed once.
+        place = columns.setdefault(id(across), first + across)
+        finish(batch, split, row + at, place, values)
     return geometry(problem, tiling, bytes)
 
 
@@ -152,5 +157,6 @@ def _copies(
     return StagedCopies(access, tile, part, read, element, shared), Int(base)
 
 
-def _shared_element(compute: str) -> ir.Type:
-    return ir.Type.parse({"tf32": "f32", "u8": "i8"}.get(compute, compute))
+def shared_element(compute: str) -> ir.Type:
+    """The element type in shared memory of what is multiplied."""
+    return ir.Type.parse("f32" if compute == "tf32" else "i8" if KINDS.get(compute, _FLOAT).integer else compute)

@@ -68,7 +68,13 @@ class _Side:
 
 
 class FmaProducts:
-    """The products of one block."""
+    """The products of one block.
+
+    Attributes:
+        column: from where on the columns of the results count.
+    """
+
+    column = Int(0)
 
     def __init__(
         self, tiling: Tiling, lhs: OperandTile, rhs: OperandTile, shared: ir.Value, rhs_base: int, thread: Int
@@ -126,9 +132,10 @@ class FmaProducts:
         del width  # a thread has no more neighbours than four
         quads = self._columns // _LANES
         together = 1 if self._rhs.tile.by_depth else _LANES
+        columns = {first: self._rhs.row(first) for first in range(0, self._columns, together)}
         for place, value in enumerate(sums):
             row, quad = divmod(place, quads)
             lanes = [vector.extract(value, [], [lane]) for lane in range(_LANES)]
             for first in range(0, _LANES, together):
-                column = self._rhs.row(quad * _LANES + first)
+                column = columns[quad * _LANES + first]
                 yield self._lhs.row(row), column, lanes[first : first + together]

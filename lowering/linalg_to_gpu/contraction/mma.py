@@ -19,7 +19,7 @@ from ..integers import Int
 from ..memory import element_pointer, load
 from .copies import OperandTile
 from .shared import SharedTile
-from .sums import Run, runs, scratch_bytes
+from .sums import Run, Scratch, scratch_bytes
 from .tiles import WARP, Tiling
 
 _STEP_BYTES, _ROWS, _COLUMNS = 32, 16, 8
@@ -44,8 +44,10 @@ KINDS = {
     "f16": Kind(2, "m16n8k16.row.col.f32.f16.f16.f32"),
     "bf16": Kind(2, "m16n8k16.row.col.f32.bf16.bf16.f32"),
     "tf32": Kind(4, "m16n8k8.row.col.f32.tf32.tf32.f32"),
-    "i8": Kind(1, "m16n8k32.row.col.s32.s8.s8.s32", integer=True),
-    "u8": Kind(1, "m16n8k32.row.col.s32.u8.u8.s32", integer=True),
+    "s8.s8": Kind(1, "m16n8k32.row.col.s32.s8.s8.s32", integer=True),
+    "s8.u8": Kind(1, "m16n8k32.row.col.s32.s8.u8.s32", integer=True),
+    "u8.s8": Kind(1, "m16n8k32.row.col.s32.u8.s8.s32", integer=True),
+    "u8.u8": Kind(1, "m16n8k32.row.col.s32.u8.u8.s32", integer=True),
     "f8E4M3FN": Kind(1, "m16n8k32.row.col.f32.e4m3.e4m3.f32"),
     "f8E5M2": Kind(1, "m16n8k32.row.col.f32.e5m2.e5m2.f32"),
 }
@@ -107,7 +109,11 @@ class _Side:
 
 
 class MmaProducts:
-    """The products of one block."""
+    """The products of one block.
+
+    Attributes:
+        column: the first column of the warp.
+    """
 
     def __init__(
         self,
@@ -135,10 +141,10 @@ class MmaProducts:
         self._warp, self._lane = divmod(thread, WARP)
         self._shared = shared
         warp_column, warp_row = divmod(self._warp, tiling.rows // tiling.warp_rows)
-        self._row, self._column = warp_row * tiling.warp_rows, warp_column * tiling.warp_columns
+        self._row, self.column = warp_row * tiling.warp_rows, warp_column * tiling.warp_columns
         self._kind, self._tiling = kind, tiling
         self._lhs = _Side(lhs, shared, address, 0, self._row, self._lane)
-        self._rhs = _Side(rhs, shared, address, rhs_base, self._column, self._lane)
+        self._rhs = _Side(rhs, shared, address, rhs_base, self.column, self._lane)
         self._down, self._across = tiling.warp_rows // _ROWS, tiling.warp_columns // _COLUMNS
         self._lhs.prepare(self._down, swapped=False)
         self._rhs.prepare(self._across // 2, swapped=True)
@@ -172,14 +178,18 @@ class MmaProducts:
         return new
 
     def results(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
-        """The sums in runs of neighbours; the threads must have left shared memory, which this uses."""
+        """The sums in runs of neighbours; the threads must have left shared memory, which this uses.
+
+        Columns are those after `column`, the warp's first.
+        """
         columns = self._tiling.warp_columns
         base = self._warp * scratch_bytes(columns)
+        scratch = Scratch(columns, self._shared, base, self._lane, max(4, width))
         for number in range(self._down):
 
             def pair(across: int, half: int, number: int = number) -> list[ir.Value]:
                 place = 4 * (number * self._across + across) + 2 * half
                 return list(sums[place : place + 2])
 
-            for row, column, values in runs(pair, columns, self._shared, base, self._lane, max(4, width)):
-                yield self._row + number * _ROWS + row, self._column + column, values
+            for row, column, values in scratch.runs(pair):
+                yield self._row + number * _ROWS + row, column, values

@@ -33,51 +33,63 @@ def scratch_bytes(columns: int) -> int:
     return ROWS * columns_at_once(columns) * 4
 
 
-def runs(
-    pair: Callable[[int, int], list[ir.Value]], columns: int, shared: ir.Value, base: Int, lane: Int, width: int
-) -> Iterator[Run]:
-    """The sums of 16 rows.
+class Scratch:
+    """A warp's part of shared memory, through which 16 rows of sums pass at a time."""
 
-    Args:
-        pair: the two sums of the fragment's row lane / 4 + 8 * half at columns 8 * number + lane % 4 * 2 and the next,
-            given number and half.
-        columns: how many columns there are, a multiple of 16.
-        shared: shared memory.
-        base: where in it the warp's scratch begins.
-        lane: the lane.
-        width: 4 or 8, the length of the runs.
-    """
-    at_once = columns_at_once(columns)
-    tile = SharedTile.crossed(ROWS, at_once * 4)
-    for first in range(0, columns, at_once):
-        sync_warp()
-        for number in range(at_once // 8):
+    def __init__(self, columns: int, shared: ir.Value, base: Int, lane: Int, width: int) -> None:
+        """Works out what the lane writes and reads.
+
+        Args:
+            columns: of a warp, a multiple of 32.
+            shared: shared memory.
+            base: where in it the warp's scratch begins.
+            lane: the lane.
+            width: 4 or 8, the length of the runs.
+        """
+        self._shared, self._base, self._width = shared, base, width
+        self._at_once = columns_at_once(columns)
+        self._tile = SharedTile.crossed(ROWS, self._at_once * 4)
+        self._lane = lane
+        per_row = self._at_once // width
+        row, self._run = divmod(lane, per_row)
+        self._rows = [row + number * (WARP // per_row) for number in range(ROWS * per_row // WARP)]
+        self._columns = [self._run * width + first for first in range(0, columns, self._at_once)]
+
+    def runs(self, pair: Callable[[int, int], list[ir.Value]]) -> Iterator[Run]:
+        """The sums of 16 rows.
+
+        Args:
+            pair: the sums of row lane / 4 + 8 * half at columns 8 * number + lane % 4 * 2 and the next, given number
+                and half.
+        """
+        element = pair(0, 0)[0].type
+        for slice, column in enumerate(self._columns):
+            sync_warp()
+            self._write(pair, slice * self._at_once // 8)
+            sync_warp()
+            for row in self._rows:
+                yield row, column, self._read(row, element)
+
+    def _write(self, pair: Callable[[int, int], list[ir.Value]], first: int) -> None:
+        for number in range(self._at_once // 8):
             for half in range(2):
-                values = pair(first // 8 + number, half)
+                values = pair(first + number, half)
                 kind = ir.VectorType.get([2], values[0].type)
-                place = tile.element(lane // 4 + 8 * half, lane % 4 * 2 + 8 * number, 4)
-                store(vector.from_elements(kind, values), _at(shared, base + place), 8)
-        sync_warp()
-        per_row = at_once // width
-        for number in range(ROWS * per_row // WARP):
-            row, run = divmod(lane + number * WARP, per_row)
-            yield row, run * width + first, _read(tile, shared, base, row, run, width, pair(0, 0)[0].type)
+                place = self._tile.element(self._lane // 4 + 8 * half, self._lane % 4 * 2 + 8 * number, 4)
+                store(vector.from_elements(kind, values), self._at(place), 8)
 
+    def _read(self, row: Int, element: ir.Type) -> list[ir.Value]:
+        quad = ir.VectorType.get([_QUAD], element)
+        if self._width == _QUAD:
+            value = load(quad, self._at(self._tile.offset(row, self._run)), CHUNK)
+            return [vector.extract(value, [], [lane]) for lane in range(_QUAD)]
+        # Were all eight lanes to read their first chunk, that would be every other one: half read the second first.
+        late = (self._run >> 2) & 1
+        chunks = [self._tile.offset(row, self._run * 2 + (late ^ half)) for half in range(2)]
+        halves = [load(quad, self._at(chunk), CHUNK) for chunk in chunks]
+        is_late = late.equals(1)
+        ordered = [arith.select(is_late, halves[1 - half], halves[half]) for half in range(2)]
+        return [vector.extract(half, [], [lane]) for half in ordered for lane in range(_QUAD)]
 
-def _read(
-    tile: SharedTile, shared: ir.Value, base: Int, row: Int, run: Int, width: int, element: ir.Type
-) -> list[ir.Value]:
-    quad = ir.VectorType.get([_QUAD], element)
-    if width == _QUAD:
-        value = load(quad, _at(shared, base + tile.offset(row, run)), CHUNK)
-        return [vector.extract(value, [], [lane]) for lane in range(_QUAD)]
-    # Eight lanes that all read their first chunk would take every other chunk of 256 bytes: half read the second first.
-    late = (run >> 2) & 1
-    halves = [load(quad, _at(shared, base + tile.offset(row, run * 2 + (late ^ half))), CHUNK) for half in range(2)]
-    is_late = late.equals(1)
-    ordered = [arith.select(is_late, halves[1 - half], halves[half]) for half in range(2)]
-    return [vector.extract(half, [], [lane]) for half in ordered for lane in range(_QUAD)]
-
-
-def _at(shared: ir.Value, offset: Int) -> ir.Value:
-    return element_pointer(shared, ir.IntegerType.get_signless(8), offset)
+    def _at(self, offset: Int) -> ir.Value:
+        return element_pointer(self._shared, ir.IntegerType.get_signless(8), self._base + offset)

@@ -40,7 +40,7 @@ from ..warp_groups import (
 )
 from .boxes import BoxedTile
 from .order import grouped
-from .sums import ROWS, Run, runs, scratch_bytes
+from .sums import ROWS, Run, Scratch, scratch_bytes
 from .tiles import WARP, Problem, Tiling
 
 # The copy engine's swizzle repeats after 1024 bytes, from addresses that are multiples of them.
@@ -73,8 +73,10 @@ FORMS = {
     "f16": Form(2, 16, "f32.f16.f16", turns=True),
     "bf16": Form(2, 16, "f32.bf16.bf16", turns=True),
     "tf32": Form(4, 8, "f32.tf32.tf32"),
-    "i8": Form(1, 32, "s32.s8.s8", integer=True),
-    "u8": Form(1, 32, "s32.u8.u8", integer=True),
+    "s8.s8": Form(1, 32, "s32.s8.s8", integer=True),
+    "s8.u8": Form(1, 32, "s32.s8.u8", integer=True),
+    "u8.s8": Form(1, 32, "s32.u8.s8", integer=True),
+    "u8.u8": Form(1, 32, "s32.u8.u8", integer=True),
     "f8E4M3FN": Form(1, 32, "f32.e4m3.e4m3"),
     "f8E5M2": Form(1, 32, "f32.e5m2.e5m2"),
 }
@@ -157,6 +159,7 @@ def emit(
         with when(thread.equals(0)):
             _copy(problem, tiling, ring, lhs, rhs, blocks)
         scf.yield_([])
+    assert role.else_block is not None
     with ir.InsertionPoint(role.else_block):
         take_registers(multiplying)
         scratch = start - raw + tiling.stages * (ring.stage_bytes + 2 * BARRIER_BYTES)
@@ -209,8 +212,11 @@ class _Worker:
 
         def tile(place: _Place, carried: Sequence[ir.Value]) -> list[ir.Value]:
             *sums, stage, parity = self._sum_up(carried)
+            columns: dict[int, Int] = {}
             for row, column, values in self._runs(sums, width):
-                finish(place.batch, place.row + row, place.column + column, values)
+                # The same value for the same columns, so that what depends on them alone is computed once.
+                across = columns.setdefault(id(column), place.column + column)
+                finish(place.batch, place.row + row, across, values)
             return [stage, parity]
 
         _each_tile(self._problem, self._tiling, blocks, tile)
@@ -259,7 +265,8 @@ class _Worker:
             return list(sums[place : place + 2])
 
         shared, base = self._scratch
-        for row, column, values in runs(pair, self._tiling.columns, shared, base, self._lane, width):
+        scratch = Scratch(self._tiling.columns, shared, base, self._lane, width)
+        for row, column, values in scratch.runs(pair):
             yield self._warp * ROWS + row, column, values
 
 

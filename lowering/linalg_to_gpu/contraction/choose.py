@@ -1,0 +1,99 @@
+"""Which tiles a contraction gets: those of a few good ones that the model of the machine finds fastest."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...target import Capability
+from .cost import cycles
+from .mma import KINDS
+from .sums import scratch_bytes
+from .tiles import Problem, Tiling
+from .wgmma import shared_bytes as wgmma_bytes
+
+_LINE = 128
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a contraction asks for.
+
+    Attributes:
+        problem: its sizes.
+        compute: what is multiplied: `f32`, or a key of `mma.KINDS`.
+        by_boxes: whether the copy engine can bring both operands.
+        turned: whether lines of either operand run along rows, so that bytes of them cannot be multiplied by wgmma.
+    """
+
+    problem: Problem
+    compute: str
+    by_boxes: bool = False
+    turned: bool = False
+
+    @property
+    def element_bytes(self) -> int:
+        """The size of an element in shared memory."""
+        return 4 if self.compute == "f32" else KINDS[self.compute].element_bytes
+
+
+def choose(wish: Wish, capability: Capability) -> Tiling:
+    """The tiles; the smallest ones always fit."""
+    bytes = wish.element_bytes
+
+    def cost(tiling: Tiling) -> float:
+        return cycles(wish.problem, tiling, wish.compute, bytes, shared_bytes(tiling, bytes), capability)
+
+    return min(_candidates(wish, capability), key=cost)
+
+
+def shared_bytes(tiling: Tiling, element_bytes: int) -> int:
+    """The dynamic shared memory of a block."""
+    if tiling.method == "wgmma":
+        return wgmma_bytes(tiling, element_bytes)
+    stages = tiling.stages * tiling.stage_bytes(element_bytes)
+    return max(stages, tiling.warps * scratch_bytes(tiling.warp_columns)) if tiling.method == "mma" else stages
+
+
+def _candidates(wish: Wish, capability: Capability) -> Iterator[Tiling]:
+    if wish.compute == "f32":
+        yield from _fma()
+        return
+    yield from _mma(wish)
+    if capability.has_wgmma and wish.by_boxes and (wish.element_bytes == 2 or not wish.turned):
+        yield from _wgmma(wish)
+
+
+def _fma() -> Iterator[Tiling]:
+    """A thread's 8 x 8 sums where there are rows enough, else fewer; warps of 4 x 8 threads."""
+    shapes = [(128, 128, 32, 64), (64, 128, 32, 64), (128, 64, 32, 64), (64, 64, 32, 32), (64, 64, 16, 32)]
+    shapes += [(32, 128, 16, 64), (32, 64, 16, 32), (16, 128, 16, 64), (16, 64, 16, 32)]
+    for rows, columns, warp_rows, warp_columns in shapes:
+        depth = 16 if rows > 16 else 32
+        yield Tiling("fma", rows, columns, depth, warp_rows, warp_columns, 3)
+
+
+def _mma(wish: Wish) -> Iterator[Tiling]:
+    warps = [(64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (16, 32)]
+    grids = [(2, 4), (4, 2), (2, 2), (1, 4), (1, 2), (2, 1)]
+    for (warp_rows, warp_columns), (down, across), stages in itertools.product(warps, grids, (3, 4)):
+        line = _LINE // wish.element_bytes
+        for depth in (line // 2, line):
+            rows, columns = warp_rows * down, warp_columns * across
+            if max(rows, columns) <= 256 and (rows, columns) != (256, 256):
+                yield Tiling("mma", rows, columns, depth, warp_rows, warp_columns, stages)
+
+
+def _wgmma(wish: Wish) -> Iterator[Tiling]:
+    depth = _LINE // wish.element_bytes
+    for rows, columns in ((128, 256), (128, 128), (128, 64), (64, 256), (64, 128), (64, 64)):
+        for stages in (8, 6, 5, 4, 3):
+            yield Tiling("wgmma", rows, columns, depth, 64, columns, stages)
+
+
+def persistent_blocks(problem: Problem, tiling: Tiling, blocks_at_once: int, capability: Capability) -> int:
+    """How many blocks go through the tiles of a wgmma contraction."""
+    tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns) * problem.batch
+    return min(tiles, blocks_at_once * capability.multiprocessors)

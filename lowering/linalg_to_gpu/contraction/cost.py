@@ -1,0 +1,108 @@
+"""How long a contraction takes with given tiles: a model of multiprocessors, in cycles, for choosing among tiles.
+
+A multiprocessor works on as many blocks at once as its shared memory, registers and threads allow; blocks come
+in waves. A block's time is that of its products or of its reads, whichever is longer, and of its beginning and end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...target import Capability
+from .tiles import WARP, Problem, Tiling
+
+# Multiply-adds that a multiprocessor does per cycle, by what they are of; of wgmma, and of other instructions.
+_FMA_PER_CYCLE = {80: 64}
+_MMA_PER_CYCLE = {80: 1024, 86: 512, 89: 512, 90: 1024, 100: 1024}
+_WGMMA_PER_CYCLE = 2048
+_RELATIVE = {"f32": 1.0, "tf32": 0.5, "f16": 1.0, "bf16": 1.0}
+_BYTES = 2.0
+# Bytes that a multiprocessor gets per cycle of what others read as well, and of what comes from memory.
+_CACHE_BYTES, _MEMORY_BYTES = 40.0, 16.0
+# Cycles before the first products and after the last, for each value that a thread holds, and for each tile of depth.
+_START, _PER_SUM, _PER_TILE = 900, 12, 40
+_BLOCK_SHARED_BYTES = 1024
+_MOST_BLOCKS = 32
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many blocks a multiprocessor holds.
+
+    Attributes:
+        blocks: how many.
+        warps: their warps that multiply.
+    """
+
+    blocks: int
+    warps: int
+
+
+def registers(tiling: Tiling) -> int:
+    """About how many registers a thread needs."""
+    if tiling.method == "wgmma":
+        return 168
+    sums = tiling.warp_rows * tiling.warp_columns // WARP
+    fragments = (tiling.warp_rows + tiling.warp_columns) // 2 if tiling.method == "mma" else 48
+    return min(255, sums + fragments + 24)
+
+
+def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability) -> Occupancy:
+    """How many blocks are on a multiprocessor at once; none where one does not fit."""
+    if shared_bytes > capability.shared_bytes:
+        return Occupancy(0, 0)
+    by_shared = capability.multiprocessor_shared_bytes // (shared_bytes + _BLOCK_SHARED_BYTES)
+    per_block = math.ceil(registers(tiling) / 8) * 8 * tiling.threads
+    by_registers = capability.registers // per_block
+    by_threads = capability.multiprocessor_threads // tiling.threads
+    blocks = max(0, min(by_shared, by_registers, by_threads, _MOST_BLOCKS))
+    return Occupancy(blocks, blocks * tiling.warps)
+
+
+def rate(tiling: Tiling, compute: str, capability: Capability) -> float:
+    """Multiply-adds of a multiprocessor per cycle at best."""
+    if tiling.method == "fma":
+        return _FMA_PER_CYCLE.get(capability.sm, 128)
+    relative = _RELATIVE.get(compute, _BYTES)
+    if tiling.method == "wgmma":
+        return _WGMMA_PER_CYCLE * relative
+    return _MMA_PER_CYCLE.get(capability.sm, 1024) * relative
+
+
+def cycles(
+    problem: Problem, tiling: Tiling, compute: str, element_bytes: int, shared_bytes: int, capability: Capability
+) -> float:
+    """About how many cycles the contraction takes; infinite where a block does not fit."""
+    held = occupancy(tiling, shared_bytes, capability)
+    if not held.blocks:
+        return math.inf
+    tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns)
+    blocks = tiles * problem.batch * tiling.splits
+    depth = math.ceil(math.ceil(problem.depth / tiling.depth) / tiling.splits) * tiling.depth
+    waves = math.ceil(blocks / (held.blocks * capability.multiprocessors))
+    # On a multiprocessor that is not full, blocks have more of it.
+    together = min(held.blocks, math.ceil(blocks / capability.multiprocessors))
+    groups = 1 if tiling.method == "wgmma" else 4
+    busy = min(1.0, together * tiling.warps / (2 * groups) * _efficiency(tiling))
+    products = together * tiling.rows * tiling.columns * depth / (rate(tiling, compute, capability) * busy)
+    reads = together * (tiling.rows + tiling.columns) * depth * element_bytes / _CACHE_BYTES
+    fresh = _fresh_bytes(problem, element_bytes) / (_MEMORY_BYTES * capability.multiprocessors)
+    sums = tiling.rows * tiling.columns / (tiling.warps * (4 if tiling.method == "wgmma" else 1) * WARP)
+    ends = _START + _PER_SUM * sums + _PER_TILE * depth / tiling.depth
+    gathered = problem.batch * problem.rows * problem.columns * 8 * (tiling.splits > 1) * tiling.splits
+    gathering = gathered / (_MEMORY_BYTES * capability.multiprocessors) + 4000 * (tiling.splits > 1)
+    return max(waves * (max(products, reads) + ends), fresh) + gathering
+
+
+def _efficiency(tiling: Tiling) -> float:
+    """What reading fragments from shared memory leaves of the rate: the more, the squarer and larger a warp's tile."""
+    if tiling.method == "wgmma":
+        return 1.0 if tiling.columns >= 128 else 0.75
+    harmonic = 2 * tiling.warp_rows * tiling.warp_columns / (tiling.warp_rows + tiling.warp_columns)
+    return min(1.0, 0.35 + harmonic / (64 if tiling.method == "fma" else 72))
+
+
+def _fresh_bytes(problem: Problem, element_bytes: int) -> float:
+    read = problem.rows * problem.depth + problem.columns * problem.depth
+    return problem.batch * (read * element_bytes + problem.rows * problem.columns * element_bytes)

@@ -1,0 +1,194 @@
+"""The schedule `contraction`: matrix products, convolutions and what follows them, in one kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import vector
+
+from ....passes.base import PassError
+from ....passes.functions import body_of
+from ...target import Target
+from ..elements import root_before
+from ..integers import Int
+from ..launch import Geometry, Launch, Memory, TensorMap
+from ..memory import global_memory
+from ..values import Values
+from ..views import memories
+from . import block, wgmma
+from .access import Access
+from .boxes import BoxedTile, box_of
+from .choose import Wish, choose, persistent_blocks, shared_bytes
+from .copies import converted
+from .finish import Finisher
+from .matching import Contraction, contraction_of, way_out
+from .operands import Operand, computed_access, operand_of
+from .tiles import Problem, Tiling
+from .ways import unravelled
+
+_SIGNS = {"arith.extui": "u8", "arith.extsi": "s8"}
+_FLOATS = ("f16", "bf16", "f8E4M3FN", "f8E5M2")
+_FLOAT8_CAPABILITY = 89
+_INDEX_LIMIT = 2**31
+_FEWEST_COLUMNS, _FEWEST_SUMS = 4, 64
+_LEAST_ROWS = 64
+
+
+def choose_numbers(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
+    """The numbers of the schedule; None where a launch is no contraction that it can do."""
+    contraction = contraction_of(function)
+    if contraction is None or target.capability is None:
+        return None
+    problem = problem_of(contraction)
+    compute = _compute(contraction, target)
+    if compute is None or problem.columns < _FEWEST_COLUMNS or problem.rows * problem.columns < _FEWEST_SUMS:
+        return None
+    known = memories(function)
+    operands = [operand_of(contraction, side, known) for side in range(2)]
+    if any(_reach(contraction, side, operand) >= _INDEX_LIMIT for side, operand in enumerate(operands)):
+        return None
+    if way_out(contraction, _root(function)) is None:
+        return None
+    wish = Wish(problem, compute, *_boxes(operands, compute))
+    tiling = choose(wish, target.capability)
+    return {"compute": compute, **{name: getattr(tiling, name) for name in Tiling.__dataclass_fields__}}
+
+
+def emit(launch: Launch, values: Values) -> Geometry:
+    """Writes the kernel.
+
+    Raises:
+        PassError: the schedule does not fit the launch.
+    """
+    contraction = contraction_of(launch.function)
+    if contraction is None:
+        raise PassError("no contraction", launch.function.location)
+    numbers: dict[str, Any] = dict(launch.schedule)
+    compute = numbers.pop("compute")
+    tiling = Tiling(**numbers)
+    finisher = Finisher(launch, values, contraction)
+    bounds = tiling.rows, tiling.columns
+    if tiling.method == "wgmma":
+        return _emit_boxed(launch, contraction, tiling, compute, finisher)
+    lhs, rhs = (_source(launch, values, contraction, side, compute) for side in range(2))
+
+    def finish(batch: Int, split: Int, row: Int, column: Int, sums: list[ir.Value]) -> None:
+        del split
+        finisher.write(batch, row, column, sums, bounds)
+
+    problem = problem_of(contraction)
+    made = block.emit(problem, tiling, compute, lhs, rhs, finish, finisher.width)
+    bytes = Wish(problem, compute).element_bytes
+    return Geometry((made.blocks, 1, 1), (made.threads, 1, 1), shared_bytes=shared_bytes(tiling, bytes))
+
+
+def problem_of(contraction: Contraction) -> Problem:
+    """The sizes of a contraction."""
+    return Problem(
+        batch=math.prod(contraction.sizes(contraction.batch)),
+        rows=math.prod(contraction.sizes(contraction.rows)),
+        columns=math.prod(contraction.sizes(contraction.columns)),
+        depth=math.prod(contraction.sizes(contraction.depth)),
+    )
+
+
+def _emit_boxed(launch: Launch, contraction: Contraction, tiling: Tiling, compute: str, finisher: Finisher) -> Geometry:
+    problem, tiles = problem_of(contraction), []
+    for side, size in enumerate((tiling.rows, tiling.columns)):
+        operand = operand_of(contraction, side, launch.arguments)
+        if operand is None:
+            raise PassError("the copy engine cannot bring what is computed", contraction.op.location)
+        tiles.append(
+            BoxedTile(operand.access, _map(launch, operand, size, tiling.depth, contraction), size, tiling.depth)
+        )
+    blocks = persistent_blocks(problem, tiling, 1, launch.capability)
+
+    def finish(batch: Int, row: Int, column: Int, sums: list[ir.Value]) -> None:
+        finisher.write(batch, row, column, sums, (tiling.rows, tiling.columns))
+
+    wgmma.emit(problem, tiling, compute, tiles[0], tiles[1], finish, max(4, finisher.width), blocks)
+    bytes = wgmma.FORMS[compute].element_bytes
+    shared = wgmma.shared_bytes(tiling, bytes)
+    return Geometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=1)
+
+
+def _map(launch: Launch, operand: Operand, rows: int, depth: int, contraction: Contraction) -> ir.Value:
+    box = box_of(operand.access, rows, depth)
+    if box is None:
+        raise PassError("the copy engine cannot bring such an operand", contraction.op.location)
+    arguments = list(launch.arguments.values())
+    position = next(place for place, memory in enumerate(arguments) if memory.base == operand.memory.base)
+    start = operand.access.start * operand.access.element_bytes
+    element = _map_element(operand.memory)
+    return launch.add_map(TensorMap(position, element, box.sizes, box.strides, box.box, swizzle=128, offset=start))
+
+
+def _map_element(memory: Memory) -> str:
+    names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
+    return names.get(str(memory.element), "uint8")
+
+
+def _source(launch: Launch, values: Values, contraction: Contraction, side: int, compute: str) -> block.Source:
+    operand = operand_of(contraction, side, launch.arguments)
+    tensor = contraction.op.operands[contraction.sides[side]]
+    element = ir.RankedTensorType(tensor.type).element_type
+    if operand is not None:
+        return block.Source(operand.access, element, global_memory(operand.memory.base))
+    access = computed_access(contraction, side)
+    wanted = block.shared_element(compute)
+    shape = list(ir.RankedTensorType(tensor.type).shape)
+
+    def read(offset: Int, width: int) -> ir.Value:
+        """Neighbours of the computed operand, from its row-major position `offset` on."""
+        indices = [part.index() for part in unravelled(offset, shape)]
+        with values.scope():
+            lanes = values.lanes(tensor, indices, width)
+        return converted(vector.from_elements(ir.VectorType.get([width], lanes[0].type), lanes), wanted)
+
+    return block.Source(access, element, read=read)
+
+
+def _compute(contraction: Contraction, target: Target) -> str | None:
+    """What is multiplied: the operands' type where tensor cores take it, else float32."""
+    assert target.capability is not None
+    kinds = [str(ir.RankedTensorType(contraction.op.operands[side].type).element_type) for side in contraction.sides]
+    total = str(ir.RankedTensorType(contraction.result.type).element_type)
+    if total == "i32":
+        signs = [_SIGNS.get(name) for name in contraction.extensions]
+        return f"{signs[0]}.{signs[1]}" if kinds == ["i8", "i8"] and all(signs) else None
+    if total != "f32":
+        return None
+    if kinds[0] == kinds[1] and kinds[0] in _FLOATS:
+        is_float8 = kinds[0].startswith("f8")
+        return None if is_float8 and target.capability.sm < _FLOAT8_CAPABILITY else kinds[0]
+    return "f32" if all(kind in ("f32", "f16", "bf16") for kind in kinds) else None
+
+
+def _boxes(operands: list[Operand | None], compute: str) -> tuple[bool, bool]:
+    """Whether the copy engine can bring the operands, and whether lines of any run along rows."""
+    found = [operand for operand in operands if operand is not None]
+    if len(found) < len(operands) or compute not in wgmma.FORMS:
+        return False, False
+    depth = 128 // wgmma.FORMS[compute].element_bytes
+    by_boxes = all(box_of(operand.access, _LEAST_ROWS, depth) for operand in found)
+    return by_boxes, not all(operand.access.by_depth for operand in found)
+
+
+def _reach(contraction: Contraction, side: int, operand: Operand | None) -> int:
+    if operand is not None:
+        return _span(operand.access)
+    return _span(computed_access(contraction, side))
+
+
+def _span(access: Access) -> int:
+    dims = [*access.batch, *access.rows, *access.depth]
+    return access.start + sum(dim.size * abs(dim.stride) for dim in dims)
+
+
+def _root(function: ir.Operation) -> ir.Value:
+    operations = body_of(function).operations
+    destination = list(memories(function).values())[-1]
+    return root_before(function, operations[len(operations) - 1].operands[0], destination)[0]

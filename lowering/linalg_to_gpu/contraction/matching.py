@@ -1,0 +1,195 @@
+"""What a launch contracts: its one sum of products, by which dimensions, and what happens to the sums afterwards.
+
+%sum = linalg.generic {m, n, k: lhs[m, k] * rhs[k, n]} outs(%zero)     the contraction
+%y = linalg.generic {m, n: relu(%sum[m, n] + bias[n])}                 what happens to the sums
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+
+from ....passes.functions import body_of
+from ..generics import loop_extents, reduced_dims
+
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+_EXTENDS = ("arith.extf", "arith.extsi", "arith.extui")
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A generic that sums up products of two tensors.
+
+    Attributes:
+        op: the generic.
+        batch: the loop dimensions that both operands have and the result as well, or neither operand has.
+        rows: those that the left-hand side shares with the result.
+        columns: those that the right-hand side shares with the result.
+        depth: those that are summed over.
+        sides: the positions of the left-hand and right-hand side; columns are the result's innermost dimension.
+    """
+
+    op: ir.Operation
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    depth: tuple[int, ...]
+    sides: tuple[int, int] = (0, 1)
+
+    @property
+    def result(self) -> ir.Value:
+        """The sums."""
+        return self.op.results[0]
+
+    @property
+    def extents(self) -> list[int]:
+        """The size of every loop dimension."""
+        return list(loop_extents(self.op))
+
+    def sizes(self, dims: Sequence[int]) -> list[int]:
+        """The sizes of some loop dimensions."""
+        extents = self.extents
+        return [extents[dim] for dim in dims]
+
+    @property
+    def extensions(self) -> list[str]:
+        """How each side is extended before it is multiplied: the op's name, or nothing."""
+        arguments = list(self.op.regions[0].blocks[0].arguments)
+        names = [next(use.owner.name for use in arguments[side].uses) for side in self.sides]
+        return [name if name in _EXTENDS else "" for name in names]
+
+    def results_at(self) -> list[int]:
+        """The loop dimension of every dimension of the result."""
+        return [ir.AffineDimExpr(expression).position for expression in maps_of(self.op)[2].results]
+
+
+def contraction_of(function: ir.Operation) -> Contraction | None:
+    """The contraction of a launch; None where it has none, or several, or one that begins with something."""
+    tagged = [op.operation for op in body_of(function).operations if "stepwell.contraction" in op.operation.attributes]
+    if len(tagged) != 1 or not _is_plain(tagged[0]):
+        return None
+    op = tagged[0]
+    uses = [dims_used(affine) for affine in maps_of(op)]
+    if any(used is None for used in uses):
+        return None
+    lhs, rhs, out = (used or set() for used in uses)
+    reduced = set(reduced_dims(op))
+    if out & reduced or not reduced <= lhs & rhs:
+        return None
+    if not all(isinstance(expression, ir.AffineDimExpr) for expression in maps_of(op)[2].results):
+        return None
+    order = range(len(loop_extents(op)))
+    batch = [dim for dim in order if dim in out and (dim in lhs) == (dim in rhs)]
+    rows = [dim for dim in order if dim in out and dim in lhs and dim not in rhs]
+    columns = [dim for dim in order if dim in out and dim in rhs and dim not in lhs]
+    depth = [dim for dim in order if dim in reduced]
+    found = Contraction(op, tuple(batch), tuple(rows), tuple(columns), tuple(depth))
+    if found.results_at()[-1:] and found.results_at()[-1] in rows:
+        return replace(found, rows=found.columns, columns=found.rows, sides=(1, 0))
+    return found
+
+
+def maps_of(op: ir.Operation) -> list[ir.AffineMap]:
+    """The indexing maps of a generic."""
+    return [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(op.attributes["indexing_maps"])]
+
+
+def dims_used(affine: ir.AffineMap) -> set[int] | None:
+    """The dimensions that a map uses; None where it divides any."""
+    found: set[int] = set()
+    for expression in affine.results:
+        weights = weights_of(expression)
+        if weights is None:
+            return None
+        found |= {dim for dim, weight in weights.items() if dim >= 0 and weight}
+    return found
+
+
+def weights_of(expression: ir.AffineExpr) -> dict[int, int] | None:
+    """By how much each dimension counts in a sum of multiples, and the constant at -1; None for anything else."""
+    if isinstance(expression, ir.AffineConstantExpr):
+        return {-1: ir.AffineConstantExpr(expression).value}
+    if isinstance(expression, ir.AffineDimExpr):
+        return {ir.AffineDimExpr(expression).position: 1}
+    if not isinstance(expression, ir.AffineAddExpr | ir.AffineMulExpr):
+        return None
+    binary = ir.AffineBinaryExpr(expression)
+    left, right = weights_of(binary.lhs), weights_of(binary.rhs)
+    if left is None or right is None:
+        return None
+    if isinstance(expression, ir.AffineMulExpr):
+        factor = right.get(-1, 0)
+        return {dim: weight * factor for dim, weight in left.items()} if set(right) == {-1} else None
+    return {dim: left.get(dim, 0) + right.get(dim, 0) for dim in left.keys() | right.keys()}
+
+
+def way_out(contraction: Contraction, root: ir.Value) -> list[tuple[ir.Operation, int]] | None:
+    """The ops through which the sums become the launch's result, each with the operand that they come by.
+
+    None where an element of the result depends on other sums than the one at its place, so that not all that it needs
+    is at hand where that one is.
+    """
+    path: list[tuple[ir.Operation, int]] = []
+    dependent = {contraction.result}
+    made = [op.operation for op in contraction.op.block.operations] if contraction.op.block else []
+    is_straight = True
+    for op in made:
+        places = [place for place, operand in enumerate(op.operands) if operand in dependent]
+        if not places or op.name == "func.return":
+            continue
+        if op.name not in (*_RESHAPES, "linalg.generic") or not _keeps_order(op, places, require_identity=False):
+            return None
+        is_straight = is_straight and _keeps_order(op, places, require_identity=True)
+        dependent.update(op.results)
+    uses = [sum(1 for _ in value.uses) for value in dependent if value != root]
+    if not is_straight and any(count > 1 for count in uses):
+        return None
+    value = root
+    while value != contraction.result:
+        if value not in dependent or isinstance(value.owner, ir.Block):
+            return None
+        op = value.owner.operation
+        place = next(place for place, operand in enumerate(op.operands) if operand in dependent)
+        path.append((op, place))
+        value = op.operands[place]
+    return path[::-1]
+
+
+def _keeps_order(op: ir.Operation, places: Sequence[int], require_identity: bool) -> bool:
+    if op.name in _RESHAPES:
+        return True
+    maps = maps_of(op)
+    if reduced_dims(op):
+        return False
+    used = [maps[place] for place in (*places, len(maps) - 1)]
+    if require_identity:
+        return all(affine == ir.AffineMap.get_identity(affine.n_dims) for affine in used)
+    return all(affine.is_permutation for affine in used)
+
+
+def _is_plain(op: ir.Operation) -> bool:
+    """Whether a generic adds products of two tensors to zeros."""
+    if op.name != "linalg.generic" or len(op.operands) != 3 or "stepwell.grain" in op.attributes:
+        return False
+    start = op.operands[2]
+    if isinstance(start.owner, ir.Block) or start.owner.name != "linalg.fill":
+        return False
+    return _is_zero(start.owner.operands[0]) and list(_body(op)) in (["mul", "add", "yield"],)
+
+
+def _body(op: ir.Operation) -> Iterator[str]:
+    for inner in op.regions[0].blocks[0].operations:
+        name = inner.operation.name
+        if name not in _EXTENDS:
+            yield {"arith.mulf": "mul", "arith.muli": "mul", "arith.addf": "add", "arith.addi": "add"}.get(
+                name, name.removeprefix("linalg.")
+            )
+
+
+def _is_zero(value: ir.Value) -> bool:
+    if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
+        return False
+    attribute = value.owner.attributes["value"]
+    return isinstance(attribute, ir.IntegerAttr | ir.FloatAttr) and attribute.value == 0

@@ -1,0 +1,112 @@
+"""Operands of a contraction: where their elements lie, if they lie anywhere, and whether zeros surround them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ..launch import Memory
+from ..views import memory_of
+from .access import Access, Dim, Guard
+from .matching import Contraction, maps_of, weights_of
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand that lies in memory, or is a part of what does, perhaps padded with zeros.
+
+    Attributes:
+        memory: where it lies.
+        access: how it is read.
+    """
+
+    memory: Memory
+    access: Access
+
+
+def operand_of(contraction: Contraction, side: int, known: Mapping[ir.Value, Memory]) -> Operand | None:
+    """The left-hand side (0) or right-hand side (1); None where it is computed."""
+    position = contraction.sides[side]
+    tensor, low = contraction.op.operands[position], None
+    memory = memory_of(tensor, known)
+    if memory is None:
+        padding = _zeros_around(tensor)
+        if padding is None:
+            return None
+        tensor, low = padding
+        memory = memory_of(tensor, known)
+    if memory is None:
+        return None
+    weights = [weights_of(expression) for expression in maps_of(contraction.op)[position].results]
+    low = low or [0] * len(weights)
+    padded = contraction.op.operands[position].type
+    extents = ir.RankedTensorType(padded).shape
+    guarded = [axis for axis, extent in enumerate(extents) if extent != memory.shape[axis]]
+    start = memory.offset
+    guards = []
+    for axis, (parts, stride) in enumerate(zip(weights, memory.strides, strict=True)):
+        assert parts is not None
+        first = parts.get(-1, 0) - low[axis]
+        start += first * stride
+        if axis in guarded:
+            guards.append(Guard(first, memory.shape[axis]))
+
+    def dims(numbers: Sequence[int]) -> tuple[Dim, ...]:
+        return tuple(_dim(contraction.extents[number], number, weights, memory.strides, guarded) for number in numbers)
+
+    rows = contraction.columns if side else contraction.rows
+    batch, outer, depth = (dims(numbers) for numbers in (contraction.batch, rows, contraction.depth))
+    access = Access(memory.element_bytes, batch, outer, depth, start, tuple(guards), memory.alignment)
+    return Operand(memory, access.simplified())
+
+
+def _dim(
+    size: int, number: int, weights: Sequence[dict[int, int] | None], strides: Sequence[int], guarded: Sequence[int]
+) -> Dim:
+    moves = [(parts or {}).get(number, 0) for parts in weights]
+    stride = sum(move * step for move, step in zip(moves, strides, strict=True))
+    return Dim(size, stride, tuple(moves[axis] for axis in guarded))
+
+
+def computed_access(contraction: Contraction, side: int) -> Access:
+    """An access to an operand that lies nowhere: its offset is the row-major position of an element."""
+    position = contraction.sides[side]
+    kind = ir.RankedTensorType(contraction.op.operands[position].type)
+    strides = [1] * kind.rank
+    for axis in reversed(range(kind.rank - 1)):
+        strides[axis] = strides[axis + 1] * kind.shape[axis + 1]
+    weights = [weights_of(expression) for expression in maps_of(contraction.op)[position].results]
+    start = sum((parts or {}).get(-1, 0) * stride for parts, stride in zip(weights, strides, strict=True))
+
+    def dims(numbers: Sequence[int]) -> tuple[Dim, ...]:
+        return tuple(_dim(contraction.extents[number], number, weights, strides, ()) for number in numbers)
+
+    rows = contraction.columns if side else contraction.rows
+    return Access(
+        _bytes(kind.element_type), dims(contraction.batch), dims(rows), dims(contraction.depth), start
+    ).simplified()
+
+
+def _bytes(element: ir.Type) -> int:
+    if isinstance(element, ir.IntegerType):
+        return max(8, element.width) // 8
+    return ir.FloatType(element).width // 8
+
+
+def _zeros_around(tensor: ir.Value) -> tuple[ir.Value, list[int]] | None:
+    """What lies inside of a tensor that is padded with zeros, and where in it."""
+    if isinstance(tensor.owner, ir.Block) or tensor.owner.name != "tensor.pad":
+        return None
+    op = tensor.owner.operation
+    low = list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))
+    if len(op.operands) != 1 or ir.ShapedType.get_dynamic_size() in low:
+        return None
+    yielded = op.regions[0].blocks[0].operations[len(op.regions[0].blocks[0].operations) - 1].operands[0]
+    if isinstance(yielded.owner, ir.Block) or yielded.owner.name != "arith.constant":
+        return None
+    value = yielded.owner.attributes["value"]
+    if not isinstance(value, ir.FloatAttr | ir.IntegerAttr) or value.value != 0:
+        return None
+    return op.operands[0], low

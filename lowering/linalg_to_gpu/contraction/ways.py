@@ -1,0 +1,70 @@
+"""Where an element of a contraction's result comes to, through the ops between it and the launch's result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from ...stepwell_to_linalg.strides import reassociation
+from ..integers import Int
+from .matching import Contraction, maps_of
+
+Way = Sequence[tuple[ir.Operation, int]]
+
+
+def through(op: ir.Operation, operand: int, place: Sequence[Int]) -> list[Int]:
+    """The indices in an op's result of what is at `place` in one of its operands."""
+    if op.name == "linalg.generic":
+        maps = maps_of(op)
+        known = {_position(expression): part for expression, part in zip(maps[operand].results, place, strict=True)}
+        return [known[_position(expression)] for expression in maps[-1].results]
+    source, result = (list(ir.RankedTensorType(value.type).shape) for value in (op.operands[0], op.results[0]))
+    if op.name == "tensor.collapse_shape":
+        return [_joined([place[axis] for axis in run], [source[axis] for axis in run]) for run in reassociation(op)]
+    parts: list[Int] = []
+    for run, part in zip(reassociation(op), place, strict=True):
+        parts += unravelled(part, [result[axis] for axis in run])
+    return parts
+
+
+def innermost(contraction: Contraction, way: Way) -> int:
+    """How many neighbouring columns stay neighbours all the way, whichever of their multiples they begin at."""
+    at = contraction.results_at()
+    if not at or at[-1] not in contraction.columns:
+        return 1
+    least = contraction.extents[at[-1]]
+    for op, operand in way:
+        if op.name == "linalg.generic":
+            maps = maps_of(op)
+            if _position(maps[operand].results[-1]) != _position(maps[-1].results[-1]):
+                return 1
+            continue
+        source, result = (list(ir.RankedTensorType(value.type).shape) for value in (op.operands[0], op.results[0]))
+        if not source or not result or (source[-1] == 1) != (result[-1] == 1):
+            return 1
+        least = min(least, source[-1], result[-1])
+    return least
+
+
+def unravelled(number: Int, sizes: Sequence[int]) -> list[Int]:
+    """The indices of the element at a position, the last one counting fastest."""
+    parts = [Int(0)] * len(sizes)
+    real = [axis for axis, size in enumerate(sizes) if size != 1]
+    for axis in reversed(real):
+        if axis == real[0]:
+            parts[axis] = number
+            break
+        number, parts[axis] = divmod(number, sizes[axis])
+    return parts
+
+
+def _joined(parts: Sequence[Int], sizes: Sequence[int]) -> Int:
+    total = Int(0)
+    for part, size in zip(parts, sizes, strict=True):
+        total = total * size + part if size != 1 else total
+    return total
+
+
+def _position(expression: ir.AffineExpr) -> int:
+    return ir.AffineDimExpr(expression).position
