@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from .async_copies import AsyncCopies
 from .barriers import Barriers
 from .frame import BLOCK, THREAD, Frame, Selection, as_run, poison
 from .memory import UNDEFINED, Access, GlobalMemory, Space
@@ -135,6 +136,7 @@ class Batch:
         self.races = None
         if self.checks.shared_races and shared_bytes:
             self.races = SharedRaces(count, self.warps, self.shared.size, self.kernel.shared_granule)
+        self.copies = AsyncCopies(self.count, self.shared, self.races)
         self._meetings: dict[int, tuple[Array, Array]] = {}
 
     def existing(self) -> Selection:

@@ -103,15 +103,15 @@ class Space:
         words[places] = values.view(words.dtype)
         self._states[width][places] = _filled(DEFINED, width)
 
-    def mark(self, offsets: Array, width: int, state: int, access: Access) -> None:
-        """Sets the state of bytes that may be written.
+    def mark_in_flight(self, offsets: Array, width: int, access: Access) -> None:
+        """An asynchronous copy is on its way to some bytes.
 
         Raises:
-            SimulationError: an address is misaligned or out of bounds, or a copy is on its way there.
+            SimulationError: an address is misaligned or out of bounds, or a copy is on its way there already.
         """
         places = self._places(offsets, width, access)
         self._demand_writable(places, offsets, width, access)
-        self._states[width][places] = _filled(state, width)
+        self._states[width][places] = _filled(IN_FLIGHT, width)
 
     def land(self, offsets: Array, width: int, values: Array) -> None:
         """Writes what an asynchronous copy brings to where it was marked to be on its way."""
@@ -120,14 +120,13 @@ class Space:
         words[places] = values.view(words.dtype)
         self._states[width][places] = _filled(DEFINED, width)
 
-    def demand(self, offsets: Array, width: int, access: Access) -> None:
-        """Checks that bytes are defined, as `load` does.
+    def demand_aligned(self, offsets: Array, width: int, access: Access) -> None:
+        """Checks that addresses are multiples of a width, and inside.
 
         Raises:
-            SimulationError: they are not.
+            SimulationError: one is not.
         """
-        states = self._states[width].take(self._places(offsets, width, access))
-        self._demand_defined(states, offsets, width, access)
+        self._places(offsets, width, access)
 
     def _places(self, offsets: Array, width: int, access: Access) -> Array:
         joined = int(np.bitwise_or.reduce(offsets)) if len(offsets) else 0

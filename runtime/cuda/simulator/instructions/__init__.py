@@ -1,5 +1,5 @@
 """What each instruction does. Importing this registers the builders of all."""
 
-from . import barriers, conversions, floats, integers, logic, memory, warps
+from . import barriers, conversions, copies, floats, integers, logic, matrix, memory, warps
 
-__all__ = ["barriers", "conversions", "floats", "integers", "logic", "memory", "warps"]
+__all__ = ["barriers", "conversions", "copies", "floats", "integers", "logic", "matrix", "memory", "warps"]

@@ -18,13 +18,13 @@ Array = np.ndarray
 
 _ORDERS = ("weak", "volatile", "relaxed", "acquire", "release", "mmio")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
-_CACHES = (
+CACHES = (
     "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
     "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "L2::cache_hint", "L2::evict_first",
     "L2::evict_last", "L2::evict_normal",
 )  # fmt: skip
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
-_KNOWN = (*SPACE_MODIFIERS, *_ORDERS, *_SCOPES, *_CACHES, *_VECTORS)
+_KNOWN = (*SPACE_MODIFIERS, *_ORDERS, *_SCOPES, *CACHES, *_VECTORS)
 WIDEST = 16
 """Bytes that a thread moves at once; wider vectors go in pieces."""
 
