@@ -18,6 +18,7 @@ from .lowering.context import compiler_context
 from .lowering.kernel_objects.library import KernelCode, generate
 from .lowering.kernel_objects.pool import KernelPool, kernel_pool
 from .lowering.kernel_table import name_by_content, with_signatures
+from .lowering.linalg_to_gpu.plan import plan_of
 from .lowering.substitution import Substitute
 from .lowering.target import Target
 from .passes.base import PassError
@@ -50,6 +51,9 @@ Reached = Callable[[str, ir.Module, Mapping[str, np.ndarray]], None]
 
 LIFETIMES = "stepwell.lifetimes"
 """The attribute of modules that says what lies where in the arena, and when."""
+
+CONSTANT = "stepwell.constant."
+"""What parameters are called that are constants of a program for a GPU."""
 
 _LARGE = 64
 """Modules of so many ops take longer to compile than another process takes to start."""
@@ -291,17 +295,24 @@ def program_of(
         kernels: a table of its kernels.
     """
     interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
+    inputs, outputs = _tensors(interface["inputs"]), _tensors(interface["outputs"])
+    guards, used, launches = strings(interface["guards"]), _used(module, parameters), None
+    if target.is_gpu:
+        launches, constants = plan_of(module, (len(inputs), len(outputs) + len(guards), len(used)))
+        used |= {f"{CONSTANT}{number}": aligned(contents) for number, contents in enumerate(constants)}
+        objects = {f"{name}.ptx": code for name, code in objects.items()}
     return Program(
-        inputs=_tensors(interface["inputs"]),
-        outputs=_tensors(interface["outputs"]),
-        guards=strings(interface["guards"]),
-        parameters=_used(module, parameters),
+        inputs=inputs,
+        outputs=outputs,
+        guards=guards,
+        parameters=used,
         arena_bytes=ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value,
         target=CpuTarget(target.triple, target.cpu, target.features),
         objects=objects,
         kernels=kernels,
         uses_threads=WORK in objects,
         buffers=_buffers(module),
+        launches=launches,
     )
 
 

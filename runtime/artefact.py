@@ -5,6 +5,7 @@
     programs/<n>.so             the code of a program as a shared library, or
     objects/<SHA-256>.o         as relocatable objects, each once; beside a library those of its entry alone, which a
                                 profile links anew (profiler.py)
+    objects/<SHA-256>.ptx       of a program for GPUs the code of its launches, kernel by kernel
     nodes/<SHA-256>.onnx        a node that runs on the host
     facts/<SHA-256>.json.zlib   what the compiler knew of a program, for its report
     model                       optional: the model itself, from which a compiler makes code for further shapes
@@ -159,12 +160,13 @@ class _Content:
         number = self.count
         self.count += 1
         library = program.library
-        if library is None:
+        if library is None and program.launches is None:
             library = linker.link(program.objects, program.target)
         if library is not None:
             self.members[f"programs/{number}.so"] = [library]
         kept = [name for name in program.objects if library is None or name in (ENTRY, WORK)]
-        objects = {name: f"objects/{hashlib.sha256(program.objects[name]).hexdigest()}.o" for name in kept}
+        kind = "o" if program.launches is None else "ptx"
+        objects = {name: f"objects/{hashlib.sha256(program.objects[name]).hexdigest()}.{kind}" for name in kept}
         self.members |= {member: [program.objects[name]] for name, member in objects.items()}
         facts = f"facts/{hashlib.sha256(program.facts).hexdigest()}.json.zlib" if program.facts else None
         if facts is not None:
@@ -184,6 +186,7 @@ class _Content:
             bounds=program.bounds,
             buffers=tuple(program.buffers),
             facts=facts,
+            launches=program.launches,
         )
 
     def add_source(self, source: Source) -> StoredSource:
@@ -325,7 +328,7 @@ def _verify(members: Mapping[str, np.ndarray], expected: Mapping[str, Member]) -
 
 
 def _runnable(programs: Iterable[StoredProgram]) -> list[StoredProgram]:
-    """Of the programs for the same inputs the one with the most features among those that run on this machine."""
+    """Of the programs for the same inputs the best among those that run on this machine: see `host.rank`."""
     refused: dict[str, list[str]] = {}
     best: dict[tuple, StoredProgram] = {}
     for program in programs:
@@ -334,7 +337,7 @@ def _runnable(programs: Iterable[StoredProgram]) -> list[StoredProgram]:
             refused[str(program.target)] = lacking
             continue
         key = tuple(info.shape for info in program.inputs), program.contents
-        if key not in best or len(host.needs(program.target)) > len(host.needs(best[key].target)):
+        if key not in best or host.rank(program.target) > host.rank(best[key].target):
             best[key] = program
     if refused and not best:
         needs = "; ".join(f"code for {name} needs {', '.join(lacking)}" for name, lacking in refused.items())
@@ -358,6 +361,7 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
         bounds=entry.bounds,
         buffers=entry.buffers,
         facts=b"" if entry.facts is None else _member(members, entry.facts),
+        launches=entry.launches,
     )
 
 

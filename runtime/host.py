@@ -76,11 +76,22 @@ def system() -> str:
 
 def missing(target: CpuTarget) -> list[str]:
     """What code for `target` needs and this machine lacks; empty where it runs."""
+    if target.is_gpu:
+        from .cuda import devices  # most programs are for a CPU
+
+        return devices.missing(target.cpu)
     triple = target.triple.replace("macos", "darwin")
     if target.architecture != architecture() or system() not in triple:
         return [f"{target.triple} (this is {architecture()}-{system()})"]
     here = features()
     return [] if here is None else [name for name in needs(target) if _plain(name) not in here]
+
+
+def rank(target: CpuTarget) -> tuple[bool, int]:
+    """Of targets that run here the greatest is the best: a GPU before a CPU, then whichever may use most."""
+    if target.is_gpu:
+        return True, int(re.sub(r"\D", "", target.cpu))
+    return False, len(needs(target))
 
 
 def needs(target: CpuTarget) -> list[str]:

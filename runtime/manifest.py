@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import sizes
+from .cuda.launch_plan import LaunchPlan
 from .errors import ArtefactError
 from .fallback import Fallback, read_fallback
 from .plan import ControlStep, NativeStep, read_control_step
@@ -62,6 +63,7 @@ class StoredProgram:
     bounds: Bounds | None = None
     buffers: tuple[ArenaBuffer, ...] = ()
     facts: str | None = None
+    launches: LaunchPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,7 @@ def _program(program: StoredProgram) -> dict[str, Any]:
         "objects": dict(program.objects),
         "library": program.library,
         "facts": program.facts,
+        "launches": None if program.launches is None else program.launches.record(),
         "kernels": [asdict(kernel) for kernel in program.kernels],
     }
 
@@ -256,6 +259,8 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         buffers=tuple(map(ArenaBuffer.read, entry["buffers"])),
         # Artefacts of before there were reports have none.
         facts=None if entry.get("facts") is None else str(entry["facts"]),
+        # Those of before there were programs for GPUs have none of these.
+        launches=None if entry.get("launches") is None else LaunchPlan.read(entry["launches"]),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .cuda.launch_plan import LaunchPlan
 from .errors import CapacityError
 from .mapped import forget_pages
 from .sizes import Bounds
@@ -62,7 +63,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class CpuTarget:
-    """The machine that native code was made for.
+    """The machine that code was made for: a CPU, or a GPU of NVIDIA.
 
     Attributes:
         triple: LLVM's target triple.
@@ -78,6 +79,11 @@ class CpuTarget:
     def architecture(self) -> str:
         """The first part of the triple, "x86_64" for one."""
         return self.triple.split("-", 1)[0]
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU."""
+        return self.architecture == "nvptx64"
 
     def __str__(self) -> str:
         return f"{self.cpu} ({self.triple})"
@@ -168,6 +174,7 @@ class Program:
         bounds: the sizes that it serves, where these are more than those of its shapes; its last input is a table then.
         buffers: what lies where in the arena, and when.
         facts: what the compiler knew of it, for its report (`report/facts.py`); compressed, and not read before that.
+        launches: what a program for a GPU does instead of calling an entry; its objects are PTX, by names with ".ptx".
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -184,6 +191,7 @@ class Program:
     bounds: Bounds | None = None
     buffers: Sequence[ArenaBuffer] = ()
     facts: bytes = b""
+    launches: LaunchPlan | None = None
 
     @property
     def input_shapes(self) -> tuple[Shape, ...]:

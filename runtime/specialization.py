@@ -316,6 +316,10 @@ class Specializations:
         lacking = host.missing(program.target)
         if lacking:
             raise ArtefactError(f"the code is for {program.target}, and this machine lacks {', '.join(lacking)}")
+        if program.launches is not None:
+            from .cuda.loaded import LoadedLaunches  # most programs are for a CPU
+
+            return LoadedLaunches(program)
         arrays = [self._resident(array) for array in program.parameters.values()]
         return LoadedProgram(program, self._bring_in(program), arrays)
 

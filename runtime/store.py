@@ -12,6 +12,7 @@ import numpy as np
 
 from . import sizes
 from .cache import Cache
+from .cuda.launch_plan import LaunchPlan
 from .fallback import read_fallback
 from .large_file import LargeFile
 from .plan import HostStep, NativeStep, Plan, Step, read_control_step
@@ -81,6 +82,7 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
         "bounds": sizes.encode(program.bounds),
         "buffers": list(program.buffers),
         "facts": _put_object(cache, program.facts),
+        "launches": None if program.launches is None else program.launches.record(),
     }
     cache.put("programs", key, json.dumps(record).encode())
 
@@ -155,6 +157,7 @@ def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
         bounds=sizes.decode(record["bounds"]),
         buffers=[*map(ArenaBuffer.read, record["buffers"])],
         facts=bytes(facts),
+        launches=None if record["launches"] is None else LaunchPlan.read(record["launches"]),
     )
 
 

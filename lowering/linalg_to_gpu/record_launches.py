@@ -74,7 +74,7 @@ def _argument(value: ir.Value) -> ir.DictAttr:
         entries["map"] = value.owner.attributes[MAP]
         value = value.owner.operands[0]
     kind = ir.MemRefType(value.type)
-    size = kind.shape[0] * _bytes(kind.element_type)
+    size = kind.shape[0] * element_bytes(kind.element_type)
     offset = 0
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
@@ -87,7 +87,8 @@ def _argument(value: ir.Value) -> ir.DictAttr:
     return ir.DictAttr.get(entries | {name: _i64(number) for name, number in numbers.items()})
 
 
-def _bytes(element: ir.Type) -> int:
+def element_bytes(element: ir.Type) -> int:
+    """The size of an element in memory."""
     return (element.width if isinstance(element, ir.IntegerType) else ir.FloatType(element).width) // 8
 
 

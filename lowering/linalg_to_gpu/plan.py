@@ -1,0 +1,153 @@
+"""From `@main` in the phase `nvvm` to a launch plan: what the runtime does instead of calling native code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from mlir import ir
+
+from ...dialects.types import array_of
+from ...passes.base import PassError
+from ...passes.functions import main_function
+from ...runtime.cuda import launch_plan as plans
+from .record_launches import ATTRIBUTE as LAUNCHES
+from .record_launches import element_bytes
+
+_GROUPS = (plans.INPUT, plans.OUTPUT, plans.PARAMETER, plans.ARENA)
+
+
+def plan_of(module: ir.Module, groups: Sequence[int]) -> tuple[plans.LaunchPlan, list[np.ndarray]]:
+    """The steps of a module's `@main`, and the contents of further parameters: its constants.
+
+    Args:
+        module: IR in the phase `nvvm`.
+        groups: how many inputs, outputs (guards included) and parameters `@main` takes, in this order.
+
+    Raises:
+        PassError: `@main` decides while it runs what to launch, which only the host can.
+    """
+    return _Planner(module, groups).run()
+
+
+class _Planner:
+    """Follows what every value of `@main` is a part of."""
+
+    def __init__(self, module: ir.Module, groups: Sequence[int]) -> None:
+        self._main = main_function(module.operation)
+        self._symbols = ir.SymbolTable(module.operation)
+        self._places: dict[ir.Value, plans.Buffer] = {}
+        self._numbers: dict[ir.Value, int] = {}
+        self._globals: dict[str, int] = {}
+        self._constants: list[np.ndarray] = []
+        self._parameters = groups[2]
+        arguments = iter(self._main.regions[0].blocks[0].arguments)
+        for space, count in zip(_GROUPS, (*groups, 1), strict=True):
+            for index in range(count):
+                argument = next(arguments)
+                self._places[argument] = plans.Buffer(space, index, 0, _size(argument.type))
+        self._arena = self._places[argument].bytes
+
+    def run(self) -> tuple[plans.LaunchPlan, list[np.ndarray]]:
+        """The plan, and the constants."""
+        steps: list[plans.Step] = []
+        for op in self._main.regions[0].blocks[0].operations:
+            steps += self._steps(op.operation)
+        return plans.LaunchPlan(tuple(steps), self._arena), self._constants
+
+    def _steps(self, op: ir.Operation) -> list[plans.Step]:
+        match op.name:
+            case "arith.constant":
+                self._numbers[op.results[0]] = ir.IntegerAttr(op.attributes["value"]).value
+            case "memref.view":
+                place = self._places[op.operands[0]]
+                start = place.offset + self._numbers[op.operands[1]]
+                self._places[op.results[0]] = replace(place, offset=start, bytes=_size(op.results[0].type))
+            case "memref.reinterpret_cast" | "memref.cast":
+                place = self._places[op.operands[0]]
+                self._places[op.results[0]] = replace(place, bytes=_size(op.results[0].type))
+            case "memref.get_global":
+                self._places[op.results[0]] = self._constant(op)
+            case "memref.copy":
+                return [self._copy(op)]
+            case "func.call":
+                return self._launches(op)
+            case "func.return" | "memref.dealloc":
+                pass
+            case _:
+                raise PassError(
+                    f"'{op.name}' op in @main: a program for a GPU decides nothing while it runs", op.location
+                )
+        return []
+
+    def _constant(self, op: ir.Operation) -> plans.Buffer:
+        name = ir.FlatSymbolRefAttr(op.attributes["name"]).value
+        if name not in self._globals:
+            self._globals[name] = self._parameters + len(self._constants)
+            self._constants.append(np.array(array_of(self._symbols[name].attributes["initial_value"])))
+        return plans.Buffer(plans.PARAMETER, self._globals[name], 0, _size(op.results[0].type))
+
+    def _copy(self, op: ir.Operation) -> plans.Copy:
+        for value in op.operands:
+            kind = ir.MemRefType(value.type)
+            if _size(kind) != int(np.prod(kind.shape, dtype=np.int64)) * element_bytes(kind.element_type):
+                raise PassError("a copy of what does not lie in one piece", op.location)
+        return plans.Copy(self._places[op.operands[0]], self._places[op.operands[1]])
+
+    def _launches(self, op: ir.Operation) -> list[plans.Step]:
+        name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        kernel = self._symbols[name].operation
+        if LAUNCHES not in kernel.attributes:
+            raise PassError(f"kernel @{name} has no launches", op.location)
+        operands = [self._places[value] for value in op.operands]
+        launches = map(ir.DictAttr, ir.ArrayAttr(kernel.attributes[LAUNCHES]))
+        return [_launch(name, launch, operands) for launch in launches]
+
+
+def _launch(name: str, launch: ir.DictAttr, operands: Sequence[plans.Buffer]) -> plans.Launch:
+    arguments = [_argument(ir.DictAttr(item), operands) for item in ir.ArrayAttr(launch["arguments"])]
+    return plans.Launch(
+        module=name,
+        entry=ir.StringAttr(launch["entry"]).value,
+        grid=_dims(launch["grid"]),
+        block=_dims(launch["block"]),
+        arguments=tuple(arguments),
+        cluster=_dims(launch["cluster"]),
+        shared_bytes=ir.IntegerAttr(launch["shared_bytes"]).value,
+        kernel=name,
+    )
+
+
+def _argument(entry: ir.DictAttr, operands: Sequence[plans.Buffer]) -> plans.Argument:
+    number, offset, size = (ir.IntegerAttr(entry[name]).value for name in ("argument", "offset", "bytes"))
+    place = operands[number]
+    part = replace(place, offset=place.offset + offset, bytes=min(size, place.bytes - offset))
+    if "map" not in entry:
+        return part
+    described = ir.DictAttr(entry["map"])
+    lists = {name: tuple(ir.DenseI64ArrayAttr(described[name])) for name in ("sizes", "strides", "box", "steps")}
+    start = ir.IntegerAttr(described["offset"]).value
+    return plans.TensorMap(
+        buffer=replace(part, offset=part.offset + start, bytes=part.bytes - start),
+        element=ir.StringAttr(described["element"]).value,
+        swizzle=ir.IntegerAttr(described["swizzle"]).value,
+        fill=ir.StringAttr(described["fill"]).value,
+        promotion=ir.IntegerAttr(described["promotion"]).value,
+        **lists,
+    )
+
+
+def _dims(attribute: ir.Attribute) -> plans.Dims:
+    x, y, z = ir.DenseI64ArrayAttr(attribute)
+    return x, y, z
+
+
+def _size(kind: ir.Type) -> int:
+    """The bytes from the first element of a memref to its last."""
+    memory = ir.MemRefType(kind)
+    if 0 in memory.shape:
+        return 0
+    strides, _ = memory.get_strides_and_offset()
+    last = sum((extent - 1) * stride for extent, stride in zip(memory.shape, strides, strict=True))
+    return (1 + last) * element_bytes(memory.element_type)
