@@ -18,6 +18,8 @@ class SlowWarning(UserWarning):
 
 def unused_features(target: CpuTarget) -> list[str]:
     """The instructions for wider vectors that this machine has and code for a target does not use."""
+    if target.is_gpu:
+        return []
     here, needs = host.features(), set(host.needs(target))
     if here is None or host.missing(target) or not (target.features or target.cpu in host.LEVELS):
         return []

@@ -47,7 +47,7 @@ class _Planner:
             for index in range(count):
                 argument = next(arguments)
                 self._places[argument] = plans.Buffer(space, index, 0, _size(argument.type))
-        self._arena = self._places[argument].bytes
+        self._arena = _size(self._main.regions[0].blocks[0].arguments[sum(groups)].type)
 
     def run(self) -> tuple[plans.LaunchPlan, list[np.ndarray]]:
         """The plan, and the constants."""
