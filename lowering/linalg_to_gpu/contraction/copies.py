@@ -198,12 +198,12 @@ class StagedCopies:
             return
         for lane in range(self._pieces.width):
             ahead = (row, depth + lane) if self._pieces.access.by_depth else (row + lane, depth)
-            part = vector.extract_strided_slice(_vector(1, self._element), value, [lane], [1], [1])
-            self._write(*ahead, part)
+            self._write(*ahead, vector.extract(value, [], [lane]))
 
     def _write(self, row: Int, depth: Int, value: ir.Value) -> None:
         target = self._base + _target(self._tile, row, depth)
-        bytes = ir.VectorType(value.type).shape[0] * self._tile.element_bytes
+        width = ir.VectorType(value.type).shape[0] if isinstance(value.type, ir.VectorType) else 1
+        bytes = width * self._tile.element_bytes
         store(value, element_pointer(self._shared, ir.IntegerType.get_signless(8), target), bytes)
 
 

@@ -22,6 +22,8 @@ _BYTES = 2.0
 _CACHE_BYTES, _MEMORY_BYTES = 40.0, 16.0
 # Cycles before the first products and after the last, for each value that a thread holds, and for each tile of depth.
 _START, _PER_SUM, _PER_TILE = 900, 12, 40
+# Cycles from asking for what is in memory to having it.
+_LATENCY = 700
 _BLOCK_SHARED_BYTES = 1024
 _MOST_BLOCKS = 32
 
@@ -84,12 +86,13 @@ def cycles(
     # On a multiprocessor that is not full, blocks have more of it.
     together = min(held.blocks, math.ceil(blocks / capability.multiprocessors))
     groups = 1 if tiling.method == "wgmma" else 4
-    busy = min(1.0, together * tiling.warps / (2 * groups) * _efficiency(tiling))
+    busy = min(1.0, together * tiling.warps / (2 * groups)) * _efficiency(tiling)
     products = together * tiling.rows * tiling.columns * depth / (rate(tiling, compute, capability) * busy)
     reads = together * (tiling.rows + tiling.columns) * depth * element_bytes / _CACHE_BYTES
     fresh = _fresh_bytes(problem, element_bytes) / (_MEMORY_BYTES * capability.multiprocessors)
     sums = tiling.rows * tiling.columns / (tiling.warps * (4 if tiling.method == "wgmma" else 1) * WARP)
-    ends = _START + _PER_SUM * sums + _PER_TILE * depth / tiling.depth
+    latency = max(_PER_TILE, _LATENCY / (tiling.stages - 1) - (products + reads) * tiling.depth / depth)
+    ends = _START + _PER_SUM * sums + latency * depth / tiling.depth
     gathered = problem.batch * problem.rows * problem.columns * 8 * (tiling.splits > 1) * tiling.splits
     gathering = gathered / (_MEMORY_BYTES * capability.multiprocessors) + 4000 * (tiling.splits > 1)
     return max(waves * (max(products, reads) + ends), fresh) + gathering
@@ -98,9 +101,12 @@ def cycles(
 def _efficiency(tiling: Tiling) -> float:
     """What reading fragments from shared memory leaves of the rate: the more, the squarer and larger a warp's tile."""
     if tiling.method == "wgmma":
-        return 1.0 if tiling.columns >= 128 else 0.75
-    harmonic = 2 * tiling.warp_rows * tiling.warp_columns / (tiling.warp_rows + tiling.warp_columns)
-    return min(1.0, 0.35 + harmonic / (64 if tiling.method == "fma" else 72))
+        return tiling.columns / (tiling.columns + 24)
+    rows, columns = tiling.warp_rows, tiling.warp_columns
+    if tiling.method == "fma":
+        rows, columns = rows // 4, columns // 8
+    harmonic = 2 * rows * columns / (rows + columns)
+    return harmonic / (harmonic + (2 if tiling.method == "fma" else 12))
 
 
 def _fresh_bytes(problem: Problem, element_bytes: int) -> float:

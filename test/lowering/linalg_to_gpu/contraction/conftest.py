@@ -1,0 +1,188 @@
+"""What the tests of contractions share: products of two matrices with given tiles, as PTX and on the simulator."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from mlir import ir
+from mlir.dialects import gpu, vector
+from stepwell.lowering.linalg_to_gpu.contraction import block, wgmma
+from stepwell.lowering.linalg_to_gpu.contraction.access import Access
+from stepwell.lowering.linalg_to_gpu.contraction.boxes import BoxedTile
+from stepwell.lowering.linalg_to_gpu.contraction.choose import shared_bytes
+from stepwell.lowering.linalg_to_gpu.contraction.copies import converted
+from stepwell.lowering.linalg_to_gpu.contraction.tiles import Problem, Tiling
+from stepwell.lowering.linalg_to_gpu.integers import Int, both
+from stepwell.lowering.linalg_to_gpu.loops import when
+from stepwell.lowering.linalg_to_gpu.memory import element_pointer, global_memory, store
+from stepwell.lowering.linalg_to_gpu.pipelines import nvvm_pipeline
+from stepwell.lowering.llvm_to_object.ptx import ptx_of
+from stepwell.lowering.target import Target
+from stepwell.runtime.cuda.simulator.batch import Geometry
+from stepwell.runtime.cuda.simulator.harness import simulate
+
+TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "i32": np.int32}
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of matrices and how it is to be computed.
+
+    Attributes:
+        problem: the sizes.
+        tiling: the tiles.
+        compute: what is multiplied.
+        types: the element types of left-hand side, right-hand side and result.
+        lhs_turned: whether the left-hand side lies as [depth, rows].
+        rhs_turned: whether the right-hand side lies as [depth, columns].
+        blocks: how many, where they go through several tiles each.
+    """
+
+    problem: Problem
+    tiling: Tiling
+    compute: str
+    types: tuple[str, str, str]
+    lhs_turned: bool = False
+    rhs_turned: bool = True
+    blocks: int = 1
+
+
+Write = Callable[[Int, Int, Int, list[ir.Value]], None]
+
+
+def ptx(product: Product, architecture: str) -> str:
+    """The code of a product as a kernel `k` of lhs, rhs and result."""
+    problem, tiling = product.problem, product.tiling
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.create()
+        module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+        with ir.InsertionPoint(module.body):
+            code = gpu.GPUModuleOp("m.gpu").bodyRegion.blocks.append()
+        kinds = [ir.Type.parse(name) for name in product.types]
+        sizes = ((problem.rows, problem.depth), (problem.columns, problem.depth), (problem.rows, problem.columns))
+        buffers = [
+            ir.MemRefType.get([problem.batch * math.prod(size)], kind) for size, kind in zip(sizes, kinds, strict=True)
+        ]
+        is_boxed = tiling.method == "wgmma"
+        pointer = ir.Type.parse("!llvm.ptr")
+        arguments = [pointer, pointer, buffers[2]] if is_boxed else buffers
+        with ir.InsertionPoint(code):
+            kernel = gpu.GPUFuncOp(
+                ir.FunctionType.get(arguments, []), "k", kernel=True, known_block_size=[tiling.threads, 1, 1]
+            )
+        if is_boxed:
+            tensor_map = "{llvm.byval = !llvm.array<128 x i8>, llvm.align = 64 : i64, nvvm.grid_constant}"
+            kernel.operation.attributes["arg_attrs"] = ir.Attribute.parse(f"[{tensor_map}, {tensor_map}, {{}}]")
+            kernel.operation.attributes["nvvm.minctasm"] = ir.Attribute.parse("1 : i32")
+        with ir.InsertionPoint(kernel.add_entry_block()):
+            _body(product, kinds, list(kernel.entry_block.arguments))
+            gpu.return_([])
+        # The attributes of tensor maps are those of what the kernel is lowered to.
+        nvvm_pipeline(f"cuda:{architecture}").run(module, verify=False)
+        return ptx_of(module.body.operations[0].operation, Target.parse(f"cuda:{architecture}"))
+
+
+def accesses(product: Product) -> tuple[Access, Access]:
+    """How the operands are read."""
+    problem = product.problem
+    bytes = [np.dtype(TYPES[name]).itemsize for name in product.types]
+    lhs = Access.matrix(bytes[0], problem.rows, problem.depth, product.lhs_turned, problem.batch)
+    rhs = Access.matrix(bytes[1], problem.columns, problem.depth, product.rhs_turned, problem.batch)
+    return lhs, rhs
+
+
+def _body(product: Product, kinds: list[ir.Type], arguments: list[ir.Value]) -> None:
+    problem, tiling = product.problem, product.tiling
+    result, write_bytes = global_memory(arguments[2]), np.dtype(TYPES[product.types[2]]).itemsize
+
+    def write(batch: Int, row: Int, column: Int, sums: list[ir.Value]) -> None:
+        start = (batch * problem.rows + row) * problem.columns + column
+        width = math.gcd(len(sums), problem.columns)
+        for first in range(0, len(sums), width):
+            part = vector.from_elements(ir.VectorType.get([width], sums[0].type), sums[first : first + width])
+            part = part if isinstance(kinds[2], ir.IntegerType) else converted(part, kinds[2])
+            with when(both(row.below(problem.rows), (column + first).below(problem.columns))):
+                store(part, element_pointer(result, kinds[2], start + first), width * write_bytes)
+
+    lhs, rhs = accesses(product)
+    if tiling.method == "wgmma":
+        tiles = [
+            BoxedTile(access, pointer, size, tiling.depth)
+            for access, pointer, size in zip((lhs, rhs), arguments, (tiling.rows, tiling.columns), strict=False)
+        ]
+        width = 8 if write_bytes == 2 else 4
+        wgmma.emit(problem, tiling, product.compute, tiles[0], tiles[1], write, width, product.blocks)
+        return
+    sources = [
+        block.Source(access, kind, global_memory(argument))
+        for access, kind, argument in zip((lhs, rhs), kinds, arguments, strict=False)
+    ]
+    width = max(1, 16 // write_bytes)
+    block.emit(
+        problem,
+        tiling,
+        product.compute,
+        sources[0],
+        sources[1],
+        lambda batch, split, row, column, sums: write(batch, row, column, sums),
+        width,
+    )
+
+
+def operands(product: Product) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Random operands, as they lie, and their product in double precision."""
+    problem, random = product.problem, np.random.default_rng(0)
+
+    def make(rows: int, kind: str, turned: bool) -> np.ndarray:
+        shape = (problem.batch, *((problem.depth, rows) if turned else (rows, problem.depth)))
+        return (random.integers(-20, 20, shape) if kind == "i8" else random.standard_normal(shape)).astype(TYPES[kind])
+
+    lhs = make(problem.rows, product.types[0], product.lhs_turned)
+    rhs = make(problem.columns, product.types[1], product.rhs_turned)
+    left = lhs.swapaxes(1, 2) if product.lhs_turned else lhs
+    right = rhs if product.rhs_turned else rhs.swapaxes(1, 2)
+    return lhs, rhs, left.astype(np.float64) @ right.astype(np.float64)
+
+
+def run(product: Product, architecture: str = "sm_80") -> tuple[np.ndarray, np.ndarray]:
+    """The product as the simulator computes it, and as it is."""
+    lhs, rhs, want = operands(product)
+    got = np.zeros(want.shape, TYPES[product.types[2]])
+    tiling, size = product.tiling, np.dtype(TYPES["i8" if product.types[0] == "i8" else product.types[0]]).itemsize
+    made = block.geometry(product.problem, tiling, size)
+    in_shared = 4 if product.compute in ("f32", "tf32") else 2 if "f16" in product.compute else 1
+    geometry = Geometry((made.blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared_bytes(tiling, in_shared))
+    raw = [item.view(np.uint16) if item.dtype == ml_dtypes.bfloat16 else item for item in (lhs, rhs, got)]
+    simulate(ptx(product, architecture), "k", geometry, raw, outputs={2})
+    return got.astype(np.float64), want
+
+
+@pytest.fixture(scope="session")
+def assembled() -> Callable[[str, str, Path], str]:
+    """ptxas's report on a module; skips the test where there is no ptxas."""
+    tool = shutil.which("ptxas")
+
+    def assemble(text: str, architecture: str, folder: Path) -> str:
+        if tool is None:
+            pytest.skip("ptxas is not installed")
+        (folder / "k.ptx").write_text(text)
+        command = [tool, "-v", f"-arch={architecture}", str(folder / "k.ptx"), "-o", str(folder / "k.cubin")]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout + ran.stderr
+
+    return assemble
+
+
+def spills(report: str) -> int:
+    """The bytes that a report says are spilled."""
+    return sum(int(count) for count in re.findall(r"(\d+) bytes spill", report))

@@ -1,0 +1,54 @@
+"""Which tiles are chosen: what a reader of the model of the machine would expect."""
+
+import pytest
+from stepwell.lowering.linalg_to_gpu.contraction.choose import Wish, choose, shared_bytes
+from stepwell.lowering.linalg_to_gpu.contraction.cost import cycles, occupancy
+from stepwell.lowering.linalg_to_gpu.contraction.tiles import Problem
+from stepwell.lowering.target import Capability, Target
+
+
+def capability(architecture: str) -> Capability:
+    found = Target.parse(f"cuda:{architecture}").capability
+    assert found is not None
+    return found
+
+
+AMPERE, HOPPER = capability("sm_80"), capability("sm_90a")
+
+
+@pytest.mark.parametrize("size", [4096, 8192])
+def test_large_products_on_hopper_take_wgmma_with_the_largest_tiles(size):
+    tiling = choose(Wish(Problem(1, size, size, size), "bf16", by_boxes=True), HOPPER)
+    assert (tiling.method, tiling.rows, tiling.columns) == ("wgmma", 128, 256)
+    assert tiling.stages == 4
+
+
+def test_without_the_copy_engine_they_take_mma():
+    large = Problem(1, 4096, 4096, 4096)
+    assert choose(Wish(large, "bf16", by_boxes=False), HOPPER).method == "mma"
+    assert choose(Wish(large, "bf16", by_boxes=True), AMPERE).method == "mma"
+
+
+def test_bytes_that_lie_along_rows_are_not_for_wgmma():
+    assert choose(Wish(Problem(1, 4096, 4096, 4096), "s8.s8", by_boxes=True, turned=True), HOPPER).method == "mma"
+
+
+def test_float32_is_exact_unless_asked_otherwise():
+    tiling = choose(Wish(Problem(1, 4096, 4096, 4096), "f32"), AMPERE)
+    assert (tiling.method, tiling.rows, tiling.columns) == ("fma", 128, 128)
+
+
+@pytest.mark.parametrize("compute", ["f32", "f16"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"])
+def test_every_choice_fits_on_a_multiprocessor(architecture, compute):
+    machine = capability(architecture)
+    for sizes in [(1, 1, 1024, 4096), (64, 128, 128, 64), (1, 12544, 64, 576), (1, 4096, 4096, 4096), (1, 3, 5, 7)]:
+        wish = Wish(Problem(*sizes), compute, by_boxes=True)
+        tiling = choose(wish, machine)
+        shared = shared_bytes(tiling, wish.element_bytes)
+        assert occupancy(tiling, shared, machine).blocks > 0
+        assert 0 < cycles(wish.problem, tiling, compute, wish.element_bytes, shared, machine) < float("inf")
+
+
+def test_few_rows_take_low_tiles():
+    assert choose(Wish(Problem(1, 8, 4096, 4096), "f32"), HOPPER).rows == 16
