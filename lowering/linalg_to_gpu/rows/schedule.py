@@ -1,0 +1,88 @@
+"""How many threads share a row, and how much of it each keeps in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .axes import Axes
+from .space import RowSpace
+
+WARP = 32
+_MOST_THREADS = 1024
+_FEWEST_THREADS = 128
+_THREADS = 256
+# Of a row, in registers of one thread: 64 are left to each of the most threads that a block can have.
+_MOST_HELD = 32
+_HELD = 16
+# Neighbouring threads that read 16 bytes each use whole lines of 128 bytes from this number on.
+_LINE_THREADS = 8
+# Vectors read by one thread before the first is used, in a loop over a long row.
+_UNROLL = 4
+
+
+@dataclass(frozen=True)
+class RowSchedule:
+    """The numbers of the schedule `rows`.
+
+    Attributes:
+        threads: threads of a block.
+        share: threads of a block that share a row.
+        held: groups of columns that a thread keeps in registers, all of its part of a row; 0: read again in each pass.
+        unroll: of the loop over groups of columns, where they are not held.
+    """
+
+    threads: int
+    share: int
+    held: int
+    unroll: int = _UNROLL
+
+    def rows_per_block(self, axes: Axes) -> int:
+        """How many rows one block makes."""
+        return self.threads // self.share * (1 if axes.along_columns else axes.lanes)
+
+    def blocks(self, space: RowSpace, axes: Axes) -> int:
+        """How many blocks make all rows."""
+        return -(-space.extent(space.rows) // self.rows_per_block(axes))
+
+
+def choose(space: RowSpace, axes: Axes, multiprocessors: int) -> RowSchedule:
+    """The schedule for a kernel, by its sizes: enough blocks to fill the device, rows in registers where they fit."""
+    columns = space.extent(tuple(space.columns))
+    if axes.along_columns:
+        return _side_by_side(space.extent(space.rows), columns, axes.lanes, multiprocessors)
+    return _one_below_another(space.extent(space.rows), columns, axes.lanes, multiprocessors)
+
+
+def _side_by_side(rows: int, columns: int, lanes: int, multiprocessors: int) -> RowSchedule:
+    vectors = -(-columns // lanes)
+    share = _power_of_two(-(-columns // _HELD))
+    if WARP < share <= 2 * WARP:
+        share = WARP  # no shared memory within one warp, and still all in registers
+    share = min(share, _power_of_two(vectors), _MOST_THREADS)
+    while rows * share < multiprocessors * _THREADS and share < min(vectors, _MOST_THREADS):
+        share *= 2
+    threads = max(share, _THREADS)
+    while threads > max(share, WARP) and -(-rows * share // threads) < 2 * multiprocessors:
+        threads //= 2
+    groups = -(-vectors // share)
+    return RowSchedule(threads, share, groups if groups * lanes <= _MOST_HELD else 0)
+
+
+def _one_below_another(rows: int, columns: int, lanes: int, multiprocessors: int) -> RowSchedule:
+    vectors = -(-rows // lanes)
+    across = WARP
+    while across > _LINE_THREADS and -(-vectors // across) < multiprocessors:
+        across //= 2
+    share = _power_of_two(-(-columns * lanes // _MOST_HELD))
+    while across * share < _FEWEST_THREADS and share < columns:
+        share *= 2
+    while across * share < _FEWEST_THREADS:
+        across *= 2
+    share = min(share, _MOST_THREADS // across)
+    groups = -(-columns // share)
+    return RowSchedule(across * share, share, groups if groups * lanes <= _MOST_HELD else 0)
+
+
+def _power_of_two(number: int) -> int:
+    """The smallest power of two that is no smaller."""
+    return 1 << max(0, number - 1).bit_length()

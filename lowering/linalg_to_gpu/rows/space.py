@@ -1,0 +1,241 @@
+"""What the ops of a row kernel have in common: rows, and the elements of a row.
+
+The kernel's reductions run over the same dimensions; whatever else it computes is computed for an element of a row, for
+a row, or for an element of any row (weights of a norm). Every loop of every op is one of the kernel's dimensions:
+
+    %m = generic {d0: row, d1: column, reduces d1} : max(%x[d0, d1])
+    %e = generic {d0: row, d1: column} : exp(%x[d0, d1] - %m[d0])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from .assignment import Assignment, NoRows
+from .combiners import Combiner, combiner
+from .generics import is_read, iterators, loop_sizes, maps, through_views
+from .strided import Strided, strided
+
+_LOOKUPS = ("tensor.extract",)
+_MOST_ELEMENTS = 2**31 - 1
+
+Dims = tuple[int | None, ...]
+"""Of every dimension of a tensor, which of the kernel's it is; None for one that has one element."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """One argument, read or written along the kernel's dimensions: the strides of each, in elements."""
+
+    base: ir.Value
+    offset: int
+    strides: tuple[int, ...]
+
+    @property
+    def element(self) -> ir.Type:
+        """The type in memory."""
+        return ir.ShapedType(self.base.type).element_type
+
+
+@dataclass(frozen=True)
+class Written:
+    """A result of the kernel: its value, and where it goes."""
+
+    value: ir.Value
+    access: Access
+
+
+@dataclass(frozen=True)
+class RowSpace:
+    """The dimensions of a row kernel, and what its ops do with them.
+
+    Attributes:
+        sizes: of every dimension, rows and columns, in the order of the largest reduction's loops; the last is 1.
+        columns: which dimensions are reduced.
+        loops: of every op (by its first result), which dimension each loop is.
+        reductions: the reductions in steps: those of one step need only what earlier steps made.
+        combiners: how each reduction combines.
+        results: what the kernel writes.
+        known: the tensors that are memory.
+    """
+
+    sizes: tuple[int, ...]
+    columns: frozenset[int]
+    loops: dict[ir.Value, tuple[int, ...]]
+    reductions: tuple[tuple[ir.Operation, ...], ...]
+    combiners: dict[ir.Value, Combiner]
+    results: tuple[Written, ...]
+    known: Mapping[ir.Value, Strided]
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The dimensions that are not reduced."""
+        return tuple(dim for dim in range(len(self.sizes)) if dim not in self.columns)
+
+    def extent(self, dims: Sequence[int]) -> int:
+        """The product of the sizes of dimensions."""
+        return math.prod(self.sizes[dim] for dim in dims)
+
+    def dims_of(self, op: ir.Operation, position: int) -> Dims | None:
+        """The dimensions that index an operand of an op of the kernel; None where it is no plain indexing."""
+        return _along(maps(op)[position], self.loops[op.results[0]])
+
+    def access(self, op: ir.Operation, position: int) -> Access | None:
+        """An operand that is memory, along the kernel's dimensions."""
+        dims, view = self.dims_of(op, position), strided(op.operands[position], self.known)
+        return None if dims is None or view is None else _access(view, dims, len(self.sizes))
+
+    def accesses(self) -> Iterator[Access]:
+        """All that is read from and written to memory."""
+        for value in self.loops:
+            op = value.owner.operation
+            for position in range(len(op.operands)):
+                access = self.access(op, position) if is_read(op, position) else None
+                if access is not None:
+                    yield access
+        for written in self.results:
+            yield written.access
+
+
+def row_space(function: ir.Operation, known: Mapping[ir.Value, Strided]) -> RowSpace:
+    """The dimensions that all ops of a function of linalg on tensors share.
+
+    Args:
+        function: inputs first, destinations last.
+        known: how its arguments lie in memory.
+
+    Raises:
+        NoRows: they share none.
+    """
+    block = function.regions[0].blocks[0]
+    generics = [op.operation for op in block.operations if op.operation.name == "linalg.generic"]
+    reductions = [op for op in generics if "reduction" in iterators(op)]
+    if not reductions:
+        raise NoRows("nothing is reduced")
+    if any(_span(view) > _MOST_ELEMENTS for view in known.values()):
+        raise NoRows("it has more elements than 32 bits count")
+    first = max(reductions, key=lambda op: math.prod(loop_sizes(op)))
+    # One more dimension of a single element is what loops that run once are.
+    sizes = (*loop_sizes(first), 1)
+    columns = frozenset(dim for dim, kind in enumerate(iterators(first)) if kind == "reduction")
+    combiners: dict[ir.Value, Combiner] = {op.results[0]: _combiner(op) for op in reductions}
+    loops = Assignment(sizes, generics, first, known).run()
+    for op in generics:
+        _check(op, known)
+        reduced = {loops[op.results[0]][axis] for axis, kind in enumerate(iterators(op)) if kind == "reduction"}
+        if reduced and reduced != columns:
+            raise NoRows("its reductions reduce different dimensions")
+    results = tuple(_results(function, loops, sizes, known))
+    return RowSpace(sizes, columns, loops, _steps(reductions), combiners, results, known)
+
+
+def _span(view: Strided) -> int:
+    return sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True)) + view.offset + 1
+
+
+def written_as(value: ir.Value, destination: ir.Value, known: Mapping[ir.Value, Strided]) -> Strided | None:
+    """Where the elements go of what `value`, the new contents of the destination, is a reshape of."""
+    chain = []
+    while through_views(value) != value:
+        chain.append(value.owner.operation)
+        value = value.owner.operands[0]
+    view: Strided | None = known[destination]
+    for op in chain:
+        view = None if view is None else view.before(op)
+    return view
+
+
+def _check(op: ir.Operation, known: Mapping[ir.Value, Strided]) -> None:
+    """Refuses an op with a body, or an operand, of which no single element can be computed."""
+    if any(
+        len(inner.operation.regions) or inner.operation.name in _LOOKUPS for inner in op.regions[0].blocks[0].operations
+    ):
+        raise NoRows("a body does more than arithmetic")
+    for position, operand in enumerate(op.operands):
+        if not is_read(op, position) or not isinstance(operand.type, ir.RankedTensorType):
+            continue
+        if strided(operand, known) is None and not _is_computed(operand):
+            raise NoRows("it reads what is neither memory nor computed element by element")
+
+
+def _is_computed(value: ir.Value) -> bool:
+    if isinstance(value.owner, ir.Block):
+        return False
+    if value.owner.name == "arith.constant":
+        return ir.DenseElementsAttr(value.owner.attributes["value"]).is_splat
+    return value.owner.name in ("linalg.generic", "linalg.fill")
+
+
+def _combiner(reduction: ir.Operation) -> Combiner:
+    made = combiner(reduction)
+    if made is None:
+        raise NoRows("a reduction's terms cannot be combined in another order")
+    return made
+
+
+def _along(map_: ir.AffineMap, loops: Sequence[int]) -> Dims | None:
+    dims: list[int | None] = []
+    for expr in map_.results:
+        match expr.maybe_downcast():
+            case ir.AffineDimExpr(position=position):
+                dims.append(loops[position])
+            case ir.AffineConstantExpr(value=0):
+                dims.append(None)
+            case _:
+                return None
+    return tuple(dims)
+
+
+def _access(view: Strided, dims: Dims, count: int) -> Access:
+    strides = [0] * count
+    for dim, size, stride in zip(dims, view.shape, view.strides, strict=True):
+        if dim is not None and size > 1:
+            strides[dim] += stride
+    return Access(view.base, view.offset, tuple(strides))
+
+
+def _results(
+    function: ir.Operation,
+    loops: dict[ir.Value, tuple[int, ...]],
+    sizes: Sequence[int],
+    known: Mapping[ir.Value, Strided],
+) -> Iterator[Written]:
+    block = function.regions[0].blocks[0]
+    *_, returned = block.operations
+    destinations = list(block.arguments)[len(block.arguments) - len(returned.operands) :]
+    for value, destination in zip(returned.operands, destinations, strict=True):
+        made = through_views(value)
+        if isinstance(made.owner, ir.Block) or made.owner.results[0] not in loops:
+            raise NoRows("a result is not made by an op on rows")
+        op = made.owner.operation
+        position = len(op.operands) - len(op.results) + list(op.results).index(made)
+        dims = _along(maps(op)[position], loops[op.results[0]])
+        if dims is None:
+            raise NoRows("a result is not written element by element")
+        view = written_as(value, destination, known)
+        if view is None:
+            raise NoRows("a result lies in no regular way")
+        yield Written(made, _access(view, dims, len(sizes)))
+
+
+def _steps(reductions: Sequence[ir.Operation]) -> tuple[tuple[ir.Operation, ...], ...]:
+    """Reductions by how many others each one waits for, one after the other."""
+    known = {op.results[0]: op for op in reductions}
+    depths: dict[ir.Value, int] = {}
+
+    def depth(value: ir.Value) -> int:
+        if isinstance(value.owner, ir.Block):
+            return 0
+        if value not in depths:
+            deepest = max(map(depth, value.owner.operation.operands), default=0)
+            depths[value] = deepest + (value in known)
+        return depths[value]
+
+    by_depth: dict[int, list[ir.Operation]] = {}
+    for value, op in known.items():
+        by_depth.setdefault(depth(value), []).append(op)
+    return tuple(tuple(by_depth[level]) for level in sorted(by_depth))

@@ -1,0 +1,1 @@
+"""Transposes through shared memory."""

@@ -1,0 +1,209 @@
+"""The code of a transpose: a tile read along one loop, turned in shared memory, and written along another.
+
+Global memory is read and written by 16 bytes where sizes allow. In shared memory a word is 4 bytes (elements that are
+smaller are packed, neighbours along the target loop), and lies at [target][source] in lines of one word more than the
+tile is wide: a warp that writes `32 / n` threads by `n` words of `n` lines, and one that reads the words of one column
+of 32 lines, meet all 32 banks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mlir import ir
+from mlir.dialects import gpu, vector
+
+from .. import memory
+from ..integers import Int, both
+from ..loops import when
+from ..rows.axes import element_bytes
+from .plan import Operand, Staging, Transpose, TransposeSchedule, blocks, operand_bytes, staging
+
+_WARP = 32
+
+
+def emit(plan: Transpose, schedule: TransposeSchedule, pointers: dict[ir.Value, ir.Value], shared: ir.Value) -> None:
+    """Writes the body of a GPU kernel at the insertion point.
+
+    Args:
+        plan: what to turn around.
+        schedule: the sizes of tiles.
+        pointers: where the function's arguments are in global memory.
+        shared: shared memory.
+    """
+    _Kernel(plan, schedule, pointers, shared).emit()
+
+
+class _Kernel:
+    def __init__(
+        self, plan: Transpose, schedule: TransposeSchedule, pointers: dict[ir.Value, ir.Value], shared: ir.Value
+    ) -> None:
+        self._plan, self._schedule, self._pointers = plan, schedule, pointers
+        self._tiles: dict[Operand, ir.Value] = {}
+        used = 0
+        for operand in plan.turned:
+            self._tiles[operand] = memory.element_pointer(shared, ir.IntegerType.get_signless(8), Int(0), used)
+            used += operand_bytes(plan, operand, schedule)
+
+    def emit(self) -> None:
+        """Reads a tile of every turned operand, then writes a tile of the result."""
+        self._locate()
+        for operand in self._plan.turned:
+            self._read(operand, staging(self._plan, operand, self._schedule))
+        gpu.barrier()
+        self._write()
+
+    def _locate(self) -> None:
+        """Finds the block's tile and batch."""
+        self._warp, self._lane = divmod(memory.thread_number(), _WARP)
+        source_tiles, target_tiles, _ = blocks(self._plan, self._schedule)
+        rest, source = (
+            divmod(memory.block_number(), source_tiles) if source_tiles > 1 else (memory.block_number(), Int(0))
+        )
+        batch, target = divmod(rest, target_tiles) if target_tiles > 1 else (rest, Int(0))
+        self._source, self._target = source * self._schedule.tile, target * self._schedule.tile
+        self._batch: dict[int, Int] = {}
+        for position, loop in reversed(list(enumerate(self._plan.batch))):
+            self._batch[loop] = batch % self._plan.sizes[loop] if position else batch
+            batch = batch // self._plan.sizes[loop] if position else batch
+
+    def _pieces(self, across: int, down: int, width: int, height: int) -> Iterator[tuple[Int, Int]]:
+        """Where this thread's parts of a tile begin.
+
+        Args:
+            across: how long the tile is in the direction in which lanes are side by side.
+            down: how long it is in the other.
+            width: how much one thread takes across.
+            height: how much one thread takes down.
+
+        Yields:
+            The place across and down.
+        """
+        lanes = min(_WARP // width, across // width) if width < _WARP else 1
+        y, x = divmod(self._lane, lanes)
+        rows = _WARP // lanes * height
+        columns = lanes * width
+        warps = self._schedule.threads // _WARP
+        parts = (across // columns) * (down // rows)
+        for part in range(0, parts, warps):
+            number = self._warp + part
+            line, column = divmod(number, across // columns)
+            yield column * columns + x * width, line * rows + y * height
+
+    def _read(self, operand: Operand, stage: Staging) -> None:
+        """A tile of an operand, from global to shared memory."""
+        tile, sizes = self._schedule.tile, self._plan.sizes
+        loaded = []
+        for across, down in list(self._pieces(tile, tile // stage.packed, stage.read, 1)):
+            source, target = self._source + across, self._target + down * stage.packed
+            # Past the ends, the last elements again, which nobody writes.
+            source = source.where(self._inside(source, self._plan.source), sizes[self._plan.source] - stage.read)
+            target = target.where(self._inside(target, self._plan.target), sizes[self._plan.target] - stage.packed)
+            first = self._address(operand, source, target)
+            lines = [
+                self._load(operand, first, row * operand.strides[self._plan.target], stage.read)
+                for row in range(stage.packed)
+            ]
+            loaded.append((across, down, lines))
+        for across, down, lines in loaded:
+            place = memory.element_pointer(self._tiles[operand], _word(operand, stage), down * (tile + 1) + across)
+            for number in range(stage.read):
+                word = _packed([line[number] for line in lines])
+                pointer = memory.element_pointer(place, word.type, Int(0), number)
+                memory.store(word, pointer, stage.packed * element_bytes(operand.element))
+
+    def _write(self) -> None:
+        tile, plan = self._schedule.tile, self._plan
+        written = self._schedule.written
+        for down, across in list(self._pieces(tile, tile, written, 1)):
+            source, target = self._source + across, self._target + down
+            has = both(self._inside(source, plan.source), self._inside(target, plan.target))
+            columns = [
+                None if operand is None else self._elements(operand, across, down, source, target, has)
+                for operand in plan.operands
+            ]
+            results = []
+            for number in range(written):
+                results.append(_body(plan.op, [None if column is None else column[number] for column in columns]))
+            with when(has):
+                value = (
+                    vector.from_elements(ir.VectorType.get([written], results[0].type), results)
+                    if written > 1
+                    else results[0]
+                )
+                pointer = self._address(plan.result, source, target)
+                memory.store(value, pointer, written * element_bytes(plan.result.element))
+
+    def _elements(
+        self, operand: Operand, across: Int, down: Int, source: Int, target: Int, has: ir.Value | None
+    ) -> list[ir.Value]:
+        """What one thread writes at once is computed of these elements."""
+        written, plan = self._schedule.written, self._plan
+        if operand in self._tiles:
+            stage = staging(plan, operand, self._schedule)
+            kind, step = _word(operand, stage), self._schedule.tile + 1
+            place = memory.element_pointer(self._tiles[operand], kind, (down // stage.packed) * step + across)
+            words = [
+                memory.load(
+                    kind,
+                    memory.element_pointer(place, kind, Int(0), number * step),
+                    stage.packed * element_bytes(operand.element),
+                )
+                for number in range(written // stage.packed)
+            ]
+            return [item for word in words for item in _unpacked(word, operand.element, stage.packed)]
+        sizes = plan.sizes
+        source = source.where(has, sizes[plan.source] - 1)
+        target = target.where(has, sizes[plan.target] - written)
+        stride = operand.strides[plan.target]
+        first = self._address(operand, source, target)
+        return [self._load(operand, first, number * stride, 1)[0] for number in range(written if stride else 1)] * (
+            1 if stride else written
+        )
+
+    def _inside(self, index: Int, loop: int) -> ir.Value | None:
+        """Whether a place is inside a loop's size; None where all are."""
+        return index.below(self._plan.sizes[loop]) if self._plan.sizes[loop] % self._schedule.tile else None
+
+    def _address(self, operand: Operand, source: Int, target: Int) -> ir.Value:
+        offset = source * operand.strides[self._plan.source] + target * operand.strides[self._plan.target]
+        for loop, index in self._batch.items():
+            offset = offset + index * operand.strides[loop]
+        return memory.element_pointer(self._pointers[operand.base], operand.element, offset, operand.offset)
+
+    def _load(self, operand: Operand, first: ir.Value, offset: int, count: int) -> list[ir.Value]:
+        pointer = memory.element_pointer(first, operand.element, Int(0), offset)
+        kind = ir.VectorType.get([count], operand.element) if count > 1 else operand.element
+        value = memory.load(kind, pointer, count * element_bytes(operand.element))
+        return [vector.extract(value, [], [number]) for number in range(count)] if count > 1 else [value]
+
+
+def _word(operand: Operand, stage: Staging) -> ir.Type:
+    return ir.VectorType.get([stage.packed], operand.element) if stage.packed > 1 else operand.element
+
+
+def _packed(items: Sequence[ir.Value]) -> ir.Value:
+    return items[0] if len(items) == 1 else vector.from_elements(ir.VectorType.get([len(items)], items[0].type), items)
+
+
+def _unpacked(word: ir.Value, element: ir.Type, packed: int) -> list[ir.Value]:
+    return [word] if packed == 1 else [vector.extract(word, [], [number]) for number in range(packed)]
+
+
+def _body(op: ir.Operation, arguments: Sequence[ir.Value | None]) -> ir.Value:
+    """What the body of an op yields for some elements."""
+    block = op.regions[0].blocks[0]
+    known = {argument: value for argument, value in zip(block.arguments, arguments, strict=True) if value is not None}
+    *inner, yielded = block.operations
+
+    def value(item: ir.Value) -> ir.Value:
+        if item not in known:  # a constant from outside
+            known[item] = item.owner.operation.clone().results[0]
+        return known[item]
+
+    for part in inner:
+        operands = [value(operand) for operand in part.operands]
+        attributes = {name: part.attributes[name] for name in part.attributes}
+        made = ir.Operation.create(part.operation.name, [result.type for result in part.results], operands, attributes)
+        known.update(zip(part.results, made.results, strict=True))
+    return value(yielded.operands[0])
