@@ -14,6 +14,7 @@ from mlir import ir
 from mlir.dialects import gpu, vector
 
 from .. import memory
+from ..bodies import evaluate
 from ..integers import Int, both
 from ..loops import when
 from ..rows.axes import element_bytes
@@ -124,7 +125,7 @@ class _Kernel:
             ]
             results = []
             for number in range(written):
-                results.append(_body(plan.op, [None if column is None else column[number] for column in columns]))
+                results.append(evaluate(plan.op, [None if column is None else column[number] for column in columns]))
             with when(has):
                 value = (
                     vector.from_elements(ir.VectorType.get([written], results[0].type), results)
@@ -188,22 +189,3 @@ def _packed(items: Sequence[ir.Value]) -> ir.Value:
 
 def _unpacked(word: ir.Value, element: ir.Type, packed: int) -> list[ir.Value]:
     return [word] if packed == 1 else [vector.extract(word, [], [number]) for number in range(packed)]
-
-
-def _body(op: ir.Operation, arguments: Sequence[ir.Value | None]) -> ir.Value:
-    """What the body of an op yields for some elements."""
-    block = op.regions[0].blocks[0]
-    known = {argument: value for argument, value in zip(block.arguments, arguments, strict=True) if value is not None}
-    *inner, yielded = block.operations
-
-    def value(item: ir.Value) -> ir.Value:
-        if item not in known:  # a constant from outside
-            known[item] = item.owner.operation.clone().results[0]
-        return known[item]
-
-    for part in inner:
-        operands = [value(operand) for operand in part.operands]
-        attributes = {name: part.attributes[name] for name in part.attributes}
-        made = ir.Operation.create(part.operation.name, [result.type for result in part.results], operands, attributes)
-        known.update(zip(part.results, made.results, strict=True))
-    return value(yielded.operands[0])

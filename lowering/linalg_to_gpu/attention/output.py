@@ -1,0 +1,47 @@
+"""The result of an attention kernel on its way from registers to global memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import vector
+
+from .. import memory
+from ..contraction.access import Access
+from ..integers import Int
+from ..loops import when
+from .problem import Attention
+from .tiles import access_of
+
+
+class Output:
+    """Writes results of an attention kernel."""
+
+    def __init__(self, attention: Attention, pointer: ir.Value, item: Int) -> None:
+        """Prepares for one element of the batch of a result that lies at `pointer`."""
+        self._access: Access = access_of(attention.result, attention.sizes, "bh", "gq", "v")
+        self._pointer, self._element = pointer, attention.result.element
+        self._columns = attention.sizes["v"]
+        self._base = self._access.origin() + self._access.place(self._access.batch, item)
+
+    def write(self, row: Int, column: Int, results: Sequence[ir.Value], padded: bool) -> None:
+        """Writes neighbours of a row that exists.
+
+        Args:
+            row: which row, over all heads that share a key.
+            column: of the first; a multiple of how many there are.
+            results: the neighbours.
+            padded: whether some of them may lie past the last column.
+        """
+        access = self._access
+        line = self._base + access.place(access.depth, row)
+        width = 1 if access.by_depth else min(access.vector, len(results))
+        for first in range(0, len(results), width):
+            part, start = results[first : first + width], column + first
+            place = line + access.place(access.rows, start)
+            kind = ir.VectorType.get([width], self._element)
+            with when(start.below(self._columns) if padded else None):
+                value = vector.from_elements(kind, part) if width > 1 else part[0]
+                address = memory.element_pointer(self._pointer, self._element, place.offset)
+                memory.store(value, address, access.element_bytes * width)

@@ -1,0 +1,205 @@
+"""What an attention kernel does, read off the ops that lowering/stepwell_to_linalg/attention.py marks with roles.
+
+Loops are letters: `b`atch, `h`ead of key and value, `g` (the query heads that share one of those), `q`uery, `k`ey,
+`d`epth, `v`alue depth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ..rows.generics import is_read, loop_sizes, maps
+from ..rows.space import written_as
+from ..rows.strided import Strided, strided
+
+LETTERS = "bhgqkdv"
+
+
+class NoAttention(Exception):
+    """A kernel is no attention that these emitters know; the message says why."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor in memory.
+
+    Attributes:
+        base: the function's argument.
+        element: the type in memory.
+        offset: of the first element, in elements.
+        strides: by loop; loops along which it does not change are left out.
+    """
+
+    base: ir.Value
+    element: ir.Type
+    offset: int
+    strides: Mapping[str, int]
+
+    def stride(self, letter: str) -> int:
+        """How far apart neighbours along a loop lie."""
+        return self.strides.get(letter, 0)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """A kernel of one attention.
+
+    Attributes:
+        sizes: how often each loop runs.
+        query: `[b, h, g, q, d]`.
+        key: `[b, h, k, d]`.
+        value: `[b, h, k, v]`.
+        result: `[b, h, g, q, v]`.
+        scale: what the products of query and key are multiplied by.
+        scores: the tensor whose softmax is taken; made of `products` element by element.
+        products: query times key.
+        start: what the greatest score starts from.
+        inverse: the op that makes the factor of a row of its sum.
+        last: the op that makes the result of sums and factors.
+        known: the tensors that are memory.
+    """
+
+    sizes: Mapping[str, int]
+    query: Operand
+    key: Operand
+    value: Operand
+    result: Operand
+    scale: float
+    scores: ir.Value
+    products: ir.Value
+    start: float
+    inverse: ir.Operation
+    last: ir.Operation
+    known: Mapping[ir.Value, Strided]
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether scores are more than scaled products."""
+        return self.scores != self.products
+
+    @property
+    def heads(self) -> int:
+        """How many keys and values there are, over batch and heads."""
+        return self.sizes["b"] * self.sizes["h"]
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        scores = self.heads * self.sizes["g"] * self.sizes["q"] * self.sizes["k"]
+        return 2 * scores * (self.sizes["d"] + self.sizes["v"])
+
+
+def attention_of(function: ir.Operation, known: Mapping[ir.Value, Strided]) -> Attention:
+    """The attention that a function of linalg on tensors is.
+
+    Args:
+        function: inputs first, the destination last.
+        known: how its arguments lie in memory.
+
+    Raises:
+        NoAttention: it is none.
+    """
+    block = function.regions[0].blocks[0]
+    roles = {role: op.operation for op in block.operations if (role := _role(op.operation)) is not None}
+    missing = {"query", "scores", "greatest", "weights", "total", "inverse", "sum", "result"} - set(roles)
+    if missing:
+        raise NoAttention("it has no op that makes the " + sorted(missing)[0])
+    sizes = dict.fromkeys(LETTERS, 1)
+    for role in ("scores", "sum"):
+        sizes.update(zip(loops(roles[role]), loop_sizes(roles[role]), strict=True))
+    *_, returned = block.operations
+    destination = block.arguments[len(block.arguments) - 1]
+    last = roles["result"]
+    written = written_as(returned.operands[0], destination, known)
+    if written is None:
+        raise NoAttention("its result lies in no regular way")
+    query = roles["query"]
+    return Attention(
+        sizes=sizes,
+        query=_memory(query, 0, known),
+        key=_copied(roles["scores"], 0, known),
+        value=_copied(roles["sum"], 1, known),
+        result=_operand(written, maps(last)[-1], loops(last)),
+        scale=_scale(query),
+        scores=roles["greatest"].operands[0],
+        products=roles["scores"].results[0],
+        start=_start(roles["greatest"]),
+        inverse=roles["inverse"],
+        last=last,
+        known=known,
+    )
+
+
+def loops(op: ir.Operation) -> str:
+    """The loops of an op, by letters."""
+    return ir.StringAttr(op.attributes["stepwell.loops"]).value
+
+
+def operand_of(op: ir.Operation, position: int, known: Mapping[ir.Value, Strided]) -> Operand | None:
+    """An operand that is memory, along the loops of the op; None where it is computed."""
+    view = strided(op.operands[position], known)
+    return None if view is None else _operand(view, maps(op)[position], loops(op))
+
+
+def _role(op: ir.Operation) -> str | None:
+    if "stepwell.role" not in op.attributes or op.name != "linalg.generic":
+        return None
+    return ir.StringAttr(op.attributes["stepwell.role"]).value
+
+
+def _memory(op: ir.Operation, position: int, known: Mapping[ir.Value, Strided]) -> Operand:
+    found = operand_of(op, position, known)
+    if found is None:
+        raise NoAttention("an operand is computed in the kernel")
+    return found
+
+
+def _copied(op: ir.Operation, position: int, known: Mapping[ir.Value, Strided]) -> Operand:
+    """An operand, or what it is a copy of: on a GPU nothing is won by copies."""
+    value = op.operands[position]
+    if strided(value, known) is None and not isinstance(value.owner, ir.Block):
+        source = value.owner.operation
+        body = source.regions[0].blocks[0].operations if source.name == "linalg.generic" else []
+        if len(body) == 1 and body[0].operands[0] == source.regions[0].blocks[0].arguments[0]:
+            return _memory(source, 0, known)
+    return _memory(op, position, known)
+
+
+def _operand(view: Strided, map_: ir.AffineMap, letters: str) -> Operand:
+    strides: dict[str, int] = {}
+    for expr, size, stride in zip(map_.results, view.shape, view.strides, strict=True):
+        match expr.maybe_downcast():
+            case ir.AffineDimExpr(position=position):
+                if size > 1:
+                    strides[letters[position]] = strides.get(letters[position], 0) + stride
+            case ir.AffineConstantExpr(value=0):
+                pass
+            case _:
+                raise NoAttention("an operand is indexed by more than loops")
+    return Operand(view.base, ir.ShapedType(view.base.type).element_type, view.offset, strides)
+
+
+def _scale(query: ir.Operation) -> float:
+    """The constant that the query is multiplied by."""
+    factors = []
+    for op in query.regions[0].blocks[0].operations:
+        if op.operation.name not in ("arith.mulf", "arith.extf", "arith.truncf", "linalg.yield"):
+            raise NoAttention(f"the query is made by '{op.operation.name}'")
+        if op.operation.name != "arith.mulf":
+            continue
+        constants = [item.owner for item in op.operands if not isinstance(item.owner, ir.Block)]
+        factors += [item for item in constants if item.name == "arith.constant"]
+    if len(factors) != 1 or not is_read(query, 0):
+        raise NoAttention("the query is not multiplied by a constant")
+    return ir.FloatAttr(factors[0].attributes["value"]).value
+
+
+def _start(greatest: ir.Operation) -> float:
+    fill = greatest.operands[1].owner
+    if isinstance(fill, ir.Block) or fill.name != "linalg.fill" or isinstance(fill.operands[0].owner, ir.Block):
+        return -math.inf
+    return ir.FloatAttr(fill.operands[0].owner.attributes["value"]).value

@@ -1,0 +1,88 @@
+"""Tiles of query, key and value on their way to shared memory: lines of one head's depth, many lines a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ..contraction.access import Access, Dim
+from ..contraction.copies import AsyncCopies, OperandTile, Part, StagedCopies, read_global
+from ..contraction.shared import SharedTile
+from ..instructions import await_copies, commit_copies
+from ..integers import Int
+from ..rows.axes import element_bytes
+from .problem import Operand
+
+_SMALLEST_ASYNC = 4
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A block's shared memory: as a pointer, and as the address that instructions take."""
+
+    pointer: ir.Value
+    address: Int
+
+
+class TileCopies:
+    """Copies tiles of `lines` neighbouring lines of an operand to one place in shared memory.
+
+    What lies past the last line, and past the depth of a line, becomes zero.
+    """
+
+    def __init__(
+        self,
+        operand: Operand,
+        sizes: Mapping[str, int],
+        letters: tuple[str, str, str],
+        tile: SharedTile,
+        block: tuple[Int, Int, int],
+        place: tuple[ir.Value, Shared, int],
+    ) -> None:
+        """Works out what the thread copies.
+
+        Args:
+            operand: what is copied.
+            sizes: how often each loop runs.
+            letters: the loops over the batch, over lines, and along a line.
+            tile: how many lines a tile has and how they lie; lines may be longer than the operand's.
+            block: the element of the batch, the thread, and how many threads there are.
+            place: where the operand lies, shared memory, and the tile's first byte there.
+        """
+        batch, lines, inner = letters
+        pointer, shared, base = place
+        item, thread, threads = block
+        access = access_of(operand, sizes, batch, lines, inner)
+        width = element_bytes(operand.element)
+        target = OperandTile(tile.row_bytes // width, tile.rows, width, False, tile)
+        part = Part(Int(0), item, thread, threads)
+        self._copies: AsyncCopies | StagedCopies
+        if not access.by_depth and access.vector * width >= _SMALLEST_ASYNC:
+            self._copies = AsyncCopies(access, target, part, pointer, operand.element)
+            self._base = shared.address + base
+        else:
+            read = read_global(pointer, operand.element, operand.element, width)
+            self._copies = StagedCopies(access, target, part, read, operand.element, shared.pointer)
+            self._base = Int(base)
+
+    def start(self, line: Int, wanted: ir.Value | None = None) -> None:
+        """Starts copying the tile from a line on, if it is wanted."""
+        self._copies.start(line, self._base, wanted)
+        commit_copies()
+
+    def finish(self) -> None:
+        """Waits until what this thread copies is there; a barrier says the same of all threads."""
+        self._copies.finish()
+        await_copies(0)
+
+
+def access_of(operand: Operand, sizes: Mapping[str, int], batch: str, lines: str, inner: str) -> Access:
+    """How an operand is read: `batch` and `lines` are the loops that one number each counts over."""
+    dims = (_dims(operand, sizes, letters) for letters in (batch, inner, lines))
+    return Access(element_bytes(operand.element), *dims, start=operand.offset).simplified()
+
+
+def _dims(operand: Operand, sizes: Mapping[str, int], letters: Sequence[str]) -> tuple[Dim, ...]:
+    return tuple(Dim(sizes[letter], operand.stride(letter)) for letter in letters)
