@@ -15,8 +15,11 @@ from mlir import ir
 from ...passes.base import PassError
 from ..target import Target
 from . import elements
+from .attention import emitter as attention
 from .contraction import emit as contraction
 from .launch import Geometry, Launch
+from .rows import emitter as rows
+from .transpose import emitter as transpose
 from .values import Values
 
 ATTRIBUTE = "stepwell.schedule"
@@ -26,10 +29,21 @@ Chooser = Callable[[ir.Operation, Target], Mapping[str, Any] | None]
 Emitter = Callable[[Launch, Values], Geometry]
 """Writes the kernel at the insertion point, and says how many threads do it."""
 
-CHOOSERS: Sequence[tuple[str, Chooser]] = (("contraction", contraction.choose_numbers),)
+CHOOSERS: Sequence[tuple[str, Chooser]] = (
+    ("attention", attention.choose),
+    ("contraction", contraction.choose_numbers),
+    ("rows", rows.choose),
+    ("transpose", transpose.choose),
+)
 """The schedules that some launches have and others not, the most particular first."""
 
-EMITTERS: Mapping[str, Emitter] = {"contraction": contraction.emit, "elements": elements.emit}
+EMITTERS: Mapping[str, Emitter] = {
+    "attention": attention.emit,
+    "contraction": contraction.emit,
+    "elements": elements.emit,
+    "rows": rows.emit,
+    "transpose": transpose.emit,
+}
 
 
 def choose(function: ir.Operation, target: Target) -> tuple[str, Mapping[str, Any]] | None:

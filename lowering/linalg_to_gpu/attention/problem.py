@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ..elements import root_before
+from ..launch import Memory
 from ..rows.generics import is_read, loop_sizes, maps
-from ..rows.space import written_as
-from ..rows.strided import Strided, strided
+from ..views import memory_of
 
 LETTERS = "bhgqkdv"
 
@@ -74,7 +75,7 @@ class Attention:
     start: float
     inverse: ir.Operation
     last: ir.Operation
-    known: Mapping[ir.Value, Strided]
+    known: Mapping[ir.Value, Memory]
 
     @property
     def has_mask(self) -> bool:
@@ -93,7 +94,7 @@ class Attention:
         return 2 * scores * (self.sizes["d"] + self.sizes["v"])
 
 
-def attention_of(function: ir.Operation, known: Mapping[ir.Value, Strided]) -> Attention:
+def attention_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> Attention:
     """The attention that a function of linalg on tensors is.
 
     Args:
@@ -112,10 +113,9 @@ def attention_of(function: ir.Operation, known: Mapping[ir.Value, Strided]) -> A
     for role in ("scores", "sum"):
         sizes.update(zip(loops(roles[role]), loop_sizes(roles[role]), strict=True))
     *_, returned = block.operations
-    destination = block.arguments[len(block.arguments) - 1]
     last = roles["result"]
-    written = written_as(returned.operands[0], destination, known)
-    if written is None:
+    made, written = root_before(function, returned.operands[0], known[block.arguments[len(block.arguments) - 1]])
+    if made != last.results[0]:
         raise NoAttention("its result lies in no regular way")
     query = roles["query"]
     return Attention(
@@ -139,9 +139,9 @@ def loops(op: ir.Operation) -> str:
     return ir.StringAttr(op.attributes["stepwell.loops"]).value
 
 
-def operand_of(op: ir.Operation, position: int, known: Mapping[ir.Value, Strided]) -> Operand | None:
+def operand_of(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> Operand | None:
     """An operand that is memory, along the loops of the op; None where it is computed."""
-    view = strided(op.operands[position], known)
+    view = memory_of(op.operands[position], known)
     return None if view is None else _operand(view, maps(op)[position], loops(op))
 
 
@@ -151,17 +151,17 @@ def _role(op: ir.Operation) -> str | None:
     return ir.StringAttr(op.attributes["stepwell.role"]).value
 
 
-def _memory(op: ir.Operation, position: int, known: Mapping[ir.Value, Strided]) -> Operand:
+def _memory(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> Operand:
     found = operand_of(op, position, known)
     if found is None:
         raise NoAttention("an operand is computed in the kernel")
     return found
 
 
-def _copied(op: ir.Operation, position: int, known: Mapping[ir.Value, Strided]) -> Operand:
+def _copied(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> Operand:
     """An operand, or what it is a copy of: on a GPU nothing is won by copies."""
     value = op.operands[position]
-    if strided(value, known) is None and not isinstance(value.owner, ir.Block):
+    if memory_of(value, known) is None and not isinstance(value.owner, ir.Block):
         source = value.owner.operation
         body = source.regions[0].blocks[0].operations if source.name == "linalg.generic" else []
         if len(body) == 1 and body[0].operands[0] == source.regions[0].blocks[0].arguments[0]:
@@ -169,7 +169,7 @@ def _copied(op: ir.Operation, position: int, known: Mapping[ir.Value, Strided]) 
     return _memory(op, position, known)
 
 
-def _operand(view: Strided, map_: ir.AffineMap, letters: str) -> Operand:
+def _operand(view: Memory, map_: ir.AffineMap, letters: str) -> Operand:
     strides: dict[str, int] = {}
     for expr, size, stride in zip(map_.results, view.shape, view.strides, strict=True):
         match expr.maybe_downcast():

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
+from ..launch import Memory
+from ..views import memory_of
 from .generics import iterators, loop_sizes, maps, through_views
-from .strided import Strided, strided
 
 
 class NoRows(Exception):
@@ -22,7 +23,7 @@ class Assignment:
         sizes: tuple[int, ...],
         generics: Sequence[ir.Operation],
         first: ir.Operation,
-        known: Mapping[ir.Value, Strided],
+        known: Mapping[ir.Value, Memory],
     ) -> None:
         self._sizes, self._generics, self._known = sizes, generics, known
         self._loops: dict[ir.Value, list[int | None]] = {op.results[0]: [None] * len(iterators(op)) for op in generics}
@@ -75,7 +76,7 @@ class Assignment:
 
     def _dims(self, value: ir.Value) -> list[int | None] | None:
         """What is known of a computed tensor's dimensions, as a list shared by its users; None for memory."""
-        if strided(value, self._known) is not None or isinstance(value.owner, ir.Block):
+        if memory_of(value, self._known) is not None or isinstance(value.owner, ir.Block):
             return None
         if value in self._tensors:
             return self._tensors[value]

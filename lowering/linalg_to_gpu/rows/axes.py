@@ -75,7 +75,8 @@ def _lanes(space: RowSpace, axis: Sequence[int], accesses: Sequence[Access]) -> 
     width = min((element_bytes(access.element) for access in along), default=_VECTOR_BYTES)
     lanes = min(_MOST_LANES, _VECTOR_BYTES // width)
     others = [stride for access in along for dim, stride in enumerate(access.strides) if dim not in axis]
-    return math.gcd(lanes, space.extent(axis), *others, *(access.offset for access in along))
+    aligned = [access.alignment // element_bytes(access.element) for access in along]
+    return math.gcd(lanes, space.extent(axis), *others, *aligned, *(access.offset for access in along))
 
 
 def element_bytes(element: ir.Type) -> int:

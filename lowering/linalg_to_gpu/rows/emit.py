@@ -186,19 +186,17 @@ class _RowKernel:
         return exchange.across_columns(values, combines, self._shared, first, self._x, self._y, shape)
 
     def _write(self) -> None:
-        whole = [written for written in self._space.results if COLUMN in self._sides(written)]
-        rest = [written for written in self._space.results if written not in whole]
+        written = self._space.written
+        if COLUMN not in self._sides(written):
+            is_first = self._y.equals(0) if self._schedule.share > 1 else None
+            self._store(written, [(0, 0)], both(is_first, self._has_row))
+            return
 
         def visit(group: int, valid: ir.Value | None, state: list[ir.Value]) -> list[ir.Value]:
-            for written in whole:
-                self._store(written, self._column_keys(group), both(valid, self._has_row))
+            self._store(written, self._column_keys(group), both(valid, self._has_row))
             return state
 
-        if whole:
-            self._sweep([], visit)
-        is_first = self._y.equals(0) if self._schedule.share > 1 else None
-        for written in rest:
-            self._store(written, [(0, 0)], both(is_first, self._has_row))
+        self._sweep([], visit)
 
     def _sides(self, written: Written) -> set[str]:
         pairs = enumerate(written.access.strides)

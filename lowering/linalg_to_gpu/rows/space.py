@@ -15,10 +15,12 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ..elements import root_before
+from ..launch import Memory
+from ..views import memory_of
 from .assignment import Assignment, NoRows
 from .combiners import Combiner, combiner
-from .generics import is_read, iterators, loop_sizes, maps, through_views
-from .strided import Strided, strided
+from .generics import is_read, iterators, loop_sizes, maps
 
 _LOOKUPS = ("tensor.extract",)
 _MOST_ELEMENTS = 2**31 - 1
@@ -34,6 +36,7 @@ class Access:
     base: ir.Value
     offset: int
     strides: tuple[int, ...]
+    alignment: int
 
     @property
     def element(self) -> ir.Type:
@@ -59,7 +62,7 @@ class RowSpace:
         loops: of every op (by its first result), which dimension each loop is.
         reductions: the reductions in steps: those of one step need only what earlier steps made.
         combiners: how each reduction combines.
-        results: what the kernel writes.
+        written: what the kernel writes.
         known: the tensors that are memory.
     """
 
@@ -68,8 +71,8 @@ class RowSpace:
     loops: dict[ir.Value, tuple[int, ...]]
     reductions: tuple[tuple[ir.Operation, ...], ...]
     combiners: dict[ir.Value, Combiner]
-    results: tuple[Written, ...]
-    known: Mapping[ir.Value, Strided]
+    written: Written
+    known: Mapping[ir.Value, Memory]
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -86,7 +89,7 @@ class RowSpace:
 
     def access(self, op: ir.Operation, position: int) -> Access | None:
         """An operand that is memory, along the kernel's dimensions."""
-        dims, view = self.dims_of(op, position), strided(op.operands[position], self.known)
+        dims, view = self.dims_of(op, position), memory_of(op.operands[position], self.known)
         return None if dims is None or view is None else _access(view, dims, len(self.sizes))
 
     def accesses(self) -> Iterator[Access]:
@@ -97,15 +100,14 @@ class RowSpace:
                 access = self.access(op, position) if is_read(op, position) else None
                 if access is not None:
                     yield access
-        for written in self.results:
-            yield written.access
+        yield self.written.access
 
 
-def row_space(function: ir.Operation, known: Mapping[ir.Value, Strided]) -> RowSpace:
+def row_space(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> RowSpace:
     """The dimensions that all ops of a function of linalg on tensors share.
 
     Args:
-        function: inputs first, destinations last.
+        function: inputs first, the destination last.
         known: how its arguments lie in memory.
 
     Raises:
@@ -129,27 +131,15 @@ def row_space(function: ir.Operation, known: Mapping[ir.Value, Strided]) -> RowS
         reduced = {loops[op.results[0]][axis] for axis, kind in enumerate(iterators(op)) if kind == "reduction"}
         if reduced and reduced != columns:
             raise NoRows("its reductions reduce different dimensions")
-    results = tuple(_results(function, loops, sizes, known))
-    return RowSpace(sizes, columns, loops, _steps(reductions), combiners, results, known)
+    written = _result(function, loops, sizes, known)
+    return RowSpace(sizes, columns, loops, _steps(reductions), combiners, written, known)
 
 
-def _span(view: Strided) -> int:
+def _span(view: Memory) -> int:
     return sum((size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True)) + view.offset + 1
 
 
-def written_as(value: ir.Value, destination: ir.Value, known: Mapping[ir.Value, Strided]) -> Strided | None:
-    """Where the elements go of what `value`, the new contents of the destination, is a reshape of."""
-    chain = []
-    while through_views(value) != value:
-        chain.append(value.owner.operation)
-        value = value.owner.operands[0]
-    view: Strided | None = known[destination]
-    for op in chain:
-        view = None if view is None else view.before(op)
-    return view
-
-
-def _check(op: ir.Operation, known: Mapping[ir.Value, Strided]) -> None:
+def _check(op: ir.Operation, known: Mapping[ir.Value, Memory]) -> None:
     """Refuses an op with a body, or an operand, of which no single element can be computed."""
     if any(
         len(inner.operation.regions) or inner.operation.name in _LOOKUPS for inner in op.regions[0].blocks[0].operations
@@ -158,7 +148,7 @@ def _check(op: ir.Operation, known: Mapping[ir.Value, Strided]) -> None:
     for position, operand in enumerate(op.operands):
         if not is_read(op, position) or not isinstance(operand.type, ir.RankedTensorType):
             continue
-        if strided(operand, known) is None and not _is_computed(operand):
+        if memory_of(operand, known) is None and not _is_computed(operand):
             raise NoRows("it reads what is neither memory nor computed element by element")
 
 
@@ -190,36 +180,32 @@ def _along(map_: ir.AffineMap, loops: Sequence[int]) -> Dims | None:
     return tuple(dims)
 
 
-def _access(view: Strided, dims: Dims, count: int) -> Access:
+def _access(view: Memory, dims: Dims, count: int) -> Access:
     strides = [0] * count
     for dim, size, stride in zip(dims, view.shape, view.strides, strict=True):
         if dim is not None and size > 1:
             strides[dim] += stride
-    return Access(view.base, view.offset, tuple(strides))
+    return Access(view.base, view.offset, tuple(strides), view.alignment)
 
 
-def _results(
+def _result(
     function: ir.Operation,
     loops: dict[ir.Value, tuple[int, ...]],
     sizes: Sequence[int],
-    known: Mapping[ir.Value, Strided],
-) -> Iterator[Written]:
+    known: Mapping[ir.Value, Memory],
+) -> Written:
     block = function.regions[0].blocks[0]
     *_, returned = block.operations
-    destinations = list(block.arguments)[len(block.arguments) - len(returned.operands) :]
-    for value, destination in zip(returned.operands, destinations, strict=True):
-        made = through_views(value)
-        if isinstance(made.owner, ir.Block) or made.owner.results[0] not in loops:
-            raise NoRows("a result is not made by an op on rows")
-        op = made.owner.operation
-        position = len(op.operands) - len(op.results) + list(op.results).index(made)
-        dims = _along(maps(op)[position], loops[op.results[0]])
-        if dims is None:
-            raise NoRows("a result is not written element by element")
-        view = written_as(value, destination, known)
-        if view is None:
-            raise NoRows("a result lies in no regular way")
-        yield Written(made, _access(view, dims, len(sizes)))
+    destination = known[block.arguments[len(block.arguments) - 1]]
+    made, memory = root_before(function, returned.operands[0], destination)
+    if isinstance(made.owner, ir.Block) or made.owner.name != "linalg.generic":
+        raise NoRows("the result is not made by an op on rows")
+    op = made.owner.operation
+    position = len(op.operands) - len(op.results) + list(op.results).index(made)
+    dims = _along(maps(op)[position], loops[op.results[0]])
+    if dims is None:
+        raise NoRows("the result is not written element by element")
+    return Written(made, _access(memory, dims, len(sizes)))
 
 
 def _steps(reductions: Sequence[ir.Operation]) -> tuple[tuple[ir.Operation, ...], ...]:

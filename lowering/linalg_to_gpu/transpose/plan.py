@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ..elements import root_before
+from ..launch import Memory
 from ..rows.axes import element_bytes
-from ..rows.generics import is_read, iterators, loop_sizes, maps, through_views
-from ..rows.space import written_as
-from ..rows.strided import Strided, strided
+from ..rows.generics import is_read, iterators, loop_sizes, maps
+from ..views import memory_of
 
 _VECTOR_BYTES, _WORD_BYTES, _BANKS = 16, 4, 32
 _TILE = 64
@@ -32,6 +33,7 @@ class Operand:
         offset: of the first element, in elements.
         strides: of every loop.
         element: the type in memory.
+        alignment: what its address is a multiple of, in bytes.
         is_turned: whether it is contiguous along another loop than the result: it goes through shared memory.
     """
 
@@ -39,6 +41,7 @@ class Operand:
     offset: int
     strides: tuple[int, ...]
     element: ir.Type
+    alignment: int
     is_turned: bool = False
 
 
@@ -108,7 +111,7 @@ class TransposeSchedule:
     written: int
 
 
-def transpose_of(function: ir.Operation, known: Mapping[ir.Value, Strided]) -> Transpose:
+def transpose_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> Transpose:
     """The transpose that a function of linalg on tensors is.
 
     Args:
@@ -124,20 +127,17 @@ def transpose_of(function: ir.Operation, known: Mapping[ir.Value, Strided]) -> T
     if len(generics) != 1 or len(generics[0].results) != 1 or "reduction" in iterators(generics[0]):
         raise NoTranspose("it is not one op without reductions")
     (op,) = generics
-    if len(returned.operands) != 1 or through_views(returned.operands[0]) != op.results[0]:
+    root, memory = root_before(function, returned.operands[0], known[block.arguments[len(block.arguments) - 1]])
+    if root != op.results[0]:
         raise NoTranspose("it does more than one op")
     sizes = loop_sizes(op)
-    destination = block.arguments[len(block.arguments) - 1]
-    written = written_as(returned.operands[0], destination, known)
-    if written is None:
-        raise NoTranspose("its result lies in no regular way")
-    result = _along(written, maps(op)[-1], len(sizes))
+    result = _along(memory, maps(op)[-1], len(sizes))
     operands: list[Operand | None] = []
     for position, operand in enumerate(op.operands):
         if not is_read(op, position):
             operands.append(None)
             continue
-        view = strided(operand, known) if isinstance(operand.type, ir.RankedTensorType) else None
+        view = memory_of(operand, known) if isinstance(operand.type, ir.RankedTensorType) else None
         if view is None:
             raise NoTranspose("it reads what is not memory")
         operands.append(_along(view, maps(op)[position], len(sizes)))
@@ -182,10 +182,11 @@ def operand_bytes(plan: Transpose, operand: Operand, schedule: TransposeSchedule
 def _vector(plan: Transpose, operand: Operand, along: int) -> int:
     """How many elements along a loop one access may take."""
     others = [stride for loop, stride in enumerate(operand.strides) if loop != along]
-    return math.gcd(_VECTOR_BYTES // element_bytes(operand.element), plan.sizes[along], operand.offset, *others)
+    width = element_bytes(operand.element)
+    return math.gcd(_VECTOR_BYTES // width, plan.sizes[along], operand.offset, operand.alignment // width, *others)
 
 
-def _along(view: Strided, map_: ir.AffineMap, count: int) -> Operand:
+def _along(view: Memory, map_: ir.AffineMap, count: int) -> Operand:
     strides = [0] * count
     for expr, size, stride in zip(map_.results, view.shape, view.strides, strict=True):
         match expr.maybe_downcast():
@@ -195,7 +196,7 @@ def _along(view: Strided, map_: ir.AffineMap, count: int) -> Operand:
                 pass
             case _:
                 raise NoTranspose("it indexes in another way than by loops")
-    return Operand(view.base, view.offset, tuple(strides), ir.RankedTensorType(view.base.type).element_type)
+    return Operand(view.base, view.offset, tuple(strides), ir.ShapedType(view.base.type).element_type, view.alignment)
 
 
 def _merged(op: ir.Operation, sizes: Sequence[int], operands: Sequence[Operand | None], result: Operand) -> Transpose:
@@ -217,7 +218,9 @@ def _merged(op: ir.Operation, sizes: Sequence[int], operands: Sequence[Operand |
 
     def along(item: Operand) -> Operand:
         strides = tuple(item.strides[run[-1]] for run in runs)
-        return Operand(item.base, item.offset, strides, item.element, 1 in strides and strides[target] != 1)
+        return Operand(
+            item.base, item.offset, strides, item.element, item.alignment, 1 in strides and strides[target] != 1
+        )
 
     turned = tuple(along(operand) if operand is not None else None for operand in operands)
     sources = {item.strides.index(1) for item in turned if item is not None and item.is_turned and item.strides[target]}

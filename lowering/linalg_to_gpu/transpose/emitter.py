@@ -1,0 +1,41 @@
+"""The schedule `transpose`: tensors turned around in shared memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from mlir import ir
+
+from ...target import Target
+from .. import memory
+from ..launch import Geometry, Launch
+from ..values import Values
+from ..views import memories
+from . import emit as code
+from . import plan as plans
+
+# Of fewer elements along one of its loops a tile is mostly empty: caches do as well.
+_FEWEST = 8
+
+
+def choose(function: ir.Operation, _target: Target) -> Mapping[str, int] | None:
+    """The numbers for a launch; None where it turns nothing around, or too little."""
+    try:
+        plan = plans.transpose_of(function, memories(function))
+    except plans.NoTranspose:
+        return None
+    if min(plan.sizes[plan.source], plan.sizes[plan.target]) < _FEWEST:
+        return None
+    return asdict(plans.choose(plan))
+
+
+def emit(launch: Launch, _values: Values) -> Geometry:
+    """Writes the kernel."""
+    plan = plans.transpose_of(launch.function, launch.arguments)
+    schedule = plans.TransposeSchedule(**{name: int(str(number)) for name, number in launch.schedule.items()})
+    pointers = {item.base: memory.global_memory(item.base) for item in launch.arguments.values()}
+    code.emit(plan, schedule, pointers, memory.shared_memory())
+    blocks, bytes = math.prod(plans.blocks(plan, schedule)), plans.shared_bytes(plan, schedule)
+    return Geometry((blocks, 1, 1), (schedule.threads, 1, 1), shared_bytes=bytes)
