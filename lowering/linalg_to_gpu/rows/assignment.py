@@ -94,10 +94,9 @@ class Assignment:
         for loop, size in enumerate(sizes):
             if loops[loop] is not None:
                 continue
-            if size == 1:
-                loops[loop] = len(self._sizes) - 1
-                return
             free = [dim for dim, whole in enumerate(self._sizes) if dim not in loops and whole == size]
+            if not free and size == 1:
+                free = [len(self._sizes) - 1]
             if not free:
                 raise NoRows("an op runs over other dimensions than the reductions")
             loops[loop] = free[0]

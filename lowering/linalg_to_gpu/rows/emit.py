@@ -47,8 +47,10 @@ def _types(space: RowSpace, axes: Axes, step: Sequence[ir.Operation]) -> list[ir
 
 def _exchanged_bytes(types: Sequence[ir.Type], axes: Axes, schedule: RowSchedule) -> int:
     """The shared memory to combine values of these types."""
+    if schedule.share == 1:
+        return 0
     if not axes.along_columns:
-        return exchange.bytes_between_columns(types, schedule.threads) if schedule.share > 1 else 0
+        return exchange.bytes_between_columns(types, schedule.threads, schedule.threads // schedule.share)
     return exchange.bytes_between_warps(types, schedule.threads) if schedule.share > WARP else 0
 
 
@@ -173,17 +175,19 @@ class _RowKernel:
     def _exchange(self, values: list[ir.Value], combines: list[exchange.Combine]) -> list[ir.Value]:
         """Combines the values of the threads that share a row."""
         share, threads, first = self._schedule.share, self._schedule.threads, self._used
-        self._used += _exchanged_bytes([value.type for value in values], self._axes, self._schedule)
-        if self._axes.along_columns:
-            pairs = zip(values, combines, strict=True)
-            values = [exchange.across_lanes(value, combine, min(share, WARP)) for value, combine in pairs]
-        if self._used == first:
+        if share == 1:
             return values
-        assert self._shared is not None
-        if self._axes.along_columns:
-            return exchange.across_warps(values, combines, self._shared, first, self._thread, threads, share // WARP)
-        shape = (threads // share, share)
-        return exchange.across_columns(values, combines, self._shared, first, self._x, self._y, shape)
+        used = _exchanged_bytes([value.type for value in values], self._axes, self._schedule)
+        self._used += used
+        shared = self._shared if self._shared is not None else self._thread.ir
+        if not self._axes.along_columns:
+            across = threads // share
+            return exchange.across_columns(values, combines, shared, first, self._thread, threads, across)
+        pairs = zip(values, combines, strict=True)
+        values = [exchange.across_lanes(value, combine, min(share, WARP)) for value, combine in pairs]
+        if not used:
+            return values
+        return exchange.across_warps(values, combines, shared, first, self._thread, threads, share // WARP)
 
     def _write(self) -> None:
         written = self._space.written

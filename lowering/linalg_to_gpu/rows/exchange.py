@@ -8,7 +8,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu
 
 from .. import memory
-from ..integers import Int, constant
+from ..integers import Int, both, constant
 from ..loops import when
 from .axes import element_bytes
 from .schedule import WARP
@@ -70,7 +70,7 @@ def across_warps(
     arrays = _arrays(values, first, threads // WARP)
     with when(lane.equals(0)):
         for value, array in zip(values, arrays, strict=True):
-            memory.store(value, _slot(shared, value.type, array, warp), element_bytes(value.type))
+            memory.store(value, _slot(shared, value.type, array, warp), _bytes(value))
     gpu.barrier()
     source = (warp // warps) * warps + lane % warps
     parts = [_load(shared, value.type, array, source) for value, array in zip(values, arrays, strict=True)]
@@ -82,31 +82,63 @@ def across_columns(
     combines: Sequence[Combine],
     shared: ir.Value,
     first: int,
-    x: Int,
-    y: Int,
-    shape: tuple[int, int],
+    thread: Int,
+    threads: int,
+    across: int,
 ) -> list[ir.Value]:
-    """What the threads of one column of a block hold, combined in order, in each of them.
+    """What the threads hold whose numbers differ by multiples of `across`, combined, in each of them.
+
+    First within each warp; then, of every column, so many neighbouring threads as there are warps take one warp's each.
 
     Args:
         values: what a thread holds.
         combines: how each is combined.
         shared: shared memory.
         first: the first byte of shared memory that nothing else uses.
-        x: the thread's column.
-        y: the thread's place in its column.
-        shape: columns, and threads in each.
+        thread: the thread's number in its block.
+        threads: threads of the block.
+        across: columns, a power of two, at most a warp.
     """
-    columns, height = shape
-    arrays = _arrays(values, first, columns * height)
-    for value, array in zip(values, arrays, strict=True):
-        memory.store(value, _slot(shared, value.type, array, y * columns + x), element_bytes(value.type))
+    values = [_across_rows_of_warp(value, combine, across) for value, combine in zip(values, combines, strict=True)]
+    warps = threads // WARP
+    if warps == 1:
+        return list(values)
+    warp, lane = divmod(thread, WARP)
+    column = lane % across
+    arrays = _arrays(values, first, threads // WARP * across)
+    with when(lane.below(across) if across < WARP else None):
+        for value, array in zip(values, arrays, strict=True):
+            memory.store(value, _slot(shared, value.type, array, _crossed(column, warp, warps)), _bytes(value))
     gpu.barrier()
+    mine, part = divmod(thread, warps)
+    is_column = mine.below(across) if across < WARP else None
+    mine = mine.where(is_column, 0)
     totals = []
     for value, combine, array in zip(values, combines, arrays, strict=True):
-        parts = [_load(shared, value.type, array, x + row * columns) for row in range(height)]
-        totals.append(tree(parts, combine))
-    return totals
+        loaded = _load(shared, value.type, array, _crossed(mine, part, warps))
+        totals.append(across_lanes(loaded, combine, warps))
+    gpu.barrier()
+    with when(both(part.equals(0), is_column)):
+        for total, array in zip(totals, arrays, strict=True):
+            memory.store(total, _slot(shared, total.type, array, mine), _bytes(total))
+    gpu.barrier()
+    return [_load(shared, value.type, array, column) for value, array in zip(values, arrays, strict=True)]
+
+
+def _across_rows_of_warp(value: ir.Value, combine: Combine, across: int) -> ir.Value:
+    distance = WARP // 2
+    while distance >= across:
+        value = combine(value, from_lane(value, distance))
+        distance //= 2
+    return value
+
+
+def _crossed(column: Int, warp: Int, warps: int) -> Int:
+    """Where a warp's part of a column lies.
+
+    A warp that writes its part of 32 columns meets every bank once, as does one that reads all parts of a few columns.
+    """
+    return column * warps + (warp ^ (column // (WARP // warps)) % warps)
 
 
 def bytes_between_warps(types: Sequence[ir.Type], threads: int) -> int:
@@ -114,9 +146,10 @@ def bytes_between_warps(types: Sequence[ir.Type], threads: int) -> int:
     return sum(_array_bytes(kind, threads // WARP) for kind in types)
 
 
-def bytes_between_columns(types: Sequence[ir.Type], threads: int) -> int:
+def bytes_between_columns(types: Sequence[ir.Type], threads: int, across: int) -> int:
     """The shared memory that `across_columns` needs for values of some types."""
-    return sum(_array_bytes(kind, threads) for kind in types)
+    warps = threads // WARP
+    return sum(_array_bytes(kind, warps * across) for kind in types) if warps > 1 else 0
 
 
 def tree(parts: Sequence[ir.Value], combine: Combine) -> ir.Value:
@@ -146,3 +179,7 @@ def _slot(shared: ir.Value, kind: ir.Type, array: int, number: Int) -> ir.Value:
 
 def _load(shared: ir.Value, kind: ir.Type, array: int, number: Int) -> ir.Value:
     return memory.load(kind, _slot(shared, kind, array, number), element_bytes(kind))
+
+
+def _bytes(value: ir.Value) -> int:
+    return element_bytes(value.type)

@@ -1,7 +1,7 @@
 """The code of a transpose: a tile read along one loop, turned in shared memory, and written along another.
 
 Global memory is read and written by 16 bytes where sizes allow. In shared memory a word is 4 bytes (elements that are
-smaller are packed, neighbours along the target loop), and lies at [target][source] in lines of one word more than the
+smaller are packed, neighbours along the target loop), and lies at [target][source] in lines of 4 bytes more than the
 tile is wide: a warp that writes `32 / n` threads by `n` words of `n` lines, and one that reads the words of one column
 of 32 lines, meet all 32 banks.
 """
@@ -21,6 +21,7 @@ from ..rows.axes import element_bytes
 from .plan import Operand, Staging, Transpose, TransposeSchedule, blocks, operand_bytes, staging
 
 _WARP = 32
+_BANK_BYTES, _BANKS_BYTES = 4, 128
 
 
 def emit(plan: Transpose, schedule: TransposeSchedule, pointers: dict[ir.Value, ir.Value], shared: ir.Value) -> None:
@@ -68,34 +69,33 @@ class _Kernel:
             self._batch[loop] = batch % self._plan.sizes[loop] if position else batch
             batch = batch // self._plan.sizes[loop] if position else batch
 
-    def _pieces(self, across: int, down: int, width: int, height: int) -> Iterator[tuple[Int, Int]]:
+    def _pieces(self, across: int, down: int, width: int, most: int) -> Iterator[tuple[Int, Int]]:
         """Where this thread's parts of a tile begin.
 
         Args:
             across: how long the tile is in the direction in which lanes are side by side.
             down: how long it is in the other.
-            width: how much one thread takes across.
-            height: how much one thread takes down.
+            width: how much of it one thread takes across.
+            most: how many lanes may be side by side.
 
         Yields:
             The place across and down.
         """
-        lanes = min(_WARP // width, across // width) if width < _WARP else 1
+        lanes = min(most, across // width)
         y, x = divmod(self._lane, lanes)
-        rows = _WARP // lanes * height
-        columns = lanes * width
-        warps = self._schedule.threads // _WARP
+        rows, columns = _WARP // lanes, lanes * width
         parts = (across // columns) * (down // rows)
-        for part in range(0, parts, warps):
-            number = self._warp + part
-            line, column = divmod(number, across // columns)
-            yield column * columns + x * width, line * rows + y * height
+        for part in range(0, parts, self._schedule.threads // _WARP):
+            line, column = divmod(self._warp + part, across // columns)
+            yield column * columns + x * width, line * rows + y
 
     def _read(self, operand: Operand, stage: Staging) -> None:
         """A tile of an operand, from global to shared memory."""
         tile, sizes = self._schedule.tile, self._plan.sizes
         loaded = []
-        for across, down in list(self._pieces(tile, tile // stage.packed, stage.read, 1)):
+        word_bytes = stage.word_bytes
+        most = _BANKS_BYTES // max(stage.read * word_bytes, _BANK_BYTES)
+        for across, down in list(self._pieces(tile, tile // stage.packed, stage.read, most)):
             source, target = self._source + across, self._target + down * stage.packed
             # Past the ends, the last elements again, which nobody writes.
             source = source.where(self._inside(source, self._plan.source), sizes[self._plan.source] - stage.read)
@@ -107,16 +107,20 @@ class _Kernel:
             ]
             loaded.append((across, down, lines))
         for across, down, lines in loaded:
-            place = memory.element_pointer(self._tiles[operand], _word(operand, stage), down * (tile + 1) + across)
+            place = memory.element_pointer(
+                self._tiles[operand], _word(operand, stage), down * stage.pitch(tile) + across
+            )
             for number in range(stage.read):
                 word = _packed([line[number] for line in lines])
-                pointer = memory.element_pointer(place, word.type, Int(0), number)
-                memory.store(word, pointer, stage.packed * element_bytes(operand.element))
+                memory.store(word, memory.element_pointer(place, word.type, Int(0), number), word_bytes)
 
     def _write(self) -> None:
         tile, plan = self._schedule.tile, self._plan
         written = self._schedule.written
-        for down, across in list(self._pieces(tile, tile, written, 1)):
+        stage = staging(plan, plan.turned[0], self._schedule)
+        # Each word that a lane reads is in another line.
+        most = _BANKS_BYTES // max(stage.word_bytes, _BANK_BYTES) // (written // stage.packed)
+        for down, across in list(self._pieces(tile, tile, written, most)):
             source, target = self._source + across, self._target + down
             has = both(self._inside(source, plan.source), self._inside(target, plan.target))
             columns = [
@@ -142,13 +146,13 @@ class _Kernel:
         written, plan = self._schedule.written, self._plan
         if operand in self._tiles:
             stage = staging(plan, operand, self._schedule)
-            kind, step = _word(operand, stage), self._schedule.tile + 1
+            kind, step = _word(operand, stage), stage.pitch(self._schedule.tile)
             place = memory.element_pointer(self._tiles[operand], kind, (down // stage.packed) * step + across)
             words = [
                 memory.load(
                     kind,
                     memory.element_pointer(place, kind, Int(0), number * step),
-                    stage.packed * element_bytes(operand.element),
+                    stage.word_bytes,
                 )
                 for number in range(written // stage.packed)
             ]

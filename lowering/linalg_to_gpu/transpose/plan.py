@@ -15,8 +15,9 @@ from ..rows.generics import is_read, iterators, loop_sizes, maps
 from ..views import memory_of
 
 _VECTOR_BYTES, _WORD_BYTES, _BANKS = 16, 4, 32
-_TILE = 64
-_ELEMENTS_PER_THREAD = 16
+# By the size of an element: eight threads write 128 neighbouring bytes.
+_TILES = {1: 128, 2: 64, 4: 64, 8: 32}
+_BYTES_PER_THREAD = 64
 _FEWEST_THREADS, _MOST_THREADS = 64, 256
 
 
@@ -81,19 +82,25 @@ class Staging:
     """How one turned operand goes through shared memory, in words of 4 bytes or of one element.
 
     A word holds `packed` elements, neighbours along the target loop; the tile is [target / packed][source], its lines
-    one word longer than the tile is wide, so that a warp meets every bank once on both ways.
+    4 bytes longer than the tile is wide, so that a warp meets every bank once on both ways.
 
     Attributes:
         packed: elements of a word.
+        word_bytes: the size of a word.
         read: elements of one access to global memory along the source loop.
     """
 
     packed: int
+    word_bytes: int
     read: int
 
     def words(self, tile: int) -> int:
         """The words of a tile."""
-        return tile // self.packed * (tile + 1)
+        return tile // self.packed * self.pitch(tile)
+
+    def pitch(self, tile: int) -> int:
+        """The words of a line: as many more than the tile is wide as make lines begin in the bank after the last's."""
+        return tile + max(1, _WORD_BYTES // self.word_bytes)
 
 
 @dataclass(frozen=True)
@@ -147,8 +154,8 @@ def transpose_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> Tr
 def choose(plan: Transpose) -> TransposeSchedule:
     """The schedule for a transpose, by its sizes."""
     width = max(element_bytes(operand.element) for operand in (*plan.turned, plan.result))
-    tile = _TILE if width <= _WORD_BYTES else _TILE // 2
-    threads = tile * tile // _ELEMENTS_PER_THREAD * width // _WORD_BYTES
+    tile = _TILES[min(width, 2 * _WORD_BYTES)]
+    threads = tile * tile * width // _BYTES_PER_THREAD
     written = _vector(plan, plan.result, plan.target)
     return TransposeSchedule(tile, max(_FEWEST_THREADS, min(_MOST_THREADS, threads)), written)
 
@@ -158,7 +165,7 @@ def staging(plan: Transpose, operand: Operand, schedule: TransposeSchedule) -> S
     packed = max(1, _WORD_BYTES // element_bytes(operand.element))
     if schedule.written % packed or plan.sizes[plan.target] % packed:
         packed = 1
-    return Staging(packed, _vector(plan, operand, plan.source))
+    return Staging(packed, packed * element_bytes(operand.element), _vector(plan, operand, plan.source))
 
 
 def blocks(plan: Transpose, schedule: TransposeSchedule) -> tuple[int, int, int]:
@@ -175,7 +182,7 @@ def shared_bytes(plan: Transpose, schedule: TransposeSchedule) -> int:
 def operand_bytes(plan: Transpose, operand: Operand, schedule: TransposeSchedule) -> int:
     """The shared memory for one operand."""
     stage = staging(plan, operand, schedule)
-    size = stage.words(schedule.tile) * stage.packed * element_bytes(operand.element)
+    size = stage.words(schedule.tile) * stage.word_bytes
     return -(-size // _VECTOR_BYTES) * _VECTOR_BYTES
 
 

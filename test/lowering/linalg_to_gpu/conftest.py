@@ -1,0 +1,109 @@
+"""Runs one kernel on the PTX simulator, from linalg on tensors down, and asks ptxas what it takes."""
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from mlir import ir
+from stepwell.lowering import phases
+from stepwell.lowering.context import compiler_context
+from stepwell.lowering.linalg_to_gpu.contraction.shared import conflicts
+from stepwell.lowering.llvm_to_object.ptx import emit_ptx
+from stepwell.lowering.target import Target
+from stepwell.runtime.cuda.simulator.batch import Geometry
+from stepwell.runtime.cuda.simulator.harness import simulate
+
+ELEMENTS = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32, "i64": np.int64}
+WARP, BANKS_BYTES = 32, 128
+
+
+@dataclass
+class Simulated:
+    """What a kernel gave, and what it was.
+
+    Attributes:
+        result: the new contents of its destination.
+        ptx: its code.
+        schedules: the schedule of each of its launches.
+        conflicts: how many more passes than needed its accesses of shared memory took, by instruction.
+    """
+
+    result: np.ndarray
+    ptx: str
+    schedules: list[str]
+    conflicts: Counter[str]
+
+
+class _Banks:
+    """Counts bank conflicts."""
+
+    def __init__(self) -> None:
+        self.found: Counter[str] = Counter()
+
+    def accessed(self, memory, offsets, width, access):
+        if memory.name != "shared":
+            return
+        # So many lanes pass at once, whether all of them take part or not.
+        together = access.threads // min(WARP, BANKS_BYTES // width)
+        for group in np.unique(together):
+            self.found[access.what] += conflicts(list(map(int, offsets[together == group])), width)
+
+
+@pytest.fixture
+def simulated() -> Callable[..., Simulated]:
+    """Compiles the kernel `k` of a module at the phase `kernels`, and runs it on arrays."""
+
+    def run(text: str, *inputs: np.ndarray, target: str = "cuda:sm_80") -> Simulated:
+        with compiler_context():
+            module = ir.Module.parse(text)
+            phases.run(module, target, "kernels", "gpu")
+            kernel = next(op.operation for op in module.body.operations if op.operation.name == "func.func")
+            types = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs
+            shapes = [(list(ir.ShapedType(kind).shape), str(ir.ShapedType(kind).element_type)) for kind in types]
+            launches = [ir.DictAttr(item) for item in ir.ArrayAttr(kernel.attributes["stepwell.launches"])]
+            launches = [_read(item) for item in launches]
+            schedule = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.schedule"])["name"]).value
+            phases.run(module, target, "gpu")
+            ptx = emit_ptx(module, Target.parse(target))["k"].decode()
+        arrays = [np.ascontiguousarray(item).copy() for item in inputs]
+        arrays += [np.zeros(shape, ELEMENTS[element]) for shape, element in shapes[len(inputs) :]]
+        banks = _Banks()
+        for entry, geometry, arguments in launches:
+            given = [arrays[place].reshape(-1).view(np.uint8)[start : start + size] for place, start, size in arguments]
+            simulate(ptx, entry, geometry, given, [len(given) - 1], observer=banks)
+        return Simulated(arrays[len(inputs)], ptx, schedule.split("+"), banks.found)
+
+    return run
+
+
+def _read(launch: ir.DictAttr) -> tuple[str, Geometry, list[tuple[int, int, int]]]:
+    sizes = [tuple(ir.DenseI64ArrayAttr(launch[name])) for name in ("grid", "block", "cluster")]
+    geometry = Geometry(*sizes, ir.IntegerAttr(launch["shared_bytes"]).value)
+    arguments = []
+    for item in map(ir.DictAttr, ir.ArrayAttr(launch["arguments"])):
+        arguments.append(tuple(ir.IntegerAttr(item[name]).value for name in ("argument", "offset", "bytes")))
+    return ir.StringAttr(launch["entry"]).value, geometry, arguments
+
+
+@pytest.fixture
+def spills(tmp_path) -> Callable[[str], int]:
+    """The bytes of registers that ptxas spills for some PTX."""
+    ptxas = shutil.which("ptxas")
+    if ptxas is None:
+        pytest.skip("ptxas is not installed")
+
+    def count(ptx: str) -> int:
+        found = re.search(r"\.target (\S+)", ptx)
+        assert found
+        source = tmp_path / "k.ptx"
+        source.write_text(ptx)
+        command = [ptxas, "-v", f"-arch={found[1]}", str(source), "-o", str(tmp_path / "k.cubin")]
+        report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        return sum(map(int, re.findall(r"(\d+) bytes spill", report)))
+
+    return count
