@@ -145,9 +145,11 @@ def _check(op: ir.Operation, known: Mapping[ir.Value, Memory]) -> None:
         len(inner.operation.regions) or inner.operation.name in _LOOKUPS for inner in op.regions[0].blocks[0].operations
     ):
         raise NoRows("a body does more than arithmetic")
-    for position, operand in enumerate(op.operands):
+    for position, (operand, map_) in enumerate(zip(op.operands, maps(op), strict=True)):
         if not is_read(op, position) or not isinstance(operand.type, ir.RankedTensorType):
             continue
+        if _along(map_, range(map_.n_dims)) is None:
+            raise NoRows("it indexes by more than loops")
         if memory_of(operand, known) is None and not _is_computed(operand):
             raise NoRows("it reads what is neither memory nor computed element by element")
 

@@ -1,6 +1,7 @@
 // RUN: stepwell-opt %s --split-input-file --stepwell-form-launches=target=cuda:sm_90a | FileCheck %s
 
-// Every element needs the sum of its row: that is a launch of its own. What comes before and after goes along.
+// Every element needs what its row is reduced to, in an order that threads cannot share: that is a launch of its own.
+// What comes before and after goes along.
 
 // CHECK-LABEL: func.func private @centred(
 // CHECK-SAME: %[[X:.+]]: tensor<64x128xf32>, %[[OUT:.+]]: tensor<64x128xf32>)
@@ -10,7 +11,7 @@
 // CHECK: return %[[R]]
 // CHECK: func.func private @centred_0({{.*}}) -> tensor<64xf32> attributes {stepwell.launch, stepwell.schedule =
 // CHECK: arith.mulf
-// CHECK: arith.addf
+// CHECK: arith.subf
 // CHECK: func.func private @centred_1({{.*}}stepwell.schedule = {name = "elements", threads = 256 : i64, vector = 4 : i64}
 // CHECK: arith.mulf
 // CHECK: arith.subf
@@ -31,7 +32,7 @@ func.func private @centred(%x: tensor<64x128xf32>, %out: tensor<64x128xf32>) -> 
   %sum = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
       ins(%squares : tensor<64x128xf32>) outs(%f : tensor<64xf32>) {
   ^bb0(%a: f32, %o: f32):
-    %m = arith.addf %o, %a : f32
+    %m = arith.subf %o, %a : f32
     linalg.yield %m : f32
   } -> tensor<64xf32>
   %r = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
@@ -89,4 +90,26 @@ func.func private @negative_cheap(%x: tensor<64xf32>, %out: tensor<64x8xf32>) ->
     linalg.yield %a : f32
   } -> tensor<64x8xf32>
   return %1 : tensor<64x8xf32>
+}
+
+// -----
+
+// A kernel whose ops share rows is one launch.
+
+// CHECK-LABEL: func.func private @rows(
+// CHECK: call @rows_0(
+// CHECK-NOT: call @rows_1(
+// CHECK: func.func private @rows_0({{.*}}stepwell.schedule = {held = 1 : i64, name = "rows", share = 32 : i64
+func.func private @rows(%x: tensor<64x128xf32>, %out: tensor<64xf32>) -> tensor<64xf32>
+    attributes {stepwell.kernel = {bytes = 65536 : i64, class = "reduction", flops = 16384 : i64}} {
+  %zero = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%zero : f32) outs(%out : tensor<64xf32>) -> tensor<64xf32>
+  %sum = linalg.generic {
+      indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>],
+      iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x128xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.addf %o, %a : f32
+    linalg.yield %m : f32
+  } -> tensor<64xf32>
+  return %sum : tensor<64xf32>
 }
