@@ -18,7 +18,6 @@ from .lowering.context import compiler_context
 from .lowering.kernel_objects.library import KernelCode, generate
 from .lowering.kernel_objects.pool import KernelPool, kernel_pool
 from .lowering.kernel_table import name_by_content, with_signatures
-from .lowering.linalg_to_gpu.plan import plan_of
 from .lowering.substitution import Substitute
 from .lowering.target import Target
 from .passes.base import PassError
@@ -298,6 +297,8 @@ def program_of(
     inputs, outputs = _tensors(interface["inputs"]), _tensors(interface["outputs"])
     guards, used, launches = strings(interface["guards"]), _used(module, parameters), None
     if target.is_gpu:
+        from .lowering.linalg_to_gpu.plan import plan_of  # with all that emits code for GPUs
+
         launches, constants = plan_of(module, (len(inputs), len(outputs) + len(guards), len(used)))
         used |= {f"{CONSTANT}{number}": aligned(contents) for number, contents in enumerate(constants)}
         objects = {f"{name}.ptx": code for name, code in objects.items()}

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mlir import ir
@@ -200,6 +199,8 @@ def _report(failure: Failure) -> dict[str, object]:
 
 
 def _versions() -> Iterator[tuple[str, str]]:
+    from importlib.metadata import PackageNotFoundError, version  # a compile that succeeds does without
+
     yield "python", platform.python_version()
     for name in _PACKAGES:
         try:

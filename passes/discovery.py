@@ -1,5 +1,7 @@
 """Finds every pass there is: those of `stepwell.passes` and `stepwell.lowering`, and those of other packages.
 
+The pass `stepwell-form-kernels` lies in a file `form_kernels.py`.
+
 Another package names the modules that register its passes in its `pyproject.toml`:
 
     [project.entry-points."stepwell.passes"]
@@ -11,11 +13,10 @@ A module that is not installed is loaded by `load_plugin`.
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -27,9 +28,9 @@ _PACKAGE = __name__.split(".")[0]
 
 
 def find_pass(name: str) -> type[Pass] | None:
-    """The Python pass called `name`, or None. Only the modules in whose text the name stands are imported."""
-    if name not in registry() and name in _index():
-        importlib.import_module(_index()[name])
+    """The Python pass called `name`, or None. No other pass's module is imported for it."""
+    if name not in registry() and _stem(name) in _files():
+        importlib.import_module(_module_name(_files()[_stem(name)]))
     if name not in registry():
         _import_plugins()
     return registry().get(name)
@@ -55,14 +56,21 @@ def _index() -> dict[str, str]:
     """The module of every pass, read from the source texts: importing them all takes much longer."""
     return {
         name: _module_name(path)
-        for path in _source_files()
+        for path in _files().values()
         for name in re.findall(r'^    name = "([\w-]+)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+        if _stem(name) == path.stem
     }
 
 
-def _source_files() -> Iterator[Path]:
-    for folder in ("passes", "lowering"):
-        yield from sorted((_ROOT / folder).rglob("*.py"))
+@cache
+def _files() -> dict[str, Path]:
+    """Where passes may be, by the name of the file."""
+    folders = [parent for name in ("passes", "lowering") for parent in sorted(os.walk(_ROOT / name))]
+    return {name[:-3]: Path(folder, name) for folder, _, names in folders for name in names if name.endswith(".py")}
+
+
+def _stem(name: str) -> str:
+    return name.removeprefix(f"{_PACKAGE}-").replace("-", "_")
 
 
 def _module_name(path: Path) -> str:
@@ -90,5 +98,7 @@ def load_plugin(name: str) -> None:
 
 @cache
 def _import_plugins() -> None:
+    from importlib.metadata import entry_points  # which takes long to import
+
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         entry.load()

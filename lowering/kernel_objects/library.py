@@ -15,7 +15,7 @@ from ...passes.pipeline import Pipeline
 from ...passes.recorder import is_recording
 from .. import invariants, phases
 from ..facts import kernel_details
-from ..linalg_to_gpu.record_launches import ATTRIBUTE as LAUNCHES
+from ..linalg_to_gpu.pipelines import LAUNCHES
 from ..llvm_to_object.codegen import emit_objects
 from ..llvm_to_object.emit_objects import EmitObjectsPass
 from ..llvm_to_object.ptx import emit_ptx

@@ -21,8 +21,8 @@ from .worker import Worker, compile_apart
 _AHEAD = 2
 # How many times as long as others kernels take that are tiled to registers; Winograd's are three in one, unrolled.
 _WEIGHTS = {"attention": 12, "contraction": 4, "convolution": 4, "depthwise": 5, "winograd": 20}
-# A library of less would take longer to begin with than to compile.
-_LEAST_WEIGHT = 8
+# A library of less would take longer to begin with than to compile; one of more, longer than the same in parts.
+_LEAST_WEIGHT, _MOST_WEIGHT = 8, 40
 
 
 @dataclass
@@ -147,7 +147,7 @@ def _shares(kernels: Sequence[ir.Operation], processes: int) -> Iterator[bytes]:
     for kernel in sorted(kernels, key=lambda kernel: weights[invariants.symbol(kernel)], reverse=True):
         share.append(kernel)
         size += weights[invariants.symbol(kernel)]
-        if size >= max(left / (2 * processes), _LEAST_WEIGHT):
+        if size >= min(max(left / (2 * processes), _LEAST_WEIGHT), _MOST_WEIGHT):
             yield _bytecode(library_of(share))
             left, share, size = left - size, [], 0.0
     if share:

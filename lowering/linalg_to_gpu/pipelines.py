@@ -6,6 +6,9 @@ import functools
 
 from ...passes.pipeline import Nested, Pipeline
 
+LAUNCHES = "stepwell.launches"
+"""On kernels: what they launch, which their callers see without their bodies."""
+
 
 @functools.cache
 def launches_pipeline(target: str) -> Pipeline:

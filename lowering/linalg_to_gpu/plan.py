@@ -12,7 +12,7 @@ from ...dialects.types import array_of
 from ...passes.base import PassError
 from ...passes.functions import main_function
 from ...runtime.cuda import launch_plan as plans
-from .record_launches import ATTRIBUTE as LAUNCHES
+from .pipelines import LAUNCHES
 from .record_launches import element_bytes
 
 _GROUPS = (plans.INPUT, plans.OUTPUT, plans.PARAMETER, plans.ARENA)

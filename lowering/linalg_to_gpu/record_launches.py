@@ -9,8 +9,7 @@ from mlir import ir
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import body_of
 from .emit_launches import MAP
-
-ATTRIBUTE = "stepwell.launches"
+from .pipelines import LAUNCHES
 
 
 @register
@@ -38,7 +37,7 @@ class RecordLaunchesPass(Pass):
             function = inner.operation
             if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
                 launches = [_launch(item.operation) for item in body_of(function).operations if _is_launch(item)]
-                function.attributes[ATTRIBUTE] = ir.ArrayAttr.get(launches)
+                function.attributes[LAUNCHES] = ir.ArrayAttr.get(launches)
 
 
 def _is_launch(op: ir.OpView) -> bool:

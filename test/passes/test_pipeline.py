@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mlir import ir
+from stepwell.passes.discovery import all_passes, find_pass
 from stepwell.passes.graph.fold_constants import FoldConstantsPass
 from stepwell.passes.options import PipelineError
 from stepwell.passes.pipeline import Nested, Pipeline, Upstream
@@ -86,3 +87,11 @@ def test_what_cannot_run_is_refused_before_anything_runs(text: str, message: str
         module = ir.Module.parse("func.func private @f()")
         with pytest.raises(PipelineError, match=message):
             Pipeline.parse(text).run(module)
+
+
+def test_every_pass_lies_in_a_file_of_its_name() -> None:
+    found = all_passes()
+    assert "stepwell-convert-to-linalg" in found
+    for name, kind in found.items():
+        assert kind.__module__.rpartition(".")[2] == name.removeprefix("stepwell-").replace("-", "_")
+        assert find_pass(name) is kind
