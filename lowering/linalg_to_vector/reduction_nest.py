@@ -18,12 +18,15 @@ from mlir import ir
 from mlir.dialects import linalg, scf
 
 from .linear_forms import Linear, Place, constant_index, linear_place
+from .row_stream import RowStream, row_stream
 from .tile_reads import Reader
 from .tile_stream import TileStream, tile_streams
 from .weight_stream import WeightStream, weight_stream
 
 Step = Callable[[Reader, Mapping[int, Place], list[ir.Value]], list[ir.Value]]
 """The sums after one step: what reads the operands, the places of the reduced dimensions, the sums before."""
+
+Stream = WeightStream | RowStream | TileStream
 
 # Reductions of up to this many steps are unrolled unless the op says otherwise.
 _UNROLL = 4
@@ -57,7 +60,8 @@ class ReductionNest:
         steps, iterations = math.prod(self.sizes), math.prod(self.sizes[:-1]) * (self.sizes[-1] // self._steps)
         if "stepwell.contraction" in self.op.attributes and steps > self._unroll_limit and iterations:
             weights = weight_stream(self.op.operands[1], self.op.operation.block, iterations)
-            streams = [*([weights] if weights else []), *tile_streams(self.op, steps, iterations)]
+            rows = row_stream(self.op, self.op.operation.block, iterations) if len(self.sizes) == 1 else None
+            streams = [*filter(None, (weights, rows)), *tile_streams(self.op, steps, iterations)]
         return self._loops(reader, 0, {}, sums, streams)
 
     @property
@@ -77,7 +81,7 @@ class ReductionNest:
         depth: int,
         where: dict[int, Place],
         sums: list[ir.Value],
-        streams: Sequence[WeightStream | TileStream],
+        streams: Sequence[Stream],
     ) -> list[ir.Value]:
         """All steps of the dimensions from `depth` on, with those outside at `where`."""
         dims, sizes = self.dims[depth:], self.sizes[depth:]
@@ -100,7 +104,7 @@ class ReductionNest:
         reader: Reader,
         where: dict[int, Place],
         sums: list[ir.Value],
-        streams: Sequence[WeightStream | TileStream],
+        streams: Sequence[Stream],
     ) -> list[ir.Value]:
         dim, size = self.dims[-1], self.sizes[-1]
         whole, rest = divmod(size, self._steps)

@@ -128,7 +128,13 @@ class RegisterTiler:
             for chunk, value in zip(tile.chunks, values, strict=True):
                 indices = [constant_index(index) for index in (*row, chunk.start)]
                 target = vector.TransferWriteOp(
-                    result.type, value, target, indices, ir.AffineMapAttr.get(lane_map), [True], mask=chunk.mask()
+                    result.type,
+                    chunk.narrowed(value),
+                    target,
+                    indices,
+                    ir.AffineMapAttr.get(lane_map),
+                    [True],
+                    mask=chunk.mask(),
                 ).results[0]
         for use in readers:
             use.owner.operation.operands[use.operand_number] = target

@@ -20,12 +20,14 @@ class Chunk:
     Attributes:
         start: the first column.
         lanes: the vector's length, a power of two.
-        used: how many of the lanes hold columns; the others are masked.
+        used: how many of the lanes hold columns.
+        moved: how many of the lanes are read from memory and written there, a power of two; those not used are masked.
     """
 
     start: int
     lanes: int
     used: int
+    moved: int
 
     def type(self, element: ir.Type) -> ir.VectorType:
         """The vector type for elements of a type."""
@@ -33,19 +35,36 @@ class Chunk:
 
     def mask(self) -> ir.Value | None:
         """The mask for memory accesses; None where no lane is masked."""
-        if self.used == self.lanes:
+        if self.used == self.moved:
             return None
-        return vector.constant_mask(ir.VectorType.get([self.lanes], ir.IntegerType.get_signless(1)), [self.used])
+        return vector.constant_mask(ir.VectorType.get([self.moved], ir.IntegerType.get_signless(1)), [self.used])
+
+    def widened(self, value: ir.Value) -> ir.Value:
+        """What was read from memory, in a vector of all lanes."""
+        if self.moved == self.lanes:
+            return value
+        return vector.shuffle(value, value, [*range(self.moved), *[_ANYTHING] * (self.lanes - self.moved)])
+
+    def narrowed(self, value: ir.Value) -> ir.Value:
+        """The lanes of a vector that go to memory."""
+        return value if self.moved == self.lanes else vector.shuffle(value, value, list(range(self.moved)))
+
+
+# What a shuffle puts into lanes that nobody looks at.
+_ANYTHING = -1
 
 
 def chunks_of(width: int, lanes: int) -> list[Chunk]:
-    """Cuts `width` columns into vectors: as long as possible, in whole registers of `lanes`; the rest is masked."""
+    """Cuts `width` columns into vectors: as long as possible, in whole registers of `lanes`.
+
+    The rest of a row is as wide as the others in registers: LLVM would keep what all have in common twice.
+    """
     chunks, start = [], 0
     while start < width:
         rest = width - start
         above = 1 << (rest - 1).bit_length()
         size = above if rest < lanes or above == rest else above // 2
-        chunks.append(Chunk(start, size, min(size, rest)))
+        chunks.append(Chunk(start, max(size, lanes) if start else size, min(size, rest), size))
         start += size
     return chunks
 
@@ -135,7 +154,7 @@ class Reader:
         linear = [linear_form(expr, places) for expr in self.loops.exprs[operand][:-1]]
         key = (operand, *linear, count)
         if key not in self._vectors:
-            vector_of = self._row(operand, [*linear, (0, ())], Chunk(0, count, count))
+            vector_of = self._row(operand, [*linear, (0, ())], Chunk(0, count, count, count))
             word = vector.bitcast(ir.VectorType.get([1], ir.IntegerType.get_signless(8 * count)), vector_of)
             self._vectors[key] = vector.extract(word, [], [0])
         return self._vectors[key]
@@ -146,7 +165,7 @@ class Reader:
         """A vector of integers, each the `count` bytes of an operand that belong to one lane of a chunk."""
         places: dict[int, Place] = {**dict(enumerate(row)), self.loops.parallel - 1: chunk.start, **where}
         linear = [linear_form(expr, {**places, len(self.loops.sizes) - 1: 0}) for expr in self.loops.exprs[operand]]
-        vector_of = self._row(operand, linear, Chunk(0, count * chunk.lanes, count * chunk.used))
+        vector_of = self._row(operand, linear, Chunk(0, count * chunk.lanes, count * chunk.used, count * chunk.moved))
         return vector.bitcast(ir.VectorType.get([chunk.lanes], ir.IntegerType.get_signless(8 * count)), vector_of)
 
     def _register(self, operand: int, row: tuple[int, ...], chunk: Chunk) -> ir.Value:
@@ -175,7 +194,7 @@ class Reader:
         count = math.gcd(*(factor for _, factor in terms))
         if not 1 < count <= self._ahead or not 0 <= base < count:
             return tensor.extract(self.loops.operands[operand], [self._index(item) for item in linear])
-        vector_of = self._row(operand, [*linear[:-1], (0, terms)], Chunk(0, count, count))
+        vector_of = self._row(operand, [*linear[:-1], (0, terms)], Chunk(0, count, count, count))
         return vector.extract(vector_of, [], [base])
 
     def _row(self, operand: int, linear: Sequence[Linear], chunk: Chunk) -> ir.Value:
@@ -187,9 +206,11 @@ class Reader:
             lane_map = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
             padding = arith.constant(element, _zero(element))
             indices = [self._index(item) for item in linear]
-            self._neighbours[key] = vector.TransferReadOp(
-                chunk.type(element), source, indices, ir.AffineMapAttr.get(lane_map), padding, [True], mask=chunk.mask()
+            kind = ir.VectorType.get([chunk.moved], element)
+            row = vector.TransferReadOp(
+                kind, source, indices, ir.AffineMapAttr.get(lane_map), padding, [True], mask=chunk.mask()
             ).result
+            self._neighbours[key] = chunk.widened(row)
         return self._neighbours[key]
 
     def _spread(self, operand: int, linear: Sequence[Linear], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
@@ -204,7 +225,9 @@ class Reader:
         if places[-1] >= chunk.lanes:
             return self._gather(source, linear, steps, chunk)
         inside = 1 + places[-1] if terms else ir.RankedTensorType(source.type).shape[-1] - start
-        row = self._row(operand, [*linear[:-1], (start, terms)], Chunk(0, chunk.lanes, min(chunk.lanes, inside)))
+        row = self._row(
+            operand, [*linear[:-1], (start, terms)], Chunk(0, chunk.lanes, min(chunk.lanes, inside), chunk.lanes)
+        )
         return vector.shuffle(row, row, [places[min(lane, chunk.used - 1)] for lane in range(chunk.lanes)])
 
     def _gather(self, source: ir.Value, linear: Sequence[Linear], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:

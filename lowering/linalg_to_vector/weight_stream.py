@@ -74,7 +74,7 @@ def weight_stream(weight: ir.Value, block: ir.Block, iterations: int) -> WeightS
     total, panel = math.prod(shape), math.prod(part)
     if total * size < _LEAST_BYTES or panel == total or not _is_contiguous(part, shape):
         return None
-    loops = _tile_loops(block, {value for _, terms in offsets for value, _ in terms})
+    loops = tile_loops(block, {value for _, terms in offsets for value, _ in terms})
     tiles = math.prod(count for _, _, count in loops)
     stride = -(-panel // (tiles * iterations))
     base, terms = _flat(shape, offsets)
@@ -108,7 +108,7 @@ def _flat(shape: Sequence[int], offsets: Sequence[Linear]) -> Linear:
     return base, terms
 
 
-def _tile_loops(block: ir.Block, panel: set[ir.Value]) -> list[tuple[ir.Value, int, int]]:
+def tile_loops(block: ir.Block, panel: set[ir.Value]) -> list[tuple[ir.Value, int, int]]:
     """The loops around `block`, outermost first, whose tiles all work on one panel: index, step and iterations."""
     loops = []
     moves_panel = _arguments_behind(panel)

@@ -10,8 +10,10 @@ from mlir import ir
 from mlir.dialects import arith
 
 from ...dialects.stepwell import pooling as ops
+from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.types import spec_of_type
 from . import scalars
+from .generics import multiply_add
 from .reduction import extreme, wins
 from .rules import lowers
 from .scalars import narrow, number, widen
@@ -132,6 +134,25 @@ def sum_pool(op: ops.SumPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) ->
     """The sum of each window."""
     total, element = _total(op, inputs[0]), element_of(inputs[0])
     if element_of(total) == element:
+        return [total]
+    return [elementwise_generic([total], outs[0], lambda item: narrow(item, element))]
+
+
+@lowers(PlanarConvOp)
+def planar_conv(op: PlanarConvOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """The sum of each window, its elements weighted by the channel's filter."""
+    value, weight = inputs
+    result, element = shape_of(outs[0]), element_of(value)
+    wide = scalars.compute_type(element)
+    around, exprs = _around(op, value, number(0, wide))
+    loops = dims(_loops(op))
+    maps = [exprs, [loops[1], *loops[len(result) :]], loops[: len(result)]]
+
+    def body(item: ir.Value, factor: ir.Value, so_far: ir.Value) -> ir.Value:
+        return multiply_add(item, factor, so_far)
+
+    total = structured([around, weight], [filled(number(0, wide), result)], maps, _iterators(op), body)[0]
+    if wide == element:
         return [total]
     return [elementwise_generic([total], outs[0], lambda item: narrow(item, element))]
 

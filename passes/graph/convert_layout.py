@@ -8,12 +8,11 @@ from typing import Literal
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.stepwell.contraction import ConvOp, ConvTransposeOp
 from ...dialects.stepwell.movement import ResizeOp, TransposeOp
-from ...dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp
-from ...dialects.stepwell.pooling import PoolOp
 from ..base import Pass, register
-from ..rewriting import Pattern, Replacement, apply_patterns
+from ..functions import body_of, functions_with_bodies
+from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
+from .planar import IMAGE_OPS, PlanewiseConv, PointwiseToMatmul, planar_images
 from .values import rank_of
 
 CHANNELS_LAST = "channels_last"
@@ -24,7 +23,9 @@ CHANNELS_LAST = "channels_last"
 class ConvertLayoutPass(Pass):
     """Let every op on images work with the channels last, with transposes around it.
 
-    The transposes between two such ops cancel; `stepwell-propagate-transposes` brings them together.
+    The transposes between two such ops cancel; `stepwell-propagate-transposes` brings them together. Ops between the
+    program's inputs and its results that take less time plane by plane than with transposes around them stay as they
+    are: convolutions of single pixels become products, depthwise ones `stepwell.planar_conv`.
 
     ```mlir
     %0 = "stepwell.max_pool"(%x) {...} : (tensor<1x8x4x6xf32>) -> tensor<1x8x2x3xf32>
@@ -36,22 +37,30 @@ class ConvertLayoutPass(Pass):
 
     Attributes:
         layout: where the channels go.
+        vector_bytes: the width of the target's vector registers.
     """
 
     name = "stepwell-convert-layout"
     layout: Literal["channels_last"] = CHANNELS_LAST
+    vector_bytes: int = 64
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the pattern to every op that has a layout."""
-        apply_patterns(op, (ChannelsLast(),))
+        """Applies the patterns to every op that has a layout."""
+        lanes = self.vector_bytes // 4
+        kept = [image for main in functions_with_bodies(op) for image in planar_images(body_of(main), lanes)]
+        apply_patterns(op, (PointwiseToMatmul(kept), PlanewiseConv(kept), ChannelsLast(kept)))
 
 
+@dataclass(frozen=True)
 class ChannelsLast(Pattern[Op]):
-    """op(x, channels_first) --> transpose(op(transpose(x), channels_last))"""
+    """op(x, channels_first) --> transpose(op(transpose(x), channels_last)), but for `kept` results"""
 
-    root = (ConvOp, ConvTransposeOp, PoolOp, ResizeOp, LocalResponseNormOp, BatchNormOp)
+    kept: list[ir.Value]
+    root = IMAGE_OPS
 
     def rewrite(self, op: Op) -> Replacement:
+        if op.operation.results[0] in self.kept:
+            return Refusal("it takes less time plane by plane than with transposes around it")
         attributes = op.attribute_values()
         rank = rank_of(op.operation.results[0])
         if attributes["layout"] == CHANNELS_LAST or rank < 3:

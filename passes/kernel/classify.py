@@ -9,6 +9,7 @@ from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.winograd import WinogradConvOp
 
 # By family (the module that defines the op), then by op where one differs from its family.
@@ -16,6 +17,8 @@ _BY_FAMILY = {
     "elementwise": "elementwise",
     "contraction": "contraction",
     "pooling": "pooling",
+    # A pooling whose elements are weighted.
+    "planar": "pooling",
     "reduction": "reduction",
     "normalization": "reduction",
     "movement": "movement",
@@ -107,6 +110,8 @@ def flops(op: Op) -> int:
             elements(op.operation.operands[0])
             * ir.RankedTensorType(op.operation.operands[0].type).shape[-1].bit_length()
         )
+    if isinstance(op, PlanarConvOp):
+        return 2 * elements(result) * math.prod(op.kernel)
     if kind in ("reduction", "pooling"):
         return elements(op.operation.operands[0])
     return elements(result) if kind == "elementwise" else 0

@@ -29,7 +29,7 @@ ANCHOR_ORDER = (
 )
 """The classes of kernels; ops of those that come first choose first which others they take along."""
 
-_ABSORBS_CONSUMERS = {"contraction", "convolution", "winograd", "depthwise", "reduction", "elementwise"}
+_ABSORBS_CONSUMERS = {"contraction", "convolution", "winograd", "depthwise", "pooling", "reduction", "elementwise"}
 
 
 class Grouping:

@@ -33,6 +33,9 @@ class Nest:
         self._width, native = widths.of(group.ops, size)
         self._reducers = [member for member in group.members if member.reductions]
         self._padding = Padding(self._reducers, self._sizes, self._reductions)
+        while self._width > max(size, 4) and self._lane_dim is not None and self._padding.surrounds(self._lane_dim):
+            # Vectors that reach into the padding are shifted ones from inside.
+            self._width //= 2
         self._outer = [dim for dim in group.parallels if dim != self._lane_dim]
         self._walk = Walk(
             self._sizes,

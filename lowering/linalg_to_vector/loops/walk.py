@@ -15,8 +15,8 @@ from .widths import pieces
 
 Values = list[ir.Value]
 Inner = Callable[[Point, Values], Values]
-# Reductions of up to this many steps are unrolled.
-_UNROLL = 4
+# Reductions of up to this many steps are unrolled, and the innermost loop of one that has a few more.
+_UNROLL, _UNROLL_INNERMOST = 4, 9
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Walk:
         lower, upper = 0, self.sizes[dims[0]]
         if dims[0] in self.reductions:
             lower, upper = self.padding.bounds(dims[0], point)
-        if dims[0] in self.reductions and self._is_unrolled(lower, upper):
+        if dims[0] in self.reductions and self._is_unrolled(lower, upper, is_innermost=len(dims) == 1):
             for index in range(lower, upper):
                 carried = self.loops(dims[1:], point.at(dims[0], index), carried, inner)
             return carried
@@ -79,11 +79,13 @@ class Walk:
         carried = part(first, last, replace(point, interior=point.interior | {dim}), carried)
         return part(last, size, point, carried)
 
-    def _is_unrolled(self, lower: Index, upper: Index) -> bool:
+    def _is_unrolled(self, lower: Index, upper: Index, is_innermost: bool) -> bool:
         if not isinstance(lower, int) or not isinstance(upper, int):
             return False
-        steps = [self.sizes[dim] for dim in self.reductions if dim != self.lane_dim]
-        return upper - lower <= _UNROLL or math.prod(size for size in steps if isinstance(size, int)) <= 2 * _UNROLL
+        dims = [dim for dim in self.reductions if dim != self.lane_dim]
+        steps = math.prod(size for dim in dims if isinstance(size := self.sizes[dim], int))
+        is_window = is_innermost and len(dims) > 1
+        return upper - lower <= (_UNROLL_INNERMOST if is_window else _UNROLL) or steps <= 2 * _UNROLL
 
     def lanes(self, point: Point, carried: Values, inner: Inner) -> Values:
         """The vectorised loop: full vectors, then the tail in ever smaller ones, the last one masked."""

@@ -44,7 +44,9 @@ def grid(rows: int, cols: int, target: ir.Value, tile: Callable[[Index, Index, i
 def along(size: int, lanes: int, target: ir.Value, step: Callable[[Index, Chunk, ir.Value], ir.Value]) -> ir.Value:
     """A loop over `size` channels in whole vectors, and the rest of them in one that is masked."""
     whole = size - size % lanes
-    (target,) = loop(0, whole, lanes, [target], lambda index, inner: [step(index, Chunk(0, lanes, lanes), inner[0])])
+    (target,) = loop(
+        0, whole, lanes, [target], lambda index, inner: [step(index, Chunk(0, lanes, lanes, lanes), inner[0])]
+    )
     for chunk in chunks_of(size - whole, lanes):
         target = step(whole + chunk.start, chunk, target)
     return target

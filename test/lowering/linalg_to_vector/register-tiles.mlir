@@ -24,11 +24,13 @@ func.func private @matmul(%x: tensor<9x64xf32>, %w: tensor<2048xf32>, %b: tensor
 
 // -----
 
-// Nineteen columns are a register and a masked one.
+// Nineteen columns are a register and a masked part of one, which is whole when it is read.
 // CHECK-LABEL: func.func private @matmul_masked
 // CHECK: %[[MASK:.+]] = vector.constant_mask [3] : vector<4xi1>
 // CHECK: vector.transfer_read {{.*}} : tensor<1x64x19xf32>, vector<16xf32>
-// CHECK: vector.transfer_read {{.*}}, %[[MASK]] {{.*}} : tensor<1x64x19xf32>, vector<4xf32>
+// CHECK: %[[REST:.+]] = vector.transfer_read {{.*}}, %[[MASK]] {{.*}} : tensor<1x64x19xf32>, vector<4xf32>
+// CHECK: vector.shuffle %[[REST]], %[[REST]] [0, 1, 2, 3, -1, {{.*}}] : vector<4xf32>, vector<4xf32>
+// CHECK: vector.transfer_write {{.*}} : vector<4xf32>
 func.func private @matmul_masked(%x: tensor<4x64xf32>, %w: tensor<1216xf32>) -> tensor<4x19xf32>
     attributes {stepwell.kernel = {class = "contraction"}} {
   %0 = "stepwell.packed_matmul"(%x, %w) {columns = 19 : i64, panel = 19 : i64} : (tensor<4x64xf32>, tensor<1216xf32>) -> tensor<4x19xf32>

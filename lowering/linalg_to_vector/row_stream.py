@@ -1,0 +1,96 @@
+"""The rows of a right-hand side that is read in place, on their way to the cache while the panel before is used.
+
+The rows of a panel lie far apart, a page each perhaps, where no processor foresees the next one. So what works on a
+panel asks for the one beside it, a row or so in each step:
+
+    scf.for %tile .. { scf.for %k .. { read %x[%k, %panel] } }
+    // -->
+    scf.for %tile .. { scf.for %k .. { read %x[%k, %panel]; memref.prefetch %x[share of %tile + %k, %panel + 1] } }
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import affine, bufferization, linalg, memref
+
+from ...dialects.types import numpy_dtype
+from .linear_forms import Linear, apply_linear
+from .slices import shape_of, whole
+from .weight_stream import tile_loops
+
+_LINE_BYTES = 64
+
+# A tensor smaller than this is in the cache at once, and stays there; rows closer than this are foreseen.
+_LEAST_BYTES, _LEAST_STRIDE = 256 * 1024, 512
+
+# To the second-level cache: what is fetched is as large as what is being used.
+_LOCALITY = 2
+
+
+@dataclass(frozen=True)
+class RowStream:
+    """What a tile fetches of the panel beside its own.
+
+    Attributes:
+        memory: the whole right-hand side, [.., row, panel, lane].
+        places: where the tile's panel begins.
+        first: the first row that this tile fetches.
+        rows: how many rows each iteration of the tile's reduction loop fetches.
+        line: the elements of a cache line.
+    """
+
+    memory: ir.Value
+    places: Sequence[Linear]
+    first: Linear
+    rows: int
+    line: int
+
+    def fetch(self, iteration: Linear) -> None:
+        """Fetches the rows of one iteration."""
+        *outer, rows, panels, lanes = ir.MemRefType(self.memory.type).shape
+        base, terms = iteration
+        start, others = self.first
+        for number in range(self.rows):
+            steps = tuple((value, factor * self.rows) for value, factor in terms)
+            row = _at_most(rows - 1, (start + base * self.rows + number, (*others, *steps)))
+            beside, values = self.places[-2]
+            panel = _at_most(panels - 1, (beside + 1, values))
+            for column in range(0, lanes, self.line):
+                around = [apply_linear(place) for place in self.places[: len(outer)]]
+                memref.prefetch(self.memory, [*around, row, panel, apply_linear((column, ()))], False, _LOCALITY, True)
+
+
+def row_stream(contraction: linalg.GenericOp, block: ir.Block, iterations: int) -> RowStream | None:
+    """How the tile at the insertion point fetches the panel beside its own; None where that brings nothing.
+
+    Args:
+        contraction: the op, on a tile, which reduces one dimension.
+        block: the body of the innermost loop over tiles.
+        iterations: how often the tile's reduction loop runs.
+    """
+    source, offsets = whole(contraction.operands[1])
+    shape, part = shape_of(source), shape_of(contraction.operands[1])
+    kind = ir.RankedTensorType(source.type)
+    size = numpy_dtype(kind.element_type).itemsize
+    if len(shape) < 3 or math.prod(shape) * size < _LEAST_BYTES or shape[-2] * shape[-1] * size < _LEAST_STRIDE:
+        return None
+    if part != (*[1] * (len(shape) - 3), shape[-3], 1, shape[-1]):
+        return None
+    loops = tile_loops(block, {value for _, terms in offsets for value, _ in terms})
+    rows = -(-shape[-3] // (math.prod(count for _, _, count in loops) * iterations))
+    share, terms = rows * iterations, ()
+    for index, step, count in reversed(loops):
+        terms = (*terms, (index, share // step))
+        share *= count
+    layout = ir.StridedLayoutAttr.get_fully_dynamic(kind.rank)
+    memory = bufferization.to_buffer(ir.MemRefType.get(kind.shape, kind.element_type, layout), source, read_only=True)
+    return RowStream(memory, offsets, (0, terms), rows, _LINE_BYTES // size)
+
+
+def _at_most(limit: int, place: Linear) -> ir.Value:
+    bounds = [ir.AffineExpr.get_dim(0), ir.AffineExpr.get_constant(limit)]
+    return affine.AffineMinOp(ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, bounds)), [apply_linear(place)]).result

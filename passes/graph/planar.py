@@ -1,0 +1,231 @@
+"""Which ops on images keep their channels first, as the program's inputs and results have them.
+
+Between them and an op with its channels last an image is transposed, which may take longer than the op itself. So ops
+that can work plane by plane do so where all images around them come from the program's inputs and leave as its results:
+a convolution of single pixels is a product of its weight with the planes, a depthwise one and a pooling slide along
+rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...dialects.core import Op
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
+from ...dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, UnaryOp
+from ...dialects.stepwell.elementwise.arithmetic import AddOp
+from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, ResizeOp, SliceOp
+from ...dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp
+from ...dialects.stepwell.planar import PlanarConvOp
+from ...dialects.stepwell.pooling import PoolOp
+from ..rewriting import Pattern, Replacement
+from .values import is_fixed, is_float, shape_of, size_of
+
+IMAGE_OPS = (ConvOp, ConvTransposeOp, PoolOp, ResizeOp, LocalResponseNormOp, BatchNormOp)
+"""The ops that have a layout."""
+
+_INDIFFERENT = (UnaryOp, BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, ConcatOp)
+
+# What one core does, roughly, in a nanosecond: multiply-adds of a product, elements transposed, vectors of a window.
+_MULTIPLY_ADDS, _TRANSPOSED, _WINDOW_VECTORS = 90.0, 4.0, 2.5
+
+# The bytes that go to and from memory in that time, and what a row of a plane takes beside its windows.
+_BYTES, _ROW_NS = 40.0, 4.0
+
+# Rows of a weight that are so far apart push each other out of the first-level cache.
+_APART, _CONFLICTS = 4096, 1.15
+
+_IMPOSSIBLE = math.inf
+
+
+def planar_images(body: ir.Block, lanes: int) -> list[ir.Value]:
+    """The results of the ops of a block that are better computed plane by plane.
+
+    Args:
+        body: the body of @main.
+        lanes: the elements of a vector register.
+    """
+    found: list[ir.Value] = []
+    for component in _components(body):
+        if component.planes_cost(lanes) < component.pixels_cost(lanes):
+            found += [op.operation.results[0] for op in component.ops]
+    return found
+
+
+@dataclass
+class _Component:
+    """Ops on images that hand them to each other, through ops that have no layout.
+
+    Attributes:
+        ops: those that have one.
+        inputs: the images that come from elsewhere.
+        results: those that leave.
+        is_closed: whether they all come from the program's inputs and leave as its results.
+    """
+
+    ops: Sequence[ConvOp | ConvTransposeOp | PoolOp | ResizeOp | LocalResponseNormOp | BatchNormOp]
+    inputs: list[ir.Value]
+    results: list[ir.Value]
+    is_closed: bool
+
+    def planes_cost(self, lanes: int) -> float:
+        """Nanoseconds with the channels first."""
+        return sum(_planes_cost(op, lanes) for op in self.ops) if self.is_closed else _IMPOSSIBLE
+
+    def pixels_cost(self, lanes: int) -> float:
+        """Nanoseconds with the channels last, and transposes around all."""
+        moved = sum(size_of(value) for value in (*self.inputs, *self.results) if not _has_one_channel(value))
+        return sum(_pixels_cost(op, lanes) for op in self.ops) + moved / _TRANSPOSED
+
+
+def _components(body: ir.Block) -> Iterator[_Component]:
+    """The components of all image ops of a block."""
+    ops = [op.operation for op in body.operations]
+    position = {result: number for number, op in enumerate(ops) for result in op.results}
+    views = [STEPWELL.view(op) for op in ops]
+    seen: set[int] = set()
+    for number, view in enumerate(views):
+        if number in seen or not isinstance(view, IMAGE_OPS):
+            continue
+        inside, pending = {number}, [number]
+        inputs: dict[ir.Value, None] = {}
+        results: dict[ir.Value, None] = {}
+        is_closed = True
+        while pending:
+            at = pending.pop()
+            for value in _images(views[at]):
+                maker = position.get(value)
+                if is_fixed(value):
+                    continue
+                if maker is None or not isinstance(views[maker], (*IMAGE_OPS, *_INDIFFERENT)):
+                    inputs[value] = None
+                    is_closed &= maker is None
+                elif maker not in inside:
+                    inside.add(maker)
+                    pending.append(maker)
+            for result in ops[at].results:
+                for use in result.uses:
+                    reader = next((position[made] for made in use.owner.results), None)
+                    if reader is None or not isinstance(views[reader], (*IMAGE_OPS, *_INDIFFERENT)):
+                        results[result] = None
+                        is_closed &= use.owner.operation.name == "func.return"
+                    elif reader not in inside:
+                        inside.add(reader)
+                        pending.append(reader)
+        seen |= inside
+        made = [view for at in sorted(inside) if isinstance(view := views[at], IMAGE_OPS)]
+        is_closed &= all(shape_of(value) is not None for op in made for value in (op.input, op.operation.results[0]))
+        yield _Component(made, list(inputs), list(results), is_closed)
+
+
+def _images(op: Op | None) -> list[ir.Value]:
+    """The operands of an op that are images, or may be."""
+    assert op is not None
+    return [op.input] if isinstance(op, IMAGE_OPS) else list(op.operation.operands)
+
+
+def _has_one_channel(value: ir.Value) -> bool:
+    shape = shape_of(value)
+    return shape is not None and (len(shape) < 3 or shape[1] == 1)
+
+
+def _planes_cost(op: Op, lanes: int) -> float:
+    if isinstance(op, ConvOp) and is_pointwise(op):
+        places = ir.RankedTensorType(op.result.type).shape[2:]
+        used = math.prod(places) / (-(-math.prod(places) // lanes) * lanes)
+        picked = size_of(op.input) / math.prod(op.strides) / _TRANSPOSED if max(op.strides) > 1 else 0
+        conflicts = _CONFLICTS if ir.RankedTensorType(op.weight.type).shape[1] * 4 % _APART == 0 else 1
+        return _multiply_adds(op) / _MULTIPLY_ADDS / used * conflicts + picked
+    if (isinstance(op, ConvOp) and not is_planewise(op)) or not isinstance(op, ConvOp | PoolOp):
+        return _IMPOSSIBLE
+    kernel = ir.RankedTensorType(op.weight.type).shape[2:] if isinstance(op, ConvOp) else op.kernel
+    *rows, columns = ir.RankedTensorType(op.operation.results[0].type).shape
+    vectors = math.prod(rows) * -(-columns // lanes)
+    return vectors * math.prod(kernel) / _WINDOW_VECTORS + math.prod(rows) * _ROW_NS + _traffic(op)
+
+
+def _pixels_cost(op: Op, lanes: int) -> float:
+    """The same with the channels last: whole vectors of channels."""
+    if not isinstance(op, ConvOp):
+        kernel = math.prod(op.kernel) if isinstance(op, PoolOp) else 1
+        return size_of(op.operation.results[0]) * kernel / lanes / _WINDOW_VECTORS + _traffic(op)
+    if is_planewise(op):
+        return _multiply_adds(op) / lanes / _WINDOW_VECTORS + _traffic(op)
+    return _multiply_adds(op) / _MULTIPLY_ADDS
+
+
+def _multiply_adds(op: ConvOp) -> int:
+    _, channels, *kernel = ir.RankedTensorType(op.weight.type).shape
+    return size_of(op.result) * channels * math.prod(kernel)
+
+
+def _traffic(op: Op) -> float:
+    return 4 * (size_of(op.operation.operands[0]) + size_of(op.operation.results[0])) / _BYTES
+
+
+def is_pointwise(op: ConvOp) -> bool:
+    """Whether a convolution with its channels first computes each pixel from one pixel."""
+    outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
+    if op.layout != "channels_first" or not is_float(op.input) or not is_fixed(op.weight):
+        return False
+    return math.prod(kernel) == 1 and not any(op.pads) and outputs > op.group
+
+
+def is_planewise(op: ConvOp) -> bool:
+    """Whether a convolution with its channels first computes each plane from one plane."""
+    outputs, channels, *_ = ir.RankedTensorType(op.weight.type).shape
+    if op.layout != "channels_first" or not is_float(op.input):
+        return False
+    return channels == 1 and outputs == op.group and min(op.pads) >= 0
+
+
+@dataclass(frozen=True)
+class PointwiseToMatmul(Pattern[ConvOp]):
+    """conv(x, w, b) --> reshape(add(matmul(w, reshape(x)), b)), where the kernel is one pixel, for `kept` results"""
+
+    kept: list[ir.Value]
+    root = ConvOp
+
+    def rewrite(self, op: ConvOp) -> Replacement:
+        if op.result not in self.kept or not is_pointwise(op):
+            return None
+        batch, channels, *_ = ir.RankedTensorType(op.input.type).shape
+        _, outputs, *places = ir.RankedTensorType(op.result.type).shape
+        image = op.input
+        if max(op.strides) > 1:
+            shape = tuple(ir.RankedTensorType(image.type).shape)
+            image = SliceOp(image, starts=(0,) * len(shape), stops=shape, steps=(1, 1, *op.strides)).result
+        around = (*((batch,) if batch > 1 else ()), *((op.group,) if op.group > 1 else ()))
+        groups = (op.group,) if op.group > 1 else ()
+        rows = outputs // op.group
+        planes = ReshapeOp(image, shape=(*around, channels // op.group, math.prod(places))).result
+        weight = ReshapeOp(op.weight, shape=(*groups, rows, channels // op.group)).result
+        product = MatmulOp(weight, planes).result
+        if op.bias is not None:
+            product = AddOp(product, ReshapeOp(op.bias, shape=(*groups, rows, 1)).result).result
+        return ReshapeOp(product, shape=(batch, outputs, *places)).result
+
+
+@dataclass(frozen=True)
+class PlanewiseConv(Pattern[ConvOp]):
+    """conv(x, w, b) --> add(planar_conv(x, w), b), where every channel has a filter of its own, for `kept` results"""
+
+    kept: list[ir.Value]
+    root = ConvOp
+
+    def rewrite(self, op: ConvOp) -> Replacement:
+        if op.result not in self.kept or not is_planewise(op):
+            return None
+        channels, _, *kernel = ir.RankedTensorType(op.weight.type).shape
+        weight = ReshapeOp(op.weight, shape=(channels, *kernel)).result
+        result = PlanarConvOp(
+            op.input, weight, kernel=tuple(kernel), strides=op.strides, pads=op.pads, dilations=op.dilations
+        ).result
+        if op.bias is None:
+            return result
+        return AddOp(result, ReshapeOp(op.bias, shape=(channels, *[1] * len(kernel))).result).result

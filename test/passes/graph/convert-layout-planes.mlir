@@ -1,0 +1,73 @@
+// RUN: stepwell-opt %s --stepwell-convert-layout --split-input-file | FileCheck %s
+
+// Between input and result: the planes are the right-hand side of a product.
+// CHECK-LABEL: func.func @pointwise
+// CHECK-SAME: (%[[X:.+]]: tensor<1x64x56x56xf32>)
+func.func @pointwise(%x: tensor<1x64x56x56xf32>) -> tensor<1x96x56x56xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 96, 64, 1, 1>, dtype = f32} : () -> tensor<96x64x1x1xf32>
+  %b = "stepwell.parameter"() {name = "b", shape = array<i64: 96>, dtype = f32} : () -> tensor<96xf32>
+  // CHECK-DAG: %[[PLANES:.+]] = "stepwell.reshape"(%[[X]]) {shape = array<i64: 64, 3136>}
+  // CHECK-DAG: %[[WEIGHT:.+]] = "stepwell.reshape"(%{{.+}}) {shape = array<i64: 96, 64>}
+  // CHECK: %[[PRODUCT:.+]] = "stepwell.matmul"(%[[WEIGHT]], %[[PLANES]])
+  // CHECK: %[[BIAS:.+]] = "stepwell.reshape"(%{{.+}}) {shape = array<i64: 96, 1>}
+  // CHECK: %[[SUM:.+]] = "stepwell.add"(%[[PRODUCT]], %[[BIAS]])
+  // CHECK: "stepwell.reshape"(%[[SUM]]) {shape = array<i64: 1, 96, 56, 56>}
+  // CHECK-NOT: stepwell.transpose
+  %0 = "stepwell.conv"(%x, %w, %b) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x64x56x56xf32>, tensor<96x64x1x1xf32>, tensor<96xf32>) -> tensor<1x96x56x56xf32>
+  return %0 : tensor<1x96x56x56xf32>
+}
+
+// -----
+
+// Every second pixel is picked first; groups are batches of products.
+// CHECK-LABEL: func.func @strided
+// CHECK-SAME: (%[[X:.+]]: tensor<2x64x56x56xf32>)
+func.func @strided(%x: tensor<2x64x56x56xf32>) -> tensor<2x96x28x28xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 96, 32, 1, 1>, dtype = f32} : () -> tensor<96x32x1x1xf32>
+  // CHECK: %[[PICKED:.+]] = "stepwell.slice"(%[[X]])
+  // CHECK-SAME: steps = array<i64: 1, 1, 2, 2>
+  // CHECK: "stepwell.reshape"(%[[PICKED]]) {shape = array<i64: 2, 2, 32, 784>}
+  // CHECK: "stepwell.reshape"(%{{.+}}) {shape = array<i64: 2, 48, 32>}
+  // CHECK: stepwell.matmul
+  %0 = "stepwell.conv"(%x, %w) {group = 2 : i64, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<2x64x56x56xf32>, tensor<96x32x1x1xf32>) -> tensor<2x96x28x28xf32>
+  return %0 : tensor<2x96x28x28xf32>
+}
+
+// -----
+
+// A component as a whole: what is between the ops has no layout.
+// CHECK-LABEL: func.func @depthwise
+func.func @depthwise(%x: tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 64, 1, 3, 3>, dtype = f32} : () -> tensor<64x1x3x3xf32>
+  // CHECK-NOT: stepwell.transpose
+  // CHECK: "stepwell.planar_conv"
+  // CHECK-SAME: pads = array<i64: 1, 1, 1, 1>
+  // CHECK: stepwell.relu
+  // CHECK: "stepwell.max_pool"({{.*}} : (tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32>
+  // CHECK-NOT: stepwell.transpose
+  %0 = "stepwell.conv"(%x, %w) {group = 64 : i64, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x64x56x56xf32>, tensor<64x1x3x3xf32>) -> tensor<1x64x56x56xf32>
+  %1 = "stepwell.relu"(%0) : (tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32>
+  %2 = "stepwell.max_pool"(%1) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32>
+  return %2 : tensor<1x64x28x28xf32>
+}
+
+// -----
+
+// A convolution of 3x3 pixels of all channels wants the channels last, and so does what is next to it.
+// CHECK-LABEL: func.func @negative_dense
+func.func @negative_dense(%x: tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 64, 64, 3, 3>, dtype = f32} : () -> tensor<64x64x3x3xf32>
+  // CHECK: "stepwell.conv"
+  // CHECK-SAME: layout = "channels_last"
+  // CHECK: "stepwell.max_pool"
+  // CHECK-SAME: layout = "channels_last"
+  %0 = "stepwell.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x64x56x56xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x56x56xf32>
+  %1 = "stepwell.max_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32>
+  return %1 : tensor<1x64x28x28xf32>
+}
