@@ -15,6 +15,8 @@ from ...passes.base import PassError
 from .generics import inputs_of, loop_extents, reduced_dims
 from .values import PURE
 
+MATERIALIZE = "stepwell.materialize"
+"""Says of an op that a launch of its own computes its result."""
 _READ_COST = 4.0
 _WORTH_A_LAUNCH = 64.0
 """So many operations more for each element, and a launch of its own and its memory traffic take less time."""
@@ -75,7 +77,8 @@ class Cut:
                 times = self._times.get(result, 0.0)
                 if not times:
                     continue
-                if result not in roots and (times - 1) * (self._costs[result] - _READ_COST) > _WORTH_A_LAUNCH:
+                is_worth_it = (times - 1) * (self._costs[result] - _READ_COST) > _WORTH_A_LAUNCH
+                if result not in roots and (is_worth_it or MATERIALIZE in op.attributes):
                     found.append(result)
                     times = 1.0
                 self._pass_on(op, result, times)

@@ -13,7 +13,13 @@ LAUNCHES = "stepwell.launches"
 @functools.cache
 def launches_pipeline(target: str) -> Pipeline:
     """From kernels to launches, each with a schedule."""
-    return Pipeline((f"stepwell-form-launches{{target={target}}}",))
+    return Pipeline(
+        (
+            # While a contraction is still seen with what follows it.
+            f"stepwell-split-sums{{target={target}}}",
+            f"stepwell-form-launches{{target={target}}}",
+        )
+    )
 
 
 @functools.cache

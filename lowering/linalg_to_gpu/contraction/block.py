@@ -44,8 +44,8 @@ class Source:
     read: Read | None = None
 
 
-# Takes (batch element, split, row, column, the sums from there on); rows and columns may lie past the result's last.
-Finish = Callable[[Int, Int, Int, Int, list[ir.Value]], None]
+# Takes (batch element, row, column, the sums from there on); rows and columns may lie past the result's last.
+Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,7 @@ class Geometry:
 def geometry(problem: Problem, tiling: Tiling, element_bytes: int) -> Geometry:
     """The launch of a problem."""
     tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns)
-    blocks = tiles * problem.batch * tiling.splits
-    return Geometry(blocks, tiling.threads, tiling.stages * tiling.stage_bytes(element_bytes))
+    return Geometry(tiles * problem.batch, tiling.threads, tiling.stages * tiling.stage_bytes(element_bytes))
 
 
 def emit(
@@ -82,7 +81,7 @@ def emit(
         How the kernel is to be launched.
     """
     thread = thread_number()
-    batch, split, row, column = _place(problem, tiling, block_number())
+    batch, row, column = _place(problem, tiling, block_number())
     row, column = row * tiling.rows, column * tiling.columns
     shared = shared_memory()
     address = shared_address(shared)
@@ -99,10 +98,10 @@ def emit(
         _copies(lhs, left, Part(row, batch, thread, tiling.threads), element, shared, address, 0),
         _copies(rhs, right, Part(column, batch, thread, tiling.threads), element, shared, address, rhs_base),
     ]
-    tiles, first = _share(problem, tiling, split)
+    tiles = Int(math.ceil(problem.depth / tiling.depth))
     stage_bytes = tiling.stage_bytes(bytes)
     sums = products.initial()
-    sums = accumulate(copies, tiles, first, tiling.depth, tiling.stages, stage_bytes, sums, products.multiply)
+    sums = accumulate(copies, tiles, tiling.depth, tiling.stages, stage_bytes, sums, products.multiply)
     await_copies(0)
     gpu.barrier()
     first = column + products.column
@@ -110,27 +109,14 @@ def emit(
     for at, across, values in products.results(sums, width):
         # The same value for the same columns, so that what depends on them alone is computed once.
         place = columns.setdefault(id(across), first + across)
-        finish(batch, split, row + at, place, values)
+        finish(batch, row + at, place, values)
     return geometry(problem, tiling, bytes)
 
 
-def _place(problem: Problem, tiling: Tiling, block: Int) -> tuple[Int, Int, Int, Int]:
+def _place(problem: Problem, tiling: Tiling, block: Int) -> tuple[Int, Int, Int]:
     down, across = math.ceil(problem.rows / tiling.rows), math.ceil(problem.columns / tiling.columns)
-    outer, tile = divmod(block, down * across) if problem.batch * tiling.splits > 1 else (Int(0), block)
-    batch, split = divmod(outer, tiling.splits)
-    return batch, split, *grouped(tile, down, across)
-
-
-def _share(problem: Problem, tiling: Tiling, split: Int) -> tuple[Int, Int]:
-    """How many tiles of depth a block sums up, and the first of them."""
-    tiles = math.ceil(problem.depth / tiling.depth)
-    if tiling.splits == 1:
-        return Int(tiles), Int(0)
-    share = math.ceil(tiles / tiling.splits)
-    first = split * share
-    # The last split may have fewer, or none.
-    left = Int(tiles).where(first.below(tiles), first) - first
-    return left.where(left.below(share), share), first
+    batch, tile = divmod(block, down * across) if problem.batch > 1 else (Int(0), block)
+    return batch, *grouped(tile, down, across)
 
 
 def _tile(source: Source, rows: int, tiling: Tiling, bytes: int, is_lhs: bool) -> OperandTile:

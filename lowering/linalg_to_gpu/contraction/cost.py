@@ -24,6 +24,8 @@ _CACHE_BYTES, _MEMORY_BYTES = 40.0, 16.0
 _START, _PER_SUM, _PER_TILE = 900, 12, 40
 # Cycles from asking for what is in memory to having it.
 _LATENCY = 700
+# Cycles that a launch takes at least.
+_LAUNCH = 4000
 _BLOCK_SHARED_BYTES = 1024
 _MOST_BLOCKS = 32
 
@@ -80,8 +82,8 @@ def cycles(
     if not held.blocks:
         return math.inf
     tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns)
-    blocks = tiles * problem.batch * tiling.splits
-    depth = math.ceil(math.ceil(problem.depth / tiling.depth) / tiling.splits) * tiling.depth
+    blocks = tiles * problem.batch
+    depth = math.ceil(problem.depth / tiling.depth) * tiling.depth
     waves = math.ceil(blocks / (held.blocks * capability.multiprocessors))
     # On a multiprocessor that is not full, blocks have more of it.
     together = min(held.blocks, math.ceil(blocks / capability.multiprocessors))
@@ -93,9 +95,13 @@ def cycles(
     sums = tiling.rows * tiling.columns / (tiling.warps * (4 if tiling.method == "wgmma" else 1) * WARP)
     latency = max(_PER_TILE, _LATENCY / (tiling.stages - 1) - (products + reads) * tiling.depth / depth)
     ends = _START + _PER_SUM * sums + latency * depth / tiling.depth
-    gathered = problem.batch * problem.rows * problem.columns * 8 * (tiling.splits > 1) * tiling.splits
-    gathering = gathered / (_MEMORY_BYTES * capability.multiprocessors) + 4000 * (tiling.splits > 1)
-    return max(waves * (max(products, reads) + ends), fresh) + gathering
+    return max(waves * (max(products, reads) + ends), fresh)
+
+
+def gathering(problem: Problem, splits: int, capability: Capability) -> float:
+    """About how many cycles a launch takes that adds up the sums of so many parts."""
+    sums = problem.batch * problem.rows * problem.columns * 4
+    return _LAUNCH + (2 * splits + 1) * sums / (_MEMORY_BYTES * capability.multiprocessors)
 
 
 def _efficiency(tiling: Tiling) -> float:

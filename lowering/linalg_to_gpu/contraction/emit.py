@@ -24,7 +24,7 @@ from .boxes import BoxedTile, box_of
 from .choose import Wish, choose, persistent_blocks, shared_bytes
 from .copies import converted
 from .finish import Finisher
-from .matching import Contraction, contraction_of, way_out
+from .matching import Contraction, contraction_of, has_other_sums, way_out
 from .operands import Operand, computed_access, operand_of
 from .tiles import Problem, Tiling
 from .ways import unravelled
@@ -40,21 +40,26 @@ _LEAST_ROWS = 64
 def choose_numbers(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
     """The numbers of the schedule; None where a launch is no contraction that it can do."""
     contraction = contraction_of(function)
-    if contraction is None or target.capability is None:
+    if contraction is None or target.capability is None or way_out(contraction, _root(function)) is None:
         return None
-    problem = problem_of(contraction)
-    compute = _compute(contraction, target)
+    if has_other_sums(function, contraction):
+        return None
+    wish = wish_of(contraction, memories(function), target)
+    if wish is None:
+        return None
+    tiling = choose(wish, target.capability)
+    return {"compute": wish.compute, **{name: getattr(tiling, name) for name in Tiling.__dataclass_fields__}}
+
+
+def wish_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: Target) -> Wish | None:
+    """What a contraction asks for; None where its types or sizes are nothing for the schedule."""
+    problem, compute = problem_of(contraction), _compute(contraction, target)
     if compute is None or problem.columns < _FEWEST_COLUMNS or problem.rows * problem.columns < _FEWEST_SUMS:
         return None
-    known = memories(function)
     operands = [operand_of(contraction, side, known) for side in range(2)]
     if any(_reach(contraction, side, operand) >= _INDEX_LIMIT for side, operand in enumerate(operands)):
         return None
-    if way_out(contraction, _root(function)) is None:
-        return None
-    wish = Wish(problem, compute, *_boxes(operands, compute))
-    tiling = choose(wish, target.capability)
-    return {"compute": compute, **{name: getattr(tiling, name) for name in Tiling.__dataclass_fields__}}
+    return Wish(problem, compute, *_boxes(operands, compute))
 
 
 def emit(launch: Launch, values: Values) -> Geometry:
@@ -75,8 +80,7 @@ def emit(launch: Launch, values: Values) -> Geometry:
         return _emit_boxed(launch, contraction, tiling, compute, finisher)
     lhs, rhs = (_source(launch, values, contraction, side, compute) for side in range(2))
 
-    def finish(batch: Int, split: Int, row: Int, column: Int, sums: list[ir.Value]) -> None:
-        del split
+    def finish(batch: Int, row: Int, column: Int, sums: list[ir.Value]) -> None:
         finisher.write(batch, row, column, sums, bounds)
 
     problem = problem_of(contraction)

@@ -91,6 +91,12 @@ def contraction_of(function: ir.Operation) -> Contraction | None:
     return found
 
 
+def has_other_sums(function: ir.Operation, contraction: Contraction) -> bool:
+    """Whether anything but the contraction is reduced: each of many threads would have to do that again."""
+    others = [op.operation for op in body_of(function).operations if op.operation != contraction.op]
+    return any(op.name == "linalg.generic" and reduced_dims(op) for op in others)
+
+
 def maps_of(op: ir.Operation) -> list[ir.AffineMap]:
     """The indexing maps of a generic."""
     return [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(op.attributes["indexing_maps"])]

@@ -39,7 +39,6 @@ class Copies(Protocol):
 def accumulate(
     copies: Sequence[tuple[Copies, Int]],
     tiles: Int,
-    first: Int,
     depth: int,
     stages: int,
     stage_bytes: int,
@@ -51,7 +50,6 @@ def accumulate(
     Args:
         copies: of each operand, and where in a stage its tiles begin, as the copies want it.
         tiles: how many tiles there are.
-        first: the number of the first.
         depth: of a tile.
         stages: at least 2.
         stage_bytes: the size of a stage.
@@ -64,7 +62,7 @@ def accumulate(
 
     def start(number: Int, stage: Int, wanted: ir.Value | None) -> None:
         for copy, base in copies:
-            copy.start((first + number) * depth, base + stage, wanted)
+            copy.start(number * depth, base + stage, wanted)
 
     def finish() -> None:
         for copy, _ in copies:

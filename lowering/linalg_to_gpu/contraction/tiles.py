@@ -1,4 +1,4 @@
-"""The numbers that shape a contraction's kernel: tiles of blocks and warps, stages, splits."""
+"""The numbers that shape a contraction's kernel: tiles of blocks and warps, stages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ class Tiling:
         warp_rows: of the result, that a warp computes (wgmma: a warp group).
         warp_columns: likewise.
         stages: how many tiles are under way between global memory and the multipliers.
-        splits: among how many blocks a sum is shared out.
     """
 
     method: str
@@ -30,7 +29,6 @@ class Tiling:
     warp_rows: int
     warp_columns: int
     stages: int
-    splits: int = 1
 
     @property
     def warps(self) -> int:

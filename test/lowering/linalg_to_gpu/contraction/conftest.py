@@ -133,7 +133,7 @@ def _body(product: Product, kinds: list[ir.Type], arguments: list[ir.Value]) -> 
         product.compute,
         sources[0],
         sources[1],
-        lambda batch, split, row, column, sums: write(batch, row, column, sums),
+        write,
         width,
     )
 

@@ -3,6 +3,7 @@
 import pytest
 from stepwell.lowering.linalg_to_gpu.contraction.choose import Wish, choose, shared_bytes
 from stepwell.lowering.linalg_to_gpu.contraction.cost import cycles, occupancy
+from stepwell.lowering.linalg_to_gpu.contraction.split import best_split
 from stepwell.lowering.linalg_to_gpu.contraction.tiles import Problem
 from stepwell.lowering.target import Capability, Target
 
@@ -52,3 +53,20 @@ def test_every_choice_fits_on_a_multiprocessor(architecture, compute):
 
 def test_few_rows_take_low_tiles():
     assert choose(Wish(Problem(1, 8, 4096, 4096), "f32"), HOPPER).rows == 16
+
+
+@pytest.mark.parametrize(
+    ("sizes", "depths", "is_split"),
+    [
+        ((1, 8, 4096, 4096), [4096], True),
+        ((1, 49, 512, 4608), [3, 3, 512], True),
+        ((1, 4096, 4096, 4096), [4096], False),
+        ((1, 3136, 64, 64), [64], False),
+    ],
+)
+def test_sums_are_shared_out_where_their_results_are_few(sizes, depths, is_split):
+    found = best_split(Wish(Problem(*sizes), "f32"), depths, Target.parse("cuda:sm_90a"))
+    assert (found is not None) == is_split
+    if found is not None:
+        place, parts = found
+        assert depths[place] % parts == 0
