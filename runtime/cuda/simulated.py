@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..program import Program
-from .errors import DeviceError, SimulationError
+from .errors import SimulationError
 from .launch_plan import ARENA, INPUT, OUTPUT, PARAMETER, Argument, Buffer, Copy, Fill, Launch, Scalar, Step
 from .simulator.batch import Geometry
 from .simulator.memory import UNDEFINED, GlobalMemory
 from .simulator.simulate import SimulatedModule
+from .simulator.tensor_maps import encode
 
 _SCALARS = {"int32": np.int32, "int64": np.int64, "float32": np.float32, "float64": np.float64}
 
@@ -92,7 +93,7 @@ class _Run:
             return np.uint64(self._address(argument)).tobytes()
         if isinstance(argument, Scalar):
             return _SCALARS[argument.type](argument.value).tobytes()
-        raise DeviceError("the simulator knows no tensor maps")
+        return encode(argument, self._address(argument.buffer))
 
     def _address(self, buffer: Buffer) -> int:
         return self._addresses[buffer.space, buffer.index] + buffer.offset

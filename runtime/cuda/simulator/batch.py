@@ -6,6 +6,7 @@ Threads lie in the order of warp, block, lane, so that warps of one role in all 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +14,10 @@ import numpy as np
 
 from .async_copies import AsyncCopies
 from .barriers import Barriers
+from .bulk_stores import BulkStores
+from .clusters import ClusterBarriers
 from .frame import BLOCK, THREAD, Frame, Selection, as_run, poison
+from .mbarriers import BYTES, Mbarriers
 from .memory import UNDEFINED, Access, GlobalMemory, Space
 from .races import GlobalWrites, SharedRaces
 
@@ -137,6 +141,11 @@ class Batch:
         if self.checks.shared_races and shared_bytes:
             self.races = SharedRaces(count, self.warps, self.shared.size, self.kernel.shared_granule)
         self.copies = AsyncCopies(self.count, self.shared, self.races)
+        self.stores = BulkStores(self.count)
+        members = math.prod(geometry.cluster)
+        self.cluster_barriers = ClusterBarriers(count // members, self.count, members * geometry.threads)
+        self._assemblies: dict[int, tuple[Array, Array]] = {}
+        self.mbarriers = Mbarriers(self.shared, self.shared_stride)
         self._meetings: dict[int, tuple[Array, Array]] = {}
 
     def existing(self) -> Selection:
@@ -168,6 +177,25 @@ class Batch:
         if not complete.all():
             self._meetings[key] = threads[~complete], needed[~complete]
 
+    def gather(self, key: int, threads: Array, groups: Array, size: int) -> None:
+        """Threads wait at an instruction for all others of their group, which has so many."""
+        earlier = self._assemblies.pop(key, (threads[:0], groups[:0]))
+        threads, groups = np.concatenate([earlier[0], threads]), np.concatenate([earlier[1], groups])
+        _, rows, counts = np.unique(groups, return_inverse=True, return_counts=True)
+        complete = counts[rows] == size
+        self.scheduler.wake(threads[complete])
+        if not complete.all():
+            self._assemblies[key] = threads[~complete], groups[~complete]
+
+    def cluster_of(self, threads: Array) -> Array:
+        """The cluster of each thread, counted within the batch."""
+        return threads // WARP % len(self.blocks) // math.prod(self.geometry.cluster)
+
+    def read_by_products(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
+        """Warp groups, each by its first thread, read factors of products."""
+        if self.races is not None:
+            self.races.read(offsets, width, threads, access)
+
     def joined(self, barrier: str, arriving: Array, passing: Array, released: Array) -> None:
         """Threads have come to a barrier, and some need not wait (any longer)."""
         if self.races is not None:
@@ -197,8 +225,38 @@ class Batch:
         elif memory is self.memory and self.writes is not None:
             self.writes.write(offsets, width, frame["#writer"], access)
 
+    def barriers_made(self, offsets: Array, threads: Array, access: Access) -> None:
+        """Threads have made barriers in shared memory, or plain memory of them."""
+        if self.races is not None:
+            self.races.write(offsets, BYTES, threads, access)
+
+    def barrier_used(self, offsets: Array, frame: Frame, access: Access) -> None:
+        """Threads use barriers in shared memory: others must have made them before."""
+        own = offsets // self.shared_stride == frame[BLOCK]
+        if self.races is not None and own.all():
+            self.races.read(offsets, BYTES, frame[THREAD], access)
+
+    def arriving(self, places: Array, threads: Array) -> None:
+        """Threads arrive at barriers in shared memory."""
+        self._per_barrier(places, threads, lambda races, name, some: races.release(name, some))
+
+    def passing(self, places: Array, threads: Array) -> None:
+        """Threads have waited for barriers in shared memory, and go on."""
+        self._per_barrier(places, threads, lambda races, name, some: races.acquire(name, some))
+
+    def _per_barrier(self, places: Array, threads: Array, tell: Callable[[SharedRaces, str, Array], None]) -> None:
+        """Tells the finder of races of each barrier; what blocks of a cluster do to each other it does not see."""
+        if self.races is None or not len(threads):
+            return
+        blocks = threads // WARP % len(self.blocks)
+        own = places * BYTES // self.shared_stride == blocks
+        inside = places * BYTES % self.shared_stride
+        for address in np.unique(inside[own]):
+            tell(self.races, f"mbarrier {address}", threads[own & (inside == address)])
+
     def settle(self) -> None:
         """Nobody can go on: what asynchronous copies there are come to their end."""
+        self.mbarriers.deliver_all(self.scheduler)
 
     def poison(self, name: str) -> Array:
         """What a register holds that was never written.

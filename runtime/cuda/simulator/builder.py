@@ -111,6 +111,11 @@ class Builder:
         return PtxError(f"{self.instruction.name} {message}", self.instruction.line)
 
     @property
+    def line(self) -> int:
+        """Where the instruction stands."""
+        return self.instruction.line
+
+    @property
     def operands(self) -> tuple[Operand, ...]:
         """The instruction's operands."""
         return self.instruction.operands

@@ -47,11 +47,10 @@ class Scheduler:
             self._runs_of_blocks += 1
             if self._runs_of_blocks > limit:
                 raise SimulationError(f"the kernel has not ended after {limit} basic blocks")
-            if self._woken:
-                woken, self._woken = np.concatenate(self._woken), []
-                self.release(woken)
+            self._release_woken()
             if not self._ready:
                 self.batch.settle()
+                self._release_woken()
         waiting = np.flatnonzero(self._resume >= 0)
         if len(waiting):
             raise self._deadlock(waiting)
@@ -67,6 +66,11 @@ class Scheduler:
         """Lets threads go on that are parked, or about to be."""
         if len(threads):
             self._woken.append(threads)
+
+    def _release_woken(self) -> None:
+        if self._woken:
+            woken, self._woken = np.concatenate(self._woken), []
+            self.release(woken)
 
     def _push(self, place: int, selection: Selection) -> None:
         if size_of(selection):
@@ -103,8 +107,11 @@ class Scheduler:
             if rank is not None:
                 self._push(_packed(rank, 0, False), part)
                 continue
+            self.batch.stores.end(np.arange(self.batch.count)[part])
             blocks = frame[BLOCK] if mask is None else frame[BLOCK][mask]
             self.release(self.batch.barriers.leave(blocks))
+            threads = np.arange(self.batch.count)[part]
+            self.release(self.batch.cluster_barriers.leave(self.batch.cluster_of(threads)))
 
     def _deadlock(self, waiting: Array) -> SimulationError:
         """Says who waits for what."""
@@ -113,8 +120,10 @@ class Scheduler:
             rank, part, _ = _unpacked(int(place))
             instruction = batch.kernel.codes[rank].parts[part].instructions[0]
             threads = waiting[self._resume[waiting] == place]
-            first = batch.describe(int(threads[0]))
-            lines.append(f"  {len(threads)} threads wait at line {instruction.line}, {instruction.name}: {first} first")
+            first = int(threads[0])
+            what = batch.mbarriers.reason(first)
+            who = f"{len(threads)} threads, {batch.describe(first)} first,"
+            lines.append(f"  {who} wait at line {instruction.line}, {instruction.name}{': ' if what else ''}{what}")
         return SimulationError("deadlock: nobody can go on\n" + "\n".join(lines))
 
 

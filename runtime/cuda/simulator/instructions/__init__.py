@@ -1,5 +1,17 @@
 """What each instruction does. Importing this registers the builders of all."""
 
-from . import barriers, conversions, copies, floats, integers, logic, matrix, memory, warps
+from . import barriers, conversions, copies, floats, integers, logic, matrix, mbarrier, memory, warps, wgmma
 
-__all__ = ["barriers", "conversions", "copies", "floats", "integers", "logic", "matrix", "memory", "warps"]
+__all__ = [
+    "barriers",
+    "conversions",
+    "copies",
+    "floats",
+    "integers",
+    "logic",
+    "matrix",
+    "mbarrier",
+    "memory",
+    "warps",
+    "wgmma",
+]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..batch import CLUSTER_SHIFT
 from ..builder import Builder, Reader, Step, Sync, builds
 from ..frame import BLOCK, THREAD, Frame
+from ..kinds import NUMBERS
 from ..syntax import Operand
 from .warps import build_warp_barrier
 
@@ -56,5 +58,55 @@ def _uniform(builder: Builder, operand: Operand) -> Reader:
     return builder.read(operand, "u32")
 
 
-def _cluster_barrier(builder: Builder) -> Sync:
-    raise builder.error("is not simulated yet")
+def _cluster_barrier(builder: Builder) -> Step | Sync:
+    builder.known("cluster", "arrive", "wait", "aligned", "release", "acquire", "relaxed")
+    line = builder.instruction.line
+
+    def arrive(frame: Frame) -> None:
+        batch, threads = frame.batch, frame[THREAD]
+        if batch.races is not None:
+            batch.races.release("cluster", threads)
+        batch.scheduler.wake(batch.cluster_barriers.arrive(threads, batch.cluster_of(threads), line))
+
+    def wait(frame: Frame) -> Array | None:
+        batch, threads = frame.batch, frame[THREAD]
+        over = batch.cluster_barriers.wait(threads, batch.cluster_of(threads), line)
+        if batch.races is not None:
+            batch.races.acquire("cluster", threads[over])
+        return None if over.all() else over
+
+    return arrive if builder.has("arrive") else Sync(wait, again=True)
+
+
+@builds("mapa")
+def _map_address(builder: Builder) -> Step:
+    """The address of the same variable in another block of the cluster."""
+    builder.known("shared::cluster")
+    kind = builder.kind
+    number = NUMBERS[kind].type
+    low = number((1 << CLUSTER_SHIFT) - 1)
+    target, source, rank = builder.operands
+    write, read, ranks = builder.write(target, kind), builder.read(source, kind), builder.read(rank, "u32")
+
+    def step(frame: Frame) -> None:
+        address = np.broadcast_to(read(frame), (frame.count,))
+        named = (np.broadcast_to(ranks(frame), (frame.count,)).astype(number) + number(1)) << number(CLUSTER_SHIFT)
+        window = address & ~number((1 << 32) - 1) if kind == "u64" else number(0)
+        write(frame, window | (address & low) | named)
+
+    return step
+
+
+@builds("getctarank")
+def _rank_of_address(builder: Builder) -> Step:
+    builder.known("shared::cluster")
+    kind = builder.kind
+    target, source = builder.operands
+    write, read = builder.write(target, "u32"), builder.read(source, kind)
+
+    def step(frame: Frame) -> None:
+        named = (np.broadcast_to(read(frame), (frame.count,)) & 0xFFFFFFFF) >> CLUSTER_SHIFT
+        own = frame["%cluster_ctarank"]
+        write(frame, np.where(named == 0, own, named.astype(np.uint32) - np.uint32(1)))
+
+    return step

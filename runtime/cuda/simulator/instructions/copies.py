@@ -9,6 +9,7 @@ from ..frame import THREAD, Frame
 from ..memory import Access, Space
 from ..spaces import located, shared_offsets
 from ..syntax import Immediate
+from .bulk import build_bulk
 from .memory import CACHES
 
 Array = np.ndarray
@@ -16,8 +17,8 @@ Array = np.ndarray
 
 @builds("cp")
 def _copy(builder: Builder) -> Built:
-    if builder.has("bulk") or builder.has("reduce"):
-        raise builder.error("is not simulated yet")
+    if builder.has("bulk"):
+        return build_bulk(builder)
     if builder.has("commit_group"):
         builder.known("async", "commit_group")
         return lambda frame: frame.batch.copies.commit(frame[THREAD])

@@ -1,0 +1,152 @@
+"""Barriers in shared memory (`mbarrier`), and the copies in bulk that report to them.
+
+A phase of a barrier ends when all arrivals have come that it expects, and all bytes that were announced. A copy comes
+as late as it may: when somebody waits on its barrier, or nobody can go on otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .memory import Access, Space
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
+
+Array = np.ndarray
+BYTES = 8
+MOST_ARRIVALS = (1 << 20) - 1
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A copy in bulk that is under way.
+
+    Attributes:
+        barrier: the place of the barrier that it reports to.
+        nbytes: how many bytes it reports.
+        land: brings the data.
+    """
+
+    barrier: int
+    nbytes: int
+    land: Callable[[], None]
+
+
+class Mbarriers:
+    """All barriers in the shared memory of a batch; a place is the barrier's offset there divided by its size."""
+
+    def __init__(self, shared: Space, stride: int) -> None:
+        count = shared.size // BYTES
+        self._stride = stride
+        self._live = np.zeros(count, bool)
+        self._expected = np.zeros(count, np.int64)
+        self._pending = np.zeros(count, np.int64)
+        self._bytes = np.zeros(count, np.int64)
+        self._phase = np.zeros(count, np.int64)
+        self._waiting: dict[int, list[Array]] = {}
+        self._transfers: dict[int, list[Transfer]] = {}
+
+    def create(self, places: Array, arrivals: Array, access: Access) -> None:
+        """Makes barriers.
+
+        Raises:
+            SimulationError: the count is none, or a barrier is there already.
+        """
+        wrong = (arrivals < 1) | (arrivals > MOST_ARRIVALS)
+        self._refuse(wrong, places, access, "the count of arrivals is not possible")
+        self._refuse(self._live[places], places, access, "there is a barrier already")
+        self._live[places], self._expected[places], self._pending[places] = True, arrivals, arrivals
+        self._bytes[places] = self._phase[places] = 0
+
+    def remove(self, places: Array, access: Access) -> None:
+        """Makes barriers plain memory again."""
+        self.demand(places, access)
+        self._live[places] = False
+
+    def demand(self, places: Array, access: Access) -> None:
+        """Checks that there are barriers.
+
+        Raises:
+            SimulationError: one is not there.
+        """
+        self._refuse(~self._live[places], places, access, "there is no barrier: nobody has made one")
+
+    def phases(self, places: Array) -> Array:
+        """How many phases have ended."""
+        return self._phase[places]
+
+    def announce(self, places: Array, nbytes: Array) -> None:
+        """So many bytes more will come in the current phase."""
+        np.add.at(self._bytes, places, nbytes)
+
+    def arrive(self, places: Array, counts: Array, access: Access, scheduler: Scheduler) -> None:
+        """Threads arrive, each as often as its count says.
+
+        Raises:
+            SimulationError: more arrive than a phase is for, before it has ended.
+        """
+        distinct, rows = np.unique(places, return_inverse=True)
+        total = np.bincount(rows, weights=counts).astype(np.int64)
+        self._pending[distinct] -= total
+        over = self._pending[distinct] < 0
+        if over.any():
+            place = distinct[over][0]
+            position = int(np.argmax(places == place))
+            raise access.fault(position, int(place) * BYTES % self._stride, "more threads arrive than the phase is for")
+        self._advance(distinct, scheduler)
+
+    def complete(self, transfer: Transfer, scheduler: Scheduler) -> None:
+        """A copy has come."""
+        transfer.land()
+        self._bytes[transfer.barrier] -= transfer.nbytes
+        self._advance(np.array([transfer.barrier]), scheduler)
+
+    def expect(self, transfer: Transfer) -> None:
+        """A copy is under way."""
+        self._transfers.setdefault(transfer.barrier, []).append(transfer)
+
+    def deliver(self, places: Array, scheduler: Scheduler) -> None:
+        """Brings the copies that report to some barriers."""
+        for place in np.unique(places):
+            for transfer in self._transfers.pop(int(place), ()):
+                self.complete(transfer, scheduler)
+
+    def deliver_all(self, scheduler: Scheduler) -> None:
+        """Brings all copies."""
+        self.deliver(np.array(list(self._transfers), np.int64), scheduler)
+
+    def wait(self, places: Array, threads: Array) -> None:
+        """Threads wait for the current phase of their barriers to end."""
+        for place in np.unique(places):
+            self._waiting.setdefault(int(place), []).append(threads[places == place])
+
+    def reason(self, thread: int) -> str:
+        """What a thread waits for; "" where it does not wait here."""
+        for place, waiting in self._waiting.items():
+            if any(thread in threads for threads in waiting):
+                block, offset = divmod(place * BYTES, self._stride)
+                return (
+                    f"phase {int(self._phase[place])} of the barrier at shared address {offset:#x} of block {block} "
+                    f"of the batch: {int(self._pending[place])} of {int(self._expected[place])} arrivals and "
+                    f"{int(self._bytes[place])} bytes are missing"
+                )
+        return ""
+
+    def _advance(self, places: Array, scheduler: Scheduler) -> None:
+        """Ends the phases that are complete."""
+        done = places[(self._pending[places] == 0) & (self._bytes[places] == 0)]
+        self._phase[done] += 1
+        self._pending[done] = self._expected[done]
+        for place in done:
+            for threads in self._waiting.pop(int(place), ()):
+                scheduler.wake(threads)
+
+    def _refuse(self, wrong: Array, places: Array, access: Access, reason: str) -> None:
+        if wrong.any():
+            position = int(np.argmax(wrong))
+            raise access.fault(position, int(places[position]) * BYTES % self._stride, reason)
