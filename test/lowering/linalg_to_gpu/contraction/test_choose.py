@@ -3,7 +3,7 @@
 import pytest
 from stepwell.lowering.linalg_to_gpu.contraction.choose import Wish, choose, shared_bytes
 from stepwell.lowering.linalg_to_gpu.contraction.cost import cycles, occupancy
-from stepwell.lowering.linalg_to_gpu.contraction.split import best_split
+from stepwell.lowering.linalg_to_gpu.contraction.split_sums import best_split
 from stepwell.lowering.linalg_to_gpu.contraction.tiles import Problem
 from stepwell.lowering.target import Capability, Target
 
