@@ -205,7 +205,7 @@ class Compilation:
         kernels, objects = {}, {}
         if start == "graph" and not self._is_watched:
             with in_phase("kernels"):
-                phases.form_kernels_pipeline().run(module, verify=False)
+                phases.form_kernels_pipeline(self.target).run(module, verify=False)
             kernels = name_by_content(module, target)
             noted.facts = _facts(module, noted)
             objects = self._take_kernels(module, pool, noted)

@@ -55,8 +55,9 @@ def _graph(target: str) -> Pipeline:
 
 
 @functools.cache
-def form_kernels_pipeline() -> Pipeline:
+def form_kernels_pipeline(target: str = "cpu") -> Pipeline:
     """The first half of the way to the phase `kernels`: kernels of stepwell ops still, each once."""
+    is_gpu = Target.parse(target).is_gpu
     return Pipeline(
         (
             # What @init computes are parameters from here on.
@@ -69,6 +70,8 @@ def form_kernels_pipeline() -> Pipeline:
             # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.
             "stepwell-form-kernels",
             "stepwell-merge-kernels",
+            # Threads access 16 bytes at once, where these are known to lie at a multiple of 16.
+            *(("stepwell-record-alignment",) if is_gpu else ()),
         )
     )
 
@@ -81,7 +84,7 @@ def lower_kernels_pipeline(target: str) -> Pipeline:
 
 @functools.cache
 def _kernels(target: str) -> Pipeline:
-    return form_kernels_pipeline() + lower_kernels_pipeline(target)
+    return form_kernels_pipeline(target) + lower_kernels_pipeline(target)
 
 
 @functools.cache

@@ -201,8 +201,23 @@ def _windows(input: np.ndarray, kernel: tuple, strides: tuple, dilations: tuple)
     return view[(slice(None), *places, slice(None), *taps)]
 
 
-def _infer_windows(input: TensorSpec, kernel: tuple, strides: tuple, dilations: tuple) -> tuple[Dim, ...]:
+def _pad(input: np.ndarray, pads: tuple = ()) -> np.ndarray:
+    """`input` [N, *spatial, C] with zeros around its images."""
+    if not pads:
+        return input
+    count = len(pads) // 2
+    return np.pad(input, ((0, 0), *zip(pads[:count], pads[count:], strict=True), (0, 0)))
+
+
+def _infer_windows(
+    input: TensorSpec, kernel: tuple, strides: tuple, dilations: tuple, pads: tuple = ()
+) -> tuple[Dim, ...]:
     spatial = input.shape[1:-1]
+    if pads and (len(pads) != 2 * len(spatial) or min(pads) < 0):
+        raise OpError(f"attribute 'pads' must be {2 * len(spatial)} numbers from 0 on, or none")
+    if pads:
+        ends = zip(pads[: len(spatial)], pads[len(spatial) :], strict=True)
+        spatial = tuple(size + (low + high) for size, (low, high) in zip(spatial, ends, strict=True))
     if not len(kernel) == len(strides) == len(dilations) == len(spatial):
         raise OpError(
             f"kernel, strides and dilations must have one entry for each of {len(spatial)} spatial dimensions"
@@ -211,7 +226,7 @@ def _infer_windows(input: TensorSpec, kernel: tuple, strides: tuple, dilations: 
 
 
 class PackedConvOp(Op):
-    """Convolution of `input` [N, *spatial, C], unpadded; the weight is [group, columns / group, *kernel, C / group].
+    """Convolution of `input` [N, *spatial, C]; the weight is [group, columns / group, *kernel, C / group].
 
     ```mlir
     %1 = "stepwell.packed_conv"(%0, %w) {columns = 32 : i64, panel = 32 : i64, kernel = array<i64: 3, 3>,
@@ -229,6 +244,7 @@ class PackedConvOp(Op):
     strides = attribute(tuple)
     dilations = attribute(tuple)
     group = attribute(int, 1)
+    pads = attribute(tuple, (), doc="zeros around the images, all low ends first; none if empty")
     result = result()
 
     @staticmethod
@@ -242,10 +258,11 @@ class PackedConvOp(Op):
         strides: tuple,
         dilations: tuple,
         group: int,
+        pads: tuple = (),
     ) -> TensorSpec:
         """[N, *output, columns]."""
         kind = _sum_dtype(input, weight, input.shape[-1] // group)
-        spatial = _infer_windows(input, kernel, strides, dilations)
+        spatial = _infer_windows(input, kernel, strides, dilations, pads)
         if columns % group:
             raise OpError(f"{columns} columns cannot be divided into {group} groups")
         _check_packed(weight, input.shape[-1] // group * math.prod(kernel) * columns)
@@ -262,10 +279,11 @@ class PackedConvOp(Op):
         strides: tuple,
         dilations: tuple,
         group: int,
+        pads: tuple = (),
     ) -> np.ndarray:
         """Every window times the weight, group by group."""
         input, filters, kind = _summable(input, unpack(weight, group, columns // group, panel))
-        windows = np.moveaxis(_windows(input, kernel, strides, dilations), len(kernel) + 1, -1)
+        windows = np.moveaxis(_windows(_pad(input, pads), kernel, strides, dilations), len(kernel) + 1, -1)
         places = windows.shape[: len(kernel) + 1]
         split = windows.reshape(*places, math.prod(kernel), group, input.shape[-1] // group)
         split = np.moveaxis(split, -2, -3).reshape(*places, group, -1)
@@ -273,7 +291,7 @@ class PackedConvOp(Op):
 
 
 class PackedDepthwiseConvOp(Op):
-    """Convolution of every channel of `input` [N, *spatial, C] by its own filter in `weight` [*kernel, C], unpadded.
+    """Convolution of every channel of `input` [N, *spatial, C] by its own filter in `weight` [*kernel, C].
 
     ```mlir
     %1 = "stepwell.packed_depthwise_conv"(%0, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>}
@@ -286,29 +304,34 @@ class PackedDepthwiseConvOp(Op):
     weight = operand()
     strides = attribute(tuple)
     dilations = attribute(tuple)
+    pads = attribute(tuple, (), doc="zeros around the images, all low ends first; none if empty")
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, weight: TensorSpec, *, strides: tuple, dilations: tuple) -> TensorSpec:
+    def infer(
+        input: TensorSpec, weight: TensorSpec, *, strides: tuple, dilations: tuple, pads: tuple = ()
+    ) -> TensorSpec:
         """[N, *output, C]."""
         kind = _sum_dtype(input, weight)
         if weight.rank != input.rank - 1 or weight.shape[-1] != input.shape[-1]:
             raise OpError(f"the weight must be [*kernel, {input.shape[-1]}], but is {weight}")
-        spatial = _infer_windows(input, weight.shape[:-1], strides, dilations)
+        spatial = _infer_windows(input, weight.shape[:-1], strides, dilations, pads)
         return TensorSpec((input.shape[0], *spatial, input.shape[-1]), kind)
 
     @staticmethod
-    def reference(input: np.ndarray, weight: np.ndarray, *, strides: tuple, dilations: tuple) -> np.ndarray:
+    def reference(
+        input: np.ndarray, weight: np.ndarray, *, strides: tuple, dilations: tuple, pads: tuple = ()
+    ) -> np.ndarray:
         """Every window times its channel's filter."""
         kernel = weight.shape[:-1]
         input, weight, kind = _summable(input, weight)
-        windows = _windows(input, kernel, strides, dilations)
+        windows = _windows(_pad(input, pads), kernel, strides, dilations)
         flat = windows.reshape(*windows.shape[: -len(kernel)], -1)
         return np.einsum("...ck,kc->...c", flat, weight.reshape(-1, weight.shape[-1])).astype(kind, copy=False)
 
 
 class PackedGroupedConvOp(Op):
-    """Convolution of narrow groups of the channels of `input` [N, *spatial, C], unpadded.
+    """Convolution of narrow groups of the channels of `input` [N, *spatial, C].
 
     The weight is [*kernel, C / group, columns]. The columns of all groups lie side by side, so that one vector of them
     serves several groups.
@@ -326,25 +349,30 @@ class PackedGroupedConvOp(Op):
     group = attribute(int)
     strides = attribute(tuple)
     dilations = attribute(tuple)
+    pads = attribute(tuple, (), doc="zeros around the images, all low ends first; none if empty")
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, weight: TensorSpec, *, group: int, strides: tuple, dilations: tuple) -> TensorSpec:
+    def infer(
+        input: TensorSpec, weight: TensorSpec, *, group: int, strides: tuple, dilations: tuple, pads: tuple = ()
+    ) -> TensorSpec:
         """[N, *output, columns]."""
         kind = _sum_dtype(input, weight)
         if weight.rank != input.rank or group < 1 or weight.shape[-2] * group != input.shape[-1]:
             raise OpError(f"the weight must be [*kernel, {input.shape[-1]} / {group}, columns], but is {weight}")
         if weight.shape[-1] % group:
             raise OpError(f"{weight.shape[-1]} columns cannot be divided into {group} groups")
-        spatial = _infer_windows(input, weight.shape[:-2], strides, dilations)
+        spatial = _infer_windows(input, weight.shape[:-2], strides, dilations, pads)
         return TensorSpec((input.shape[0], *spatial, weight.shape[-1]), kind)
 
     @staticmethod
-    def reference(input: np.ndarray, weight: np.ndarray, *, group: int, strides: tuple, dilations: tuple) -> np.ndarray:
+    def reference(
+        input: np.ndarray, weight: np.ndarray, *, group: int, strides: tuple, dilations: tuple, pads: tuple = ()
+    ) -> np.ndarray:
         """Every window times the weight, group by group."""
         *kernel, depth, columns = weight.shape
         input, weight, kind = _summable(input, weight)
-        windows = _windows(input, tuple(kernel), strides, dilations)
+        windows = _windows(_pad(input, pads), tuple(kernel), strides, dilations)
         places = windows.shape[: len(kernel) + 1]
         split = windows.reshape(*places, group, depth, math.prod(kernel))
         filters = weight.reshape(math.prod(kernel), depth, group, columns // group)

@@ -187,7 +187,7 @@ def _emit(function: ir.Operation, kinds: list[ir.Type], target: Target) -> tuple
 
 
 def _pointer_attributes(memory: Memory, is_destination: bool) -> ir.DictAttr:
-    entries = {"llvm.noalias": ir.UnitAttr.get(), "llvm.align": _i64(memory.alignment)}
+    entries: dict[str, ir.Attribute] = {"llvm.noalias": ir.UnitAttr.get()}
     return ir.DictAttr.get(entries if is_destination else {**entries, "llvm.readonly": ir.UnitAttr.get()})
 
 

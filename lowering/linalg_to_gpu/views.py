@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from mlir import ir
 
 from ...passes.functions import body_of, dictionaries
+from ...passes.kernel.record_alignment import ATTRIBUTE as ALIGNMENT
+from ...passes.kernel.record_alignment import WHOLE
 from ...passes.kernel.views import STRIDES, argument_strides, box_of, is_contiguous, kept_dims, row_major
 from ..stepwell_to_linalg.strides import breaks, collapsed, expanded, reassociation
 from .launch import Memory
 
-ALIGNMENT, OFFSET = "stepwell.alignment", "stepwell.offset"
-"""What an argument's address is a multiple of in bytes, where that is not 16; the element at which a view begins."""
-WHOLE_ALIGNMENT = 16
+OFFSET = "stepwell.offset"
+"""Of an argument of a launch: the element at which the view begins that it is."""
 
 
 def memories(function: ir.Operation) -> dict[ir.Value, Memory]:
@@ -24,7 +25,7 @@ def memories(function: ir.Operation) -> dict[ir.Value, Memory]:
     )
     for argument, attributes, strides in entries:
         shape = tuple(ir.RankedTensorType(argument.type).shape)
-        alignment = _number(attributes, ALIGNMENT, WHOLE_ALIGNMENT)
+        alignment = _number(attributes, ALIGNMENT, WHOLE)
         found[argument] = Memory(
             argument, shape, tuple(strides or row_major(shape)), alignment, _number(attributes, OFFSET, 0)
         )
@@ -34,7 +35,7 @@ def memories(function: ir.Operation) -> dict[ir.Value, Memory]:
 def row_major_memory(tensor: ir.Value) -> Memory:
     """A tensor that lies in memory of its own."""
     shape = tuple(ir.RankedTensorType(tensor.type).shape)
-    return Memory(tensor, shape, tuple(row_major(shape)), WHOLE_ALIGNMENT)
+    return Memory(tensor, shape, tuple(row_major(shape)), WHOLE)
 
 
 def attributes_of(memory: Memory) -> ir.DictAttr:
@@ -42,7 +43,7 @@ def attributes_of(memory: Memory) -> ir.DictAttr:
     entries: dict[str, ir.Attribute] = {}
     if not is_contiguous(memory.shape, memory.strides):
         entries[STRIDES] = ir.DenseI64ArrayAttr.get(memory.strides)
-    if memory.alignment != WHOLE_ALIGNMENT:
+    if memory.alignment != WHOLE:
         entries[ALIGNMENT] = _i64(memory.alignment)
     if memory.offset:
         entries[OFFSET] = _i64(memory.offset)

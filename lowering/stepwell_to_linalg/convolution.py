@@ -13,15 +13,17 @@ from ...dialects.stepwell.packed import (
     PackedGroupedConvOp,
     column_groups,
 )
+from .generics import constant, zero_of
 from .products import Product, aligned_outer, emit_contraction, emit_grains, grain, in_grains, panels_of
 from .spaces import ResultSpace, Shape, collapse, expand, shape_of, slice_axis
+from .tensors import pad_with
 
 
 def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
     """(n?, *out, group?, panel, lane, *kernel, c): input[n, *(out * stride + kernel * dilation), group, c] * weight."""
     space = _space(op.result, others, op.group)
     channels = shape_of(op.input)[-1] // op.group
-    source, window = _window(op.input, space, op.kernel, op.strides, op.dilations)
+    source, window = _window(op.input, space, op.kernel, op.strides, op.dilations, op.pads)
     spatial, dim = len(op.kernel), ir.AffineExpr.get_dim
     features = [dim(space.rank - 3)] if op.group > 1 else []
     if op.group > 1:
@@ -41,7 +43,7 @@ def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Produc
     """(n?, *out, panel, lane, *kernel): input[n, *(out * stride + kernel * dilation), panel, lane] * weight."""
     space = _space(op.result, others, 1)
     kernel = shape_of(op.weight)[:-1]
-    source, window = _window(op.input, space, kernel, op.strides, op.dilations)
+    source, window = _window(op.input, space, kernel, op.strides, op.dilations, op.pads)
     dim = ir.AffineExpr.get_dim
     lanes = [dim(space.rank - 2), dim(space.rank - 1)]
     taps = [dim(space.rank + axis) for axis in range(len(kernel))]
@@ -65,7 +67,7 @@ def grouped_conv(op: PackedGroupedConvOp, others: Sequence[Shape]) -> Product:
     width, spatial, dim = columns // op.group, len(kernel), ir.AffineExpr.get_dim
     panel, lane, inner = dim(space.rank - 2), dim(space.rank - 1), space.rank + spatial
     taps = [dim(space.rank + axis) for axis in range(spatial - 1)] + [dim(inner)]
-    source, window = _window(op.input, space, kernel, op.strides, op.dilations, taps)
+    source, window = _window(op.input, space, kernel, op.strides, op.dilations, op.pads, taps)
     channel = dim(inner - 1)
 
     def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
@@ -107,6 +109,7 @@ def _window(
     kernel: Sequence[int],
     strides: Sequence[int],
     dilations: Sequence[int],
+    pads: Sequence[int],
     taps: Sequence[ir.AffineExpr] | None = None,
 ) -> tuple[ir.Value, list[ir.AffineExpr]]:
     """The input without a batch dimension of 1, and the expressions that index its batch and spatial dimensions.
@@ -115,7 +118,15 @@ def _window(
     """
     rank, dim = len(kernel), ir.AffineExpr.get_dim
     batch = 0 if space.runs[0] != [0] else 1
+    if pads:
+        input = _padded(input, pads)
     source = input if batch else collapse(input, [[0, 1], *([axis] for axis in range(2, rank + 2))])
     taps = taps or [dim(space.rank + axis) for axis in range(rank)]
     places = [dim(batch + axis) * strides[axis] + taps[axis] * dilations[axis] for axis in range(rank)]
     return source, [*([dim(0)] if batch else []), *places]
+
+
+def _padded(input: ir.Value, pads: Sequence[int]) -> ir.Value:
+    """`input`, its channels last, with zeros around its images."""
+    count, zero = len(pads) // 2, constant(zero_of(ir.RankedTensorType(input.type).element_type))
+    return pad_with(input, [0, *pads[:count], 0], [0, *pads[count:], 0], zero)

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ...passes.kernel.views import argument_strides, row_major, strides_attributes
+from ...passes.functions import dictionaries
+from ...passes.kernel.views import argument_strides, row_major
 
 
 def add_destination_strides(kernel: ir.Operation) -> None:
     """Makes what is known of the kernel's result known of the destination, which becomes its last argument."""
-    strides = [*argument_strides(kernel), *argument_strides(kernel, "res_attrs")]
+    known = [*dictionaries(kernel, "arg_attrs"), *dictionaries(kernel, "res_attrs")]
     for name in ("arg_attrs", "res_attrs"):
         if name in kernel.attributes:
             del kernel.attributes[name]
-    if any(strides):
-        kernel.attributes["arg_attrs"] = strides_attributes(strides)
+    if any(len(entry) for entry in known):
+        kernel.attributes["arg_attrs"] = ir.ArrayAttr.get(known)
 
 
 def strides_of(value: ir.Value) -> list[int]:

@@ -46,7 +46,9 @@ class PackWeightsPass(Pass):
     %0 = "stepwell.packed_matmul"(%x, %3) {columns = 64, panel = 32}
     ```
 
-    Preconditions: images have their channels last and convolutions no padding of their own.
+    Convolutions keep the padding that they have.
+
+    Preconditions: images have their channels last.
 
     Attributes:
         vector_bytes: the width of the target's vector registers.
@@ -159,10 +161,11 @@ class PackConv(Pattern[ConvOp]):
         places = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
         panel = choose_panel(columns, self.vector_bytes // sum_bytes(op), places)
         packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel)
-        if math.prod(kernel) == op.group == 1 and set(op.strides) == {1}:
+        if math.prod(kernel) == op.group == 1 and set(op.strides) == {1} and not any(op.pads):
             result = PackedMatmulOp(input, packed, columns=outputs, panel=panel).result
         else:
             attributes = {"kernel": tuple(kernel), "strides": op.strides, "dilations": op.dilations, "group": op.group}
+            attributes["pads"] = _pads(op)
             result = PackedConvOp(input, packed, columns=outputs, panel=panel, **attributes).result
         return _add_bias(result, op.bias)
 
@@ -179,7 +182,8 @@ class PackDepthwiseConv(Pattern[ConvOp]):
         outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
         flat = ReshapeOp(op.weight, shape=(outputs, *kernel)).result
         weight = TransposeOp(flat, permutation=(*range(1, len(kernel) + 1), 0)).result
-        result = PackedDepthwiseConvOp(op.input, weight, strides=op.strides, dilations=op.dilations).result
+        attributes = {"strides": op.strides, "dilations": op.dilations, "pads": _pads(op)}
+        result = PackedDepthwiseConvOp(op.input, weight, **attributes).result
         return _add_bias(result, op.bias)
 
 
@@ -196,7 +200,7 @@ class PackGroupedConv(Pattern[ConvOp]):
             return refusal
         rank = len(ir.RankedTensorType(op.weight.type).shape)
         weight = TransposeOp(op.weight, permutation=(*range(2, rank), 1, 0)).result
-        attributes = {"group": op.group, "strides": op.strides, "dilations": op.dilations}
+        attributes = {"group": op.group, "strides": op.strides, "dilations": op.dilations, "pads": _pads(op)}
         return _add_bias(PackedGroupedConvOp(op.input, weight, **attributes).result, op.bias)
 
 
@@ -222,11 +226,14 @@ _OTHER_BYTES = "packed kernels multiply ui8 by an i8 weight; other bytes are wid
 def _why_not(op: ConvOp) -> Refusal | None:
     if op.layout != "channels_last":
         return Refusal("the channels are not the last dimension")
-    if any(op.pads):
-        return Refusal("the padding is not an op of its own")
     if shape_of(op.weight) is None or shape_of(op.result) is None:
         return Refusal("the shapes are not static")
     return Refusal(_OTHER_BYTES) if must_widen(op) else None
+
+
+def _pads(op: ConvOp) -> tuple[int, ...]:
+    """The padding, where there is some: on the way to a CPU it is an op of its own by now."""
+    return tuple(op.pads) if any(op.pads) else ()
 
 
 def _is_depthwise(op: ConvOp) -> bool:

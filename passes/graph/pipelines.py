@@ -64,8 +64,7 @@ def gpu_graph_pipeline() -> Pipeline:
             *GRAPH_PIPELINE,
             MergeProjectionsPass(),
             DcePass(),
-            MakePaddingExplicitPass(),
-            # One panel holds all columns.
+            # Padding stays with convolutions: what loads their windows knows the edges. One panel holds all columns.
             PackWeightsPass(WHOLE_ROWS),
             SinkMovementPass(),
             CsePass(),

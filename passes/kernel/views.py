@@ -123,10 +123,5 @@ def argument_strides(function: ir.Operation | ir.OpView, key: str = "arg_attrs")
     ]
 
 
-def strides_attributes(strides: Sequence[Sequence[int] | None]) -> ir.ArrayAttr:
-    """The `arg_attrs` of a kernel whose arguments have these strides."""
-    return ir.ArrayAttr.get([_attribute(item) for item in strides])
-
-
 def _attribute(strides: Sequence[int] | None) -> ir.DictAttr:
     return ir.DictAttr.get({STRIDES: ir.DenseI64ArrayAttr.get(strides)} if strides else {})
