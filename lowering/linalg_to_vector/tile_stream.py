@@ -28,6 +28,9 @@ _LEAST_BYTES = 512 * 1024
 # After so many steps of a reduction it does not matter how long the epilogue waits.
 _MOST_STEPS = 1024
 
+# And after so many, not for what the tile only writes: stores wait beside the next tile.
+_MOST_STEPS_BEFORE_WRITING = 256
+
 _FIRST_LEVEL = 3
 
 
@@ -85,18 +88,21 @@ def tile_streams(contraction: linalg.GenericOp, steps: int, iterations: int) -> 
         steps: how many steps its reduction has.
         iterations: in how many iterations of its loop.
     """
-    root = _root(contraction)
-    operands = list(root.operands) if root != contraction else [root.operands[len(root.operands) - 1]]
     if steps > _MOST_STEPS:
         return []
+    root = _root(contraction)
+    *read, written = root.operands
+    wanted = [(operand, False) for operand in read if root != contraction]
+    if steps <= _MOST_STEPS_BEFORE_WRITING:
+        wanted.append((_unfilled(written), True))
     streams = []
-    for number, operand in enumerate(operands):
+    for operand, is_written in wanted:
         if operand == contraction.results[0] or shape_of(operand) != shape_of(contraction.results[0]):
             continue
         source, offsets = whole(operand)
         kind = ir.RankedTensorType(source.type)
         size = numpy_dtype(kind.element_type).itemsize
-        if math.prod(kind.shape) * size < _LEAST_BYTES:
+        if math.prod(shape_of(_carried(source))) * size < _LEAST_BYTES:
             continue
         layout = ir.StridedLayoutAttr.get_fully_dynamic(kind.rank)
         memory = bufferization.to_buffer(
@@ -104,9 +110,30 @@ def tile_streams(contraction: linalg.GenericOp, steps: int, iterations: int) -> 
         )
         part = shape_of(operand)
         rows = -(-math.prod(part[:-1]) // iterations)
-        is_written = number == len(operands) - 1
         streams.append(TileStream(memory, offsets, part, _LINE_BYTES // size, rows, is_written))
     return streams
+
+
+def _unfilled(tile: ir.Value) -> ir.Value:
+    """The tile that sums start from, before it was filled: of that, memory is nothing yet."""
+    if isinstance(tile.owner, ir.Block) or tile.owner.name != "linalg.fill":
+        return tile
+    return tile.owner.operands[1]
+
+
+def _carried(value: ir.Value) -> ir.Value:
+    """The tensor that loops around carry, of which they hand in `value` or a slice."""
+    while True:
+        if not isinstance(value.owner, ir.Block):
+            if value.owner.name != "tensor.extract_slice":
+                return value
+            value = value.owner.operands[0]
+            continue
+        loop, position = value.owner.owner.operation, ir.BlockArgument(value).arg_number
+        inputs, skipped = len(loop.operands) - len(loop.results), len(value.owner.arguments) - len(loop.results)
+        if loop.name not in ("scf.for", "scf.forall") or position < skipped:
+            return value
+        value = loop.operands[inputs + position - skipped]
 
 
 def _root(contraction: linalg.GenericOp) -> linalg.GenericOp:

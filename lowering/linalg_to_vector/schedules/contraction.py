@@ -36,6 +36,9 @@ from .typical import count_tiles, tiles_in
 # so many blocks. Where there are few panels to share out, half as many rows have to do.
 _LEAST_ROWS, _BLOCKS_OF_WEIGHTS, _MANY_PANELS = 40, 16, 8
 
+# A weight of so many bytes stays in the second-level cache beside all else, and a result of so many does not.
+_CACHED_WEIGHT_BYTES, _MEMORY_BYTES = CACHE_BYTES[1] // 4, 1 << 20
+
 # Sums in more registers than this leave few to read ahead with.
 _MOST_SUMS = 26
 
@@ -56,14 +59,29 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
     plans = [_plan(group.extents, target, wanted_blocks(group.extents, kernel)) for group in groups]
     tiles, blocks = [tile for tile, _ in plans], [block for _, block in plans]
     ahead = target.vector_bytes // 4 if target.multiplies_by_lane else 1
-    schedule = make_schedule("contraction", kernel, groups, tiles, blocks, is_panel_outermost=True, ahead=ahead)
+    schedule = make_schedule(
+        "contraction", kernel, groups, tiles, blocks, is_panel_outermost=_is_panel_outermost, ahead=ahead
+    )
     if not any("stepwell.grain" in op.attributes for op in walk(kernel)):
         return schedule
     return replace(schedule, parameters={"bytes_method": target.bytes_method, **schedule.parameters})
 
 
+def _is_panel_outermost(extents: Extents) -> bool:
+    """Whether all rows of a block work on one panel before the next: unless the whole weight stays in the cache anyway.
+
+    Then a tile's rows work on all panels, and a result that comes from memory and goes there does so row by row.
+    """
+    result_bytes = extents.element_bytes * math.prod(extents.outer) * extents.panels * extents.lane
+    return extents.weight_bytes > _CACHED_WEIGHT_BYTES or result_bytes < _MEMORY_BYTES
+
+
 def _plan(extents: Extents, target: Target, parts: int) -> tuple[list[int], list[int]]:
     """The register tile and the parallel block that take the least time together, about `parts` blocks in all."""
+    if not _is_panel_outermost(extents):
+        block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
+        _, tile = _tile(extents, target, [extents.outer[dim] for dim in extents.rows[-2:]])
+        return tile, [*(block if parts == 1 else cut_rows(extents, tile, block, parts)), extents.panels]
     plans = [_plan_of(extents, target, count) for count in _block_counts(extents)]
     _, tile, block = min(plans, key=lambda plan: plan[0])
     return tile, _cut(extents, tile, block, parts)

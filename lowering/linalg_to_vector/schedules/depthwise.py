@@ -43,7 +43,7 @@ def depthwise(kernel: ir.Operation, target: Target) -> Schedule:
     tiles = [_tile(group.extents, target) for group in groups]
     blocks = [_block(group.extents, tile, kernel) for group, tile in zip(groups, tiles, strict=True)]
     unroll = max(_unrolled(group.extents) for group in groups)
-    return make_schedule("depthwise", kernel, groups, tiles, blocks, is_panel_outermost=False, unroll=unroll)
+    return make_schedule("depthwise", kernel, groups, tiles, blocks, is_panel_outermost=lambda _: False, unroll=unroll)
 
 
 def _unrolled(extents: Extents) -> int:

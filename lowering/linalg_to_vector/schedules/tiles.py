@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,7 +183,7 @@ def make_schedule(
     tiles: list[list[int]],
     blocks: list[list[int]],
     *,
-    is_panel_outermost: bool,
+    is_panel_outermost: Callable[[Extents], bool],
     unroll: int = 0,
     ahead: int = 1,
 ) -> Schedule:
@@ -195,7 +195,7 @@ def make_schedule(
         groups: its column groups.
         tiles: per group, the register tile along the outer dimensions.
         blocks: per group, the parallel block along the outer dimensions and the panels.
-        is_panel_outermost: whether the loop over panels is outside of those over rows.
+        is_panel_outermost: whether a group's loop over panels is outside of those over rows.
         unroll: up to how many reduction steps are unrolled (0: as the vectoriser thinks best).
         ahead: how many elements of a row, used in one step after the other, may be read as a vector.
     """
@@ -204,7 +204,7 @@ def make_schedule(
         parameters["ahead"] = ahead
     parameters |= given_parameters(kernel)
     steps = [
-        _group_script(group, tile, block, parameters["unroll"], is_panel_outermost)
+        _group_script(group, tile, block, parameters["unroll"], is_panel_outermost(group.extents))
         for group, tile, block in zip(groups, parameters["tiles"], parameters["blocks"], strict=True)
     ]
     return Schedule(name, parameters, _SCRIPT.format(steps="\n".join(steps)))

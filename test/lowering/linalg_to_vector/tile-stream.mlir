@@ -35,3 +35,29 @@ func.func private @bias(%x: tensor<64x32xf32>, %w: tensor<1024xf32>, %b: tensor<
   %1 = "stepwell.add"(%0, %b) : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xf32>
   return %1 : tensor<64x32xf32>
 }
+
+// -----
+
+// A product alone writes its tile where the sums start: of a large result, though a block has little of it.
+// CHECK-LABEL: func.func private @alone
+// CHECK: scf.forall
+// CHECK: scf.for %{{.+}} = %{{.+}} to %c64 step %c8 iter_args(%[[BLOCK:.+]] = %
+// CHECK: %[[PART:.+]] = bufferization.to_buffer %[[BLOCK]] read_only : tensor<64x1x32xf32>
+// CHECK: memref.prefetch %[[PART]][%{{.+}}, %c0, %c0], write
+func.func private @alone(%x: tensor<4096x32xf32>, %w: tensor<1024xf32>) -> tensor<4096x32xf32>
+    attributes {stepwell.kernel = {class = "contraction"}, stepwell.schedule = {name = "contraction",
+      tiles = [array<i64: 8>], blocks = [array<i64: 64, 1>], unroll = 0 : i64, vector_bytes = 64 : i64}} {
+  %0 = "stepwell.packed_matmul"(%x, %w) {columns = 32 : i64, panel = 32 : i64} : (tensor<4096x32xf32>, tensor<1024xf32>) -> tensor<4096x32xf32>
+  return %0 : tensor<4096x32xf32>
+}
+
+// -----
+
+// While 512 steps are computed, the stores of the tile before have time enough.
+// CHECK-LABEL: func.func private @deep
+// CHECK-NOT: memref.prefetch %{{.+}}, write
+func.func private @deep(%x: tensor<4096x512xf32>, %w: tensor<16384xf32>) -> tensor<4096x32xf32>
+    attributes {stepwell.kernel = {class = "contraction"}} {
+  %0 = "stepwell.packed_matmul"(%x, %w) {columns = 32 : i64, panel = 32 : i64} : (tensor<4096x512xf32>, tensor<16384xf32>) -> tensor<4096x32xf32>
+  return %0 : tensor<4096x32xf32>
+}
