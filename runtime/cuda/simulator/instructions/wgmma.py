@@ -78,7 +78,7 @@ def _grouped(builder: Builder, act: Callable[[Frame, Groups], None]) -> Sync:
         names, rows = np.unique((warps >> 2) * blocks + of_block, return_inverse=True)
         table = np.full((len(names), GROUP), -1, np.int64)
         table[rows, ((warps & 3) << 5) | (threads & 31)] = np.arange(frame.count)
-        whole = (table >= 0).all(axis=1)
+        whole: Array = np.all(table >= 0, axis=1)
         if whole.all():
             act(frame, Groups(table, names % blocks))
             return None
