@@ -17,6 +17,7 @@ from ..target import Target
 from .emitters import EMITTERS, recorded_schedule
 from .form_launches import LAUNCH
 from .launch import Geometry, Launch, Memory, TensorMap
+from .pass_tensor_maps import MAPS
 from .values import Values
 from .views import memories
 
@@ -174,11 +175,10 @@ def _emit(function: ir.Operation, kinds: list[ir.Type], target: Target) -> tuple
         gpu.ReturnOp([])
     types = [argument.type for argument in block.arguments]
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
-    pointers = len(types) - len(launch.maps)
-    kernel.attributes["arg_attrs"] = ir.ArrayAttr.get(
-        [_pointer_attributes(arguments[tensor], tensor == tensors[-1]) for tensor in tensors]
-        + [_map_attributes()] * (len(types) - pointers)
-    )
+    pointers = [_pointer_attributes(arguments[tensor], tensor == tensors[-1]) for tensor in tensors]
+    kernel.attributes["arg_attrs"] = ir.ArrayAttr.get([*pointers, *[ir.DictAttr.get({})] * len(launch.maps)])
+    if launch.maps:
+        kernel.attributes[MAPS] = _i64(len(launch.maps))
     kernel.attributes["known_block_size"] = ir.DenseI32ArrayAttr.get(geometry.block)
     kernel.attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(geometry.grid)
     if geometry.blocks_per_multiprocessor:
@@ -189,11 +189,6 @@ def _emit(function: ir.Operation, kinds: list[ir.Type], target: Target) -> tuple
 def _pointer_attributes(memory: Memory, is_destination: bool) -> ir.DictAttr:
     entries: dict[str, ir.Attribute] = {"llvm.noalias": ir.UnitAttr.get()}
     return ir.DictAttr.get(entries if is_destination else {**entries, "llvm.readonly": ir.UnitAttr.get()})
-
-
-def _map_attributes() -> ir.DictAttr:
-    contents = ir.TypeAttr.get(ir.Type.parse("!llvm.array<128 x i8>"))
-    return ir.DictAttr.get({"llvm.byval": contents, "llvm.align": _i64(64), "nvvm.grid_constant": ir.UnitAttr.get()})
 
 
 def _described(base: ir.Value, item: TensorMap) -> ir.Value:

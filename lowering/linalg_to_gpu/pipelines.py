@@ -59,5 +59,6 @@ def nvvm_pipeline(target: str) -> Pipeline:
                     "cse",
                 ),
             ),
+            "stepwell-pass-tensor-maps",
         )
     )

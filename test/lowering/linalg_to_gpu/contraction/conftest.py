@@ -17,16 +17,18 @@ from mlir import ir
 from mlir.dialects import gpu, vector
 from stepwell.lowering.linalg_to_gpu.contraction import block, wgmma
 from stepwell.lowering.linalg_to_gpu.contraction.access import Access
-from stepwell.lowering.linalg_to_gpu.contraction.boxes import BoxedTile
+from stepwell.lowering.linalg_to_gpu.contraction.boxes import BoxedTile, box_of
 from stepwell.lowering.linalg_to_gpu.contraction.choose import shared_bytes
 from stepwell.lowering.linalg_to_gpu.contraction.copies import converted
 from stepwell.lowering.linalg_to_gpu.contraction.tiles import Problem, Tiling
 from stepwell.lowering.linalg_to_gpu.integers import Int, both
 from stepwell.lowering.linalg_to_gpu.loops import when
 from stepwell.lowering.linalg_to_gpu.memory import element_pointer, global_memory, store
+from stepwell.lowering.linalg_to_gpu.pass_tensor_maps import MAPS
 from stepwell.lowering.linalg_to_gpu.pipelines import nvvm_pipeline
 from stepwell.lowering.llvm_to_object.ptx import ptx_of
 from stepwell.lowering.target import Target
+from stepwell.runtime.cuda.launch_plan import Buffer, TensorMap
 from stepwell.runtime.cuda.simulator.batch import Geometry
 from stepwell.runtime.cuda.simulator.harness import simulate
 
@@ -74,20 +76,18 @@ def ptx(product: Product, architecture: str) -> str:
         ]
         is_boxed = tiling.method == "wgmma"
         pointer = ir.Type.parse("!llvm.ptr")
-        arguments = [pointer, pointer, buffers[2]] if is_boxed else buffers
+        arguments = [*buffers, pointer, pointer] if is_boxed else buffers
         with ir.InsertionPoint(code):
             kernel = gpu.GPUFuncOp(
                 ir.FunctionType.get(arguments, []), "k", kernel=True, known_block_size=[tiling.threads, 1, 1]
             )
         if is_boxed:
-            tensor_map = "{llvm.byval = !llvm.array<128 x i8>, llvm.align = 64 : i64, nvvm.grid_constant}"
-            kernel.operation.attributes["arg_attrs"] = ir.Attribute.parse(f"[{tensor_map}, {tensor_map}, {{}}]")
+            kernel.operation.attributes[MAPS] = ir.Attribute.parse("2")
             kernel.operation.attributes["nvvm.minctasm"] = ir.Attribute.parse("1 : i32")
         with ir.InsertionPoint(kernel.add_entry_block()):
             _body(product, kinds, list(kernel.entry_block.arguments))
             gpu.return_([])
-        # The attributes of tensor maps are those of what the kernel is lowered to.
-        nvvm_pipeline(f"cuda:{architecture}").run(module, verify=False)
+        nvvm_pipeline(f"cuda:{architecture}").run(module)
         return ptx_of(module.body.operations[0].operation, Target.parse(f"cuda:{architecture}"))
 
 
@@ -117,7 +117,7 @@ def _body(product: Product, kinds: list[ir.Type], arguments: list[ir.Value]) -> 
     if tiling.method == "wgmma":
         tiles = [
             BoxedTile(access, pointer, size, tiling.depth)
-            for access, pointer, size in zip((lhs, rhs), arguments, (tiling.rows, tiling.columns), strict=False)
+            for access, pointer, size in zip((lhs, rhs), arguments[3:], (tiling.rows, tiling.columns), strict=True)
         ]
         width = 8 if write_bytes == 2 else 4
         wgmma.emit(problem, tiling, product.compute, tiles[0], tiles[1], write, width, product.blocks)
@@ -157,13 +157,23 @@ def run(product: Product, architecture: str = "sm_80") -> tuple[np.ndarray, np.n
     """The product as the simulator computes it, and as it is."""
     lhs, rhs, want = operands(product)
     got = np.zeros(want.shape, TYPES[product.types[2]])
-    tiling, size = product.tiling, np.dtype(TYPES["i8" if product.types[0] == "i8" else product.types[0]]).itemsize
-    made = block.geometry(product.problem, tiling, size)
+    tiling = product.tiling
     in_shared = 4 if product.compute in ("f32", "tf32") else 2 if "f16" in product.compute else 1
-    geometry = Geometry((made.blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared_bytes(tiling, in_shared))
+    is_boxed = tiling.method == "wgmma"
+    blocks = product.blocks if is_boxed else block.geometry(product.problem, tiling, in_shared).blocks
+    geometry = Geometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared_bytes(tiling, in_shared))
     raw = [item.view(np.uint16) if item.dtype == ml_dtypes.bfloat16 else item for item in (lhs, rhs, got)]
-    simulate(ptx(product, architecture), "k", geometry, raw, outputs={2})
+    maps = [_map(product, side, array) for side, array in enumerate(raw[:2])] if is_boxed else []
+    simulate(ptx(product, architecture), "k", geometry, [*raw, *maps], outputs={2})
     return got.astype(np.float64), want
+
+
+def _map(product: Product, side: int, array: np.ndarray) -> TensorMap:
+    size = (product.tiling.rows, product.tiling.columns)[side]
+    box = box_of(accesses(product)[side], size, product.tiling.depth)
+    assert box is not None
+    element = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "uint8"}[product.types[side]]
+    return TensorMap(Buffer("input", side, 0, array.nbytes), element, box.sizes, box.strides, box.box, swizzle=128)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,44 @@
+"""Products by wgmma on the simulator: the copy engine's boxes, the ring of barriers, and blocks of several tiles."""
+
+import numpy as np
+import pytest
+from stepwell.lowering.linalg_to_gpu.contraction.tiles import Problem, Tiling
+
+from .conftest import Product, run
+
+F16, BF16, F32, I8 = ("f16", "f16", "f32"), ("bf16", "bf16", "bf16"), ("f32",) * 3, ("i8", "i8", "i32")
+WAYS = [(False, False), (False, True), (True, False), (True, True)]
+
+
+def error(product):
+    got, want = run(product, "sm_90a")
+    return np.abs(got - want).max() / np.abs(want).max()
+
+
+@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
+def test_short_floats(lhs_turned, rhs_turned):
+    tiling = Tiling("wgmma", 128, 64, 64, 64, 64, 3)
+    assert error(Product(Problem(1, 128, 64, 192), tiling, "f16", F16, lhs_turned, rhs_turned)) < 1e-6
+
+
+@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
+def test_remainders_batches_and_blocks_of_several_tiles(lhs_turned, rhs_turned):
+    tiling = Tiling("wgmma", 128, 64, 64, 64, 64, 3)
+    product = Product(Problem(2, 136, 72, 104), tiling, "f16", F16, lhs_turned, rhs_turned, blocks=3)
+    assert error(product) < 1e-6
+
+
+def test_the_largest_tiles():
+    tiling = Tiling("wgmma", 128, 256, 64, 64, 256, 4)
+    assert error(Product(Problem(1, 128, 256, 320), tiling, "bf16", BF16, rhs_turned=False)) < 5e-3
+
+
+def test_tf32():
+    tiling = Tiling("wgmma", 64, 64, 32, 64, 64, 3)
+    assert error(Product(Problem(1, 64, 64, 96), tiling, "tf32", F32, rhs_turned=False)) < 2e-3
+
+
+def test_bytes():
+    tiling = Tiling("wgmma", 64, 128, 128, 64, 128, 3)
+    got, want = run(Product(Problem(1, 64, 128, 256), tiling, "s8.s8", I8, rhs_turned=False), "sm_90a")
+    assert (got == want).all()
