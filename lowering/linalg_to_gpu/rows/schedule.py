@@ -76,8 +76,8 @@ def _one_below_another(rows: int, columns: int, lanes: int, multiprocessors: int
     share = _power_of_two(-(-columns * lanes // _MOST_HELD))
     while across * share < _FEWEST_THREADS and share < columns:
         share *= 2
-    if share == 1:
-        across = _FEWEST_THREADS
+    # Whole warps, of short rows too.
+    across = _FEWEST_THREADS if share == 1 else max(across, WARP // share)
     share = min(share, _MOST_THREADS // across)
     groups = -(-columns // share)
     return RowSchedule(across * share, share, groups if groups * lanes <= _MOST_HELD else 0)
