@@ -75,7 +75,8 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
 
     Args:
         model: the path of an `.onnx` or `.mlir` file, bytes of one, an `onnx.ModelProto`, or an MLIR module.
-        target: what to make code for: "cpu" is this machine; "x86-64-v3" and others are levels of CPUs.
+        target: what to make code for: "cpu" is this machine; "x86-64-v3" and others are levels of CPUs, "cuda:sm_90a"
+            and others GPUs (docs/gpu.md).
         threads: how many threads a call uses; by default one for each core.
         options: how to compile.
 
@@ -96,6 +97,10 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         raise ValueError(f"cache is {options.cache!r}, and must be one of {', '.join(map(repr, CACHE))}")
     if options.cache and is_turned_off():
         slow.warn("the compiler", ["the cache is turned off (STEPWELL_CACHE): every start compiles again"])
+    if options.dims and target.startswith("cuda:"):
+        raise ValueError(
+            "dims: a program for a GPU is for one set of shapes; further ones are compiled when called for"
+        )
     source = replace(ModelSource.read(model), cache=cache)
     name, inputs, outputs = interface_of(source)
     specializer = specializer_of(source, inputs, target, options)

@@ -5,7 +5,8 @@
     programs/<n>.so             the code of a program as a shared library, or
     objects/<SHA-256>.o         as relocatable objects, each once; beside a library those of its entry alone, which a
                                 profile links anew (profiler.py)
-    objects/<SHA-256>.ptx       of a program for GPUs the code of its launches, kernel by kernel
+    objects/<SHA-256>.ptx       of a program for GPUs the code of its launches, kernel by kernel; beside it maybe the
+                                machine code, as .cubin
     nodes/<SHA-256>.onnx        a node that runs on the host
     facts/<SHA-256>.json.zlib   what the compiler knew of a program, for its report
     model                       optional: the model itself, from which a compiler makes code for further shapes
@@ -28,6 +29,7 @@ from typing import BinaryIO
 import numpy as np
 
 from . import host, linker, safetensors
+from .cuda import assembler
 from .errors import ArtefactError
 from .large_file import LargeFile
 from .manifest import (
@@ -98,13 +100,18 @@ class Artefact:
     plan: Plan | None = None
 
 
-def write(path: Path, model: Artefact) -> None:
+def write(path: Path, model: Artefact, *, cubins: bool = False) -> None:
     """Writes a model; equal models give equal bytes. The file appears whole or not at all.
 
+    Args:
+        path: the file.
+        model: the model.
+        cubins: whether to store machine code for GPUs beside the PTX, which takes ptxas.
+
     Raises:
-        ArtefactError: the file cannot be written there.
+        ArtefactError: the file cannot be written there, or there is no ptxas.
     """
-    content = _Content()
+    content = _Content(cubins)
     programs = tuple(map(content.add_program, model.programs))
     plan = None if model.plan is None else content.add_plan(model.plan)
     source = None if model.source is None else content.add_source(model.source)
@@ -128,6 +135,7 @@ def write(path: Path, model: Artefact) -> None:
 class _Content:
     """The members of an artefact that is being written, each content once."""
 
+    cubins: bool = False
     members: dict[str, Sequence[bytes | memoryview]] = field(default_factory=dict)
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
     count: int = 0
@@ -164,10 +172,12 @@ class _Content:
             library = linker.link(program.objects, program.target)
         if library is not None:
             self.members[f"programs/{number}.so"] = [library]
-        kept = [name for name in program.objects if library is None or name in (ENTRY, WORK)]
-        kind = "o" if program.launches is None else "ptx"
-        objects = {name: f"objects/{hashlib.sha256(program.objects[name]).hexdigest()}.{kind}" for name in kept}
-        self.members |= {member: [program.objects[name]] for name, member in objects.items()}
+        code = program.objects
+        if program.launches is not None and self.cubins:
+            code = assembler.with_cubins(code, program.target.cpu)
+        kept = [name for name in code if library is None or name in (ENTRY, WORK)]
+        objects = {name: f"objects/{hashlib.sha256(code[name]).hexdigest()}.{_suffix(name)}" for name in kept}
+        self.members |= {member: [code[name]] for name, member in objects.items()}
         facts = f"facts/{hashlib.sha256(program.facts).hexdigest()}.json.zlib" if program.facts else None
         if facts is not None:
             self.members[facts] = [program.facts]
@@ -204,6 +214,11 @@ class _Content:
         key = digest.hexdigest()[:32]
         self.tensors[key] = stored
         return StoredParameter(name, key, array.shape if splat else None)
+
+
+def _suffix(name: str) -> str:
+    """What kind of file an object is."""
+    return next((kind for kind in ("ptx", "cubin") if name.endswith(f".{kind}")), "o")
 
 
 def _checksum(chunks: Iterable[bytes | memoryview]) -> Member:

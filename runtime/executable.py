@@ -198,19 +198,20 @@ class Executable:
 
         return profile(self, inputs, calls, warmup)
 
-    def save(self, path: str | os.PathLike[str], *, keep_model: bool = False) -> None:
+    def save(self, path: str | os.PathLike[str], *, keep_model: bool = False, cubins: bool = False) -> None:
         """Writes the code made so far as an artefact, which `stepwell.load` and `stepwell-run` take.
 
         Args:
             path: the file to write.
             keep_model: whether to store the model too, so that code for further input shapes can be made after loading.
+            cubins: whether to store machine code for GPUs beside the PTX, which a driver takes a while to compile.
 
         Raises:
-            ArtefactError: the file cannot be written, or the model is in several files.
+            ArtefactError: the file cannot be written, the model is in several files, or there is no ptxas for cubins.
         """
         if keep_model and self.source is None:
             raise ArtefactError(f"{self.name}: the model is not at hand in one file, so the artefact cannot keep it")
-        artefact.write(Path(path), self.stored(keep_model=keep_model))
+        artefact.write(Path(path), self.stored(keep_model=keep_model), cubins=cubins)
 
     def stored(self, *, keep_model: bool = False) -> artefact.Artefact:
         """What `save` writes."""

@@ -52,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     parser.add_argument("model")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .stw; - for stdout")
-    parser.add_argument("--target", default="cpu", help="cpu (this machine), x86-64-v3, ... (default: %(default)s)")
+    parser.add_argument(
+        "--target", default="cpu", help="cpu (this machine), x86-64-v3, cuda:sm_90a, ... (default: %(default)s)"
+    )
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
     parser.add_argument("--dims", action="append", default=[], metavar="NAME=1:512", help="all sizes of a dimension")
     parser.add_argument("--compile-to", metavar="PHASE", help="stop there and write the IR")
@@ -69,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         help="put a kernel, written by --kernel and edited, in the place of this one",
     )
     parser.add_argument("--keep-model", action="store_true", help="store the model too: to compile for further shapes")
+    parser.add_argument("--cubins", action="store_true", help="of GPUs, store machine code too: takes ptxas")
     parser.add_argument("--no-winograd", action="store_true", help="compute all convolutions directly: slower, exacter")
     arguments.add_fallback(parser)
     parser.add_argument(
@@ -135,7 +138,8 @@ def _compile_to_file(options: argparse.Namespace) -> int:
     path = Path(options.output or Path(options.model).with_suffix(".stw").name)
     if options.keep_model and executables[0].source is None:
         raise UsageError(f"--keep-model: {options.model} is in several files")
-    artefact.write(path, _merged([executable.stored(keep_model=options.keep_model) for executable in executables]))
+    models = [executable.stored(keep_model=options.keep_model) for executable in executables]
+    artefact.write(path, _merged(models), cubins=options.cubins)
     made = f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}"
     if options.json:
         fallbacks = [found.record() for found in executables[0].fallbacks]
