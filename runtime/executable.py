@@ -11,6 +11,7 @@ import numpy as np
 
 from . import artefact, loader
 from .bounded import explained
+from .cuda import dlpack
 from .errors import ArtefactError, InputError
 from .fallback import Fallback
 from .loaded_plan import LoadedPlan, Share
@@ -294,6 +295,8 @@ def _as_array(value: Any, info: TensorInfo) -> np.ndarray:
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
+        if dlpack.on_device(value):
+            return dlpack.adopt(value, info.name)  # type: ignore[return-value]
         try:
             return np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError) as error:

@@ -6,6 +6,11 @@ import functools
 import os
 import re
 
+from . import driver
+from .device import Device
+from .errors import DeviceError
+from .simulated import SimulatedDevice
+
 SIMULATE = "simulate"
 """What `STEPWELL_CUDA` is set to where programs for GPUs shall run on the simulator."""
 
@@ -39,23 +44,15 @@ def runs_on(architecture: str, capability: int) -> bool:
 def capability() -> int | str:
     """The compute capability of the first device, 90 for 9.0; where there is none, the reason."""
     try:
-        from cuda.bindings import driver  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        return "the package cuda-bindings is not installed"
-    error, *_ = driver.cuInit(0)
-    if error != driver.CUresult.CUDA_SUCCESS:
-        return f"the driver says {error.name}"
-    error, device = driver.cuDeviceGet(0)
-    if error != driver.CUresult.CUDA_SUCCESS:
-        return f"the driver says {error.name}"
-    kinds = driver.CUdevice_attribute
-    digits = []
-    for kind in (
-        kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-        kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-    ):
-        error, value = driver.cuDeviceGetAttribute(kind, device)
-        if error != driver.CUresult.CUDA_SUCCESS:
-            return f"the driver says {error.name}"
-        digits.append(value)
-    return 10 * digits[0] + digits[1]
+        return driver.device().capability
+    except DeviceError as error:
+        return str(error)
+
+
+def current() -> Device:
+    """The device that programs run on: the first GPU, or a simulator, whose memory is a program's own.
+
+    Raises:
+        DeviceError: there is none.
+    """
+    return SimulatedDevice() if is_simulated() else driver.device()

@@ -1,9 +1,9 @@
-"""A program for GPUs as calls see it: numpy arrays in, numpy arrays out."""
+"""A program for GPUs as calls see it: numpy arrays in and out, or tensors on the device in and out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,9 +11,9 @@ from ..errors import ArtefactError
 from ..program import Program
 from ..workspace import LoadedProgram
 from . import devices
-from .errors import DeviceError
+from .dlpack import DeviceArray
+from .executor import DeviceProgram
 from .launch_checks import check_plan
-from .simulated import SimulatedProgram
 
 if TYPE_CHECKING:
     from ..workspace import Workspace
@@ -37,10 +37,8 @@ class LoadedLaunches(LoadedProgram):
             check_plan(program.launches, *sizes)
         except ValueError as error:
             raise ArtefactError(str(error)) from error
-        if not devices.is_simulated():
-            raise DeviceError(f"programs run on the simulator only: set STEPWELL_CUDA={devices.SIMULATE}")
         self.program = program
-        self._code = SimulatedProgram(program)
+        self.code_on_device = DeviceProgram(program, devices.current())
         kinds = [(tuple(int(dim) for dim in info.shape), info.dtype) for info in program.outputs]
         self._outputs = [(shape, dtype, None) for shape, dtype in kinds] + [((), np.dtype(np.bool_), None)] * len(
             guards
@@ -51,8 +49,14 @@ class LoadedLaunches(LoadedProgram):
 
         Raises:
             GuardError: a guard says that the outputs mean nothing.
+            DeviceError: the device fails.
             SimulationError: on the simulator, a kernel does what it must not.
         """
+        if any(type(array) is DeviceArray for array in arrays):
+            results: list[Any] = list(self.code_on_device.run_on_device(arrays))
+            count = len(self.program.outputs)
+            results[count:] = [self.code_on_device.fetched(guard) for guard in results[count:]]
+            return self.checked(results)
         outputs = self.new_outputs()
-        self._code.run(arrays, outputs)
+        self.code_on_device.run(arrays, outputs)
         return self.checked(outputs) if self.program.guards else outputs

@@ -1,0 +1,212 @@
+"""Tensors on a device, taken from and given to other libraries without copies (DLPack)."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+CUDA = 2
+"""DLPack's number of memory on a GPU."""
+
+DEFAULT_STREAM = 1
+"""The default stream, as DLPack and the driver name it."""
+
+_NAME = b"dltensor"
+_USED = b"used_dltensor"
+_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_api = ctypes.pythonapi
+_api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+_api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_api.PyCapsule_SetName.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_api.PyCapsule_New.restype = ctypes.py_object
+_api.PyCapsule_New.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+# A capsule that is going away is no object any more that Python may count references of.
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+
+_lent: dict[int, tuple[_Managed, Any]] = {}
+"""What other libraries hold, by the address of its record, until they give it back."""
+
+
+@_DELETER
+def _take_back(address: int) -> None:
+    _lent.pop(address, None)
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _drop(capsule: int) -> None:
+    """A capsule goes away; what nobody has taken out of it is ours again."""
+    if _is_valid(capsule, _NAME):
+        _lent.pop(_pointer(capsule, _NAME), None)
+
+
+@dataclass(frozen=True)
+class _Flags:
+    c_contiguous: bool = True
+
+
+class DeviceArray:
+    """A tensor on a device, dense, row by row.
+
+    Attributes:
+        address: where it is.
+        shape: its shape.
+        dtype: its element type.
+        number: the device.
+        flags: that it is dense, as numpy says it.
+    """
+
+    flags = _Flags()
+
+    def __init__(
+        self,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype,
+        number: int,
+        owner: Any,
+        hand_over: Callable[[int], None] | None = None,
+    ) -> None:
+        """Names a tensor.
+
+        Args:
+            address: where it is.
+            shape: its shape.
+            dtype: its element type.
+            number: the device.
+            owner: keeps the memory.
+            hand_over: lets a stream, whose handle it takes, wait until the tensor has been computed.
+        """
+        self.address, self.shape, self.dtype, self.number = address, shape, dtype, number
+        self._owner, self._hand_over = owner, hand_over
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions it has."""
+        return len(self.shape)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """What numpy would read it by.
+
+        Raises:
+            InputError: always: no program for a CPU can.
+        """
+        raise InputError(f"{self!r} cannot be read on the host: copy it there first")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA, self.number
+
+    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
+        """The tensor for another library, on a stream of its own; -1 says that it needs no order."""
+        if stream != -1:
+            self.ready(stream or DEFAULT_STREAM)
+        return _capsule(self)
+
+    def ready(self, stream: int) -> None:
+        """What is put on a stream from now on finds the tensor computed."""
+        if self._hand_over is not None:
+            self._hand_over(stream)
+
+    def __repr__(self) -> str:
+        return f"<DeviceArray {self.dtype.name}{list(self.shape)} on device {self.number}>"
+
+
+def on_device(value: Any) -> bool:
+    """Whether something is a tensor in the memory of a GPU."""
+    return hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == CUDA
+
+
+def adopt(value: Any, name: str) -> DeviceArray:
+    """A tensor of another library, to be read behind what is on the default stream by now.
+
+    Args:
+        value: has `__dlpack__`, and is in the memory of a GPU.
+        name: the input's, for messages.
+
+    Raises:
+        InputError: its element type is none of ours, or it is not dense.
+    """
+    capsule = value.__dlpack__(stream=DEFAULT_STREAM)
+    managed = ctypes.cast(_api.PyCapsule_GetPointer(capsule, _NAME), ctypes.POINTER(_Managed)).contents
+    tensor = managed.tensor
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    dtype = _dtype(tensor.code, tensor.bits, tensor.lanes)
+    if dtype is None:
+        raise InputError(f"input '{name}' has elements of DLPack's type {tensor.code} with {tensor.bits} bits")
+    if tensor.strides and not _is_dense(shape, [tensor.strides[axis] for axis in range(tensor.ndim)]):
+        raise InputError(f"input '{name}' is on a device and not dense: make it contiguous first")
+    _api.PyCapsule_SetName(capsule, _USED)
+    array = DeviceArray((tensor.data or 0) + tensor.byte_offset, shape, dtype, tensor.device_id, value)
+    if managed.deleter:
+        weakref.finalize(array, _DELETER(managed.deleter), ctypes.addressof(managed))
+    return array
+
+
+def _dtype(code: int, bits: int, lanes: int) -> np.dtype | None:
+    kind = _CODES.get(code)
+    if kind is None or lanes != 1:
+        return None
+    if kind == "bool":
+        return np.dtype(bool)
+    if kind == "bfloat":
+        import ml_dtypes  # only models with such elements need it
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(f"{kind}{bits}")
+
+
+def _is_dense(shape: tuple[int, ...], strides: list[int]) -> bool:
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _capsule(array: DeviceArray) -> Any:
+    kind = {"b": 6, "i": 0, "u": 1, "f": 2}.get(array.dtype.kind, 4)
+    shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+    tensor = _Tensor(
+        array.address, CUDA, array.number, array.ndim, kind, 8 * array.dtype.itemsize, 1,
+        ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)), None, 0,
+    )  # fmt: skip
+    managed = _Managed(tensor, None, ctypes.cast(_take_back, ctypes.c_void_p))
+    address = ctypes.addressof(managed)
+    _lent[address] = managed, (array, shape)
+    return _api.PyCapsule_New(address, _NAME, ctypes.cast(_drop, ctypes.c_void_p))

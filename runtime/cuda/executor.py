@@ -1,0 +1,267 @@
+"""Runs launch plans on a device: parameters uploaded once, an arena, and whatever repeats recorded as a graph."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import CapacityError
+from ..program import Program, TensorInfo
+from .device import Device, Kernel, Stream
+from .dlpack import DEFAULT_STREAM, DeviceArray
+from .errors import DeviceError, DeviceMemoryError
+from .launch_plan import ARENA, INPUT, OUTPUT, PARAMETER, Argument, Buffer, Copy, Fill, Launch, Scalar
+
+_ALIGNMENT = 256
+_READABLE = 16
+"""Bytes at multiples of which kernels expect their buffers."""
+
+_SCALARS = {"int32": np.int32, "int64": np.int64, "float32": np.float32, "float64": np.float64}
+_GRAPHS = 8
+"""So many graphs are kept: each is for one choice of input and output addresses."""
+
+Run = Callable[[Stream], None]
+Addresses = tuple[int, ...]
+
+
+@dataclass
+class Lane:
+    """What one call at a time needs for itself.
+
+    Attributes:
+        stream: the order of its launches.
+        arena: the address of its scratch memory.
+        inputs: where inputs from the host are copied to.
+        outputs: where outputs for the host are computed.
+        graphs: by input and output addresses what does a whole run; None after the first run with them.
+        spare: outputs on the device that nobody has any longer.
+    """
+
+    stream: Stream
+    arena: int
+    inputs: Addresses
+    outputs: Addresses
+    graphs: dict[tuple[Addresses, Addresses], Run | None] = field(default_factory=dict)
+    spare: list[Addresses] = field(default_factory=list)
+
+
+class DeviceProgram:
+    """A program on a device. Calls may come from any number of threads at once."""
+
+    def __init__(self, program: Program, device: Device) -> None:
+        """Brings code and parameters to the device.
+
+        Raises:
+            DeviceError: the device cannot run the code.
+            DeviceMemoryError: it has not as much memory as the program needs; the message says how much that is.
+        """
+        assert program.launches is not None
+        self._plan, self._device = program.launches, device
+        self._inputs = [info.nbytes for info in program.inputs]
+        guards = [TensorInfo(reason, np.dtype(bool), ()) for reason in program.guards]
+        self._results = [*program.outputs, *guards]
+        self._outputs = [info.nbytes for info in self._results]
+        self._lock = threading.Lock()
+        self._idle: list[Lane] = []
+        self._kernels: dict[int, Kernel] = {
+            place: device.prepare(step, program.objects)
+            for place, step in enumerate(self._plan.steps)
+            if isinstance(step, Launch)
+        }
+        self._owned: list[int] = []
+        weakref.finalize(self, _free, device, self._owned).atexit = False
+        sizes = [array.nbytes for array in program.parameters.values()]
+        self._parameters = self._allocated(sizes, "parameters")
+        stream = device.new_stream()
+        for address, array in zip(self._parameters, program.parameters.values(), strict=True):
+            device.write(address, np.ascontiguousarray(array), stream)
+        device.synchronize(stream)
+
+    def run(self, inputs: Sequence[np.ndarray | DeviceArray], outputs: Sequence[np.ndarray]) -> None:
+        """Runs the plan on arrays of the host, or inputs on the device, into arrays of the host.
+
+        Raises:
+            DeviceError: something failed.
+        """
+        device = self._device
+        with self._borrowed() as lane:
+            for address, nbytes in zip(lane.outputs, self._outputs, strict=True):
+                device.discard(address, nbytes)
+            self._replay(lane, self._placed(inputs, lane), lane.outputs)
+            for address, array in zip(lane.outputs, outputs, strict=True):
+                device.read(address, array, lane.stream)
+            device.synchronize(lane.stream)
+
+    def run_on_device(self, inputs: Sequence[np.ndarray | DeviceArray]) -> list[DeviceArray]:
+        """Runs the plan into tensors on the device, which may still be computed when this returns.
+
+        Raises:
+            DeviceError: something failed.
+        """
+        with self._borrowed() as lane:
+            targets = lane.spare.pop() if lane.spare else self._allocated(self._outputs, "outputs")
+            self._replay(lane, self._placed(inputs, lane), targets)
+            # Whoever gets the lane next puts its work behind, on the same stream.
+            return self._handed_out(targets, lane, inputs)
+
+    def fetched(self, array: DeviceArray) -> np.ndarray:
+        """A result on the host."""
+        with self._borrowed() as lane:
+            array.ready(lane.stream)
+            host = np.empty(array.shape, array.dtype)
+            self._device.read(array.address, host, lane.stream)
+            self._device.synchronize(lane.stream)
+        return host
+
+    def profile(self, inputs: Sequence[np.ndarray], repetitions: int = 20) -> list[float]:
+        """The median of the seconds that each step of the plan takes on the device."""
+        device = self._device
+        with self._borrowed() as lane:
+            sources = self._placed(inputs, lane)
+            runs = [self._step(place, lane, sources, lane.outputs) for place in range(len(self._plan.steps))]
+            taken = [device.times(runs, lane.stream) for _ in range(repetitions + 1)][1:]
+        return np.median(np.array(taken).reshape(len(taken), -1), axis=0).tolist()
+
+    def _handed_out(self, targets: Addresses, lane: Lane, inputs: Sequence[Any]) -> list[DeviceArray]:
+        """The results as tensors; when all of them are gone, their memory is used again."""
+        device, readers = self._device, set()
+        # Inputs are kept as long, as they may still be read.
+        owner = _Owner(self, tuple(inputs))
+        weakref.finalize(owner, _give_back, device, lane, targets, readers).atexit = False
+
+        def hand_over(consumer: Stream) -> None:
+            readers.add(consumer)
+            device.hand_over(lane.stream, consumer)
+
+        return [
+            DeviceArray(address, tuple(map(int, info.shape)), info.dtype, device.number, owner, hand_over)
+            for address, info in zip(targets, self._results, strict=True)
+        ]
+
+    def _placed(self, inputs: Sequence[np.ndarray | DeviceArray], lane: Lane) -> Addresses:
+        """The addresses of the inputs: their own, where kernels can read them there, else those of copies."""
+        if any(isinstance(value, DeviceArray) for value in inputs):
+            self._device.hand_over(DEFAULT_STREAM, lane.stream)
+        return tuple(self._place(value, target, lane) for value, target in zip(inputs, lane.inputs, strict=True))
+
+    def _place(self, value: np.ndarray | DeviceArray, target: int, lane: Lane) -> int:
+        if not isinstance(value, DeviceArray):
+            self._device.write(target, value, lane.stream)
+            return target
+        if value.number != self._device.number:
+            raise DeviceError(f"{value!r} is given to a program on device {self._device.number}")
+        if value.address % _READABLE == 0:
+            return value.address
+        self._device.copy(target, value.address, value.nbytes, lane.stream)
+        return target
+
+    def _replay(self, lane: Lane, inputs: Addresses, outputs: Addresses) -> None:
+        """All steps: one by one the first time that these addresses come, from the second time on as a graph."""
+        key = inputs, outputs
+        if key not in lane.graphs:
+            if len(lane.graphs) >= _GRAPHS:
+                lane.graphs.clear()
+            lane.graphs[key] = None
+            self._steps(lane, inputs, outputs, lane.stream)
+            return
+        graph = lane.graphs[key]
+        if graph is None:
+            graph = self._device.record(lambda stream: self._steps(lane, inputs, outputs, stream), lane.stream)
+            if graph is None:
+                self._steps(lane, inputs, outputs, lane.stream)
+                return
+            lane.graphs[key] = graph
+        graph(lane.stream)
+
+    def _steps(self, lane: Lane, inputs: Addresses, outputs: Addresses, stream: Stream) -> None:
+        self._device.discard(lane.arena, self._plan.arena_bytes)
+        for place in range(len(self._plan.steps)):
+            self._step(place, lane, inputs, outputs)(stream)
+
+    def _step(self, place: int, lane: Lane, inputs: Addresses, outputs: Addresses) -> Run:
+        device, step = self._device, self._plan.steps[place]
+        spaces = {INPUT: inputs, OUTPUT: outputs, PARAMETER: self._parameters, ARENA: (lane.arena,)}
+
+        def at(buffer: Buffer) -> int:
+            return spaces[buffer.space][buffer.index] + buffer.offset
+
+        if isinstance(step, Fill):
+            return lambda stream: device.fill(at(step.buffer), step.buffer.bytes, step.value, stream)
+        if isinstance(step, Copy):
+            return lambda stream: device.copy(at(step.target), at(step.source), step.source.bytes, stream)
+        kernel = self._kernels[place]
+        arguments = [self._argument(argument, at) for argument in step.arguments]
+        return lambda stream: kernel(arguments, stream)
+
+    def _argument(self, argument: Argument, at: Callable[[Buffer], int]) -> bytes:
+        if isinstance(argument, Buffer):
+            return at(argument).to_bytes(8, "little")
+        if isinstance(argument, Scalar):
+            return np.asarray(argument.value, _SCALARS[argument.type]).tobytes()
+        return self._device.tensor_map(argument, at(argument.buffer))
+
+    @contextlib.contextmanager
+    def _borrowed(self) -> Iterator[Lane]:
+        """A lane for one call."""
+        try:
+            lane = self._idle.pop()
+        except IndexError:
+            lane = self._new_lane()
+        try:
+            yield lane
+        finally:
+            self._idle.append(lane)
+
+    def _new_lane(self) -> Lane:
+        inputs = self._allocated(self._inputs, "inputs")
+        outputs = self._allocated(self._outputs, "outputs")
+        (arena,) = self._allocated([self._plan.arena_bytes], "arena")
+        return Lane(self._device.new_stream(), arena, inputs, outputs)
+
+    def _allocated(self, sizes: Sequence[int], what: str) -> Addresses:
+        """Buffers of some sizes, in one allocation.
+
+        Raises:
+            DeviceMemoryError: the device has not so much memory; the message says what the program needs.
+        """
+        spaced = [-(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT for size in sizes]
+        try:
+            address = self._device.allocate(max(sum(spaced), 1))
+        except CapacityError as error:
+            raise DeviceMemoryError(
+                f"{error}; they are for the {what} of a program that needs {self._needs()}"
+            ) from None
+        with self._lock:
+            self._owned.append(address)
+        offsets = np.cumsum([0, *spaced])[:-1]
+        return tuple(address + int(offset) for offset in offsets)
+
+    def _needs(self) -> str:
+        parts = {"inputs": sum(self._inputs), "outputs": sum(self._outputs), "scratch": self._plan.arena_bytes}
+        return ", ".join(f"{size / 2**20:.1f} MiB of {what}" for what, size in parts.items())
+
+
+@dataclass(frozen=True, eq=False)
+class _Owner:
+    """What the results of a call keep alive."""
+
+    program: DeviceProgram
+    inputs: tuple[Any, ...]
+
+
+def _give_back(device: Device, lane: Lane, targets: Addresses, readers: set[Stream]) -> None:
+    """Results may be overwritten once those have read them who were given them."""
+    for reader in readers:
+        device.hand_over(reader, lane.stream)
+    lane.spare.append(targets)
+
+
+def _free(device: Device, addresses: list[int]) -> None:
+    for address in addresses:
+        device.free(address)
