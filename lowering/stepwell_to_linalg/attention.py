@@ -109,7 +109,9 @@ class _Attention:
         self._query, self._key, self._value = map(_source, (op.query, op.key, op.value))
         self._heads = self._key.shape[1]
         self._shared = self._query.shape[1] // self._heads
-        self._element = element_of(self._query.base)
+        # Scores and sums of shorter floats are of 32 bits.
+        self._stored = element_of(self._query.base)
+        self._element = scalars.compute_type(self._stored)
         self._outer = "bhg" if self._shared > 1 else "bh"
         sizes = dict(zip("bhqd", self._query.shape, strict=True)) | dict(zip("bhkv", self._value.shape, strict=True))
         self._sizes = sizes | {"g": self._shared}
@@ -118,7 +120,7 @@ class _Attention:
         """Emits everything; returns the result, in the form of the base of `target`."""
         factor = number(self._op.scale, self._element)
         query, rows, scores = self._named(self._query, "bhqd"), f"{self._outer}q", f"{self._outer}kq"
-        turned = self._map("query", [query], f"{self._outer}dq", lambda item: arith.mulf(item, factor))
+        turned = self._map("query", [query], f"{self._outer}dq", lambda item: arith.mulf(scalars.widen(item), factor))
         key, value = self._gathered("key", self._key, "bhkd"), self._gathered("value", self._value, "bhkv")
         made = self._contract("scores", (key, turned), self._new(scores), "d")
         made = self._masked(made)
@@ -131,7 +133,10 @@ class _Attention:
         inverse = self._map("inverse", [total], rows, self._inverse)
         result = self._named(target, "bhqv")
         product = self._contract("sum", (weights, value), self._new(result[1]), "k")
-        return self._map("result", [product, inverse], result[1], arith.mulf, result[0])[0]
+        return self._map("result", [product, inverse], result[1], self._result, result[0])[0]
+
+    def _result(self, product: ir.Value, inverse: ir.Value) -> ir.Value:
+        return scalars.narrow(arith.mulf(product, inverse), self._stored)
 
     def _inverse(self, total: ir.Value) -> ir.Value:
         quotient = arith.divf(number(1, self._element), total)
@@ -146,7 +151,8 @@ class _Attention:
         read = 4 * self._sizes["k"] * (self._sizes["d"] + self._sizes["v"])
         if named[1].endswith(names[2:]) or read <= _CACHE_BYTES or self._sizes["q"] < _FEW_QUERIES:
             return named
-        return self._map(role, [named], names, lambda item: item)
+        out, _ = self._new(names, self._stored)
+        return self._map(role, [named], names, lambda item: item, out)
 
     def _named(self, view: View, names: str) -> Named:
         """The base of a view [b, heads, .., ..] with the loops that index it."""
@@ -163,7 +169,7 @@ class _Attention:
             return scores
         mask = self._mask(_source(self._op.mask))
         if isinstance(element_of(mask[0]), ir.FloatType):
-            return self._map("masked", [scores, mask], scores[1], arith.addf)
+            return self._map("masked", [scores, mask], scores[1], _add)
 
         def select(score: ir.Value, allowed: ir.Value) -> ir.Value:
             bit = scalars.unpack(allowed, np.dtype(np.bool_))
@@ -199,7 +205,7 @@ class _Attention:
         """The sum over the loop `reduced` of the products of two tensors."""
         start = linalg.fill(number(0, self._element), outs=[out[0]])
         start.owner.attributes["stepwell.role"] = ir.StringAttr.get(f"{role} start")
-        return self._generic(role, factors, (start, out[1]), out[1] + reduced, multiply_add), out[1]
+        return self._generic(role, factors, (start, out[1]), out[1] + reduced, _multiply_add), out[1]
 
     def _generic(self, role: str, inputs: Sequence[Named], out: Named, loops: str, body: Body) -> ir.Value:
         """A linalg.generic over `loops`; those that `out` lacks are reduced."""
@@ -220,3 +226,11 @@ def _greater(score: ir.Value, best: ir.Value) -> ir.Value:
 
 def _power(greatest: ir.Value, score: ir.Value) -> ir.Value:
     return scalars.exp_of_normal(arith.subf(score, greatest))
+
+
+def _add(score: ir.Value, mask: ir.Value) -> ir.Value:
+    return arith.addf(score, scalars.widen(mask))
+
+
+def _multiply_add(left: ir.Value, right: ir.Value, total: ir.Value) -> ir.Value:
+    return multiply_add(scalars.widen(left), scalars.widen(right), total)

@@ -29,11 +29,14 @@ class DecomposePass(Pass):
 
     Attributes:
         max_steps: a layer of more steps stays as it is.
+        on_gpu: whether the kernels are for GPUs, where those of attention take more types and sizes.
     """
 
     name = "stepwell-decompose"
     max_steps: int = 1024
+    on_gpu: bool = False
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns until none fits."""
-        apply_patterns(op, (UnrollLstm(self.max_steps), SplitAttention(), SignContraction(), *transposed_conv.PATTERNS))
+        split = SplitAttention(self.on_gpu)
+        apply_patterns(op, (UnrollLstm(self.max_steps), split, SignContraction(), *transposed_conv.PATTERNS))

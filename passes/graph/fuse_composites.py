@@ -27,11 +27,15 @@ class FuseCompositesPass(Pass):
     %1 = "stepwell.silu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
     ```
 
+    Attributes:
+        on_gpu: whether the kernels are for GPUs, where those of attention take more types and sizes.
+
     Preconditions: canonical form (constants on the right), common subexpressions shared.
     """
 
     name = "stepwell-fuse-composites"
+    on_gpu: bool = False
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns until none fits."""
-        apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS, FuseAttention()))
+        apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS, FuseAttention(self.on_gpu)))

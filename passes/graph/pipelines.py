@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..pipeline import Element, Pipeline
 from .canonicalize import CanonicalizePass
 from .choose_winograd import ChooseWinogradPass
@@ -61,7 +63,7 @@ def gpu_graph_pipeline() -> Pipeline:
     """
     return Pipeline(
         (
-            *GRAPH_PIPELINE,
+            *map(_for_gpu, GRAPH_PIPELINE),
             MergeProjectionsPass(),
             DcePass(),
             # Padding stays with convolutions: what loads their windows knows the edges. One panel holds all columns.
@@ -72,6 +74,11 @@ def gpu_graph_pipeline() -> Pipeline:
             HoistParametersPass(),
         )
     )
+
+
+def _for_gpu(element: Element) -> Element:
+    """The same, where it asks what kernels there are, of those for GPUs."""
+    return replace(element, on_gpu=True) if isinstance(element, DecomposePass | FuseCompositesPass) else element
 
 
 WHOLE_ROWS = 1 << 40

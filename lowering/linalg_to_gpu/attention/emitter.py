@@ -12,13 +12,22 @@ from .. import memory
 from ..launch import Geometry, Launch
 from ..values import Values
 from ..views import memories
-from . import simt
 from .elements import check_scores
 from .problem import Attention, NoAttention, attention_of
+from .simt import FmaTiles
+from .tensor import FORMS, MmaTiles
 
+Tiles = FmaTiles | MmaTiles
+_METHODS: Mapping[str, type[Tiles]] = {"fma": FmaTiles, "mma": MmaTiles}
 # Lines of fewer elements, and longer ones than this, do not fit the tiles.
 _SHORTEST, _LONGEST = 8, 256
-_DOWN, _KEYS = (8, 4, 2), (64, 32, 16)
+# The largest tiles come first; of rows of the result, of keys.
+_SIZES: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "fma": ((8, 4, 2), (64, 32, 16)),
+    "mma": ((2, 1), (64, 32)),
+}
+# Of one thread: sums of longer lines than this leave no registers for two tiles of rows.
+_LONG_SUMS = 128
 
 
 def choose(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
@@ -30,9 +39,10 @@ def choose(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
     except NoAttention:
         return None
     lines = (attention.sizes["d"], attention.sizes["v"])
-    if min(lines) < _SHORTEST or max(lines) > _LONGEST or not _is_single(attention):
+    method = _method(attention)
+    if method is None or min(lines) < _SHORTEST or max(lines) > _LONGEST:
         return None
-    return _fma(attention, target.capability)
+    return _fitting(method, attention, target.capability)
 
 
 def emit(launch: Launch, _values: Values) -> Geometry:
@@ -40,23 +50,29 @@ def emit(launch: Launch, _values: Values) -> Geometry:
     attention = attention_of(launch.function, launch.arguments)
     numbers = {name: int(str(number)) for name, number in launch.schedule.items() if name != "method"}
     pointers = {item.base: memory.global_memory(item.base) for item in launch.arguments.values()}
-    tiles = simt.Tiles(**numbers)
-    blocks = simt.emit(attention, tiles, pointers)
-    return Geometry((blocks, 1, 1), (simt.THREADS, 1, 1), shared_bytes=tiles.shared_bytes(attention))
+    tiles = _METHODS[str(launch.schedule["method"])](**numbers)
+    blocks = tiles.block(attention, pointers).emit()
+    return Geometry((blocks, 1, 1), (tiles.threads, 1, 1), shared_bytes=tiles.shared_bytes(attention))
 
 
-def _is_single(attention: Attention) -> bool:
-    operands = (attention.query, attention.key, attention.value)
-    return all(isinstance(operand.element, ir.F32Type) for operand in operands)
+def _method(attention: Attention) -> str | None:
+    """What multiplies: tensor cores where operands are 16-bit floats, as float32 is exact."""
+    kinds = {str(operand.element) for operand in (attention.query, attention.key, attention.value)}
+    if kinds == {"f32"}:
+        return "fma"
+    return "mma" if len(kinds) == 1 and kinds <= set(FORMS) else None
 
 
-def _fma(attention: Attention, capability: Capability) -> Mapping[str, Any] | None:
+def _fitting(method: str, attention: Attention, capability: Capability) -> Mapping[str, Any] | None:
     """The largest tiles that fit, and no larger than the rows are many."""
     rows = attention.sizes["g"] * attention.sizes["q"]
-    for keys in _KEYS:
-        for down in _DOWN:
-            tiles = simt.Tiles(down, keys)
+    downs, keys_of_tiles = _SIZES[method]
+    if method == "mma" and attention.sizes["v"] > _LONG_SUMS:
+        downs = downs[1:]
+    for keys in keys_of_tiles:
+        for down in downs:
+            tiles = _METHODS[method](down, keys)
             fits = tiles.shared_bytes(attention) <= capability.shared_bytes
-            if fits and (down == _DOWN[-1] or tiles.rows // 2 < rows):
-                return {"method": "fma", "down": down, "keys": keys}
+            if fits and (down == downs[-1] or tiles.rows // 2 < rows):
+                return {"method": method, "down": down, "keys": keys}
     return None

@@ -21,26 +21,39 @@ from ..values import Shape, dtype_of, is_float, rank_of, scalar_like, shape_of, 
 _MOST_KEYS = 4096
 # Queries are the lanes of vectors: with fewer of them most lanes would idle.
 _LEAST_QUERIES = 5
+# On a GPU scores stay in registers, however many they are; what lines of tiles may hold bounds the depth.
+_GPU_TYPES = ("float32", "float16", "bfloat16")
+_LEAST_DEPTH, _MOST_DEPTH = 8, 256
 
 
-def is_kernel(query: ir.Value, key: ir.Value) -> bool:
+def is_kernel(query: ir.Value, key: ir.Value, on_gpu: bool) -> bool:
     """Whether one kernel computes the attention of [batch, heads, length, depth] tensors as a whole."""
     shapes = static_shapes(query, key)
-    if shapes is None or dtype_of(query) != np.float32 or 0 in (*shapes[0], *shapes[1]):
+    if shapes is None or 0 in (*shapes[0], *shapes[1]):
+        return False
+    if on_gpu:
+        return str(dtype_of(query)) in _GPU_TYPES and _LEAST_DEPTH <= shapes[0][3] <= _MOST_DEPTH
+    if dtype_of(query) != np.float32:
         return False
     return shapes[0][2] >= _LEAST_QUERIES and shapes[1][2] <= _MOST_KEYS
 
 
+@dataclass(frozen=True)
 class SplitAttention(Pattern[AttentionOp]):
     """attention(q, k, v, mask) {scale} --> matmul(softmax(matmul(q * scale, transpose(k)) + mask), v)
 
     Where there is no kernel for the attention as a whole.
+
+    Attributes:
+        on_gpu: whether the kernels are for GPUs.
     """
+
+    on_gpu: bool = False
 
     root = AttentionOp
 
     def rewrite(self, op: AttentionOp) -> Replacement:
-        if is_kernel(op.query, op.key):
+        if is_kernel(op.query, op.key, self.on_gpu):
             return None
         query, key, value = shape_of(op.query), shape_of(op.key), shape_of(op.value)
         if query is None or key is None or value is None:
@@ -76,12 +89,18 @@ def _reshaped(value: ir.Value, shape: Shape) -> ir.Value:
     return value if shape_of(value) == shape else ReshapeOp(value, shape=shape).result
 
 
+@dataclass(frozen=True)
 class FuseAttention(Pattern[MatmulOp]):
     """matmul(softmax(matmul(q, transpose(k)) * scale + mask), v) --> attention(q, k, v, mask) {scale}
 
     The scale may be a divisor, and may be applied to q or k instead. The mask may be added, or select between the
     scores and a number. Batch and heads may be one dimension in the products.
+
+    Attributes:
+        on_gpu: whether the kernels are for GPUs.
     """
+
+    on_gpu: bool = False
 
     root = MatmulOp
 
@@ -99,7 +118,8 @@ class FuseAttention(Pattern[MatmulOp]):
         if product is None:
             return Refusal("the scores are no product with a scale and a mask")
         heads = _heads(product.lhs) if scores.mask is None and len(shape) == 3 else None
-        return _assemble(op, product, scores, (*heads, *shape[1:]) if heads else (*[1] * (4 - len(shape)), *shape))
+        shape = (*heads, *shape[1:]) if heads else (*[1] * (4 - len(shape)), *shape)
+        return _assemble(op, product, scores, shape, self.on_gpu)
 
 
 @dataclass
@@ -200,7 +220,7 @@ def _heads(query: ir.Value) -> tuple[int, ...] | None:
     return before[:2]
 
 
-def _assemble(op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape) -> Replacement:
+def _assemble(op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape, on_gpu: bool) -> Replacement:
     """The attention op in place of `op`; `shape` is that of the scores, [batch, heads, length, key length]."""
     batch, heads, length, keys = shape
     mask, made = scores.mask, shape_of(op.result)
@@ -215,7 +235,7 @@ def _assemble(op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape) ->
     key = key if product.transpose_rhs else _turned(key)
     key = _reshaped(key, (batch, heads, keys, _depth(key)))
     value = _reshaped(value, (batch, heads, keys, _depth(value)))
-    if not is_kernel(query, key):
+    if not is_kernel(query, key, on_gpu):
         return Refusal("no kernel computes attention of this type and size as a whole")
     if mask is not None:
         mask = NotOp(mask).result if scores.is_negated else mask

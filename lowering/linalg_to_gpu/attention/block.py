@@ -1,0 +1,185 @@
+"""What all attention kernels do: a block of rows stays, keys and values pass by, the softmax is kept up to date.
+
+    wait for keys t; barrier; start values t       scores = query @ keys t; softmax
+    wait for values t; barrier; start keys t + 1   sums += weights @ values t
+
+Keys and values have one tile each in shared memory: one is copied while the other is multiplied.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, gpu
+
+from .. import memory
+from ..bodies import evaluate
+from ..contraction.shared import SharedTile
+from ..integers import Int
+from ..loops import repeat, when
+from ..rows.axes import element_bytes
+from ..rows.exchange import Combine, from_lane
+from .elements import Scores
+from .output import Output
+from .problem import Attention
+from .softmax import Softmax, greater, number
+from .tiles import Shared, TileCopies
+
+Rows = list[list[ir.Value]]
+"""Of every row of a thread, its values."""
+
+
+class AttentionBlock(ABC):
+    """A block of `threads` threads that makes `rows` rows of the result, tiles of `keys` keys after each other.
+
+    Attributes:
+        tiles: of query, keys and values, in this order in shared memory.
+    """
+
+    threads: int
+    rows: int
+    keys: int
+    tiles: tuple[SharedTile, SharedTile, SharedTile]
+
+    def __init__(self, attention: Attention, pointers: Mapping[ir.Value, ir.Value]) -> None:
+        """Prepares for a kernel whose arguments are at `pointers`."""
+        self.attention, self._pointers = attention, pointers
+        self.sizes = attention.sizes
+        self._count = self.sizes["g"] * self.sizes["q"]
+        self._scores = Scores(attention, pointers)
+
+    @abstractmethod
+    def thread_rows(self) -> list[Int]:
+        """The rows of this thread, counted in the block."""
+
+    @abstractmethod
+    def thread_keys(self) -> list[Int]:
+        """The keys in a tile of which it has scores."""
+
+    @abstractmethod
+    def products(self) -> Rows:
+        """Query times keys."""
+
+    @abstractmethod
+    def initial(self) -> list[ir.Value]:
+        """Sums of nothing."""
+
+    @abstractmethod
+    def multiply(self, weights: Rows, factors: Sequence[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
+        """The sums times a factor for each row, plus weights times values."""
+
+    @abstractmethod
+    def across(self) -> list[int]:
+        """In which bits the lanes differ that share a row."""
+
+    @abstractmethod
+    def results(self, sums: Sequence[ir.Value]) -> list[tuple[int, Int, list[ir.Value]]]:
+        """The sums by row of the thread, first column, and neighbours."""
+
+    @abstractmethod
+    def share(self, weights: Rows) -> None:
+        """Makes weights known to other threads, which read them after the next barrier, where that is needed."""
+
+    def bases(self) -> tuple[int, int, int]:
+        """Where the tiles of query, keys and values begin in shared memory; what follows is the kernel's own."""
+        query, keys, _ = self.tiles
+        return 0, query.bytes, query.bytes + keys.bytes
+
+    def emit(self) -> int:
+        """Writes the body at the insertion point; returns how many blocks there are."""
+        blocks = -(-self._count // self.rows)
+        self.thread = memory.thread_number()
+        number_ = memory.block_number()
+        self._item, block = divmod(number_, blocks) if blocks > 1 else (number_, Int(0))
+        self._first = block * self.rows
+        pointer = memory.shared_memory()
+        self.shared = Shared(pointer, memory.shared_address(pointer))
+        query, keys, values = (
+            self._copies(name, lines, inner, place)
+            for place, (name, lines, inner) in enumerate([("query", "gq", "d"), ("key", "k", "d"), ("value", "k", "v")])
+        )
+        query.start(self._first)
+        query.finish()
+        keys.start(Int(0))
+        count = len(self.thread_rows())
+
+        def turn(step: Int, state: Sequence[ir.Value]) -> list[ir.Value]:
+            key = step * self.keys
+            keys.finish()
+            gpu.barrier()
+            values.start(key)
+            weights, factors, ends = self._softmax(key, self.products(), state[: 2 * count])
+            self.share(weights)
+            values.finish()
+            gpu.barrier()
+            following = key + self.keys
+            keys.start(following, following.below(self.sizes["k"]))
+            return [*ends, *self.multiply(weights, factors, state[2 * count :])]
+
+        start = [number(self.attention.start)] * count + [number(0.0)] * count + self.initial()
+        state = repeat(Int(-(-self.sizes["k"] // self.keys)), start, turn)
+        self._write(state[count : 2 * count], state[2 * count :])
+        return blocks * self.attention.heads
+
+    def _copies(self, name: str, lines: str, inner: str, place: int) -> TileCopies:
+        operand = getattr(self.attention, name)
+        block = (self._item, self.thread, self.threads)
+        where = (self._pointers[operand.base], self.shared, self.bases()[place])
+        return TileCopies(operand, self.sizes, ("bh", lines, inner), self.tiles[place], block, where)
+
+    def _reduced(self, value: ir.Value, combine: Combine) -> ir.Value:
+        for bit in self.across():
+            value = combine(value, from_lane(value, bit))
+        return value
+
+    def _softmax(
+        self, key: Int, products: Rows, state: Sequence[ir.Value]
+    ) -> tuple[Rows, list[ir.Value], list[ir.Value]]:
+        """Weights of products, the factors for earlier sums, and the greatest scores and totals."""
+        attention, count = self.attention, len(products)
+        plain = not attention.has_mask and attention.scale > 0
+        softmax = Softmax(attention.scale if plain else None, lambda value: self._reduced(value, greater))
+        weights, factors, greatest, totals = [], [], [], []
+        keys = [key + place for place in self.thread_keys()]
+        last = self.sizes["k"]
+        inside = [place.below(last) if last % self.keys else None for place in keys]
+        for row, items in enumerate(products):
+            places = {} if plain else self._row_places(row)
+            scores = []
+            for place, has, item in zip(keys, inside, items, strict=True):
+                score = item
+                if not plain:
+                    score = arith.mulf(score, number(attention.scale))
+                    score = self._scores.score(score, {**places, "k": place.where(has, last - 1)})
+                scores.append(score if has is None else arith.select(has, score, number(-math.inf)))
+            made, factor, most, total = softmax.step(scores, state[row], state[count + row])
+            weights.append(made)
+            factors.append(factor)
+            greatest.append(most)
+            totals.append(total)
+        return weights, factors, [*greatest, *totals]
+
+    def _row_places(self, row: int) -> dict[str, Int]:
+        """Where each loop is of a row of this thread: past the last row, at the last."""
+        number_ = self._first + self.thread_rows()[row]
+        inside = number_.below(self._count) if self._count % self.rows else None
+        number_ = number_.where(inside, self._count - 1)
+        group, query = divmod(number_, self.sizes["q"]) if self.sizes["g"] > 1 else (Int(0), number_)
+        batch, head = divmod(self._item, self.sizes["h"]) if self.sizes["h"] > 1 else (self._item, Int(0))
+        return {"b": batch, "h": head, "g": group, "q": query}
+
+    def _write(self, totals: Sequence[ir.Value], sums: Sequence[ir.Value]) -> None:
+        """Divides and writes this thread's results."""
+        attention = self.attention
+        totals = [self._reduced(total, arith.addf) for total in totals]
+        inverses = [evaluate(attention.inverse, [total, None]) for total in totals]
+        output = Output(attention, self._pointers[attention.result.base], self._item)
+        padded = self.sizes["v"] * element_bytes(attention.value.element) < self.tiles[2].row_bytes
+        rows = [self._first + row for row in self.thread_rows()]
+        for row, column, parts in self.results(sums):
+            results = [evaluate(attention.last, [part, inverses[row], None]) for part in parts]
+            with when(rows[row].below(self._count) if self._count % self.rows else None):
+                output.write(rows[row], column, results, padded)
