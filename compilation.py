@@ -23,6 +23,7 @@ from .lowering.target import Target
 from .passes.base import PassError
 from .passes.failure import ModelOp, in_phase
 from .passes.functions import dictionaries, function_named, strings
+from .passes.graph.attention_bands import recognise_bands
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.guarded import CompilerCrash, Crash, Note, guarded
@@ -159,6 +160,8 @@ class Compilation:
         phases.run(module, self.target, "import", "graph", self.instrumentation, without=self.without)
         noted.initial = facts.names_in(function_named(module.operation, "init"))
         parameters = scale_denormal_weights(module, run_init(module, parameters))
+        if Target.parse(self.target).is_gpu:
+            recognise_bands(module, parameters)
         self._tell("graph", module, parameters)
         return parameters
 

@@ -264,6 +264,10 @@ class LocalResponseNormOp(Op):
         return from_channels_first(array / (bias + alpha / size * total) ** beta, layout)
 
 
+UNBOUNDED = 2**31 - 1
+"""More keys than there are."""
+
+
 class AttentionOp(Op):
     """`softmax(query @ transpose(key) * scale + mask) @ value`, per batch and head.
 
@@ -275,6 +279,8 @@ class AttentionOp(Op):
         scale: what scores are multiplied by.
         masked: what a bool mask puts in their place.
         zero_empty: whether a query all of whose scores are -inf, so that it attends to nothing, gets 0 and not NaN.
+        before: how many keys before its own place a query attends to; the scores of others become -inf.
+        after: how many keys after its own place; 0 for causal attention.
 
     ```mlir
     %3 = "stepwell.attention"(%0, %1, %2) {scale = 0.125 : f64}
@@ -290,6 +296,8 @@ class AttentionOp(Op):
     scale = attribute(float)
     masked = attribute(float, default=-math.inf)
     zero_empty = attribute(bool, default=False)
+    before = attribute(int, default=UNBOUNDED)
+    after = attribute(int, default=UNBOUNDED)
     result = result("[batch, heads, length, value depth]")
 
     @staticmethod
@@ -302,6 +310,8 @@ class AttentionOp(Op):
         scale: float,
         masked: float,
         zero_empty: bool,
+        before: int,
+        after: int,
     ) -> TensorSpec:
         """[batch, heads, length, value depth]."""
         require_float(query=query)
@@ -328,6 +338,8 @@ class AttentionOp(Op):
         scale: float,
         masked: float,
         zero_empty: bool,
+        before: int,
+        after: int,
     ) -> np.ndarray:
         """Computes it with numpy."""
         shared = query.shape[1] // key.shape[1]
@@ -335,6 +347,8 @@ class AttentionOp(Op):
         scores = query @ keys.swapaxes(-1, -2) * query.dtype.type(scale)
         if mask is not None:
             scores = np.where(mask, scores, query.dtype.type(masked)) if mask.dtype == np.bool_ else scores + mask
+        distance = np.arange(scores.shape[3]) - np.arange(scores.shape[2])[:, None]
+        scores = np.where((distance <= after) & (-distance <= before), scores, query.dtype.type(-np.inf))
         weights = _softmax(scores, -1)
         if zero_empty:
             weights = np.where(np.isneginf(scores.max(-1, keepdims=True)), query.dtype.type(0), weights)

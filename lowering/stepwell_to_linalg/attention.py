@@ -32,7 +32,7 @@ from mlir.dialects import arith, func, linalg
 
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
-from ...dialects.stepwell.normalization import AttentionOp
+from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
 from ...passes.base import PassError
 from . import scalars
 from .generics import multiply_add
@@ -123,7 +123,7 @@ class _Attention:
         turned = self._map("query", [query], f"{self._outer}dq", lambda item: arith.mulf(scalars.widen(item), factor))
         key, value = self._gathered("key", self._key, "bhkd"), self._gathered("value", self._value, "bhkv")
         made = self._contract("scores", (key, turned), self._new(scores), "d")
-        made = self._masked(made)
+        made = self._banded(self._masked(made))
         # From a number on, where nothing at all is attended to: -inf - (-inf) would be NaN.
         least = float(np.finfo(np.float32).min) if self._op.zero_empty else -math.inf
         greatest = self._reduce("greatest", made, rows, least, _greater)
@@ -176,6 +176,23 @@ class _Attention:
             return arith.select(bit, score, number(self._op.masked, score.type))
 
         return self._map("masked", [scores, mask], scores[1], select)
+
+    def _banded(self, scores: Named) -> Named:
+        """Scores of keys that are too far away become -inf."""
+        before, after = self._op.before, self._op.after
+        if min(before, after) >= UNBOUNDED:
+            return scores
+
+        def select(score: ir.Value) -> ir.Value:
+            places = [linalg.IndexOp(scores[1].index(name)).result for name in "qk"]
+            ahead = arith.subi(places[1], places[0])
+            near = [arith.cmpi(arith.CmpIPredicate.sle, ahead, arith.constant(ahead.type, after))]
+            near += [arith.cmpi(arith.CmpIPredicate.sge, ahead, arith.constant(ahead.type, -before))]
+            return arith.select(arith.andi(*near), score, number(-math.inf, score.type))
+
+        made = self._map("banded", [scores], scores[1], select)
+        made[0].owner.attributes["stepwell.band"] = ir.DenseI64ArrayAttr.get([before, after])
+        return made
 
     def _mask(self, view: View) -> Named:
         """The mask with the queries innermost."""

@@ -18,7 +18,7 @@ from mlir.dialects import arith, gpu
 from .. import memory
 from ..bodies import evaluate
 from ..contraction.shared import SharedTile
-from ..integers import Int
+from ..integers import Int, both
 from ..loops import repeat, when
 from ..rows.axes import element_bytes
 from ..rows.exchange import Combine, from_lane
@@ -94,6 +94,8 @@ class AttentionBlock(ABC):
         self.thread = memory.thread_number()
         number_ = memory.block_number()
         self._item, block = divmod(number_, blocks) if blocks > 1 else (number_, Int(0))
+        if self.attention.band is not None:
+            block = Int(blocks - 1) - block  # those that attend to most keys come first
         self._first = block * self.rows
         pointer = memory.shared_memory()
         self.shared = Shared(pointer, memory.shared_address(pointer))
@@ -103,26 +105,47 @@ class AttentionBlock(ABC):
         )
         query.start(self._first)
         query.finish()
-        keys.start(Int(0))
+        first, whole, end = self._tiles_seen()
+        keys.start(first * self.keys)
         count = len(self.thread_rows())
 
-        def turn(step: Int, state: Sequence[ir.Value]) -> list[ir.Value]:
+        def turn(step: Int, state: Sequence[ir.Value], masked: bool) -> list[ir.Value]:
             key = step * self.keys
             keys.finish()
             gpu.barrier()
             values.start(key)
-            weights, factors, ends = self._softmax(key, self.products(), state[: 2 * count])
+            weights, factors, ends = self._softmax(key, self.products(), state[: 2 * count], masked)
             self.share(weights)
             values.finish()
             gpu.barrier()
-            following = key + self.keys
-            keys.start(following, following.below(self.sizes["k"]))
+            keys.start(key + self.keys, (step + 1).below(end))
             return [*ends, *self.multiply(weights, factors, state[2 * count :])]
 
-        start = [number(self.attention.start)] * count + [number(0.0)] * count + self.initial()
-        state = repeat(Int(-(-self.sizes["k"] // self.keys)), start, turn)
+        state = [number(self.attention.start)] * count + [number(0.0)] * count + self.initial()
+        if whole.known != first.known or whole.known is None:
+            state = repeat(whole - first, state, lambda step, state: turn(first + step, state, False))
+        if end.known != whole.known or whole.known is None:
+            state = repeat(end - whole, state, lambda step, state: turn(whole + step, state, True))
         self._write(state[count : 2 * count], state[2 * count :])
         return blocks * self.attention.heads
+
+    def _tiles_seen(self) -> tuple[Int, Int, Int]:
+        """The first tile of keys that any row of the block attends to, the first that not all rows see whole, the end.
+
+        Rows of the block are neighbouring queries of one head, unless heads have no whole number of blocks.
+        """
+        length, band = self.sizes["k"], self.attention.band
+        tiles = -(-length // self.keys)
+        if band is None:
+            return Int(0), Int(length // self.keys), Int(tiles)
+        if self.sizes["g"] > 1 and self.sizes["q"] % self.rows:
+            return Int(0), Int(0), Int(tiles)
+        query = self._first % self.sizes["q"] if self.sizes["g"] > 1 else self._first
+        end = _smaller((query + (self.rows + band.after + self.keys - 1)) // self.keys, tiles)
+        if band.before < length:
+            first = (query - band.before).where(Int(band.before).below(query), 0) // self.keys
+            return first, first, end
+        return Int(0), _smaller((query + (band.after + 1)) // self.keys, length // self.keys), end
 
     def _copies(self, name: str, lines: str, inner: str, place: int) -> TileCopies:
         operand = getattr(self.attention, name)
@@ -136,7 +159,7 @@ class AttentionBlock(ABC):
         return value
 
     def _softmax(
-        self, key: Int, products: Rows, state: Sequence[ir.Value]
+        self, key: Int, products: Rows, state: Sequence[ir.Value], masked: bool
     ) -> tuple[Rows, list[ir.Value], list[ir.Value]]:
         """Weights of products, the factors for earlier sums, and the greatest scores and totals."""
         attention, count = self.attention, len(products)
@@ -145,22 +168,31 @@ class AttentionBlock(ABC):
         weights, factors, greatest, totals = [], [], [], []
         keys = [key + place for place in self.thread_keys()]
         last = self.sizes["k"]
-        inside = [place.below(last) if last % self.keys else None for place in keys]
+        inside = [place.below(last) if masked and last % self.keys else None for place in keys]
         for row, items in enumerate(products):
-            places = {} if plain else self._row_places(row)
+            places = self._row_places(row)
             scores = []
             for place, has, item in zip(keys, inside, items, strict=True):
                 score = item
                 if not plain:
                     score = arith.mulf(score, number(attention.scale))
                     score = self._scores.score(score, {**places, "k": place.where(has, last - 1)})
-                scores.append(score if has is None else arith.select(has, score, number(-math.inf)))
+                seen = both(has, *self._in_band(places["q"], place)) if masked else None
+                scores.append(score if seen is None else arith.select(seen, score, number(-math.inf)))
             made, factor, most, total = softmax.step(scores, state[row], state[count + row])
             weights.append(made)
             factors.append(factor)
             greatest.append(most)
             totals.append(total)
         return weights, factors, [*greatest, *totals]
+
+    def _in_band(self, query: Int, key: Int) -> list[ir.Value]:
+        """What must hold for a query to attend to a key."""
+        band, length = self.attention.band, self.sizes["k"]
+        if band is None:
+            return []
+        is_not_after = key.below(query + (band.after + 1))
+        return [is_not_after, query.below(key + (band.before + 1))] if band.before < length else [is_not_after]
 
     def _row_places(self, row: int) -> dict[str, Int]:
         """Where each loop is of a row of this thread: past the last row, at the last."""
@@ -183,3 +215,7 @@ class AttentionBlock(ABC):
             results = [evaluate(attention.last, [part, inverses[row], None]) for part in parts]
             with when(rows[row].below(self._count) if self._count % self.rows else None):
                 output.write(rows[row], column, results, padded)
+
+
+def _smaller(number_: Int, bound: int) -> Int:
+    return number_.where(number_.below(bound), bound)

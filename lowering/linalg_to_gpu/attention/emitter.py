@@ -26,8 +26,6 @@ _SIZES: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "fma": ((8, 4, 2), (64, 32, 16)),
     "mma": ((2, 1), (64, 32)),
 }
-# Of one thread: sums of longer lines than this leave no registers for two tiles of rows.
-_LONG_SUMS = 128
 
 
 def choose(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
@@ -67,12 +65,11 @@ def _fitting(method: str, attention: Attention, capability: Capability) -> Mappi
     """The largest tiles that fit, and no larger than the rows are many."""
     rows = attention.sizes["g"] * attention.sizes["q"]
     downs, keys_of_tiles = _SIZES[method]
-    if method == "mma" and attention.sizes["v"] > _LONG_SUMS:
-        downs = downs[1:]
-    for keys in keys_of_tiles:
-        for down in downs:
+    for down in downs:
+        if down > downs[-1] and _METHODS[method](down, keys_of_tiles[0]).rows // 2 >= rows:
+            continue
+        for keys in keys_of_tiles:
             tiles = _METHODS[method](down, keys)
-            fits = tiles.shared_bytes(attention) <= capability.shared_bytes
-            if fits and (down == downs[-1] or tiles.rows // 2 < rows):
+            if tiles.shared_bytes(attention) <= capability.shared_bytes and tiles.fits_registers(attention):
                 return {"method": method, "down": down, "keys": keys}
     return None

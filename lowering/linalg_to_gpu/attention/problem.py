@@ -46,6 +46,14 @@ class Operand:
 
 
 @dataclass(frozen=True)
+class Band:
+    """Which keys a query attends to by their places: from `before` before its own to `after` after it."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
 class Attention:
     """A kernel of one attention.
 
@@ -62,6 +70,7 @@ class Attention:
         inverse: the op that makes the factor of a row of its sum.
         last: the op that makes the result of sums and factors.
         known: the tensors that are memory.
+        band: to which keys queries attend by their places; None for all.
     """
 
     sizes: Mapping[str, int]
@@ -76,6 +85,7 @@ class Attention:
     inverse: ir.Operation
     last: ir.Operation
     known: Mapping[ir.Value, Memory]
+    band: Band | None = None
 
     @property
     def has_mask(self) -> bool:
@@ -117,7 +127,10 @@ def attention_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> At
     made, written = root_before(function, returned.operands[0], known[block.arguments[len(block.arguments) - 1]])
     if made != last.results[0]:
         raise NoAttention("its result lies in no regular way")
-    query = roles["query"]
+    query, scores, band = roles["query"], roles["greatest"].operands[0], None
+    if not isinstance(scores.owner, ir.Block) and "stepwell.band" in scores.owner.attributes:
+        band = Band(*ir.DenseI64ArrayAttr(scores.owner.attributes["stepwell.band"]))
+        scores = scores.owner.operands[0]
     return Attention(
         sizes=sizes,
         query=_memory(query, 0, known),
@@ -125,12 +138,13 @@ def attention_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> At
         value=_copied(roles["sum"], 1, known),
         result=_operand(written, maps(last)[-1], loops(last)),
         scale=_scale(query),
-        scores=roles["greatest"].operands[0],
+        scores=scores,
         products=roles["scores"].results[0],
         start=_start(roles["greatest"]),
         inverse=roles["inverse"],
         last=last,
         known=known,
+        band=band,
     )
 
 

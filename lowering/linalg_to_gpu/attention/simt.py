@@ -26,6 +26,7 @@ _ACROSS = 16
 _LANES = 4
 THREADS = _ACROSS * _ACROSS
 _BYTES = 4
+_MOST_HELD = 128
 # A line of weights: two rows that half warps write or read at once begin in different banks.
 _PITCH_EXTRA = 16
 # Chunks of a line that the loop over depth takes at once: then a swizzled place is a constant from the loop's.
@@ -69,6 +70,11 @@ class FmaTiles:
     def shared_bytes(self, attention: Attention) -> int:
         """The shared memory of a block."""
         return sum(tile.bytes for tile in self.layout(attention)) + self.rows * self.pitch * _BYTES
+
+    def fits_registers(self, attention: Attention) -> bool:
+        """Whether a thread has registers for its sums and scores: no more than half of those of 255."""
+        chunks = self.layout(attention)[2].row_bytes // (_ACROSS * _LANES * _BYTES)
+        return self.down * (chunks * _LANES + self.keys // _ACROSS) <= _MOST_HELD
 
     def block(self, attention: Attention, pointers: Mapping[ir.Value, ir.Value]) -> AttentionBlock:
         """What writes the kernel."""

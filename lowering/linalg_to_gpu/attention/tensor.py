@@ -25,6 +25,8 @@ from .softmax import number
 _WARP, _WARPS = 32, 4
 _ROWS, _COLUMNS, _DEPTH = 16, 8, 16
 _BYTES = 2
+# What ptxas manages to keep without spilling, of 255 registers.
+_MOST_HELD = 176
 FORMS = {"f16": "m16n8k16.row.col.f32.f16.f16.f32", "bf16": "m16n8k16.row.col.f32.bf16.bf16.f32"}
 
 
@@ -60,6 +62,12 @@ class MmaTiles:
     def shared_bytes(self, attention: Attention) -> int:
         """The shared memory of a block."""
         return sum(tile.bytes for tile in self.layout(attention))
+
+    def fits_registers(self, attention: Attention) -> bool:
+        """Whether a thread has registers for its sums, its scores, and the places of fragments."""
+        depth, width = (padded(attention.sizes[name], _DEPTH) for name in "dv")
+        held = 4 * self.down * (width + self.keys) // _COLUMNS + (depth + width) // _DEPTH
+        return held <= _MOST_HELD
 
     def block(self, attention: Attention, pointers: Mapping[ir.Value, ir.Value]) -> AttentionBlock:
         """What writes the kernel."""

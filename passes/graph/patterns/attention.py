@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
+from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, MulOp, NotOp, SelectOp
 from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
-from ....dialects.stepwell.normalization import AttentionOp, SoftmaxOp
+from ....dialects.stepwell.normalization import UNBOUNDED, AttentionOp, SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp
 from ....dialects.stepwell.shapes import broadcasts_to
 from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
@@ -53,7 +54,8 @@ class SplitAttention(Pattern[AttentionOp]):
     root = AttentionOp
 
     def rewrite(self, op: AttentionOp) -> Replacement:
-        if is_kernel(op.query, op.key, self.on_gpu):
+        is_banded = min(op.before, op.after) < UNBOUNDED
+        if is_kernel(op.query, op.key, self.on_gpu) and (self.on_gpu or not is_banded):
             return None
         query, key, value = shape_of(op.query), shape_of(op.key), shape_of(op.value)
         if query is None or key is None or value is None:
@@ -67,6 +69,10 @@ class SplitAttention(Pattern[AttentionOp]):
         scores = MatmulOp(joined, op.key, transpose_rhs=True).result
         full = (batch, heads, length, key[2])
         scores = _masked(_reshaped(scores, full), op)
+        if is_banded:
+            ahead = np.arange(key[2]) - np.arange(length)[:, None]
+            near = ConstantOp(value=(ahead <= op.after) & (-ahead <= op.before)).result
+            scores = SelectOp(near, scores, scalar_like(-np.inf, scores)).result
         weights = SoftmaxOp(scores, axis=-1).result
         if op.zero_empty:
             greatest = ReduceMaxOp(scores, axes=(3,), keepdims=True).result
