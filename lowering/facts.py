@@ -15,8 +15,9 @@ from mlir import ir
 
 from ..dialects.stepwell import STEPWELL
 from ..dialects.types import numpy_dtype
-from ..passes.functions import main_function
+from ..passes.functions import main_function, strings
 from ..passes.journal import Journal
+from ..passes.kernel.demand import UNBOUNDED
 from ..passes.kernel.form_kernels import model_ops
 from ..passes.rewriting import walk
 from .code_shape import code_shape
@@ -38,6 +39,8 @@ def kernel_details(kernel: ir.Operation, vector_bytes: int) -> dict[str, Any]:
         details["blocks"] = [end - start for start, end in zip([0, *ends], ends, strict=False)]
     else:
         details["serial"] = _serial(kernel)
+    if UNBOUNDED in kernel.attributes:
+        details["unbounded"] = list(strings(kernel.attributes[UNBOUNDED]))
     return details
 
 

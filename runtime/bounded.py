@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from .program import Program, Shape, aligned_empty
+from .report import facts
 from .sizes import evaluate
 from .workspace import LoadedProgram, Workspace
 
@@ -18,13 +19,27 @@ def covering(programs: Iterable[Program], sizes: Mapping[str, int]) -> Program |
 
 
 def explained(program: Program) -> str:
-    """A line on what a program serves, how many kernels it is of, and why it is there."""
+    """What a program serves, how many kernels it is of, and why it is there.
+
+    The lines after the first are of kernels that do more than a call needs, where sizes vary.
+    """
     kernels = f"{len(program.kernels)} kernels, {program.arena_bytes / 1e6:.1f} MB of scratch memory"
     if program.bounds is None:
         shapes = ", ".join(f"{info.name}={'x'.join(map(str, info.shape)) or 'scalar'}" for info in program.inputs)
         return f"{shapes}: {kernels}; specialised for these shapes, which no range was compiled for"
     ranges = ", ".join(f"{name} {values}" for name, values in program.bounds.ranges.items())
-    return f"{ranges}: {kernels}; one program for all of these sizes, laid out for the greatest"
+    first = f"{ranges}: {kernels}; one program for all of these sizes, laid out for the greatest"
+    return "\n".join([first, *unbounded(program)])
+
+
+def unbounded(program: Program) -> list[str]:
+    """A line for each kernel that does more than a call needs, with its part of the model and the reason."""
+    details, found = facts.read(program.facts)["details"], []
+    for kernel in program.kernels:
+        reasons = details.get(kernel.name, {}).get("unbounded", ())
+        names = ", ".join(dict.fromkeys(kernel.ops)) or "no node of the model"
+        found += [f"  {kernel.kind} {kernel.name} ({names}) is not bounded: {reason}" for reason in reasons]
+    return found
 
 
 class BoundedCall(LoadedProgram):

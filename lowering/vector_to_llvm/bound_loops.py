@@ -10,18 +10,21 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, memref
 
-from ...passes.base import Pass, PassError, register
-from ...passes.functions import body_of
-from ...passes.kernel.demand import EXTENTS, KEPT, KEYS, SKIPPED
+from ...passes.base import Pass, register
+from ...passes.functions import body_of, strings
+from ...passes.kernel.demand import EXTENTS, KEPT, KEYS, SKIPPED, UNBOUNDED
 from ...passes.kernel.form_kernels import TABLE_ARGUMENT
 from ...passes.rewriting import walk
 from ..linalg_to_vector.linear_forms import Linear
+from .bound_keys import bound_keys
 from .fill_beyond import fill_beyond
 from .limits import Limit, constant, end_of, guard, is_row_needed, number_of
-from .positions import Position, is_local, linear_of, loop_of, positions, root_of, split
+from .positions import WRITES, Position, is_local, linear_of, positions, root_of, split
 from .skip_masked import skip_masked
 
-_WRITES = {"memref.store": 1, "vector.store": 1, "vector.transfer_write": 1, "memref.copy": 1}
+_Move = tuple[Position, int, Linear]
+"""Along which dimensions an index moves a write, how far per step, and from where on."""
+
 _KNOWN = ("arith.", "math.", "affine.", "vector.", "scf.", "memref.", "index.", "ub.", "llvm.call_intrinsic")
 
 
@@ -59,6 +62,15 @@ class BoundLoopsPass(Pass):
                 _Bounder(function).run()
 
 
+@dataclass(frozen=True)
+class _Target:
+    """Memory that loops write, and how far along each dimension: the entry of the table, -1 for all of it."""
+
+    root: ir.Value
+    shape: Sequence[int]
+    ends: Sequence[int]
+
+
 class _Bounder:
     def __init__(self, kernel: ir.Operation) -> None:
         self._kernel = kernel
@@ -71,7 +83,11 @@ class _Bounder:
         # Nothing has to be computed where the result is known to be 0.
         kept = list(ir.DenseI64ArrayAttr(kernel.attributes[KEPT])) if KEPT in kernel.attributes else self._entries
         self._ends = [end if end >= 0 else entry for entry, end in zip(self._entries, kept, strict=True)]
+        self._is_attention = 'class = "attention"' in str(kernel.attributes.get("stepwell.kernel"))
+        self._own = _Target(self._destination, self._shape, self._ends)
         self._extents: dict[int, ir.Value] = {}
+        self._bounded: set[int] = set()
+        self._reasons: list[str] = []
 
     def run(self) -> None:
         loops = [op for op in walk(self._kernel) if op.name in ("scf.for", "scf.forall")]
@@ -81,12 +97,26 @@ class _Bounder:
                 self._bound_for(loop)
             elif loop.name == "scf.forall":
                 self._bound_forall(loop)
+        self._note_unbounded()
         if KEPT in self._kernel.attributes:
             self._fill_beyond()
         if KEYS in self._kernel.attributes:
-            self._bound_keys(*ir.DenseI64ArrayAttr(self._kernel.attributes[KEYS]))
+            entry, count = ir.DenseI64ArrayAttr(self._kernel.attributes[KEYS])
+            bound_keys(self._kernel, count, self._extent(entry))
         if SKIPPED in self._kernel.attributes:
             self._skip_masked(list(ir.DenseI64ArrayAttr(self._kernel.attributes[SKIPPED])))
+
+    def _note_unbounded(self) -> None:
+        """Writes down along which dimensions that vary the kernel does all there is, and why."""
+        reason = "; ".join(dict.fromkeys(self._reasons)) or "no loop moves along it alone"
+        texts = list(strings(self._kernel.attributes.get(UNBOUNDED) or ir.ArrayAttr.get([])))
+        texts += [
+            f"dimension {axis} of {'x'.join(map(str, self._shape))}: {reason}"
+            for axis, end in enumerate(self._ends)
+            if end >= 0 and axis not in self._bounded and self._shape[axis] != 1
+        ]
+        if texts:
+            self._kernel.attributes[UNBOUNDED] = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in texts])
 
     def _fill_beyond(self) -> None:
         """Fills with zeros what is needed of the result beyond what is computed."""
@@ -100,40 +130,13 @@ class _Bounder:
         for number, axis, entry in zip(skipped[::3], skipped[1::3], skipped[2::3], strict=True):
             skip_masked(self._kernel, self._body.arguments[number], axis, functools.partial(self._extent, entry))
 
-    def _bound_keys(self, entry: int, count: int) -> None:
-        """Bounds all loops over keys: those that walk through the scores, [1, 1, keys, queries].
-
-        Raises:
-            PassError: scores are read or written outside of such loops, so that some would not be defined.
-        """
-        found: dict[int, tuple[ir.Operation, int]] = {}
-        for op in walk(self._kernel):
-            place = {**_WRITES, "memref.load": 0, "vector.load": 0, "vector.transfer_read": 0}.get(op.name)
-            if place is None:
-                continue
-            root = root_of(op.operands[place])
-            if isinstance(root.owner, ir.Block) or list(ir.MemRefType(root.type).shape)[2:3] != [count]:
-                continue
-            rank = ir.MemRefType(op.operands[place].type).rank
-            indices = [linear_of(value) for value in list(op.operands)[place + 1 : place + 1 + rank]]
-            where = positions(op.operands[place], indices, root)
-            loop = None if where is None or len(where) < 3 else loop_of(where[2].index)
-            if loop is None:
-                raise PassError("an attention looks at scores outside of its loops over keys", op.location)
-            found[hash(loop[0].regions[0].blocks[0].arguments[0])] = loop
-        most = self._extent(entry)
-        for loop, factor in found.values():
-            with loop.location, ir.InsertionPoint(loop):
-                rounds = most if factor == 1 else arith.CeilDivSIOp(most, number_of(factor)).result
-                loop.operands[1] = arith.MinSIOp(loop.operands[1], rounds).result
-
     def _bound_for(self, loop: ir.Operation) -> None:
         places = self._places(loop, loop.regions[0].blocks[0].arguments[0])
         step = constant(loop.operands[2])
         if places is None or step is None:
             return
-        position, factor, base = places
-        for limit in self._limits(position.dims):
+        target, position, factor, base = places
+        for limit in self._limits(target, position.dims):
             with loop.location, ir.InsertionPoint(loop):
                 if limit.is_outermost:
                     most = arith.MulIOp(limit.extent, number_of(limit.inner)).result
@@ -153,8 +156,8 @@ class _Bounder:
             places = self._places(loop, index)
             if places is None:
                 continue
-            position, factor, base = places
-            limits = self._limits(position.dims)
+            target, position, factor, base = places
+            limits = self._limits(target, position.dims)
             with loop.location, ir.InsertionPoint.at_block_begin(block):
                 for limit in limits:
                     if limit.is_outermost:
@@ -172,13 +175,15 @@ class _Bounder:
                 is_needed = arith.AndIOp(is_needed, other).result
         guard(loop, is_needed)
 
-    def _limits(self, dims: Sequence[int]) -> list[Limit]:
+    def _limits(self, target: _Target, dims: Sequence[int]) -> list[Limit]:
         found = []
-        real = [axis for axis in dims if self._shape[axis] != 1]
+        real = [axis for axis in dims if target.shape[axis] != 1]
         for place, axis in enumerate(real):
-            if self._ends[axis] >= 0:
-                inner = math.prod(self._shape[other] for other in real[place + 1 :])
-                found.append(Limit(self._extent(self._ends[axis]), self._shape[axis], inner, place == 0))
+            if target.ends[axis] >= 0:
+                inner = math.prod(target.shape[other] for other in real[place + 1 :])
+                if target == self._own:
+                    self._bounded.add(axis)
+                found.append(Limit(self._extent(target.ends[axis]), target.shape[axis], inner, place == 0))
         return found
 
     def _extent(self, entry: int) -> ir.Value:
@@ -188,33 +193,47 @@ class _Bounder:
                 self._extents[entry] = arith.IndexCastOp(ir.IndexType.get(), number).result
         return self._extents[entry]
 
-    def _places(self, loop: ir.Operation, index: ir.Value) -> tuple[Position, int, Linear] | None:
-        """Along which dimensions an index moves all writes of a loop, how far per step, and from where on."""
-        found: tuple[Position, int, Linear] | None = None
+    def _places(self, loop: ir.Operation, index: ir.Value) -> tuple[_Target, Position, int, Linear] | None:
+        """Along which dimensions of what an index moves all writes of a loop, how far per step, and from where on."""
+        found: tuple[_Target, Position, int, Linear] | None = None
         for op in walk(loop):
-            if op.name not in _WRITES:
+            if op.name not in WRITES:
                 if not op.name.startswith(_KNOWN):
-                    return None
+                    return self._refuse(f"nobody knows what {op.name} writes")
                 continue
-            target = op.operands[1]
-            if root_of(target) != self._destination:
-                if not is_local(root_of(target), loop):
-                    return None
+            root = root_of(op.operands[1])
+            target = self._own if root == self._destination else self._workspace(root)
+            if target is None or (target != self._own and is_local(root, loop)):
+                if not is_local(root, loop):
+                    return self._refuse("its rounds write what later ones read")
                 continue
-            here = self._place(op, target, loop, index)
-            if here is None or (found is not None and _differ(found, here)):
-                return None
-            if found is None or here[2][0] < found[2][0]:
-                found = here
+            here = self._place(op, target.root, loop, index)
+            if here is None or (found is not None and (found[0] != target or _differ(found[1:], here))):
+                return self._refuse("its rounds write to places that are no simple function of the round")
+            if found is None or here[2][0] < found[3][0]:
+                found = target, *here
         return found
 
-    def _place(
-        self, op: ir.Operation, target: ir.Value, loop: ir.Operation, index: ir.Value
-    ) -> tuple[Position, int, Linear] | None:
-        rank = ir.MemRefType(target.type).rank
+    def _workspace(self, root: ir.Value) -> _Target | None:
+        """What an attention keeps of all keys or values, [batch, heads, keys, depth] in some order; None for others."""
+        shape = list(ir.MemRefType(root.type).shape)
+        is_like = len(shape) == len(self._shape) and shape[0] == self._shape[0]
+        if not self._is_attention or not is_like or isinstance(root.owner, ir.Block):
+            return None
+        ends = [self._ends[0], *[-1] * (len(shape) - 1)]
+        if KEYS in self._kernel.attributes:
+            entry, count = ir.DenseI64ArrayAttr(self._kernel.attributes[KEYS])
+            ends[2:] = [entry if size == count else -1 for size in shape[2:]]
+        return _Target(root, shape, ends) if max(ends) >= 0 else None
+
+    def _refuse(self, reason: str) -> None:
+        self._reasons.append(reason)
+
+    def _place(self, op: ir.Operation, root: ir.Value, loop: ir.Operation, index: ir.Value) -> _Move | None:
+        rank = ir.MemRefType(op.operands[1].type).rank
         given = list(op.operands)[2 : 2 + rank]
         indices = [linear_of(value) for value in given] or [(0, ())] * rank
-        where = positions(target, indices, self._destination)
+        where = positions(op.operands[1], indices, root)
         moved = []
         for position in where or ():
             own, base = split(position.index, loop, index, given)
@@ -225,6 +244,6 @@ class _Bounder:
         return moved[0] if len(moved) == 1 else None
 
 
-def _differ(one: tuple[Position, int, Linear], other: tuple[Position, int, Linear]) -> bool:
+def _differ(one: _Move, other: _Move) -> bool:
     """Whether two writes do not move in the same way."""
     return (one[0].dims, one[1], set(one[2][1])) != (other[0].dims, other[1], set(other[2][1]))

@@ -12,6 +12,9 @@ from ...passes.base import PassError
 from ..linalg_to_vector.linear_forms import Linear, linear_form
 from .limits import constant
 
+WRITES = {"memref.store": 1, "vector.store": 1, "vector.transfer_write": 1, "memref.copy": 1}
+"""Ops that write, and which operand says where."""
+
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 

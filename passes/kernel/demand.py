@@ -16,7 +16,7 @@ from ...dialects.stepwell.normalization import AttentionOp
 from ...runtime.sizes import evaluate
 from ..functions import body_of, dictionaries, strings
 from ..rewriting import defining_op
-from .demand_rules import keys_of, rule_of
+from .demand_rules import keys_of, keys_with_data, rule_of
 from .prefixes import Prefix, all_of, sizes_of
 
 TABLE = "stepwell.table"
@@ -35,6 +35,9 @@ data ends, or -1."""
 TYPICAL = "stepwell.typical"
 """The attribute of a module that holds some sizes a call may have, as JSON; that of a kernel says how much of its
 result is needed at each of them, per dimension."""
+
+UNBOUNDED = "stepwell.unbounded"
+"""The attribute of kernels that says of what they do all, whatever the sizes of a call, and why."""
 
 EXTENTS = "stepwell.extents"
 """The attribute of results of @main, and of kernels: per dimension the entry of the table, or -1 for all of it."""
@@ -77,8 +80,11 @@ class Demand:
         self._table: list[Any] = read_table(module)
         self._typical = [json.loads(text) for text in strings(module.attributes.get(TYPICAL) or ir.ArrayAttr.get([]))]
         self._needed: dict[ir.Value, list[Prefix]] = {}
+        self._data: dict[ir.Value, list[Prefix]] = {}
+        self._wholes: dict[ir.Value, str] = {}
         if self._table:
-            self._visit(main)
+            self._visit(main, self._needed, is_exact=False)
+            self._visit(main, self._data, is_exact=True)
 
     @property
     def is_partial(self) -> bool:
@@ -92,10 +98,17 @@ class Demand:
             return None
         return [self._entry(prefix) for prefix in prefixes]
 
+    def why_whole(self, value: ir.Value) -> str | None:
+        """Which op needs all of a value, though only a part of what it makes is needed; None where none does."""
+        return self._wholes.get(value)
+
     def kept(self, group: Sequence[ir.Operation]) -> list[int]:
         """Per dimension the entry that says from where on the result of a group is 0, -1 where that is not known."""
         value = group[-1].results[0]
         found = [-1] * len(sizes_of(value))
+        for axis, (prefix, needed) in enumerate(zip(self._data.get(value, ()), self._needed.get(value, ()))):
+            if prefix != needed:
+                found[axis] = self._entry(prefix)
         while (keep := defining_op(value, KeepOp)) is not None and keep.otherwise == 0:
             axis = masked_axis(keep)
             if axis is not None and keep.extent >= 0:
@@ -137,30 +150,37 @@ class Demand:
             self._module.attributes[TABLE] = ir.ArrayAttr.get(texts)
         return self._table.index(prefix)
 
-    def _visit(self, main: ir.Operation) -> None:
+    def _visit(self, main: ir.Operation, found: dict[ir.Value, list[Prefix]], is_exact: bool) -> None:
+        """What is needed of each value; exactly, or with what has to be some number, but no certain one."""
         *operations, returned = [op.operation for op in body_of(main).operations]
         for value, attributes in zip(returned.operands, dictionaries(main, "res_attrs"), strict=True):
             entries = list(ir.DenseI64ArrayAttr(attributes[EXTENTS])) if EXTENTS in attributes else []
-            self._need(value, [None if entry < 0 else self._table[entry] for entry in entries] or all_of(value))
+            _need(found, value, [None if entry < 0 else self._table[entry] for entry in entries] or all_of(value))
         for op in reversed(operations):
             if not any(next(iter(value.uses), None) is not None for value in op.results):
                 continue  # views that nobody looks at any more
             rule = rule_of(op)
-            needed = [self._needed.get(value) or all_of(value) for value in op.results] if rule else []
+            needed = [found.get(value) or all_of(value) for value in op.results]
+            is_partial = any(prefix is not None for prefixes in needed for prefix in prefixes)
             for place, value in enumerate(op.operands):
-                if isinstance(value.type, ir.RankedTensorType):
-                    self._need(value, rule(op, place, needed[0], self._table) if rule else all_of(value))
+                if not isinstance(value.type, ir.RankedTensorType):
+                    continue
+                prefixes = list(rule(op, place, needed[0], self._table)) if rule else all_of(value)
+                keys = keys_with_data(op, place, self._table) if is_exact else None
+                if keys is not None:
+                    prefixes[2] = keys
+                _need(found, value, prefixes)
+                if is_partial and not rule and place == 0:
+                    self._wholes.setdefault(value, f"all of it is needed by '{op.name}'")
 
-    def _need(self, value: ir.Value, prefixes: Sequence[Prefix]) -> None:
-        known = self._needed.get(value)
-        sizes = ir.RankedTensorType(value.type).shape
-        clipped = [
-            None if prefix is None or (isinstance(prefix, int) and prefix >= size) else prefix
-            for prefix, size in zip(prefixes, sizes, strict=True)
-        ]
-        self._needed[value] = (
-            clipped if known is None else [_larger(*pair) for pair in zip(known, clipped, strict=True)]
-        )
+
+def _need(found: dict[ir.Value, list[Prefix]], value: ir.Value, prefixes: Sequence[Prefix]) -> None:
+    known = found.get(value)
+    clipped = [
+        None if prefix is None or (isinstance(prefix, int) and prefix >= size) else prefix
+        for prefix, size in zip(prefixes, sizes_of(value), strict=True)
+    ]
+    found[value] = clipped if known is None else [_larger(*pair) for pair in zip(known, clipped, strict=True)]
 
 
 def read_table(module: ir.Operation) -> list[Any]:

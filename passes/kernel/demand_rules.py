@@ -11,7 +11,16 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.elementwise import KeepOp
-from ...dialects.stepwell.movement import ReshapeOp, ResizeOp, SliceOp, TransposeOp
+from ...dialects.stepwell.movement import (
+    BroadcastToOp,
+    ConcatOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    ResizeOp,
+    SliceOp,
+    TransposeOp,
+)
 from ...dialects.stepwell.normalization import AttentionOp, LayerNormOp, RmsNormOp, SoftmaxOp
 from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
 from ...dialects.stepwell.pooling import PoolOp
@@ -110,6 +119,15 @@ _KEYS = 16
 """So many keys at a time are looked at: a multiple of what any loop over keys takes in one round."""
 
 
+def keys_with_data(op: ir.Operation, place: int, table: Sequence[Any]) -> Prefix:
+    """How many keys or values hold data, where an attention looks at a few more; None where it does not."""
+    if op.name != AttentionOp.OPERATION_NAME or place not in (1, 2) or keys_of(op, table) is None:
+        return None
+    mask = AttentionOp(op).mask
+    keep = None if mask is None else defining_op(mask, KeepOp)
+    return None if keep is None else table[keep.extent]
+
+
 def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
     """How many keys an attention needs, the others being masked; None for all of them."""
     view = AttentionOp(op)
@@ -173,6 +191,31 @@ def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
     return [scaled(prefix, 1, -offset) for prefix, offset in zip(needed, offsets, strict=True)]
 
 
+def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """What is not padding; edges that are repeated or mirrored need what they repeat."""
+    view = PadOp(op)
+    found = [scaled(prefix, 1, -low) for prefix, low in zip(needed, view.low, strict=True)]
+    if view.mode == "constant":
+        return found
+    return [None if low or high else prefix for prefix, low, high in zip(found, view.low, view.high, strict=True)]
+
+
+def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """As much as of the result, but along the axis."""
+    axis = ConcatOp(op).axis % len(needed)
+    before = sizes_of(op.operands[0])[axis] if place else 0
+    return [scaled(prefix, 1, -before) if dim == axis else prefix for dim, prefix in enumerate(needed)]
+
+
+def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """Of the data as much as of the result, but along the axis anything; all indices, so that each of them exists."""
+    if place:
+        return all_of(op.operands[place])
+    data, indices = map(sizes_of, op.operands)
+    axis = GatherOp(op).axis % len(data)
+    return [*needed[:axis], None, *needed[axis + len(indices) :]]
+
+
 _BY_NAME: dict[str, Rule] = {EXTRACT: _extract, INSERT: _insert}
 _BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
     (KeepOp, _keep),
@@ -183,6 +226,10 @@ _BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
     (TransposeOp, _transpose),
     (ReshapeOp, _reshape),
     (SliceOp, _slice),
+    (PadOp, _pad),
+    (ConcatOp, _concat),
+    (GatherOp, _gather),
+    (BroadcastToOp, broadcast),
     ((PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp), window_demand.conv),
     (WinogradConvOp, window_demand.winograd),
     (PoolOp, window_demand.pool),

@@ -17,7 +17,7 @@ from ..base import Pass, PassError, register
 from ..functions import body_of, main_function
 from ..rewriting import walk
 from .classify import bytes_of, bytes_read, elements, flops, kernel_class
-from .demand import EXTENTS, KEPT, KEYS, SKIPPED, TYPICAL, Demand
+from .demand import EXTENTS, KEPT, KEYS, SKIPPED, TYPICAL, UNBOUNDED, Demand
 from .demand_rules import skipped_by
 from .fusion import ANCHOR_ORDER, Grouping, inputs_of
 from .views import annotate
@@ -112,6 +112,9 @@ class _Outliner:
         annotate(kernel.operation, inputs, [result])
         if self._demand.is_partial:
             kernel.attributes[READS_GARBAGE] = ir.UnitAttr.get()
+        whole = self._demand.why_whole(result)
+        if whole is not None:
+            kernel.attributes[UNBOUNDED] = ir.ArrayAttr.get([ir.StringAttr.get(whole)])
         if entries is not None:
             kernel.attributes[EXTENTS] = ir.DenseI64ArrayAttr.get(entries)
             typical = [ir.DenseI64ArrayAttr.get(counts) for counts in self._demand.typical(result, kept)]

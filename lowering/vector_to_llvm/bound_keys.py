@@ -1,0 +1,45 @@
+"""Ends an attention's loops over keys where the keys do."""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import arith
+
+from ...passes.base import PassError
+from ...passes.rewriting import walk
+from .limits import number_of
+from .positions import WRITES, linear_of, loop_of, positions, root_of
+
+_PLACES = {**WRITES, "memref.load": 0, "vector.load": 0, "vector.transfer_read": 0}
+
+
+def bound_keys(kernel: ir.Operation, count: int, most: ir.Value) -> None:
+    """Bounds all loops over keys: those that walk through the scores, [1, 1, keys, queries].
+
+    Args:
+        kernel: the attention.
+        count: how many keys there are.
+        most: how many are looked at, at run time.
+
+    Raises:
+        PassError: scores are read or written outside of such loops, so that some would not be defined.
+    """
+    found: dict[int, tuple[ir.Operation, int]] = {}
+    for op in walk(kernel):
+        place = _PLACES.get(op.name)
+        if place is None:
+            continue
+        root = root_of(op.operands[place])
+        if isinstance(root.owner, ir.Block) or list(ir.MemRefType(root.type).shape)[2:3] != [count]:
+            continue
+        rank = ir.MemRefType(op.operands[place].type).rank
+        indices = [linear_of(value) for value in list(op.operands)[place + 1 : place + 1 + rank]]
+        where = positions(op.operands[place], indices, root)
+        loop = None if where is None or len(where) < 3 else loop_of(where[2].index)
+        if loop is None:
+            raise PassError("an attention looks at scores outside of its loops over keys", op.location)
+        found[hash(loop[0].regions[0].blocks[0].arguments[0])] = loop
+    for loop, factor in found.values():
+        with loop.location, ir.InsertionPoint(loop):
+            rounds = most if factor == 1 else arith.CeilDivSIOp(most, number_of(factor)).result
+            loop.operands[1] = arith.MinSIOp(loop.operands[1], rounds).result
