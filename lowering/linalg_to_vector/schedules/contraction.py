@@ -149,9 +149,10 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     shapes = [shape for shape in itertools.product(*steps) if math.prod(shape) <= limit]
     best = min(shapes, key=cycles)
     if extents.typical:
-        # Of about the same, those that read the most neighbours; the other sizes are as likely.
+        # Of about the same, those that read neighbours: other sizes than these are as likely.
         most = _NEAR * cycles(best)[0]
-        best = max((shape for shape in shapes if cycles(shape)[0] <= most), key=lambda shape: (shape[-1:], shape))
+        near = [shape for shape in shapes if cycles(shape)[0] <= most]
+        best = min(near, key=lambda shape: (math.prod(shape[:-1]), cycles(shape)))
     tile = [1] * len(extents.outer)
     for dim, step in zip(extents.rows[-2:], best, strict=True):
         tile[dim] = step
