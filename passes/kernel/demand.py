@@ -87,10 +87,9 @@ class Demand:
         if self._table:
             self._visit(main, self._needed, is_exact=False)
             self._visit(main, self._data, is_exact=True)
-            for op in [
-                op.operation for op in body_of(main).operations if op.operation.name == AttentionOp.OPERATION_NAME
-            ]:
-                if (prefix := keys_of(op, self._table)) is not None:
+            for op in [op.operation for op in body_of(main).operations]:
+                prefix = keys_of(op, self._table) if op.name == AttentionOp.OPERATION_NAME else None
+                if prefix is not None:
                     self._keys[op.results[0]] = self._entry(prefix), sizes_of(op.operands[1])[2]
 
     @property
@@ -113,7 +112,9 @@ class Demand:
         """Per dimension the entry that says from where on the result of a group is 0, -1 where that is not known."""
         value = group[-1].results[0]
         found = [-1] * len(sizes_of(value))
-        for axis, (prefix, needed) in enumerate(zip(self._data.get(value, ()), self._needed.get(value, ()))):
+        for axis, (prefix, needed) in enumerate(
+            zip(self._data.get(value, ()), self._needed.get(value, ()), strict=True)
+        ):
             if prefix != needed:
                 found[axis] = self._entry(prefix)
         while (keep := defining_op(value, KeepOp)) is not None and keep.otherwise == 0:
@@ -141,49 +142,6 @@ class Demand:
     def keys(self, group: Sequence[ir.Operation]) -> tuple[int, int] | None:
         """The entry that says how many keys the attention of a kernel needs, and how many there are; None for all."""
         return next((self._keys[op.results[0]] for op in group if op.results[0] in self._keys), None)
-
-    def why_whole(self, value: ir.Value) -> str | None:
-        """Which op needs all of a value, though only a part of what it makes is needed; None where none does."""
-        return self._wholes.get(value)
-
-    def kept(self, group: Sequence[ir.Operation]) -> list[int]:
-        """Per dimension the entry that says from where on the result of a group is 0, -1 where that is not known."""
-        value = group[-1].results[0]
-        found = [-1] * len(sizes_of(value))
-        for axis, (prefix, needed) in enumerate(zip(self._data.get(value, ()), self._needed.get(value, ()))):
-            if prefix != needed:
-                found[axis] = self._entry(prefix)
-        while (keep := defining_op(value, KeepOp)) is not None and keep.otherwise == 0:
-            axis = masked_axis(keep)
-            if axis is not None and keep.extent >= 0:
-                found[axis] = keep.extent
-            value = keep.input
-        return found
-
-    def typical(self, value: ir.Value, kept: Sequence[int]) -> list[list[int]]:
-        """How much of a value has to be computed at each of some typical sizes, per dimension."""
-        sizes = sizes_of(value)
-        prefixes = [
-            prefix if entry < 0 else self._table[entry]
-            for prefix, entry in zip(self._needed.get(value) or all_of(value), kept, strict=True)
-        ]
-        return [
-            [
-                size if prefix is None else min(size, evaluate(prefix, given))
-                for size, prefix in zip(sizes, prefixes, strict=True)
-            ]
-            for given in self._typical
-        ]
-
-    def keys(self, group: Sequence[ir.Operation]) -> tuple[int, int] | None:
-        """The entry that says how many keys the attention of a kernel needs, and how many there are; None for all."""
-        for op in group:
-            if op.name == AttentionOp.OPERATION_NAME and self._table:
-                prefix = keys_of(op, self._table)
-                return (
-                    None if prefix is None else (self._entry(prefix), ir.RankedTensorType(op.operands[1].type).shape[2])
-                )
-        return None
 
     def _entry(self, prefix: Prefix) -> int:
         if prefix is None:

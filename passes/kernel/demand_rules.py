@@ -10,6 +10,7 @@ from mlir import ir
 
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.movement import (
     BroadcastToOp,
@@ -63,6 +64,16 @@ def _rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
     if place:
         return all_of(op.operands[place])
     return [*needed[:-1], None]
+
+
+def _product(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """Of a product of tensors the rows of one and the columns of the other, and all that is summed up over."""
+    view, shape, wide = MatmulOp(op), sizes_of(op.operands[place]), sizes_of(op.results[0])
+    shift = len(wide) - len(shape)
+    batch = [needed[axis + shift] if size == wide[axis + shift] else None for axis, size in enumerate(shape[:-2])]
+    kept = needed[-1] if place else needed[-2]
+    is_last = view.transpose_lhs if place == 0 else not view.transpose_rhs
+    return [*batch, *([None, kept] if is_last else [kept, None])]
 
 
 def _norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
@@ -220,6 +231,7 @@ _BY_NAME: dict[str, Rule] = {EXTRACT: _extract, INSERT: _insert}
 _BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
     (KeepOp, _keep),
     (PackedMatmulOp, _rows),
+    (MatmulOp, _product),
     ((LayerNormOp, RmsNormOp, SoftmaxOp), _norm),
     (_REDUCTIONS, _reduce),
     (AttentionOp, _attention),

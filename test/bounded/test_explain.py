@@ -1,0 +1,51 @@
+"""What a program for a range of sizes says of kernels that do more than a call needs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stepwell
+from onnx import TensorProto, helper
+
+
+def _compiled(*nodes, outputs: dict[str, int]) -> stepwell.Executable:
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 40])],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return stepwell.compile(model, options=stepwell.Options(dims={"batch": (1, 12)}))
+
+
+def test_a_kernel_whose_readers_need_all_is_named_with_the_reason():
+    executable = _compiled(
+        helper.make_node("Exp", ["x"], ["a"], name="power"),
+        helper.make_node("ArgMax", ["a"], ["y"], axis=1, keepdims=0),
+        outputs={"a": TensorProto.FLOAT, "y": TensorProto.INT64},
+    )
+    first, *others = executable.explain().splitlines()
+    assert first.startswith("batch 1 to 12: ")
+    (line,) = [line for line in others if "(power)" in line]
+    assert line.endswith(" is not bounded: all of it is needed by 'stepwell.argmax'")
+    x = np.random.default_rng(0).standard_normal((5, 40), np.float32)
+    np.testing.assert_array_equal(executable(x)[1], x.argmax(1))
+
+
+def test_kernels_that_stop_with_the_data_are_not_named():
+    executable = _compiled(helper.make_node("Exp", ["x"], ["y"]), outputs={"y": TensorProto.FLOAT})
+    assert len(executable.explain().splitlines()) == 1
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7, 12])
+def test_what_lies_beyond_the_data_of_an_earlier_call_is_not_seen(batch: int):
+    """Inputs are zeros there, however large they were before."""
+    executable = _compiled(
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["t", "x"], ["y"]),
+        outputs={"y": TensorProto.FLOAT},
+    )
+    large, small = (np.full((size, 40), 3.0, np.float32) for size in (12, batch))
+    executable(large)
+    np.testing.assert_allclose(executable(small), small.T @ small, rtol=1e-5)
