@@ -8,6 +8,9 @@ from mlir.dialects import arith, builtin, gpu, llvm
 from .integers import Int
 
 GLOBAL, SHARED = 1, 3
+_DYNAMIC_SHARED = (
+    "llvm.mlir.global external @dynamic_shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<0 x i8>"
+)
 _DYNAMIC = -(2**31)
 
 
@@ -22,10 +25,15 @@ def block_number() -> Int:
 
 
 def shared_memory() -> ir.Value:
-    """The block's dynamic shared memory."""
-    space = ir.Attribute.parse("#gpu.address_space<workgroup>")
-    bytes = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], ir.IntegerType.get_signless(8), memory_space=space)
-    return _pointer(gpu.dynamic_shared_memory(bytes), SHARED)
+    """The block's dynamic shared memory, as the variable of no size that CUDA's own compiler would make of it."""
+    op = ir.InsertionPoint.current.block.owner
+    while op is not None and op.name != "gpu.module":
+        op = op.parent
+    assert op is not None
+    block = op.regions[0].blocks[0]
+    if not any(other.operation.name == "llvm.mlir.global" for other in block.operations):
+        ir.InsertionPoint.at_block_begin(block).insert(ir.Operation.parse(_DYNAMIC_SHARED))
+    return llvm.AddressOfOp(pointer_type(SHARED), ir.FlatSymbolRefAttr.get("dynamic_shared")).result
 
 
 def global_memory(buffer: ir.Value) -> ir.Value:

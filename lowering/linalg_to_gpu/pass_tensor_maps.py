@@ -49,7 +49,9 @@ def _pass_by_value(function: ir.Operation) -> None:
     alignment = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _ALIGNMENT)
     entries = {"llvm.align": alignment, "llvm.byval": contents, "nvvm.grid_constant": ir.UnitAttr.get()}
     taken = len(body_of(function).arguments)
-    known = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [ir.DictAttr.get({})] * taken
-    others = list(known)[: taken - count]
+    known = [ir.DictAttr.get({})] * taken
+    if "arg_attrs" in function.attributes:
+        known = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
+    others = known[: taken - count]
     function.attributes["arg_attrs"] = ir.ArrayAttr.get([*others, *[ir.DictAttr.get(entries)] * count])
     del function.attributes[MAPS]

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import gpu
 
-from ..instructions import await_copies
 from ..integers import Int
 from ..memory import block_number, shared_address, shared_memory, thread_number
 from .access import Access
@@ -102,8 +100,6 @@ def emit(
     stage_bytes = tiling.stage_bytes(bytes)
     sums = products.initial()
     sums = accumulate(copies, tiles, tiling.depth, tiling.stages, stage_bytes, sums, products.multiply)
-    await_copies(0)
-    gpu.barrier()
     first = column + products.column
     columns: dict[int, Int] = {}
     for at, across, values in products.results(sums, width):

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, gpu
 
-from ..instructions import load_matrices, multiply_matrices, round_to_tf32
+from ..instructions import await_copies, load_matrices, multiply_matrices, round_to_tf32
 from ..integers import Int
 from ..memory import element_pointer, load
 from .copies import OperandTile
@@ -178,10 +178,9 @@ class MmaProducts:
         return new
 
     def results(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
-        """The sums in runs of neighbours; the threads must have left shared memory, which this uses.
-
-        Columns are those after `column`, the warp's first.
-        """
+        """The sums in runs of neighbours, of columns after `column`, the warp's first; by way of shared memory."""
+        await_copies(0)
+        gpu.barrier()
         columns = self._tiling.warp_columns
         base = self._warp * scratch_bytes(columns)
         scratch = Scratch(columns, self._shared, base, self._lane, max(4, width))
