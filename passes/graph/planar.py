@@ -110,7 +110,7 @@ def _components(body: ir.Block) -> Iterator[_Component]:
                     pending.append(maker)
             for result in ops[at].results:
                 for use in result.uses:
-                    reader = next((position[made] for made in use.owner.results), None)
+                    reader = next((position.get(made) for made in use.owner.results), None)
                     if reader is None or not isinstance(views[reader], (*IMAGE_OPS, *_INDIFFERENT)):
                         results[result] = None
                         is_closed &= use.owner.operation.name == "func.return"

@@ -71,3 +71,21 @@ func.func @negative_dense(%x: tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32> 
     : (tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32>
   return %1 : tensor<1x64x28x28xf32>
 }
+
+// -----
+
+// What a branch reads leaves the ops whose layout is chosen together.
+// CHECK-LABEL: func.func @negative_branch
+func.func @negative_branch(%x: tensor<1x64x56x56xf32>, %c: i1) -> tensor<1x64x28x28xf32> {
+  // CHECK: "stepwell.max_pool"
+  // CHECK-SAME: layout = "channels_last"
+  %0 = "stepwell.max_pool"(%x) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x64x56x56xf32>) -> tensor<1x64x28x28xf32>
+  %1 = scf.if %c -> tensor<1x64x28x28xf32> {
+    %2 = "stepwell.relu"(%0) : (tensor<1x64x28x28xf32>) -> tensor<1x64x28x28xf32>
+    scf.yield %2 : tensor<1x64x28x28xf32>
+  } else {
+    scf.yield %0 : tensor<1x64x28x28xf32>
+  }
+  return %1 : tensor<1x64x28x28xf32>
+}
