@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from mlir import ir
 
 from .compilation import Compilation
@@ -86,7 +88,7 @@ def _programs(
 ) -> list[Program]:
     whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
     taken: dict[tuple[str, ...], list[Snapshot]] = {}
-    programs = []
+    programs, known = [], {}
     for bucket in buckets:
         # What one bucket has fixed must not vary in the samples either.
         fixed = tuple(
@@ -95,8 +97,18 @@ def _programs(
         if fixed not in taken or fixed:
             ranges = bucket if fixed else whole
             taken[fixed] = [_snapshot(source, inputs, sizes) for sizes in sample_sizes(ranges)]
-        programs.append(_compile(compilation, source, inputs, bucket, taken[fixed]))
+        program = _compile(compilation, source, inputs, bucket, taken[fixed])
+        # Programs that pack a weight in the same way have it once.
+        shared = {name: known.setdefault(_contents(array), array) for name, array in program.parameters.items()}
+        programs.append(replace(program, parameters=shared))
     return programs
+
+
+def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
+    """Tells arrays apart by what they hold; those that repeat elements, which take no memory, are left as they are."""
+    if not array.flags.c_contiguous:
+        return array.dtype.name, array.shape, id(array)
+    return array.dtype.name, array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8).data).digest()
 
 
 def _compile(

@@ -106,10 +106,11 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
     specializer = specializer_of(source, inputs, target, options)
     kept = artefact.Source(source.kind, source.contents) if source.is_whole else None
     ranges, buckets = parse_dims(options.dims, inputs) if options.dims else ({}, [])
-    programs = specializer.for_buckets(inputs, buckets) if buckets else []
+    programs, unranged = specializer.for_buckets(inputs, buckets) if buckets else ([], "")
     executable = Executable(
         inputs, outputs, programs, specialize=specializer, threads=threads, name=name, source=kept, ranges=ranges
     )
+    executable.unranged = unranged
     if options.shapes or all(info.is_static for info in inputs):
         executable.try_prepare(options.shapes)
     return executable

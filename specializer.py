@@ -147,14 +147,17 @@ class Specializer:
         self._report(made)
         return LoadedPlan(made, self.compile_piece, self.source.name)
 
-    def for_buckets(self, inputs: Sequence[TensorInfo], buckets: Buckets) -> list[Program]:
-        """One program for each bucket of sizes; none where the model cannot be compiled so, which a warning says."""
+    def for_buckets(self, inputs: Sequence[TensorInfo], buckets: Buckets) -> tuple[list[Program], str]:
+        """One program for each bucket of sizes; none where the model cannot be compiled so, with the reason.
+
+        A warning says it too.
+        """
         cache = self.settings.cache
         keys = self.keys_of_buckets(buckets)
         known = [store.get_program(cache, key.digest) if cache else None for key in keys]
         programs = [program for program in known if isinstance(program, Program)]
         if len(programs) == len(buckets):
-            return programs
+            return programs, ""
         if cache and self.settings.must_hit:
             raise cache_key.miss(cache, keys[len(programs)])
         from .bounded import BoundedError, compile_bounded
@@ -165,12 +168,12 @@ class Specializer:
         except (BoundedError, UnsupportedError) as error:
             message = f"{self.source.name}: compiled for each size by itself, when a call first has it: {error}"
             warnings.warn(message, stacklevel=3)
-            return []
+            return [], str(error)
         for key, program in zip(keys, programs, strict=True):
             if cache:
                 _keep(cache, key, program)
         slow.warn(self.source.name, dict.fromkeys(reason for program in programs for reason in slow_kernels(program)))
-        return programs
+        return programs, ""
 
     def keys_of_buckets(self, buckets: Buckets) -> list[CacheKey]:
         """What the program of each bucket of sizes is kept under."""

@@ -35,6 +35,7 @@ class Executable:
         outputs: what a call gives.
         threads: how many threads one call uses.
         source: the model itself; None where it is not at hand in one piece.
+        unranged: why no program serves the ranges of sizes that were asked for; empty where some do, or none were.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Executable:
         self.outputs = tuple(outputs)
         self.threads = threads if threads is not None else available_cores()
         self.source = source
+        self.unranged = ""
         self._code = Specializations(self.inputs, programs, specialize, name, ranges, load=load)
         self._code.steps = steps
         self._loaded = self._code.loaded
@@ -86,8 +88,12 @@ class Executable:
         return dict(self._code.ranges)
 
     def explain(self) -> str:
-        """What each program serves, how many kernels it is of, and why there is one of its own: a line for each."""
-        return "\n".join(map(explained, self.programs))
+        """What each program serves, how many kernels it is of, and why there is one of its own.
+
+        Where no program could serve the ranges of sizes that were asked for, the first line says why.
+        """
+        why = [f"each size is compiled by itself, when a call first has it: {self.unranged}"] if self.unranged else []
+        return "\n".join([*why, *map(explained, self.programs)])
 
     def report(self) -> Report:
         """What became of every node of the model, and what bounds the time of each kernel (docs/report.md)."""

@@ -49,3 +49,18 @@ def test_what_lies_beyond_the_data_of_an_earlier_call_is_not_seen(batch: int):
     large, small = (np.full((size, 40), 3.0, np.float32) for size in (12, batch))
     executable(large)
     np.testing.assert_allclose(executable(small), small.T @ small, rtol=1e-5)
+
+
+def test_programs_share_their_weights():
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [40, 64], np.ones(2560, np.float32))
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 40])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    executable = stepwell.compile(model, options=stepwell.Options(dims={"batch": [32, 64]}, cache=False))
+    first, second = ({id(array) for array in program.parameters.values()} for program in executable.programs)
+    assert first & second

@@ -100,6 +100,11 @@ def test_what_cannot_serve_a_range_is_compiled_for_each_size():
     x = np.random.default_rng(0).standard_normal((5, 4), np.float32)
     expected = (x - x.mean()) / np.sqrt(x.var() + 1e-5)
     np.testing.assert_allclose(executable(x), expected, rtol=1e-4, atol=1e-5)
+    first, second = executable.explain().splitlines()
+    assert first.startswith(
+        "each size is compiled by itself, when a call first has it: 'stepwell.layer_norm' op: it takes"
+    )
+    assert second.startswith("x=5x4: ")
     with pytest.raises(InputError, match="compiled for 1 to 9"):
         executable(np.zeros((10, 4), np.float32))
 
