@@ -97,6 +97,12 @@ def round_to_tf32(value: ir.Value) -> ir.Value:
     return rounded
 
 
+def hidden(number: Int) -> Int:
+    """A number that the compiler does not know."""
+    (value,) = assembly("mov.b32 $0, $1;", [number.ir], ["=r", "r"], [ir.IntegerType.get_signless(32)])
+    return Int(value)
+
+
 def sync_warp() -> None:
     """Waits for the other lanes of the warp, and makes what they have written seen."""
     assembly("bar.warp.sync 0xffffffff;", [], [])

@@ -17,7 +17,7 @@ from typing import Protocol
 from mlir import ir
 from mlir.dialects import gpu
 
-from ..instructions import await_copies, commit_copies
+from ..instructions import await_copies, commit_copies, hidden
 from ..integers import Int
 from ..loops import repeat
 
@@ -88,5 +88,8 @@ def accumulate(
         finish()
         return [after(Int(reading)).ir, after(Int(writing)).ir, *new]
 
-    _, _, *results = repeat(tiles, [Int(0).ir, Int((stages - 1) * stage_bytes).ir, *sums], step)
+    # A loop of one turn would be none, and its products would be moved to where each result is written, with all that
+    # they read kept in registers until then.
+    count = tiles if tiles.known is None or tiles.known > 1 else hidden(tiles)
+    _, _, *results = repeat(count, [Int(0).ir, Int((stages - 1) * stage_bytes).ir, *sums], step)
     return results

@@ -14,6 +14,7 @@ LARGEST = Tiling("wgmma", 128, 256, 64, 64, 256, 4)
 PRODUCTS = {
     "fma": Product(LARGE, FMA, "f32", F32),
     "fma by depth": Product(LARGE, FMA, "f32", F32, rhs_turned=False),
+    "fma of one tile": Product(Problem(1, 1000, 60, 27), Tiling("fma", 16, 64, 32, 16, 32, 3), "f32", F32),
     "mma f16": Product(LARGE, Tiling("mma", 128, 256, 64, 64, 64, 3), "f16", F16),
     "mma tf32": Product(LARGE, MMA, "tf32", F32),
     "mma i8": Product(LARGE, Tiling("mma", 128, 128, 64, 64, 32, 3), "s8.s8", I8),
@@ -26,6 +27,7 @@ PRODUCTS = {
 INSTRUCTIONS = {
     "fma": ["cp.async.cg.shared.global", "ld.shared.v4", "fma.rn.f32", "st.global.v4"],
     "fma by depth": ["cp.async.cg.shared.global", "ld.shared.v4", "fma.rn.f32"],
+    "fma of one tile": ["cp.async.cg.shared.global", "fma.rn.f32"],
     "mma f16": [
         "cp.async.cg.shared.global",
         "cp.async.wait_group 1",
