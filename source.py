@@ -108,10 +108,13 @@ class ModelSource:
             ModelError: the model cannot be read.
         """
         if self.kind == "mlir":
-            from .frontend.mlir_text import describe_model
+            from .frontend import mlir_text
+
+            info = mlir_text.describe_model(self.path or self.data)
         else:
             from .frontend.onnx.model import describe_model
-        info = describe_model(self.path or self.data)
+
+            info = describe_model(self._parsed)
         return tuple(map(_tensor_info, info.inputs)), tuple(map(_tensor_info, info.outputs))
 
     def import_into(
@@ -134,7 +137,9 @@ class ModelSource:
             return mlir_text.import_model(self.path or self.data, context, shapes)
         from .frontend.onnx import importer
 
-        return importer.import_model(self.path or self.data, context, shapes, contents, sized=True)
+        imported = importer.import_model(self._parsed, context, shapes, contents, sized=True)
+        vars(self).pop("_parsed", None)  # as large as the file; few ask again
+        return imported
 
     @functools.cached_property
     def model(self) -> Model:

@@ -71,9 +71,8 @@ class OperandField:
     def __get__(self, op: Op | None, owner: type) -> Any:
         if op is None:
             return self
-        if owner.has_optional_operands():
-            return op.operand_values()[owner.operand_fields().index(self)]
-        return op.operation.operands[owner.operand_fields().index(self)]
+        values = op.operand_values() if owner.has_optional_operands() else op.operation.operands
+        return values[owner.places()[self.name]]
 
 
 class ResultField:
@@ -86,7 +85,7 @@ class ResultField:
         self.name = name
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
-        return self if op is None else op.operation.results[owner.result_fields().index(self)]
+        return self if op is None else op.operation.results[owner.places()[self.name]]
 
 
 def operand(doc: str = "") -> Any:
@@ -145,19 +144,17 @@ class Op(ir.OpView):
         fields = cls.operand_fields()
         if len(operands) > len(fields):
             raise OpError(f"takes {len(fields)} operands, but {len(operands)} were given")
-        values = [None if item is None else _value(item) for item in operands]
+        values = [item if item is None or isinstance(item, ir.Value) else item.result for item in operands]
         values += [None] * (len(fields) - len(values))
-        missing = [
-            field.name for field, value in zip(fields, values, strict=True) if value is None and not field.is_optional
-        ]
-        if missing:
-            raise OpError(f"operand '{missing[0]}' is missing")
+        for field, value in zip(fields, values, strict=True):
+            if value is None and not field.is_optional:
+                raise OpError(f"operand '{field.name}' is missing")
         keywords = cls._complete(attributes)
-        specs = _as_tuple(cls.infer(*(None if value is None else spec_of(value) for value in values), **keywords))
+        specs = _as_tuple(cls.infer(*[None if value is None else spec_of(value) for value in values], **keywords))
         _check_extents(specs)
         encoded = {
             field.name: field.write(keywords[field.name])
-            for field in cls.attribute_fields()
+            for field in (cls.attribute_fields() if attributes else ())
             if field.name in attributes
         }
         if cls.has_segments():
@@ -196,6 +193,16 @@ class Op(ir.OpView):
     def result_fields(cls) -> list[ResultField]:
         """The declared results, in order."""
         return list(_fields(cls, ResultField))
+
+    @classmethod
+    @functools.cache
+    def places(cls) -> dict[str, int]:
+        """The positions of operands and results among those of their kind, by name."""
+        return {
+            field.name: place
+            for kind in (cls.operand_fields(), cls.result_fields())
+            for place, field in enumerate(kind)
+        }
 
     @classmethod
     @functools.cache
@@ -276,14 +283,14 @@ _MAX_ELEMENTS = 2**48
 
 def spec_of(value: ir.Value) -> TensorSpec:
     """What the IR alone says of a value: its type and, if an op with a constant value makes it, the contents."""
-    spec = spec_of_type(value.type)
     owner = value.owner
     if isinstance(owner, ir.Block) or len(owner.operands) or "value" not in owner.attributes:
-        return spec
+        return spec_of_type(value.type)
     attr = owner.attributes["value"]
-    if not isinstance(attr, ir.DenseElementsAttr):
-        return spec
-    return TensorSpec(spec.shape, spec.dtype, array_of(attr))
+    if not isinstance(attr, ir.DenseElementsAttr) or attr.type != value.type:
+        return spec_of_type(value.type)
+    array = array_of(attr)
+    return TensorSpec(array.shape, array.dtype, array)
 
 
 class Dialect:
@@ -347,10 +354,6 @@ def _fields(cls: type, kind: type[T]) -> Iterator[T]:
 
 def _as_tuple(value: Any) -> tuple:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
-
-
-def _value(item: Any) -> ir.Value:
-    return item if isinstance(item, ir.Value) else item.result
 
 
 # MLIR looks for a Python module of a dialect's name whenever it makes a view of one of its ops. It finds none of ours

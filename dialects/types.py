@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -67,8 +67,12 @@ _WIDER_INTEGERS: dict[np.dtype, np.dtype] = {
     np.dtype(ml_dtypes.uint2): np.dtype(np.uint8),
 }
 _DTYPES = {name: dtype for dtype, name in _MLIR_NAMES.items()}
-# Of these the class says it all, and costs less than the name.
+# Of these the class says it all, or the width does, and costs less than the name.
 _CLASSES: dict[type, np.dtype] = {ir.F64Type: np.dtype(np.float64), ir.F32Type: np.dtype(np.float32)}
+_SIGNLESS: dict[int, np.dtype] = {
+    1: np.dtype(np.bool_),
+    **{width: np.dtype(f"int{width}") for width in (8, 16, 32, 64)},
+}
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
@@ -102,11 +106,11 @@ class TensorSpec:
 
     def with_shape(self, shape: Shape) -> TensorSpec:
         """A tensor of the same element type and another shape, contents unknown."""
-        return replace(self, shape=tuple(shape), value=None)
+        return TensorSpec(tuple(shape), self.dtype)
 
     def with_dtype(self, dtype: np.dtype | type) -> TensorSpec:
         """A tensor of the same shape and another element type, contents unknown."""
-        return replace(self, dtype=np.dtype(dtype), value=None)
+        return TensorSpec(self.shape, np.dtype(dtype))
 
     def __str__(self) -> str:
         return "x".join([*map(dims.text, self.shape), type_name(self.dtype)])
@@ -123,6 +127,8 @@ def numpy_dtype(element: ir.Type) -> np.dtype:
     Raises:
         ElementTypeError: tensors of this dialect have no such elements.
     """
+    if isinstance(element, ir.IntegerType) and element.is_signless and element.width in _SIGNLESS:
+        return _SIGNLESS[element.width]
     known = _CLASSES.get(type(element)) or _DTYPES.get(str(element))
     if known is None:
         raise ElementTypeError(f"element type {element} is none of {', '.join(_DTYPES)}")
@@ -138,7 +144,9 @@ def tensor_type(spec: TensorSpec) -> ir.RankedTensorType:
 def spec_of_type(tensor: ir.Type) -> TensorSpec:
     """What an MLIR tensor type says; every `?` is a fresh unknown symbol."""
     ranked = ir.RankedTensorType(tensor)
-    shape = tuple([dims.unknown() if size == _DYNAMIC else size for size in ranked.shape])
+    shape = tuple(ranked.shape)
+    if _DYNAMIC in shape:
+        shape = tuple([dims.unknown() if size == _DYNAMIC else size for size in shape])
     return TensorSpec(shape, numpy_dtype(ranked.element_type))
 
 

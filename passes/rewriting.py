@@ -111,9 +111,10 @@ def limit_rewrites(most: int) -> Iterator[RewriteLimit]:
 
 def defining_op(value: ir.Value | None, kind: type[AnyOp]) -> AnyOp | None:
     """The op that makes `value`, if it is of the class `kind`."""
-    if value is None or isinstance(value.owner, ir.Block) or value.owner.name != kind.OPERATION_NAME:
+    owner = None if value is None else value.owner
+    if owner is None or isinstance(owner, ir.Block) or owner.name != kind.OPERATION_NAME:
         return None
-    return kind.of(value.owner.operation)
+    return kind.of(owner.operation)
 
 
 def has_one_use(value: ir.Value) -> bool:
@@ -253,22 +254,36 @@ class _Driver:
         patterns = self._rooted_at(op.name)
         if not patterns or (self._limit is not None and len(self._limit.done) >= self._limit.most):
             return False
-        view = STEPWELL.ops[op.name].of(op)
         with op.location, ir.InsertionPoint(op):
-            for pattern in patterns:
-                values = self._outcome(op, pattern, _rewrite(pattern, view, op))
-                if values is not None:
-                    self._recent.append(type(pattern).__name__)
-                    journal.note_end(op, "rewritten", type(pattern).__name__, journal.makers_of(values))
-                    if self._limit is not None:
-                        self._limit.done.append((type(pattern).__name__, op.location))
-                    self._replace(op, values, type(pattern).__name__)
-                    return True
-        return False
+            fitting = self._fitting_pattern(op, patterns)
+            if fitting is None:
+                return False
+            name, values = fitting
+            self._recent.append(name)
+            journal.note_end(op, "rewritten", name, journal.makers_of(values))
+            if self._limit is not None:
+                self._limit.done.append((name, op.location))
+            self._replace(op, values, name)
+        return True
 
-    def _outcome(self, op: ir.Operation, pattern: Pattern, outcome: Replacement) -> Sequence[ir.Value] | None:
-        if outcome is None:
-            return None
+    def _fitting_pattern(self, op: ir.Operation, patterns: Sequence[Pattern]) -> tuple[str, Sequence[ir.Value]] | None:
+        """The name of the first pattern that fits `op`, and what it would have in place of the results."""
+        view = STEPWELL.ops[op.name].of(op)
+        try:
+            for pattern in patterns:
+                outcome = pattern.rewrite(view)
+                values = None if outcome is None else self._accepted(op, pattern, outcome)
+                if values is not None:
+                    return type(pattern).__name__, values
+        except Exception as error:
+            # A bug: whoever reports it wants to know the op.
+            vars(error).setdefault("location", op.location)
+            raise
+        return None
+
+    def _accepted(
+        self, op: ir.Operation, pattern: Pattern, outcome: ir.Value | Sequence[ir.Value] | Refusal
+    ) -> Sequence[ir.Value] | None:
         if isinstance(outcome, Refusal):
             self.refused.append(Refused(type(pattern).__name__, str(op.location), outcome.reason))
             self._refusals.append(journal.Refused(type(pattern).__name__, op.location, outcome.reason))
@@ -328,17 +343,11 @@ class _Driver:
                     self._causes[identity(maker)] = cause
 
 
-def _rewrite(pattern: Pattern, view: Op, op: ir.Operation) -> Replacement:
-    try:
-        return pattern.rewrite(view)
-    except Exception as error:
-        # A bug: whoever reports it wants to know the op.
-        vars(error).setdefault("location", op.location)
-        raise
-
-
 def _is_read(op: ir.Operation) -> bool:
-    return any(True for result in op.results for _ in result.uses)
+    for result in op.results:
+        for _ in result.uses:
+            return True
+    return False
 
 
 def replace_op(operation: ir.Operation, values: Sequence[ir.Value]) -> None:

@@ -18,6 +18,8 @@ def broadcast(*shapes: Shape) -> Shape:
     Raises:
         OpError: two dimensions differ and neither is 1.
     """
+    if shapes and all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
     rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     return tuple(_broadcast_dim(dims, shapes) for dims in zip(*padded, strict=True))

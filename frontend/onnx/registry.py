@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,7 @@ def handler_for(domain: str, op_type: str, opset: int) -> Handler | None:
     return versions[max(eligible)] if eligible and is_declared else None
 
 
+@functools.cache
 def schema_of(op_type: str, opset: int, domain: str = "") -> onnx.defs.OpSchema | None:
     """ONNX's own declaration of an operator as of an opset; None where the opset has no such operator."""
     try:

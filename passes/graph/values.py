@@ -60,7 +60,10 @@ def splat_of(value: ir.Value | None) -> float | int | bool | None:
     if op is None:
         return None
     attr = ir.DenseElementsAttr(op.operation.attributes["value"])
-    return array_of(attr).flat[0].item() if attr.is_splat else None
+    if not attr.is_splat:
+        return None
+    element = attr.get_splat_value()
+    return element.value if isinstance(element, ir.FloatAttr) else array_of(attr).flat[0].item()
 
 
 def constant(array: np.ndarray) -> ir.Value:
