@@ -18,7 +18,7 @@ import re
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,19 +94,9 @@ class Cache:
 
     def put(self, kind: str, key: str, data: bytes | memoryview | list[bytes | memoryview]) -> None:
         """Keeps data, given whole or in pieces. Where the folder cannot be written to, warns once and keeps nothing."""
-        if self._is_broken:
-            return
-        pieces = data if isinstance(data, list) else [data]
-        digest, size = hashlib.sha256(), 0
-        for piece in pieces:
-            digest.update(piece)
-            size += memoryview(piece).nbytes
-        try:
-            path = self._path(kind, key)
-            self._note(path, self._write(path, [_header(size, digest.digest()), *pieces]))
-            self._bound(size)
-        except OSError as error:
-            self._give_up(error)
+        if not self._is_broken:
+            pieces = data if isinstance(data, list) else [data]
+            self._keep(self._path(kind, key), pieces, _digest(pieces))
 
     def get_array(self, kind: str, key: str) -> np.ndarray | None:
         """An array that `put_array` kept: mapped, read-only and aligned; one element seen many times if it was that."""
@@ -119,14 +109,25 @@ class Cache:
         shape = tuple(record["shape"])
         return np.broadcast_to(values[0], shape) if record["splat"] else values.reshape(shape)
 
-    def put_array(self, kind: str, key: str, array: np.ndarray) -> None:
-        """Keeps an array; a broadcast of one element (all strides 0) is kept as that element."""
+    def put_array(self, kind: str, array: np.ndarray) -> str:
+        """Keeps an array; a broadcast of one element (all strides 0) is kept as that element.
+
+        Returns:
+            The key, which its contents, type and shape make: what is there already is not written again.
+        """
         splat = is_splat(array)
         record = {"dtype": array.dtype.name, "shape": list(array.shape), "splat": splat}
         text = json.dumps(record).encode()
         head = (len(text).to_bytes(8, "little") + text).ljust(_padded(8 + len(text)))
         values = array[(slice(0, 1),) * array.ndim] if splat else array
-        self.put(kind, key, [head, np.ascontiguousarray(values).reshape(-1).view(np.uint8).data])
+        pieces = [head, np.ascontiguousarray(values).reshape(-1).view(np.uint8).data]
+        digest = _digest(pieces)
+        path = self._path(kind, digest.hex())
+        if path.exists():
+            self._touch(path)
+        elif not self._is_broken:
+            self._keep(path, pieces, digest)
+        return digest.hex()
 
     def entries(self) -> Iterator[Entry]:
         """What is in the cache."""
@@ -195,6 +196,14 @@ class Cache:
         state = _state(path, status)
         if state is not None and (status.st_dev, status.st_ino) == (checked.st_dev, checked.st_ino):
             self.put(_CHECKED, state, b"")
+
+    def _keep(self, path: Path, pieces: Sequence[bytes | memoryview], digest: bytes) -> None:
+        size = sum(memoryview(piece).nbytes for piece in pieces)
+        try:
+            self._note(path, self._write(path, [_header(size, digest), *pieces]))
+            self._bound(size)
+        except OSError as error:
+            self._give_up(error)
 
     def _write(self, path: Path, pieces: Sequence[bytes | memoryview]) -> os.stat_result:
         """Writes a file that appears whole or not at all, whoever else writes it too; gives its state."""
@@ -276,6 +285,13 @@ def default_cache() -> Cache | None:
     if is_turned_off():
         return None
     return Cache(default_folder(), int(os.environ.get("STEPWELL_CACHE_MEGABYTES", _DEFAULT_MEGABYTES)) << 20)
+
+
+def _digest(pieces: Iterable[bytes | memoryview]) -> bytes:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
 
 
 def _header(size: int, digest: bytes) -> bytes:

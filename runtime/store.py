@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +16,7 @@ from .cuda.launch_plan import LaunchPlan
 from .fallback import read_fallback
 from .large_file import LargeFile
 from .plan import HostStep, NativeStep, Plan, Step, read_control_step
-from .program import ArenaBuffer, CpuTarget, KernelInfo, Program, TensorInfo, is_splat
+from .program import ArenaBuffer, CpuTarget, KernelInfo, Program, TensorInfo
 from .specialization import ByContents
 
 
@@ -66,7 +66,7 @@ def get_interface(cache: Cache, key: str) -> tuple[str, tuple[TensorInfo, ...], 
 
 def put_program(cache: Cache, key: str, program: Program) -> None:
     """Keeps a program."""
-    parameters = {name: _put_parameter(cache, array) for name, array in program.parameters.items()}
+    parameters = _put_arrays(cache, program.parameters)
     objects = {name: _put_object(cache, data) for name, data in program.objects.items()}
     record = {
         "inputs": [*map(_tensor, program.inputs)],
@@ -78,7 +78,7 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
         "target": asdict(program.target),
         "kernels": [asdict(kernel) for kernel in program.kernels],
         "uses_threads": program.uses_threads,
-        "contents": {name: _put_parameter(cache, array) for name, array in program.contents.items()},
+        "contents": _put_arrays(cache, program.contents),
         "bounds": sizes.encode(program.bounds),
         "buffers": list(program.buffers),
         "facts": _put_object(cache, program.facts),
@@ -161,12 +161,14 @@ def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
     )
 
 
-def _put_parameter(cache: Cache, array: np.ndarray) -> str:
-    sample = array[(slice(0, 1),) * array.ndim] if is_splat(array) else array
-    data = np.ascontiguousarray(sample).reshape(-1).view(np.uint8).data
-    key = key_of(array.dtype.name, str(array.shape), data)
-    cache.put_array("parameters", key, array)
-    return key
+def _put_arrays(cache: Cache, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Keeps arrays, two at a time: their checksums take the time, and hold no lock of Python's."""
+    from concurrent.futures import ThreadPoolExecutor  # a start from the cache does without
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(
+            zip(arrays, pool.map(lambda array: cache.put_array("parameters", array), arrays.values()), strict=True)
+        )
 
 
 def _put_object(cache: Cache, data: bytes) -> str:

@@ -38,8 +38,8 @@ def test_get_gives_what_put_kept(tmp_path):
 def test_arrays_come_back_mapped_and_aligned(tmp_path, dtype, shape):
     cache = Cache(tmp_path)
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
-    cache.put_array("parameters", KEY, array)
-    back = cache.get_array("parameters", KEY)
+    key = cache.put_array("parameters", array)
+    back = cache.get_array("parameters", key)
     assert back is not None and back.dtype == array.dtype and not back.flags.writeable
     np.testing.assert_array_equal(back, array)
     assert back.size == 0 or back.ctypes.data % 64 == 0
@@ -47,10 +47,22 @@ def test_arrays_come_back_mapped_and_aligned(tmp_path, dtype, shape):
 
 def test_splats_are_kept_as_one_element(tmp_path):
     cache = Cache(tmp_path)
-    cache.put_array("parameters", KEY, np.broadcast_to(np.float32(2.5), (1000, 1000)))
+    key = cache.put_array("parameters", np.broadcast_to(np.float32(2.5), (1000, 1000)))
     assert next(cache.entries()).bytes < 300
-    back = cache.get_array("parameters", KEY)
+    back = cache.get_array("parameters", key)
     assert back is not None and is_splat(back) and back.shape == (1000, 1000) and back[7, 7] == 2.5
+
+
+def test_equal_arrays_are_kept_once_and_others_apart(tmp_path):
+    cache = Cache(tmp_path)
+    array = np.arange(6, dtype=np.float32)
+    key = cache.put_array("parameters", array)
+    path = cache.folder / "parameters" / key[:2] / key
+    written = path.stat().st_ino
+    assert cache.put_array("parameters", array.copy()) == key and path.stat().st_ino == written
+    assert (
+        len({key, *(cache.put_array("parameters", item) for item in (array.reshape(2, 3), array.view(np.int32)))}) == 3
+    )
 
 
 @pytest.mark.parametrize("place", [0, 9, 20, 64, -1])
