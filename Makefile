@@ -10,7 +10,7 @@ MUTANTS ?= 5000
 FIRST ?= 0
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: venv test lint check-style check-types check-imports lit pytest fuzz demo bench format clean
+.PHONY: venv test lint check-style check-types check-imports lit pytest fuzz demo bench prepare-gpu test-gpu bench-gpu format clean
 
 # What is installed is remembered by a stamp: a change of the project's metadata installs anew.
 venv: $(VENV)/stamp
@@ -66,6 +66,20 @@ bench: venv
 	$(BIN)/stepwell-bench growth --keep $(RESULTS)
 	$(BIN)/stepwell-bench sessions $(MODELS) --keep $(RESULTS)
 	for file in $(RESULTS)/*/*.json; do $(BIN)/stepwell-bench plot $$file; done
+
+# What a machine with a GPU runs, and may have no network for, is made beforehand: build/gpu can be copied there, where
+# `python run.py` needs numpy and cuda-bindings only (and torch for the peers).
+prepare-gpu: venv
+	$(BIN)/python -m stepwell.bench.gpu.prepare build/gpu
+
+test-gpu: build/gpu/run.py
+	$(PYTHON) build/gpu/run.py
+
+bench-gpu: build/gpu/run.py
+	$(PYTHON) build/gpu/run.py --bench --json build/gpu/results.json
+
+build/gpu/run.py:
+	$(MAKE) prepare-gpu
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,129 @@
+"""What is checked and timed on a GPU: kernels of one op or two, and models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Shape = tuple[int, ...]
+_KINDS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
+_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+_OPSET = 21
+TOLERANCES = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 4e-2}
+"""The greatest difference that passes, relative to the greatest result, by element type."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel to check or time.
+
+    Attributes:
+        name: as in tables.
+        make: gives the ONNX model.
+        dtype: the element type.
+        peer: which function of `peers.py` does the same.
+        flops: what it computes.
+        nbytes: what it must move at least.
+        timed: whether it is only timed, its result compared with the peer's; else it is checked against the CPU.
+    """
+
+    name: str
+    make: Callable[[], onnx.ModelProto]
+    dtype: str
+    peer: str
+    flops: int = 0
+    nbytes: int = 0
+    timed: bool = False
+
+
+def checked() -> list[Case]:
+    """Small cases, whose results are compared with the CPU's."""
+    cases = []
+    for dtype in _KINDS:
+        cases += [product(64, 96, 80, dtype), product(1, 512, 256, dtype), product(256, 256, 256, dtype)]
+    cases += [rows("softmax", (33, 1000)), rows("layer_norm", (64, 384)), rows("gelu", (50, 333))]
+    return [*cases, transpose((96, 130)), attention(2, 4, 96, 64, "float32")]
+
+
+def timed() -> list[Case]:
+    """Large cases, which are measured."""
+    squares = [(dtype, size) for dtype in ("bfloat16", "float16") for size in (4096, 8192)]
+    cases = [product(size, size, size, dtype, timed=True) for dtype, size in squares]
+    cases += [product(4096, 4096, 4096, "float32", timed=True), product(16, 4096, 4096, "bfloat16", timed=True)]
+    for depth in (64, 128):
+        cases += [attention(4, 16, length, depth, "bfloat16", timed=True) for length in (2048, 4096, 8192, 16384)]
+    cases += [rows(kind, (16384, 4096), timed=True) for kind in ("softmax", "layer_norm", "gelu")]
+    return [*cases, transpose((8192, 8192), timed=True)]
+
+
+def product(rows_: int, inner: int, columns: int, dtype: str, *, timed: bool = False) -> Case:
+    """A matrix product of two inputs."""
+    nodes = [helper.make_node("MatMul", ["a", "b"], ["y"])]
+    shapes = {"a": (rows_, inner), "b": (inner, columns)}
+    flops = 2 * rows_ * inner * columns
+    nbytes = _BYTES[dtype] * (rows_ * inner + inner * columns + rows_ * columns)
+    name = f"matmul-{dtype}-{rows_}x{inner}x{columns}"
+    make = lambda: _model(nodes, shapes, {"y": (rows_, columns)}, dtype)  # noqa: E731
+    return Case(name, make, dtype, "matmul", flops, nbytes, timed)
+
+
+def rows(kind: str, shape: Shape, *, timed: bool = False) -> Case:
+    """Softmax, layer normalisation or GELU over the last dimension, in float32."""
+    constants = {"scale": np.linspace(0.5, 1.5, shape[-1], dtype=np.float32), "shift": np.ones(shape[-1], np.float32)}
+    node, weights = {
+        "softmax": (helper.make_node("Softmax", ["x"], ["y"], axis=-1), {}),
+        "layer_norm": (helper.make_node("LayerNormalization", ["x", "scale", "shift"], ["y"], axis=-1), constants),
+        "gelu": (helper.make_node("Gelu", ["x"], ["y"]), {}),
+    }[kind]
+    name = f"{kind}-{'x'.join(map(str, shape))}"
+    make = lambda: _model([node], {"x": shape}, {"y": shape}, "float32", weights)  # noqa: E731
+    return Case(name, make, "float32", kind, 0, 8 * math.prod(shape), timed)
+
+
+def transpose(shape: tuple[int, int], *, timed: bool = False) -> Case:
+    """The transpose of a matrix of float32."""
+    node = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
+    make = lambda: _model([node], {"x": shape}, {"y": shape[::-1]}, "float32")  # noqa: E731
+    name = f"transpose-{shape[0]}x{shape[1]}"
+    return Case(name, make, "float32", "transpose", 0, 8 * math.prod(shape), timed)
+
+
+def attention(batch: int, heads: int, length: int, depth: int, dtype: str, *, timed: bool = False) -> Case:
+    """Attention without a mask."""
+    shape = batch, heads, length, depth
+    scale = numpy_helper.from_array(np.array(depth**-0.5, np.float32), "scale")
+    nodes = [
+        helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "kt"], ["s"]),
+        helper.make_node("Cast", ["scale"], ["factor"], to=_KINDS[dtype]),
+        helper.make_node("Mul", ["s", "factor"], ["scaled"]),
+        helper.make_node("Softmax", ["scaled"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["y"]),
+    ]
+    shapes = dict.fromkeys("qkv", shape)
+    make = lambda: _model(nodes, shapes, {"y": shape}, dtype, {}, [scale])  # noqa: E731
+    flops = 4 * batch * heads * length * length * depth
+    nbytes = 4 * _BYTES[dtype] * math.prod(shape)
+    return Case(f"attention-{dtype}-{length}-d{depth}", make, dtype, "attention", flops, nbytes, timed)
+
+
+def _model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, Shape],
+    outputs: dict[str, Shape],
+    dtype: str,
+    weights: dict[str, np.ndarray] | None = None,
+    constants: Sequence[TensorProto] = (),
+) -> onnx.ModelProto:
+    infos = [
+        [helper.make_tensor_value_info(name, _KINDS[dtype], shape) for name, shape in group.items()]
+        for group in (inputs, outputs)
+    ]
+    held = [*constants, *(numpy_helper.from_array(array, name) for name, array in (weights or {}).items())]
+    graph = helper.make_graph(list(nodes), "case", *infos, held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=10)

@@ -1,0 +1,142 @@
+"""Makes the folder that a machine with a GPU runs: `python -m stepwell.bench.gpu.prepare FOLDER`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ... import compiler
+from ...passes.failure import CompileError
+from ...runtime import artefact
+from ...runtime.errors import RuntimeFailure
+from ...runtime.executable import Executable
+from .. import models
+from . import cases
+from .data import contents
+
+_CARRIED = ("__init__.py", "version.py", "runtime", "bench/__init__.py", "bench/gpu")
+_ROOT = Path(__file__).parents[2]
+_MODELS = ("ppocr-det", "ppocr-rec", "ppocr-cls", "minilm", "light-resnet50", "light-densenet121")
+_RUN = '''"""Checks what is in this folder on a GPU: python run.py [--bench] [--json FILE]"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from stepwell.bench.gpu.run import main
+
+sys.exit(main([str(Path(__file__).parent), *sys.argv[1:]]))
+'''
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compiles what was asked for; 0 if all of it could be."""
+    parser = argparse.ArgumentParser(prog="python -m stepwell.bench.gpu.prepare", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--target", default="cuda:sm_90a", help="what to compile for (default: %(default)s)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose names contain this")
+    parser.add_argument("--models", nargs="*", default=_MODELS, metavar="MODEL", help="as stepwell-bench names them")
+    parser.add_argument("--small", action="store_true", help="without the large cases, which are only timed")
+    given = parser.parse_args(arguments)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    kernels = [*cases.checked(), *([] if given.small else cases.timed())]
+    makers: list[tuple[str, Callable[[], dict[str, Any]]]] = [
+        (case.name, lambda case=case: _kernel(case, given.target, given.folder)) for case in kernels
+    ]
+    for model in models.chosen(given.models) if given.models else []:
+        makers.append((model.name, lambda model=model: _model(model, given.target, given.folder)))
+    records, failed = [], False
+    for name, make in makers:
+        if given.only not in name:
+            continue
+        try:
+            records.append({"name": name, **make()})
+        except (CompileError, RuntimeFailure, models.Missing) as error:
+            failed = True
+            print(f"{name}: {error}", file=sys.stderr)
+    record = {"schema": 1, "target": given.target, "cases": records}
+    (given.folder / "cases.json").write_text(json.dumps(record, indent=1))
+    _carry(given.folder)
+    print(f"{len(records)} cases are in {given.folder}", file=sys.stderr)
+    return int(failed)
+
+
+def _kernel(case: cases.Case, target: str, folder: Path) -> dict[str, Any]:
+    """Compiles a case; the record of it."""
+    model = case.make()
+    facts = {name: value for name, value in asdict(case).items() if name in ("dtype", "peer", "flops", "nbytes")}
+    record = {**facts, "tolerance": cases.TOLERANCES[case.dtype]}
+    if case.timed:
+        return {**record, **_compiled(model, case.name, target, folder, None)}
+    executable = compiler.compile(model)
+    given = {
+        info.name: contents([int(dim) for dim in info.shape], info.dtype, seed)
+        for seed, info in enumerate(executable.inputs)
+    }
+    return {**record, **_compiled(model, case.name, target, folder, (given, executable))}
+
+
+def _model(model: models.Model, target: str, folder: Path) -> dict[str, Any]:
+    """Compiles a model of the benchmark's list."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = model.file(Path(scratch))
+        given = model.inputs(path)
+        record = {"dtype": "float32", "peer": "", "flops": 0, "nbytes": 0, "tolerance": cases.TOLERANCES["float32"]}
+        executable = compiler.compile(str(path))
+        return {**record, **_compiled(str(path), model.name, target, folder, (given, executable))}
+
+
+def _compiled(
+    model: str | onnx.ModelProto,
+    name: str,
+    target: str,
+    folder: Path,
+    reference: tuple[dict[str, np.ndarray], Executable] | None,
+) -> dict[str, Any]:
+    """Writes the artefact, and what it must compute where that is known."""
+    on_gpu = compiler.compile(model, target, options=compiler.Options(fallback="error"))
+    data = None
+    if reference is not None:
+        given, executable = reference
+        on_gpu.try_prepare({place: array.shape for place, array in given.items()})
+        results = executable(**given)
+        arrays = {f"in.{place}": array for place, array in given.items()}
+        outputs = results if isinstance(results, tuple) else (results,)
+        arrays |= {f"out.{info.name}": array for info, array in zip(executable.outputs, outputs, strict=True)}
+        data = f"{name}.npz"
+        np.savez(folder / data, **{key: _plain(array) for key, array in arrays.items()})
+    artefact.write(folder / f"{name}.stw", on_gpu.stored(), cubins=shutil.which("ptxas") is not None)
+    return {"artefact": f"{name}.stw", "data": data}
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """An array of a type that `.npz` keeps: bfloat16 becomes float32, exactly."""
+    return array if array.dtype.kind in "biuf" else array.astype(np.float32)
+
+
+def _carry(folder: Path) -> None:
+    """Copies what runs programs into the folder, and the script that uses it."""
+    home = folder / "stepwell"
+    shutil.rmtree(home, ignore_errors=True)
+    for name in _CARRIED:
+        source, target = _ROOT / name, home / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    (folder / "run.py").write_text(_RUN)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""The folder that a machine with a GPU runs: made here, and checked by the simulator in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stepwell.bench.gpu import cases, prepare, run
+from stepwell.bench.gpu.data import contents, worst
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one small product."""
+    made = tmp_path_factory.mktemp("gpu")
+    assert prepare.main([str(made), "--only=matmul-float32-64x", "--models", "--small", "--target=cuda:sm_80"]) == 0
+    return made
+
+
+def test_the_folder_runs_by_itself(folder: Path) -> None:
+    environment = {**os.environ, "STEPWELL_CUDA": "simulate", "PYTHONPATH": ""}
+    command = [sys.executable, "-S", "-c", _WITHOUT_COMPILER, str(folder), "--json", str(folder / "results.json")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 of 1 are right" in done.stdout
+    record = json.loads((folder / "results.json").read_text())
+    assert record["device"] == "simulator"
+    assert record["results"][0]["state"] == "right" and record["results"][0]["difference"] < 1e-5
+
+
+_WITHOUT_COMPILER = f"""
+import sys
+sys.path[:0] = [{os.path.dirname(os.path.dirname(np.__file__))!r}]
+for name in ("mlir", "onnx", "torch"):
+    sys.modules[name] = None
+folder = sys.argv[1]
+sys.path.insert(0, folder)
+from stepwell.bench.gpu.run import main
+import stepwell
+assert stepwell.__file__.startswith(folder), stepwell.__file__
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_wrong_result_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setenv("STEPWELL_CUDA", "simulate")
+    case = json.loads((folder / "cases.json").read_text())["cases"][0]
+    data = folder / case["data"]
+    kept = dict(np.load(data))
+    np.savez(data, **{**kept, "out.y": kept["out.y"] + 1})
+    assert run.main([str(folder)]) == 1
+    assert "wrong: matmul-float32-64x96x80" in capsys.readouterr().out
+
+
+def test_without_a_device_it_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.delenv("STEPWELL_CUDA", raising=False)
+    assert run.main([str(folder)]) == 0
+    assert capsys.readouterr().out.startswith("skipped: ")
+
+
+def test_differences_are_relative_to_the_greatest_value() -> None:
+    expected = contents((4, 5), np.dtype(np.float32), 1)
+    off = expected.copy()
+    off[0, 0] += 0.5
+    assert worst([off], [expected]) == pytest.approx(0.5 / np.abs(expected).max(), rel=1e-5)
+    assert worst([np.full((4, 5), np.nan)], [expected]) == float("inf")
+    with pytest.raises(ValueError, match="of shape"):
+        worst([expected[0]], [expected])
+
+
+def test_names_of_cases_are_told_apart() -> None:
+    names = [case.name for case in (*cases.checked(), *cases.timed())]
+    assert len(names) == len(set(names))
