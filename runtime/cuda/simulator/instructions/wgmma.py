@@ -1,7 +1,7 @@
 """Matrix instructions of a warp group: `wgmma`.
 
-Results are there at once. That a kernel must not touch them before it waits, and which fences it needs, is checked
-when it is prepared (wgmma_order.py); what it reads of shared memory counts as being read until it waits.
+Results are there at once, and factors are read at once. A device may take until `wgmma.wait_group`: that a kernel
+touches its accumulators sooner, or lets others overwrite its factors sooner, is not found here.
 """
 
 from __future__ import annotations
