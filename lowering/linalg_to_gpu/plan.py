@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,18 @@ from ...passes.functions import main_function
 from ...runtime.cuda import launch_plan as plans
 from .pipelines import LAUNCHES
 from .record_launches import element_bytes
+
+_DECIDES_NOTHING = "a program for a GPU decides nothing while it runs"
+_MOST_STEPS = 1 << 14
+"""Plans of more steps than that take longer to read than the host takes to run a loop."""
+_ARITHMETIC: Mapping[str, Callable[..., int]] = {
+    "arith.addi": operator.add,
+    "arith.index_cast": int,
+    "arith.maxsi": max,
+    "arith.minsi": min,
+    "arith.muli": operator.mul,
+    "arith.subi": operator.sub,
+}
 
 _GROUPS = (plans.INPUT, plans.OUTPUT, plans.PARAMETER, plans.ARENA)
 
@@ -51,18 +64,20 @@ class _Planner:
 
     def run(self) -> tuple[plans.LaunchPlan, list[np.ndarray]]:
         """The plan, and the constants."""
-        steps: list[plans.Step] = []
-        for op in self._main.regions[0].blocks[0].operations:
-            steps += self._steps(op.operation)
+        steps = self._block(self._main.regions[0].blocks[0])
         return plans.LaunchPlan(tuple(steps), self._arena), self._constants
+
+    def _block(self, block: ir.Block) -> list[plans.Step]:
+        return [step for op in block.operations for step in self._steps(op.operation)]
 
     def _steps(self, op: ir.Operation) -> list[plans.Step]:
         match op.name:
             case "arith.constant":
-                self._numbers[op.results[0]] = ir.IntegerAttr(op.attributes["value"]).value
+                if isinstance(op.attributes["value"], ir.IntegerAttr):
+                    self._numbers[op.results[0]] = ir.IntegerAttr(op.attributes["value"]).value
             case "memref.view":
                 place = self._places[op.operands[0]]
-                start = place.offset + self._numbers[op.operands[1]]
+                start = place.offset + self._number(op, op.operands[1])
                 self._places[op.results[0]] = replace(place, offset=start, bytes=_size(op.results[0].type))
             case "memref.reinterpret_cast" | "memref.cast":
                 place = self._places[op.operands[0]]
@@ -73,13 +88,36 @@ class _Planner:
                 return [self._copy(op)]
             case "func.call":
                 return self._launches(op)
-            case "func.return" | "memref.dealloc":
+            case "scf.for":
+                return self._loop(op)
+            case "func.return" | "memref.dealloc" | "scf.yield":
                 pass
             case _:
-                raise PassError(
-                    f"'{op.name}' op in @main: a program for a GPU decides nothing while it runs", op.location
-                )
+                if op.name not in _ARITHMETIC:
+                    raise PassError(f"'{op.name}' op in @main: {_DECIDES_NOTHING}", op.location)
+                numbers = [self._number(op, value) for value in op.operands]
+                self._numbers[op.results[0]] = _ARITHMETIC[op.name](*numbers)
         return []
+
+    def _number(self, op: ir.Operation, value: ir.Value) -> int:
+        if value not in self._numbers:
+            raise PassError(f"'{op.name}' op in @main works on what a run computes: {_DECIDES_NOTHING}", op.location)
+        return self._numbers[value]
+
+    def _loop(self, op: ir.Operation) -> list[plans.Step]:
+        """The steps of all rounds, one after the other."""
+        start, stop, step = (self._number(op, value) for value in list(op.operands)[:3])
+        body, steps = op.regions[0].blocks[0], []
+        carried = [self._number(op, value) for value in list(op.operands)[3:]]
+        for index in range(start, stop, step):
+            self._numbers |= dict(zip(body.arguments, [index, *carried], strict=True))
+            steps += self._block(body)
+            if len(steps) > _MOST_STEPS:
+                raise PassError(f"'{op.name}' op in @main is more than {_MOST_STEPS} launches", op.location)
+            end = body.operations[len(body.operations) - 1].operation
+            carried = [self._number(end, value) for value in end.operands]
+        self._numbers |= dict(zip(op.results, carried, strict=True))
+        return steps
 
     def _constant(self, op: ir.Operation) -> plans.Buffer:
         name = ir.FlatSymbolRefAttr(op.attributes["name"]).value
