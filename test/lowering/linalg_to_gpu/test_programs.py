@@ -61,3 +61,37 @@ def test_an_artefact_holds_several_targets(tmp_path, monkeypatch: pytest.MonkeyP
     on_gpu = stepwell.load(path)
     assert [program.target.cpu for program in on_gpu.programs] == ["sm_90a"]
     np.testing.assert_allclose(on_gpu(x), on_cpu(x), rtol=1e-4, atol=1e-6)
+
+
+def _recurrent() -> onnx.ModelProto:
+    random = np.random.default_rng(0)
+    shapes = {"w": (1, 16, 3), "r": (1, 16, 4)}
+    weights = [numpy_helper.from_array(random.random(shape, np.float32) - 0.5, name) for name, shape in shapes.items()]
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=4)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 2, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 1, 2, 4])
+    graph = helper.make_graph([node], "recurrent", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def test_rounds_of_a_loop_are_steps_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWELL_CUDA", "simulate")
+    x = np.random.default_rng(1).random((3, 2, 3), np.float32)
+    gpu = stepwell.compile(_recurrent(), "cuda:sm_80", options=OPTIONS)
+    np.testing.assert_allclose(gpu(x), stepwell.compile(_recurrent(), options=OPTIONS)(x), rtol=1e-4, atol=1e-6)
+
+
+def test_what_no_launch_computes_is_named() -> None:
+    k = numpy_helper.from_array(np.array([2], np.int64), "k")
+    node = helper.make_node("TopK", ["x", "k"], ["values", "places"], name="best")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 6])
+    outs = [helper.make_tensor_value_info("values", TensorProto.FLOAT, [2, 2])]
+    outs += [helper.make_tensor_value_info("places", TensorProto.INT64, [2, 2])]
+    graph = helper.make_graph([node], "top", [x], outs, [k])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    with pytest.warns(UserWarning, match="TopK"):
+        program = stepwell.compile(model, "cuda:sm_80", options=stepwell.Options(cache=False))
+    (found,) = program.fallbacks
+    assert "TopK" in str(found) and "scf.forall" in str(found)
+    values, places = program(np.array([[3, 1, 2, 9, 4, 5], [0, 1, 2, 3, 4, 5]], np.float32))
+    assert values.tolist() == [[9, 5], [5, 4]] and places.tolist() == [[3, 5], [5, 4]]
