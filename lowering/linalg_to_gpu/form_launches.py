@@ -16,6 +16,7 @@ from ..target import Target
 from . import elements, emitters
 from .cut import Cut, operands_read
 from .emitters import ATTRIBUTE
+from .rows.split import split_long_reduction
 from .views import attributes_of, memories, memory_of, row_major_memory
 
 LAUNCH = "stepwell.launch"
@@ -65,6 +66,8 @@ class FormLaunchesPass(Pass):
 
 
 def _form(kernel: ir.Operation, target: Target) -> None:
+    if ATTRIBUTE not in kernel.attributes:
+        split_long_reduction(kernel, target)
     whole = emitters.choose(kernel, target)
     if ATTRIBUTE in kernel.attributes or whole is not None:
         _form_one(kernel, target, whole)

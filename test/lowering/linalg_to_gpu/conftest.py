@@ -29,13 +29,15 @@ class Simulated:
     Attributes:
         result: the new contents of its destination.
         ptx: its code.
-        schedules: the schedule of each of its launches.
+        schedules: the schedules of its launches.
+        launches: how many there are.
         conflicts: how many more passes than needed its accesses of shared memory took, by instruction.
     """
 
     result: np.ndarray
     ptx: str
     schedules: list[str]
+    launches: int
     conflicts: Counter[str]
 
 
@@ -83,7 +85,7 @@ def simulated() -> Callable[..., Simulated]:
         for entry, geometry, arguments in launches:
             given = [arrays[place].reshape(-1).view(np.uint8)[start : start + size] for place, start, size in arguments]
             simulate(ptx, entry, geometry, given, [len(given) - 1], observer=banks)
-        return Simulated(arrays[len(inputs)], ptx, schedule.split("+"), banks.found)
+        return Simulated(arrays[len(inputs)], ptx, schedule.split("+"), len(launches), banks.found)
 
     return run
 

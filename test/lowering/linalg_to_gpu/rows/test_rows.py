@@ -193,3 +193,42 @@ def test_negative_rows_and_columns_reduced_in_one_kernel(simulated):
     made = simulated(text, x)
     assert made.schedules == ["rows", "elements"]
     np.testing.assert_allclose(made.result, x + x.sum(1)[:, None] + x.sum(0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 270_336), (2, 98_304)])
+def test_few_long_rows_are_summed_in_parts(simulated, rows, columns):
+    add = "%c = arith.addf %o, %a : f32"
+    text = module(rows, columns, reduced("%r", "%x", "%zero", rows, columns, add), result=f"tensor<{rows}xf32>")
+    x = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32)
+    made = simulated(text, x)
+    assert made.schedules == ["rows"] and made.launches == 2
+    np.testing.assert_allclose(made.result, x.astype(np.float64).sum(1), rtol=1e-4, atol=1e-2)
+
+
+def test_long_columns_are_summed_in_parts(simulated):
+    text = module(
+        40_000,
+        16,
+        """
+        %start = linalg.fill ins(%zero : f32) outs(%out : tensor<16xf32>) -> tensor<16xf32>
+        %r = linalg.generic {indexing_maps = [#all, #column], iterator_types = ["reduction", "parallel"]}
+            ins(%x : tensor<40000x16xf32>) outs(%start : tensor<16xf32>) {
+        ^bb0(%a: f32, %o: f32):
+          %c = arith.maximumf %o, %a : f32
+          linalg.yield %c : f32
+        } -> tensor<16xf32>""",
+        result="tensor<16xf32>",
+    )
+    x = np.random.default_rng(0).standard_normal((40_000, 16)).astype(np.float32) - 9
+    made = simulated(text, x)
+    assert made.launches == 2
+    np.testing.assert_array_equal(made.result, np.maximum(x.max(0), 0))
+
+
+def test_negative_a_row_of_no_parts_stays_whole(simulated):
+    text = module(
+        1, 100_003, reduced("%r", "%x", "%zero", 1, 100_003, "%c = arith.addf %o, %a : f32"), result="tensor<1xf32>"
+    )
+    x = np.ones((1, 100_003), np.float32)
+    made = simulated(text, x)
+    assert made.launches == 1 and made.result == [100_003]
