@@ -21,6 +21,7 @@ from .places import ALIASES, CONSTANTS, Buffer, Copy, Place
 from .signature import convert_signature
 
 ENTRY = "main"
+BUFFER = "stepwell.buffer"
 _NO_CODE = ALIASES | CONSTANTS | {"tensor.empty", "stepwell.parameter", EXTRACT, INSERT}
 
 
@@ -31,7 +32,8 @@ class PlanMemoryPass(Pass):
 
     `@main` takes its inputs, its outputs, the parameters in the order of the module's `stepwell.parameters`, and an
     arena of `stepwell.arena_bytes` bytes. Kernels write to their destinations; their bodies still work on tensors,
-    ready for one-shot-bufferize. `stepwell.lifetimes` tells what lies where in the arena, and when.
+    ready for one-shot-bufferize. `stepwell.lifetimes` tells what lies where in the arena, and when; views of what may
+    still be moved have its number there as `stepwell.buffer`.
 
         %p = "stepwell.parameter"() {name = "w", ...} : () -> tensor<4xf32>
         %d = tensor.empty() : tensor<4xf32>
@@ -77,7 +79,8 @@ class PlanMemoryPass(Pass):
         placed = arena.place(lifetimes) if self.reuse else arena.place_apart(lifetimes)
         offsets = {buffer: item.offset for buffer, item in zip(buffers, placed, strict=True)}
         _describe(op, analysis.parameters, buffers, placed)
-        _MainRewriter(main, analysis, offsets, arena.arena_size(placed)).run()
+        numbers = {buffer: number for number, buffer in enumerate(buffers)} if self.reuse else {}
+        _MainRewriter(main, analysis, offsets, arena.arena_size(placed), numbers).run()
         for name in analysis.callees:
             convert_signature(symbols[name].operation)
 
@@ -85,8 +88,16 @@ class PlanMemoryPass(Pass):
 class _MainRewriter:
     """Writes the new `@main` beside the old one, then drops the old one."""
 
-    def __init__(self, main: ir.Operation, analysis: BufferAnalysis, offsets: dict[Buffer, int], size: int) -> None:
+    def __init__(
+        self,
+        main: ir.Operation,
+        analysis: BufferAnalysis,
+        offsets: dict[Buffer, int],
+        size: int,
+        numbers: dict[Buffer, int],
+    ) -> None:
         self._main, self._analysis, self._offsets, self._arena_bytes = main, analysis, offsets, size
+        self._numbers = numbers
         self._scalars: dict[ir.Value, ir.Value] = {}
         self._arguments: dict[str, list[ir.Value]] = {}
         self._globals = 0
@@ -212,9 +223,12 @@ class _MainRewriter:
         for index, stride in view.shifts:
             step = arith.ConstantOp(ir.IndexType.get(), stride * element_bytes(kind)).result
             offset = arith.AddIOp(offset, arith.MulIOp(self._scalars[index], step).result).result
+        seen = kind if view.is_contiguous else ir.MemRefType.get([view.span], kind.element_type)
+        flat = memref.ViewOp(seen, base, offset, []).result
+        if buffer in self._numbers:
+            flat.owner.attributes[BUFFER] = _i64(self._numbers[buffer])
         if view.is_contiguous:
-            return memref.ViewOp(kind, base, offset, []).result
-        flat = memref.ViewOp(ir.MemRefType.get([view.span], kind.element_type), base, offset, []).result
+            return flat
         strides = normal_strides(view.sizes, view.strides)
         return _reinterpreted(flat, strided_type(tensor, strides), strides)
 

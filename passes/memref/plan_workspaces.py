@@ -16,6 +16,7 @@ from ..parallel import SLOT_BYTES, SLOTS, trip_counts
 from ..rewriting import walk
 from . import arena
 from .layout import byte_size
+from .plan_memory import BUFFER
 
 ATTRIBUTE = "stepwell.workspace_bytes"
 
@@ -33,7 +34,8 @@ class PlanWorkspacesPass(Pass):
         func.func private @k(%out: memref<4xf32>, %workspace: memref<400000xi8>)
           attributes {stepwell.workspace_bytes = 400000} { %0 = memref.view %workspace[%c0][] ... }
 
-    The workspace lies where the arena is free during the call, or behind everything. A declaration that has
+    The workspace lies where the arena is free during the call, or behind everything; where that takes less memory, all
+    that lies in the arena is placed anew together with the workspaces. A declaration that has
     `stepwell.workspace_bytes` (its code was compiled before) gets the argument too.
 
     Temporaries in a parallel loop get a place for each of a few threads: the loop has `stepwell.slots` and
@@ -56,8 +58,12 @@ class PlanWorkspacesPass(Pass):
             if isinstance(function, func.FuncOp) and _name(function) != "main":
                 size = _take_workspace(function)
                 sizes |= {_name(function): size} if size else {}
-        if sizes and not is_library:
+        if is_library:
+            return
+        if sizes:
             _pass_workspaces(op, cast(func.FuncOp, symbols["main"]), sizes)
+        for view in _movable(symbols["main"].operation):
+            del view.attributes[BUFFER]
 
 
 def _take_workspace(kernel: func.FuncOp) -> int:
@@ -152,20 +158,23 @@ def _add_argument(kernel: func.FuncOp, size: int) -> ir.Value | None:
 
 def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, int]) -> None:
     rows = [ir.DictAttr(row) for row in ir.ArrayAttr(module.attributes["stepwell.lifetimes"])]
-    placed = [_placement(row) for row in rows]
+    planned = [_placement(row) for row in rows]
+    calls = [op for op in walk(main) if op.name == "func.call"]
+    calls = [call for call in calls if _callee(call) in sizes]
+    wanted = [
+        arena.Lifetime(sizes[_callee(call)], step, step) for call, step in zip(calls, map(_step, calls), strict=True)
+    ]
+    placed = _placed(planned, wanted, is_movable=bool(_movable(main.operation)))
+    for view in _movable(main.operation):
+        number = ir.IntegerAttr(view.attributes[BUFFER]).value
+        _move(view, placed[number].offset - planned[number].offset)
+    rows = [_moved(row, item) for row, item in zip(rows, placed, strict=False)]
     block_of_bytes = main.entry_block.arguments[len(main.entry_block.arguments) - 1]
-    for call in [op for op in walk(main) if op.name == "func.call"]:
-        callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-        if callee not in sizes:
-            continue
-        step = ir.IntegerAttr(call.attributes["stepwell.step"]).value
-        lifetime = arena.Lifetime(sizes[callee], step, step)
-        placement = arena.Placement(lifetime, arena.best_fit(lifetime, placed))
-        placed.append(placement)
-        rows.append(_row(f"{callee}.workspace", placement))
+    for call, placement in zip(calls, placed[len(planned) :], strict=True):
+        rows.append(_row(f"{_callee(call)}.workspace", placement))
         with call.location, ir.InsertionPoint(call):
             start = arith.ConstantOp(ir.IndexType.get(), placement.offset).result
-            view = memref.ViewOp(_bytes_type(lifetime.size), block_of_bytes, start, []).result
+            view = memref.ViewOp(_bytes_type(placement.lifetime.size), block_of_bytes, start, []).result
             made = func.CallOp([], ir.FlatSymbolRefAttr(call.attributes["callee"]), [*call.operands, view])
             made.operation.attributes["stepwell.step"] = call.attributes["stepwell.step"]
         call.erase()
@@ -176,6 +185,48 @@ def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, i
     module.attributes["stepwell.lifetimes"] = ir.ArrayAttr.get(rows)
     module.attributes["stepwell.arena_bytes"] = _i64(total)
     module.attributes["stepwell.arena_lower_bound"] = _i64(arena.lower_bound(item.lifetime for item in placed))
+
+
+def _placed(planned: list[arena.Placement], wanted: list[arena.Lifetime], *, is_movable: bool) -> list[arena.Placement]:
+    """Places what is wanted beside what is planned already, or all of it anew if that takes less memory."""
+    placed = list(planned)
+    for lifetime in wanted:
+        placed.append(arena.Placement(lifetime, arena.best_fit(lifetime, placed)))
+    lifetimes = [item.lifetime for item in placed]
+    if not is_movable or arena.arena_size(placed) == arena.lower_bound(lifetimes):
+        return placed
+    return min(placed, arena.place(lifetimes), key=arena.arena_size)
+
+
+def _movable(main: ir.Operation) -> list[ir.Operation]:
+    """The views of the arena that say of what."""
+    return [op for op in walk(main) if BUFFER in op.attributes]
+
+
+def _move(view: ir.Operation, distance: int) -> None:
+    """Moves a view of the arena."""
+    if not distance:
+        return
+    start = view.operands[1]
+    with view.location, ir.InsertionPoint(view):
+        if start.owner.name == "arith.constant":
+            offset = ir.IntegerAttr(start.owner.attributes["value"]).value + distance
+            view.operands[1] = arith.ConstantOp(ir.IndexType.get(), offset).result
+            return
+        step = arith.ConstantOp(ir.IndexType.get(), distance).result
+        view.operands[1] = arith.AddIOp(start, step).result
+
+
+def _callee(call: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+
+
+def _step(call: ir.Operation) -> int:
+    return ir.IntegerAttr(call.attributes["stepwell.step"]).value
+
+
+def _moved(row: ir.DictAttr, item: arena.Placement) -> ir.DictAttr:
+    return ir.DictAttr.get({entry.name: entry.attr for entry in row} | {"offset": _i64(item.offset)})
 
 
 def _name(function: func.FuncOp) -> str:

@@ -4,7 +4,7 @@
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    %[[ARENA:[a-z0-9]+]]: memref<256xi8>
 // CHECK:         %[[C32:.+]] = arith.constant 32 : index
-// CHECK:         %[[FLAT:.+]] = memref.view %[[ARENA]][%[[C32]]][] : memref<256xi8> to memref<56xf32>
+// CHECK:         %[[FLAT:.+]] = memref.view %[[ARENA]][%[[C32]]][] {{.*}}: memref<256xi8> to memref<56xf32>
 // CHECK:         %[[PART:.+]] = memref.reinterpret_cast %[[FLAT]] to offset: [0], sizes: [4, 8], strides: [16, 1]
 // CHECK:         call @half(%{{.+}}, %[[PART]])
 // CHECK:         call @whole(%{{.+}}, %{{.+}}) {{.*}} : (memref<4x16xf32>, memref<4x16xf32>)
@@ -27,7 +27,7 @@ func.func private @whole(%x: tensor<4x16xf32>, %out: tensor<4x16xf32>) -> tensor
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: memref<128xi8>
 // CHECK:         %[[C:.+]] = arith.constant 64 : index
-// CHECK:         memref.view %[[X]][%[[C]]][] : memref<128xi8> to memref<16xf32>
+// CHECK:         memref.view %[[X]][%[[C]]][] {{.*}}: memref<128xi8> to memref<16xf32>
 func.func @main(%x: tensor<4x8xf32>) -> tensor<16xf32> {
   %0 = tensor.extract_slice %x[2, 0] [2, 8] [1, 1] : tensor<4x8xf32> to tensor<2x8xf32>
   %1 = "stepwell.reshape"(%0) {shape = array<i64: 16>} : (tensor<2x8xf32>) -> tensor<16xf32>

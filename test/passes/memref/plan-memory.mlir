@@ -12,7 +12,7 @@
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME: %[[X:.*]]: memref<3x4xf32> {stepwell.name = "x"}, %[[Y:.*]]: memref<12xf32> {stepwell.name = "y"}, %[[W:.*]]: memref<12xf32> {stepwell.name = "w"}, %[[ARENA:.*]]: memref<64xi8>)
 // CHECK: %[[FLAT:.*]] = memref.reinterpret_cast %[[X]] to offset: [0], sizes: [12], strides: [1]
-// CHECK: %[[TEMP:.*]] = memref.view %[[ARENA]][%{{.*}}][] : memref<64xi8> to memref<12xf32>
+// CHECK: %[[TEMP:.*]] = memref.view %[[ARENA]][%{{.*}}][] {{.*}}: memref<64xi8> to memref<12xf32>
 // CHECK: call @k(%[[FLAT]], %[[W]], %[[TEMP]]) {stepwell.step = 1 : i64}
 // CHECK: call @k(%[[TEMP]], %[[W]], %[[Y]]) {stepwell.step = 2 : i64}
 // CHECK-NOT: memref.copy
@@ -42,8 +42,9 @@ func.func @main(%x: tensor<3x4xf32> {stepwell.name = "x"}) -> (tensor<12xf32> {s
 // CHECK: call @k(%{{.*}}, %[[A]])
 // CHECK: %[[B:.*]] = memref.view %[[ARENA]][%[[C64]]]
 // CHECK: call @k(%[[A]], %[[B]])
-// CHECK: call @k(%[[B]], %[[A]])
-// CHECK: call @k(%[[A]], %{{.*}})
+// CHECK: %[[C:.+]] = memref.view %{{.+}}[%c0{{.*}}][] {stepwell.buffer = 2 : i64}
+// CHECK: call @k(%[[B]], %[[C]])
+// CHECK: call @k(%[[C]], %{{.*}})
 func.func private @k(%x: tensor<16xf32>, %out: tensor<16xf32>) -> tensor<16xf32>
 func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
   %d = tensor.empty() : tensor<16xf32>

@@ -38,6 +38,31 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
+// A workspace that fits no gap, unless the second tensor moves.
+
+// CHECK: stepwell.arena_bytes = 192 : i64, stepwell.arena_lower_bound = 192 : i64
+// CHECK-LABEL: func.func @main(
+// CHECK-DAG: %[[C0:.*]] = arith.constant 0 : index
+// CHECK-DAG: %[[C128:.*]] = arith.constant 128 : index
+// CHECK: %[[P:.+]] = memref.view %{{.+}}[%[[C0]]][] : memref<192xi8> to memref<16xf32>
+// CHECK: call @k(%{{.+}}, %[[P]])
+// CHECK: %[[Q:.+]] = memref.view %{{.+}}[%[[C128]]][] : memref<192xi8> to memref<16xf32>
+// CHECK: call @k(%[[P]], %[[Q]])
+// CHECK: %[[SPACE:.+]] = memref.view %{{.+}}[%[[C0]]][] : memref<192xi8> to memref<128xi8>
+// CHECK: call @compiled(%[[Q]], %{{.+}}, %[[SPACE]])
+func.func private @k(%x: tensor<16xf32>, %out: tensor<16xf32>) -> tensor<16xf32>
+func.func private @compiled(%x: tensor<16xf32>, %out: tensor<16xf32>) -> tensor<16xf32>
+  attributes {stepwell.workspace_bytes = 128 : i64}
+func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %d = tensor.empty() : tensor<16xf32>
+  %0 = func.call @k(%x, %d) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %1 = func.call @k(%0, %d) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  %2 = func.call @compiled(%1, %d) : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
+  return %2 : tensor<16xf32>
+}
+
+// -----
+
 // Nothing to do.
 
 // CHECK-LABEL: func.func private @negative_stack(
