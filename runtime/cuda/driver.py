@@ -13,7 +13,7 @@ import numpy as np
 
 from .device import Arguments, Kernel, Stream
 from .errors import DeviceError, DeviceMemoryError
-from .launch_plan import Launch, TensorMap
+from .launch_plan import Launch, TensorMap, ptx_of
 
 _DEFAULT_DYNAMIC_BYTES = 48 * 1024
 _LOG_BYTES = 8192
@@ -225,7 +225,7 @@ class CudaDevice:
     def _function(self, launch: Launch, objects: Mapping[str, bytes]) -> Any:
         image = objects.get(f"{launch.module}.cubin")
         if image is None:
-            image = objects[f"{launch.module}.ptx"].rstrip(b"\0") + b"\0"
+            image = ptx_of(launch, objects).rstrip(b"\0") + b"\0"
         with self._lock:
             module = self._modules.get(image)
             if module is None:

@@ -25,6 +25,7 @@ from .launch_plan import (
     LaunchPlan,
     Step,
     TensorMap,
+    argument_bytes,
 )
 
 MOST_THREADS = 1024
@@ -113,7 +114,7 @@ def _check_launch(launch: Launch) -> None:
         0 <= launch.shared_bytes <= MOST_SHARED_BYTES,
         f"{name}: {launch.shared_bytes} bytes of shared memory are more than a block can have ({MOST_SHARED_BYTES})",
     )
-    total = sum(128 if isinstance(argument, TensorMap) else 8 for argument in launch.arguments)
+    total = sum(map(argument_bytes, launch.arguments))
     _require(total <= MOST_ARGUMENT_BYTES, f"{name}: its arguments are of too many bytes ({total})")
 
 

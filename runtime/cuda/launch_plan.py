@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .errors import DeviceError
+
 INPUT, OUTPUT, PARAMETER, ARENA = "input", "output", "parameter", "arena"
 SPACES = (INPUT, OUTPUT, PARAMETER, ARENA)
 
@@ -170,6 +172,17 @@ class LaunchPlan:
         """
         arena_bytes = _natural(record["arena_bytes"])
         return LaunchPlan(tuple(_read_step(entry) for entry in record["steps"]), arena_bytes)
+
+
+def ptx_of(launch: Launch, objects: Mapping[str, bytes]) -> bytes:
+    """The PTX of a launch, among a program's objects.
+
+    Raises:
+        DeviceError: it is not there.
+    """
+    if f"{launch.module}.ptx" not in objects:
+        raise DeviceError(f"the program has no code of the module {launch.module!r}")
+    return objects[f"{launch.module}.ptx"]
 
 
 def argument_bytes(argument: Argument) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .device import Arguments, Kernel, Stream
 from .errors import SimulationError
-from .launch_plan import Launch, TensorMap
+from .launch_plan import Launch, TensorMap, ptx_of
 from .simulator.batch import Checks, Geometry, Observer
 from .simulator.memory import UNDEFINED, GlobalMemory
 from .simulator.simulate import SimulatedModule
@@ -72,7 +72,7 @@ class SimulatedDevice:
         self.memory.write(address, np.full(nbytes, value, np.uint8))
 
     def prepare(self, launch: Launch, objects: Mapping[str, bytes]) -> Kernel:
-        text = objects[f"{launch.module}.ptx"]
+        text = ptx_of(launch, objects)
         if text not in self._modules:
             self._modules[text] = SimulatedModule(text.decode(), self.memory)
         module = self._modules[text]

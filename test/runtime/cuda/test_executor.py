@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -177,6 +178,14 @@ def test_code_that_the_driver_refuses_is_told_with_its_reason(fake: FakeDriver) 
     broken = program({"scale.ptx": SCALE.replace("ret;", "ret")})
     with pytest.raises(DeviceError, match=r"Fake \(sm_90\): .*load scale \(CUDA_ERROR_INVALID_PTX: .*: PTX line"):
         DeviceProgram(broken, CudaDevice(fake))
+
+
+def test_a_plan_whose_code_is_not_there_is_refused(fake: FakeDriver) -> None:
+    complete = program()
+    lacking = replace(complete, objects={"add.ptx": complete.objects["add.ptx"]})
+    for device in (CudaDevice(fake), SimulatedDevice()):
+        with pytest.raises(DeviceError, match="no code of the module 'scale'"):
+            DeviceProgram(lacking, device)
 
 
 def test_a_device_that_is_not_there_is_told(fake: FakeDriver) -> None:
