@@ -22,7 +22,9 @@ def emit(launch: Launch, values: Values) -> Geometry:
     """Writes the kernel: every thread computes `vector` neighbours along the innermost dimension and stores them."""
     root, target = root_of(launch)
     width, threads = int(str(launch.schedule["vector"])), int(str(launch.schedule["threads"]))
-    count = math.prod(target.shape) if target.shape else 1
+    if 0 in target.shape:
+        return Geometry((1, 1, 1), (threads, 1, 1))  # there is nothing to write
+    count = math.prod(target.shape)
     groups = -(-count // width) if len(target.shape) == 1 else count // width
     thread = add(multiply(block_id(), threads), thread_id())
     inside = scf.IfOp(below(value_of(thread), groups))

@@ -95,3 +95,12 @@ def test_what_no_launch_computes_is_named() -> None:
     assert "TopK" in str(found) and "scf.forall" in str(found)
     values, places = program(np.array([[3, 1, 2, 9, 4, 5], [0, 1, 2, 3, 4, 5]], np.float32))
     assert values.tolist() == [[9, 5], [5, 4]] and places.tolist() == [[3, 5], [5, 4]]
+
+
+def test_tensors_without_elements_are_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWELL_CUDA", "simulate")
+    nodes = [helper.make_node("Exp", ["x"], ["e"]), helper.make_node("Transpose", ["e"], ["y"])]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [0, 5])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 0])
+    model = helper.make_model(helper.make_graph(nodes, "empty", [x], [y]), opset_imports=[helper.make_opsetid("", 17)])
+    assert stepwell.compile(model, "cuda:sm_80", options=OPTIONS)(np.zeros((0, 5), np.float32)).shape == (5, 0)
