@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 
@@ -10,6 +12,7 @@ from . import llvm
 from .codegen import CodegenError
 
 OPTIMIZE = "default<O2>"
+_ASSEMBLY = re.compile(r"^(.* call .*\basm sideeffect \".*\))((?: #\d+)?(?:, !.*)?)$", re.MULTILINE)
 SUFFIX = ".gpu"
 """What the names of modules have behind those of the kernels whose launches they are."""
 
@@ -44,6 +47,8 @@ def ptx_of(gpu_module: ir.Operation, target: Target) -> str:
             op.operation.clone()
     # The stubs of the bindings lack this function.
     text = llvm_dialect.translate_module_to_llvmir(plain.operation)  # pyright: ignore[reportAttributeAccessIssue]
+    # MLIR cannot say it of assembly: whole warps must come to it together, so that it must not be copied into branches.
+    text = _ASSEMBLY.sub(r"\1 convergent\2", text)
     try:
         features = ",".join(target.features)
         with llvm.machine(target.triple, target.cpu, features) as machine, llvm.parsed(text, machine) as module:

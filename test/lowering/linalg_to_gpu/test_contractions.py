@@ -7,6 +7,8 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
+from stepwell.lowering.linalg_to_gpu.contraction import emit
+from stepwell.lowering.linalg_to_gpu.contraction.tiles import Tiling
 
 OPTIONS = stepwell.Options(cache=False, fallback="error")
 FLOAT, HALF = TensorProto.FLOAT, TensorProto.FLOAT16
@@ -87,3 +89,16 @@ def test_both_sides_of_a_product_may_be_computed_by_the_model(monkeypatch):
     inputs = {"x": random(3, 20, 32), "z": random(3, 28, 32)}
     made = model(nodes, {}, {name: list(array.shape) for name, array in inputs.items()}, FLOAT)
     check(made, inputs, FLOAT, "sm_80", monkeypatch)
+
+
+def test_a_product_by_warp_groups_with_bias_and_activation(monkeypatch):
+    # So small a product would get other tiles.
+    monkeypatch.setattr(emit, "choose", lambda wish, capability: Tiling("wgmma", 128, 64, 64, 64, 64, 3))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Add", ["p", "b"], ["s"]),
+        helper.make_node("Relu", ["s"], ["y"]),
+    ]
+    weights = {"w": random(72, 104, kind=HALF) / np.sqrt(72, dtype=np.float16), "b": random(104, kind=HALF)}
+    made = model(nodes, weights, {"x": [136, 72]}, HALF)
+    check(made, {"x": random(136, 72, kind=HALF)}, HALF, "sm_90a", monkeypatch)
