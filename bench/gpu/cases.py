@@ -120,10 +120,10 @@ def _model(
     weights: dict[str, np.ndarray] | None = None,
     constants: Sequence[TensorProto] = (),
 ) -> onnx.ModelProto:
-    infos = [
+    takes, gives = (
         [helper.make_tensor_value_info(name, _KINDS[dtype], shape) for name, shape in group.items()]
         for group in (inputs, outputs)
-    ]
+    )
     held = [*constants, *(numpy_helper.from_array(array, name) for name, array in (weights or {}).items())]
-    graph = helper.make_graph(list(nodes), "case", *infos, held)
+    graph = helper.make_graph(list(nodes), "case", takes, gives, held)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=10)
