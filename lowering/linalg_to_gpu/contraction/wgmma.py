@@ -46,8 +46,9 @@ from .tiles import WARP, Problem, Tiling
 # The copy engine's swizzle repeats after 1024 bytes, from addresses that are multiples of them.
 _ALIGNMENT = 1024
 _GROUP_ROWS = 64
-# Registers per thread of the group that copies, and of those that multiply: (first, others) by their number.
-_REGISTERS = {1: (40, 232), 2: (40, 232), 3: (32, 160)}
+# Registers per thread of the group that copies, and of those that multiply, by the number of these; a single one has
+# as many as an instruction can name without taking any.
+_REGISTERS = {2: (40, 232), 3: (32, 160)}
 Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 
@@ -152,16 +153,18 @@ def emit(
             make_barrier(ring.empty(Int(stage)), tiling.warps * 4)
         publish_barriers()
     gpu.barrier()
-    copying, multiplying = _REGISTERS[tiling.warps]
+    shared_out = _REGISTERS.get(tiling.warps)
     role = scf.IfOp(thread.below(GROUP), has_else=True)
     with ir.InsertionPoint(role.then_block):
-        give_registers(copying)
+        if shared_out is not None:
+            give_registers(shared_out[0])
         with when(thread.equals(0)):
             _copy(problem, tiling, ring, lhs, rhs, blocks)
         scf.yield_([])
     assert role.else_block is not None
     with ir.InsertionPoint(role.else_block):
-        take_registers(multiplying)
+        if shared_out is not None:
+            take_registers(shared_out[1])
         scratch = start - raw + tiling.stages * (ring.stage_bytes + 2 * BARRIER_BYTES)
         worker = _Worker(problem, tiling, FORMS[compute], ring, (lhs, rhs), thread - GROUP, (shared, scratch))
         worker.work(finish, width, blocks)
