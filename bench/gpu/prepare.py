@@ -114,7 +114,7 @@ def _compiled(
         outputs = results if isinstance(results, tuple) else (results,)
         arrays |= {f"out.{info.name}": array for info, array in zip(executable.outputs, outputs, strict=True)}
         data = f"{name}.npz"
-        np.savez(folder / data, **{key: _plain(array) for key, array in arrays.items()})
+        np.savez(folder / data, allow_pickle=False, **{key: _plain(array) for key, array in arrays.items()})
     artefact.write(folder / f"{name}.stw", on_gpu.stored(), cubins=shutil.which("ptxas") is not None)
     return {"artefact": f"{name}.stw", "data": data}
 

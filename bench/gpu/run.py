@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _torch() -> Any:
     """Torch, where it is there and sees the device."""
     try:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
     return torch if torch.cuda.is_available() else None

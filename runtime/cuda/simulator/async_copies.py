@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .kinds import Array
 from .memory import Access, Space
 from .races import SharedRaces
-
-Array = np.ndarray
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import SimulationError
+from .kinds import Array
 
-Array = np.ndarray
 NAMED = 16
 
 

@@ -17,6 +17,7 @@ from .barriers import Barriers
 from .bulk_stores import BulkStores
 from .clusters import ClusterBarriers
 from .frame import BLOCK, THREAD, Frame, Selection, as_run, poison
+from .kinds import Array
 from .mbarriers import BYTES, Mbarriers
 from .memory import UNDEFINED, Access, GlobalMemory, Space
 from .races import GlobalWrites, SharedRaces
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from .kernel import Kernel
     from .scheduler import Scheduler
 
-Array = np.ndarray
 WARP = 32
 
 SHARED_ORIGIN, LOCAL_ORIGIN, PARAM_ORIGIN = 1 << 36, 1 << 37, 1 << 38

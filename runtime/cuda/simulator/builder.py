@@ -15,12 +15,11 @@ import numpy as np
 from ..errors import PtxError
 from .frame import SPECIAL_REGISTERS, THREAD, Frame
 from .graph import effects
-from .kinds import NUMBERS, STORAGE, decode, encode
+from .kinds import NUMBERS, STORAGE, Array, decode, encode
 from .memory import Access
 from .parser import immediate_bits
 from .syntax import WIDTHS, Address, Function, Immediate, Instruction, Operand, Register, Symbol, Vector
 
-Array = np.ndarray
 Step = Callable[[Frame], None]
 Reader = Callable[[Frame], Array]
 Writer = Callable[[Frame, Array], None]

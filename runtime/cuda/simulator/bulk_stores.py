@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SimulationError
-
-Array = np.ndarray
+from .kinds import Array
 
 
 @dataclass(frozen=True)

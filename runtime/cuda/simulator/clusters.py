@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import SimulationError
-
-Array = np.ndarray
+from .kinds import Array
 
 
 class ClusterBarriers:

@@ -9,9 +9,9 @@ import numpy as np
 
 from .batch import WARP
 from .kernel import Kernel
+from .kinds import Array
 from .memory import Access, Space
 
-Array = np.ndarray
 _BANKS, _WORD, _SECTOR = 32, 4, 32
 
 

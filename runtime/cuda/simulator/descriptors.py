@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .kinds import Array
 from .tensor_maps import swizzled
 
-Array = np.ndarray
 PIECE = 16
 _SPANS = {0: 0, 1: 128, 2: 64, 3: 32}
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .kinds import FLOATS8, widen_bfloat
+from .kinds import FLOATS8, Array, widen_bfloat
 
-Array = np.ndarray
 _LANES = (8, 4)
 
 

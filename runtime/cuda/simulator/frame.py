@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .kinds import Array
+
 if TYPE_CHECKING:
     from .batch import Batch
 
-Array = np.ndarray
 Selection = slice | np.ndarray
 """Some threads of a frame: a run of them, or their sorted positions."""
 

@@ -12,9 +12,9 @@ from .batch import PARAM_ORIGIN
 from .builder import Builder, Environment, Step, Sync, storage_of
 from .frame import Frame
 from .graph import Block, blocks_of, effects
+from .kinds import Array
 from .syntax import WIDTHS, Function, Instruction, Module, Register, Variable
 
-Array = np.ndarray
 _SPACES = ("global", "shared", "local", "param", "const")
 _TERMINATORS = ("bra", "brx", "ret", "exit")
 

@@ -7,10 +7,12 @@ rounded when written; packed pairs as twice as many elements.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-Array = np.ndarray
+Array = Any
+"""An array of numpy, over whose overloads a type checker would take minutes."""
 
 STORAGE = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 """What holds so many bytes."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .kinds import Array
 from .memory import Access, Space
 
 if TYPE_CHECKING:
     from .scheduler import Scheduler
 
-Array = np.ndarray
 BYTES = 8
 MOST_ARRIVALS = (1 << 20) - 1
 

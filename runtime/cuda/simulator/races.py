@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .kinds import Array
 from .memory import Access
 
-Array = np.ndarray
 WARP = 32
 _MANY = 63
 """In place of a lane: several lanes of the warp have read."""

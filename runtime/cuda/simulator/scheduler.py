@@ -13,8 +13,8 @@ from ..errors import SimulationError
 from .batch import Batch
 from .frame import BLOCK, Frame, Selection, chosen, selected, size_of
 from .kernel import Code
+from .kinds import Array
 
-Array = np.ndarray
 _PATIENCE = 512
 """How many times in a row a place may run while another one could: a loop that polls must not starve others."""
 

@@ -8,9 +8,8 @@ from ..errors import PtxError, SimulationError
 from .batch import CLUSTER_SHIFT, LOCAL_ORIGIN, PARAM_ORIGIN, SHARED_ORIGIN
 from .builder import Builder
 from .frame import BLOCK, Frame
+from .kinds import Array
 from .memory import Access, GlobalMemory, Space
-
-Array = np.ndarray
 
 _SPACES = {
     "global": "global", "const": "global", "shared": "shared", "shared::cta": "shared", "shared::cluster": "shared",

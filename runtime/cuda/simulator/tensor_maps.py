@@ -13,8 +13,8 @@ import numpy as np
 
 from ..errors import SimulationError
 from ..launch_plan import ELEMENT_BYTES, TensorMap
+from .kinds import Array
 
-Array = np.ndarray
 BYTES = 128
 _MAGIC = 0x50414D57
 _LAYOUT = struct.Struct("<IBBBBQ5Q4Q5H5B")

@@ -7,11 +7,9 @@ import numpy as np
 from ..batch import CLUSTER_SHIFT
 from ..builder import Builder, Reader, Step, Sync, builds
 from ..frame import BLOCK, THREAD, Frame
-from ..kinds import NUMBERS
+from ..kinds import NUMBERS, Array
 from ..syntax import Operand
 from .warps import build_warp_barrier
-
-Array = np.ndarray
 
 
 @builds("bar", "barrier")

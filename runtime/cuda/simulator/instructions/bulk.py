@@ -12,6 +12,7 @@ from ...errors import SimulationError
 from ..batch import CLUSTER_SHIFT
 from ..builder import Builder, Reader, Step
 from ..frame import BLOCK, THREAD, Frame
+from ..kinds import Array
 from ..mbarriers import Transfer
 from ..memory import Access, GlobalMemory
 from ..spaces import located, shared_offsets
@@ -20,7 +21,6 @@ from ..tensor_maps import BYTES, Descriptor
 from .mbarrier import barrier_places
 from .memory import CACHES
 
-Array = np.ndarray
 PIECE = 16
 """Bytes that keep together when a copy is swizzled."""
 

@@ -13,6 +13,7 @@ from ..kinds import (
     INTEGRAL,
     NUMBERS,
     STORAGE,
+    Array,
     flushed,
     round_bfloat,
     round_float8,
@@ -22,7 +23,6 @@ from ..kinds import (
 from ..syntax import WIDTHS, Vector
 from .elementwise import elementwise
 
-Array = np.ndarray
 Convert = Callable[[Array], Array]
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")

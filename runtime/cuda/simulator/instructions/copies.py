@@ -6,13 +6,12 @@ import numpy as np
 
 from ..builder import Builder, Built, Step, builds
 from ..frame import THREAD, Frame
+from ..kinds import Array
 from ..memory import Access, Space
 from ..spaces import located, shared_offsets
 from ..syntax import Immediate
 from .bulk import build_bulk
 from .memory import CACHES
-
-Array = np.ndarray
 
 
 @builds("cp")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from ..builder import Builder, Step
 from ..frame import Frame
-
-Array = np.ndarray
+from ..kinds import Array
 
 
 def elementwise(

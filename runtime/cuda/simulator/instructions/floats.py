@@ -11,10 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..builder import Builder, Step, builds
-from ..kinds import NUMBERS, flushed, rounded
+from ..kinds import NUMBERS, Array, flushed, rounded
 from .elementwise import elementwise
-
-Array = np.ndarray
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
 _MODIFIERS = (*_ROUNDINGS, "ftz", "sat", "approx", "full", "relu", "NaN", "xorsign")

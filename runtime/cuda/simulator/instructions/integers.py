@@ -7,11 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ..builder import Builder, Step, builds
-from ..kinds import NUMBERS
+from ..kinds import NUMBERS, Array
 from .elementwise import elementwise
 from .floats import build_float
-
-Array = np.ndarray
 
 _WIDER = {"s16": "s32", "u16": "u32", "s32": "s64", "u32": "u64"}
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

@@ -8,11 +8,9 @@ import numpy as np
 
 from ..builder import Builder, Step, builds
 from ..frame import Frame
-from ..kinds import NUMBERS, flushed
+from ..kinds import NUMBERS, Array, flushed
 from ..syntax import WIDTHS, Immediate, Vector
 from .elementwise import elementwise
-
-Array = np.ndarray
 
 
 @builds("and", "or", "xor")

@@ -18,13 +18,13 @@ from ..fragments import (
     square_registers,
 )
 from ..frame import Frame
+from ..kinds import Array
 from ..memory import Access, Space
 from ..spaces import located, space_of
 from ..syntax import Operand
 from .memory import gathered
 from .warps import Warps, together
 
-Array = np.ndarray
 _LAYOUTS = ("row", "col")
 
 

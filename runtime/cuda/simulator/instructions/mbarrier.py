@@ -8,12 +8,12 @@ import numpy as np
 
 from ..builder import Builder, Built, Reader, Sync, builds
 from ..frame import THREAD, Frame
+from ..kinds import Array
 from ..mbarriers import BYTES
 from ..memory import Access
 from ..spaces import located, space_of
 from ..syntax import Address
 
-Array = np.ndarray
 _MODIFIERS = (
     "shared", "shared::cta", "shared::cluster", "release", "acquire", "relaxed", "cta", "cluster", "parity",
 )  # fmt: skip

@@ -8,13 +8,11 @@ import numpy as np
 
 from ..builder import Builder, Reader, Step, Writer, builds
 from ..frame import Frame
-from ..kinds import STORAGE, decode, encode
+from ..kinds import STORAGE, Array, decode, encode
 from ..memory import Access
 from ..spaces import SPACE_MODIFIERS, located, space_of, window_start
 from ..syntax import WIDTHS, Vector
 from .elementwise import elementwise
-
-Array = np.ndarray
 
 _ORDERS = ("weak", "volatile", "relaxed", "acquire", "release", "mmio")
 _SCOPES = ("cta", "cluster", "gpu", "sys")

@@ -10,10 +10,9 @@ import numpy as np
 from ...errors import SimulationError
 from ..builder import Builder, Reader, Step, Sync, builds
 from ..frame import THREAD, Frame
-from ..kinds import NUMBERS
+from ..kinds import NUMBERS, Array
 from ..syntax import Vector
 
-Array = np.ndarray
 WARP = 32
 FULL = np.uint32(0xFFFFFFFF)
 

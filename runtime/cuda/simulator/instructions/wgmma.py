@@ -17,11 +17,11 @@ from ..builder import Builder, Built, Step, Sync, builds
 from ..descriptors import PIECE, MatrixDescriptor
 from ..fragments import ELEMENTS, RAW, Element, accumulator, accumulator_elements, left_factor
 from ..frame import THREAD, Frame
+from ..kinds import Array
 from ..memory import Access
 from ..syntax import Immediate, Operand, Register, Vector
 from .memory import gathered
 
-Array = np.ndarray
 GROUP = 128
 _ROWS = 64
 
