@@ -115,4 +115,14 @@ def test_wrong_operands_are_refused():
         )
     query, key = TensorSpec((1, 4, 3, 8), F32), TensorSpec((1, 3, 3, 8), F32)
     with pytest.raises(OpError, match="4 query heads cannot share 3 key heads evenly"):
-        normalization.AttentionOp.infer(query, key, key, None, scale=1.0, masked=-np.inf, zero_empty=False)
+        normalization.AttentionOp.infer(
+            query,
+            key,
+            key,
+            None,
+            scale=1.0,
+            masked=-np.inf,
+            zero_empty=False,
+            before=normalization.UNBOUNDED,
+            after=normalization.UNBOUNDED,
+        )
