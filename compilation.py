@@ -11,18 +11,18 @@ import numpy as np
 from mlir import ir
 
 from .dialects import interpreter
-from .dialects.types import numpy_dtype
 from .failures import explained, nodes_of
 from .lowering import facts, invariants, phases
 from .lowering.context import compiler_context
 from .lowering.kernel_objects.library import KernelCode, generate
 from .lowering.kernel_objects.pool import KernelPool, kernel_pool
 from .lowering.kernel_table import name_by_content, with_signatures
+from .lowering.program import program_of
 from .lowering.substitution import Substitute
 from .lowering.target import Target
 from .passes.base import PassError
 from .passes.failure import ModelOp, in_phase
-from .passes.functions import dictionaries, function_named, strings
+from .passes.functions import dictionaries, function_named
 from .passes.graph.attention_bands import recognise_bands
 from .passes.graph.denormal_weights import scale_denormal_weights
 from .passes.graph.specialize_shapes import SpecializeShapesPass
@@ -32,7 +32,7 @@ from .passes.journal import Journal, journal
 from .passes.pipeline import Pipeline
 from .passes.rewriting import walk
 from .runtime.cache import Cache
-from .runtime.program import WORK, ArenaBuffer, CpuTarget, KernelInfo, Program, Shape, TensorInfo, aligned
+from .runtime.program import Program, Shape, aligned
 from .source import Importable
 
 
@@ -48,12 +48,6 @@ class _Noted:
 
 
 Reached = Callable[[str, ir.Module, Mapping[str, np.ndarray]], None]
-
-LIFETIMES = "stepwell.lifetimes"
-"""The attribute of modules that says what lies where in the arena, and when."""
-
-CONSTANT = "stepwell.constant."
-"""What parameters are called that are constants of a program for a GPU."""
 
 _LARGE = 64
 """Modules of so many ops take longer to compile than another process takes to start."""
@@ -280,46 +274,6 @@ def _facts(module: ir.Module, noted: _Noted) -> dict[str, Any]:
     return facts.facts_of(module, noted.nodes, noted.kept, noted.initial, operands)
 
 
-def program_of(
-    module: ir.Module,
-    parameters: Mapping[str, np.ndarray],
-    target: Target,
-    objects: Mapping[str, bytes],
-    kernels: Sequence[KernelInfo] = (),
-) -> Program:
-    """What the runtime needs of a module that has reached the phase `llvm`.
-
-    Args:
-        module: the module.
-        parameters: the contents of its parameters, and maybe others.
-        target: what its code is for.
-        objects: its code, by symbol.
-        kernels: a table of its kernels.
-    """
-    interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
-    inputs, outputs = _tensors(interface["inputs"]), _tensors(interface["outputs"])
-    guards, used, launches = strings(interface["guards"]), _used(module, parameters), None
-    if target.is_gpu:
-        from .lowering.linalg_to_gpu.plan import plan_of  # with all that emits code for GPUs
-
-        launches, constants = plan_of(module, (len(inputs), len(outputs) + len(guards), len(used)))
-        used |= {f"{CONSTANT}{number}": aligned(contents) for number, contents in enumerate(constants)}
-        objects = {f"{name}.ptx": code for name, code in objects.items()}
-    return Program(
-        inputs=inputs,
-        outputs=outputs,
-        guards=guards,
-        parameters=used,
-        arena_bytes=ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value,
-        target=CpuTarget(target.triple, target.cpu, target.features),
-        objects=objects,
-        kernels=kernels,
-        uses_threads=WORK in objects,
-        buffers=_buffers(module),
-        launches=launches,
-    )
-
-
 def _is_large(module: ir.Module) -> bool:
     """Whether it takes longer to compile than another process takes to start."""
     main = ir.SymbolTable(module.operation)["main"]
@@ -370,33 +324,6 @@ def make_declaration(function: ir.Operation, facts: ir.DictAttr) -> None:
             "func.func", attributes={**attributes, **{item.name: item.attr for item in facts}}, regions=1
         )
     function.erase()
-
-
-def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    names = strings(module.operation.attributes["stepwell.parameters"])
-    missing = [name for name in names if name not in parameters]
-    if missing:
-        share = f"{len(missing)} of {len(names)} are missing"
-        raise PassError(f"there are no contents for the parameter '{missing[0]}' ({share})")
-    return {name: parameters[name] for name in names}
-
-
-def _buffers(module: ir.Module) -> list[ArenaBuffer]:
-    """What the arena holds, in the order of time; nothing where a module does not say."""
-    attributes, found = module.operation.attributes, []
-    for row in map(ir.DictAttr, ir.ArrayAttr(attributes[LIFETIMES]) if LIFETIMES in attributes else ()):
-        name, node = (ir.StringAttr(row[key]).value if key in row else "" for key in ("name", "node"))
-        offset, size, first, last = (ir.IntegerAttr(row[key]).value for key in ("offset", "bytes", "first", "last"))
-        found.append(ArenaBuffer(name, node, offset, size, first, last))
-    return sorted(found, key=lambda item: (item.first, item.offset))
-
-
-def _tensors(entries: ir.Attribute) -> tuple[TensorInfo, ...]:
-    found = []
-    for entry in map(ir.DictAttr, ir.ArrayAttr(entries)):
-        kind = ir.RankedTensorType(ir.TypeAttr(entry["type"]).value)
-        found.append(TensorInfo(ir.StringAttr(entry["name"]).value, numpy_dtype(kind.element_type), tuple(kind.shape)))
-    return tuple(found)
 
 
 def _names(function: ir.OpView, key: str, default: str) -> list[str]:

@@ -218,7 +218,9 @@ class Executable:
         """
         if keep_model and self.source is None:
             raise ArtefactError(f"{self.name}: the model is not at hand in one file, so the artefact cannot keep it")
-        artefact.write(Path(path), self.stored(keep_model=keep_model), cubins=cubins)
+        from .artefact_writer import write  # calls do without
+
+        write(Path(path), self.stored(keep_model=keep_model), cubins=cubins)
 
     def stored(self, *, keep_model: bool = False) -> artefact.Artefact:
         """What `save` writes."""

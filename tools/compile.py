@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..runtime import artefact, safetensors
+from ..runtime import artefact, artefact_writer, safetensors
 from ..runtime.executable import Executable
 from ..runtime.program import Program, Shape
 from . import arguments
@@ -139,7 +139,7 @@ def _compile_to_file(options: argparse.Namespace) -> int:
     if options.keep_model and executables[0].source is None:
         raise UsageError(f"--keep-model: {options.model} is in several files")
     models = [executable.stored(keep_model=options.keep_model) for executable in executables]
-    artefact.write(path, _merged(models), cubins=options.cubins)
+    artefact_writer.write(path, _merged(models), cubins=options.cubins)
     made = f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}"
     if options.json:
         fallbacks = [found.record() for found in executables[0].fallbacks]

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 from mlir import ir
 
-from ...compilation import program_of
 from ...lowering import invariants, phases
 from ...lowering.llvm_to_object.codegen import emit_objects
+from ...lowering.program import program_of
 from ...lowering.target import Target
 from ...passes.base import Pass
 from ...passes.pipeline import Element, Nested, Pipeline, Upstream

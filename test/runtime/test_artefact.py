@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from stepwell.runtime import artefact, host, linker
+from stepwell.runtime import artefact, artefact_writer, host, linker
 from stepwell.runtime.errors import ArtefactError
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.program import CpuTarget, is_splat
@@ -183,7 +183,7 @@ def test_the_best_level_that_runs_is_chosen(tmp_path, program, monkeypatch):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(linker.shutil, "which", lambda name: None)
         model = artefact.Artefact("m", levels[0].inputs, levels[0].outputs, tuple(levels))
-        artefact.write(path, model)
+        artefact_writer.write(path, model)
     assert len([name for name in zipfile.ZipFile(path).namelist() if name.endswith(".o")]) == 1
     plain = frozenset(name.replace(".", "") for name in host.LEVELS["x86-64-v3"])
     for here, best in ((plain, "x86-64-v3"), (frozenset(), "x86-64")):
