@@ -19,6 +19,7 @@ from stepwell.explain.reduce.observe import CommandTest, CompileTest, PassesTest
 from stepwell.explain.reduce.run import Request, once, reduce
 from stepwell.explain.reduce.wrong_numbers import NumbersTest
 from stepwell.frontend.onnx import importer
+from stepwell.frontend.onnx.model import Model
 from stepwell.passes.base import PassError
 from stepwell.passes.graph.patterns import algebra
 from stepwell.passes.rewriting import Pattern
@@ -60,9 +61,8 @@ def _plant(monkeypatch: pytest.MonkeyPatch, fault) -> None:
     """Has `fault` look at the operators of every model that is imported."""
     original = importer.import_model
 
-    def planted(model, *arguments, **named):
-        proto = model if isinstance(model, onnx.ModelProto) else onnx.load_model_from_string(model)
-        fault([node.op_type for node in proto.graph.node])
+    def planted(model: Model, *arguments, **named):
+        fault([node.op_type for node in model.proto.graph.node])
         return original(model, *arguments, **named)
 
     monkeypatch.setattr(importer, "import_model", planted)
