@@ -25,6 +25,7 @@ from .passes import debug
 from .passes.base import registry
 from .passes.diagnostics import MLIRError, find_place
 from .passes.failure import CompileError, Failure, ModelOp, names_in
+from .passes.functions import kernels_in
 from .passes.graph.bounded.snapshot import BoundedError
 from .passes.guarded import CompilerCrash
 from .passes.pipeline import Pipeline
@@ -34,7 +35,6 @@ from .passes.recorder import (
     Recorder,
     is_recording,
     kernel_of,
-    kernels_in,
     names_of,
     recording,
     reproducer_text,

@@ -113,6 +113,18 @@ class Target:
         return _measured(triple, cpu, tuple(sorted(filter(None, features.split(",")), key=lambda item: item[1:])))
 
     @staticmethod
+    def parse_gpu(text: str) -> Target:
+        """A GPU by its name.
+
+        Raises:
+            TargetError: there is no such target, or it is no GPU.
+        """
+        target = Target.parse(text)
+        if not target.is_gpu:
+            raise TargetError(f"'{text}' is no GPU")
+        return target
+
+    @staticmethod
     @functools.cache
     def parse(text: str) -> Target:
         """A target by its name: `cpu` (this machine), `cpu:NAME` (one of LLVM's CPU names, for this architecture),

@@ -8,6 +8,9 @@ from mlir import ir
 
 from .base import PassError
 
+KERNEL = "stepwell.kernel"
+"""Marks a function as a kernel, and says what is known of it."""
+
 LIBRARY = "stepwell.library"
 """Marks a module of kernels only, which are compiled apart from the @main that calls them."""
 
@@ -38,6 +41,20 @@ def main_function(module: ir.Operation) -> ir.Operation:
     if function is None:
         raise PassError("there is no function @main", module.location)
     return function
+
+
+def kernels_in(module: ir.Operation) -> list[ir.Operation]:
+    """The kernels of a module that are not mere declarations; none of any other op. Functions may come and go after."""
+    if module.name != "builtin.module":
+        return []
+    functions = [op.operation for op in module.regions[0].blocks[0].operations]
+    return [op for op in functions if KERNEL in op.attributes and len(op.regions[0].blocks)]
+
+
+def class_of(kernel: ir.Operation) -> str:
+    """What kind of kernel it is, by which schedules are chosen; "" where it does not say."""
+    facts = ir.DictAttr(kernel.attributes[KERNEL])
+    return ir.StringAttr(facts["class"]).value if "class" in facts else ""
 
 
 def body_of(function: ir.Operation) -> ir.Block:

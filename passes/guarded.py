@@ -6,6 +6,7 @@ inference of models that are not compiled whole.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -94,6 +95,7 @@ def _work_and_leave(work: Callable[[], bytes], writing: int, told: int) -> None:
     code = 1
     try:
         os.dup2(told, 2)
+        faulthandler.disable()  # a crash is the parent's to tell
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         data = work()
         with open(writing, "wb") as stream:

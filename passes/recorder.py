@@ -16,7 +16,7 @@ from mlir import ir
 
 from . import debug
 from .failure import current_phase, names_in
-from .functions import LIBRARY
+from .functions import LIBRARY, kernels_in
 from .instrumentation import Instrumentation, Step
 from .pipeline import Nested, Pipeline
 from .reproducer import Reproducer
@@ -89,14 +89,6 @@ def kernel_of(root: ir.Operation) -> str:
     if LIBRARY not in root.attributes or len(kernels) != 1:
         return ""
     return ir.StringAttr(kernels[0].attributes["sym_name"]).value
-
-
-def kernels_in(root: ir.Operation) -> list[ir.Operation]:
-    """The kernels in a module that have a body."""
-    if root.name != "builtin.module":
-        return []
-    inside = (op.operation for op in root.regions[0].blocks[0].operations)
-    return [op for op in inside if "stepwell.kernel" in op.attributes and len(op.regions[0].blocks)]
 
 
 def names_of(root: ir.Operation) -> list[str]:

@@ -16,8 +16,8 @@ from stepwell.failures import explained
 from stepwell.frontend.errors import NeedsContents
 from stepwell.lowering import phases
 from stepwell.passes.base import Pass, PassError, register
+from stepwell.passes.functions import kernels_in
 from stepwell.passes.pipeline import Pipeline
-from stepwell.passes.recorder import kernels_in
 from stepwell.passes.rewriting import walk
 
 MODEL = b"""func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
@@ -90,7 +90,7 @@ def test_plain_mlir_opt_shows_what_an_upstream_pass_fails_on(monkeypatch, tmp_pa
     if tool is None:
         pytest.skip("there is no mlir-opt, nor another system's, on the PATH")
     monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
-    monkeypatch.setattr(phases, "form_kernels_pipeline", lambda: Pipeline(("one-shot-bufferize",)))
+    monkeypatch.setattr(phases, "form_kernels_pipeline", lambda target: Pipeline(("one-shot-bufferize",)))
     with pytest.raises(stepwell.CompileError, match="was not bufferized") as caught:
         stepwell.compile(MODEL, options=stepwell.Options(cache=False))
     assert caught.value.reproducer is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ def product(rows_: int, inner: int, columns: int, dtype: str, *, timed: bool = F
     flops = 2 * rows_ * inner * columns
     nbytes = _BYTES[dtype] * (rows_ * inner + inner * columns + rows_ * columns)
     name = f"matmul-{dtype}-{rows_}x{inner}x{columns}"
-    make = lambda: _model(nodes, shapes, {"y": (rows_, columns)}, dtype)  # noqa: E731
+    make = functools.partial(_model, nodes, shapes, {"y": (rows_, columns)}, dtype)
     return Case(name, make, dtype, "matmul", flops, nbytes, timed)
 
 
@@ -81,14 +82,14 @@ def rows(kind: str, shape: Shape, *, timed: bool = False) -> Case:
         "gelu": (helper.make_node("Gelu", ["x"], ["y"]), {}),
     }[kind]
     name = f"{kind}-{'x'.join(map(str, shape))}"
-    make = lambda: _model([node], {"x": shape}, {"y": shape}, "float32", weights)  # noqa: E731
+    make = functools.partial(_model, [node], {"x": shape}, {"y": shape}, "float32", weights)
     return Case(name, make, "float32", kind, 0, 8 * math.prod(shape), timed)
 
 
 def transpose(shape: tuple[int, int], *, timed: bool = False) -> Case:
     """The transpose of a matrix of float32."""
     node = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
-    make = lambda: _model([node], {"x": shape}, {"y": shape[::-1]}, "float32")  # noqa: E731
+    make = functools.partial(_model, [node], {"x": shape}, {"y": shape[::-1]}, "float32")
     name = f"transpose-{shape[0]}x{shape[1]}"
     return Case(name, make, "float32", "transpose", 0, 8 * math.prod(shape), timed)
 
@@ -106,7 +107,7 @@ def attention(batch: int, heads: int, length: int, depth: int, dtype: str, *, ti
         helper.make_node("MatMul", ["p", "v"], ["y"]),
     ]
     shapes = dict.fromkeys("qkv", shape)
-    make = lambda: _model(nodes, shapes, {"y": shape}, dtype, {}, [scale])  # noqa: E731
+    make = functools.partial(_model, nodes, shapes, {"y": shape}, dtype, {}, [scale])
     flops = 4 * batch * heads * length * length * depth
     nbytes = 4 * _BYTES[dtype] * math.prod(shape)
     return Case(f"attention-{dtype}-{length}-d{depth}", make, dtype, "attention", flops, nbytes, timed)

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from ...passes.recorder import is_recording, kernels_in
+from ...passes.functions import class_of, kernels_in
+from ...passes.recorder import is_recording
 from .. import invariants
 from .library import KernelCode, compile_library, library_of
 from .worker import Worker, compile_apart
@@ -155,7 +156,7 @@ def _shares(kernels: Sequence[ir.Operation], processes: int) -> Iterator[bytes]:
 
 
 def _weight(kernel: ir.Operation) -> float:
-    kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
+    kind = class_of(kernel)
     return _WEIGHTS.get(kind, 1) + len(kernel.regions[0].blocks[0].operations) / 8
 
 

@@ -10,7 +10,7 @@ from mlir.dialects import arith, func, gpu, memref
 
 from ...dialects.types import array_of, dense
 from ...passes.base import Pass, PassError, register
-from ...passes.functions import body_of
+from ...passes.functions import body_of, kernels_in
 from ...passes.kernel.views import EXTRACT, INSERT, row_major
 from ...passes.memref.layout import memref_type
 from ..target import Target
@@ -58,13 +58,10 @@ class EmitLaunchesPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Rewrites every kernel of a module, and drops its launches."""
         target, symbols = Target.parse(self.target), ir.SymbolTable(op)
-        functions = [inner.operation for inner in op.regions[0].blocks[0].operations]
-        kernels = [item for item in functions if "stepwell.kernel" in item.attributes]
         op.attributes["gpu.container_module"] = ir.UnitAttr.get()
-        for kernel in kernels:
-            if len(kernel.regions[0].blocks):
-                _KernelWriter(kernel, symbols, target).run()
-        for function in functions:
+        for kernel in kernels_in(op):
+            _KernelWriter(kernel, symbols, target).run()
+        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
             if LAUNCH in function.attributes:
                 function.erase()
 

@@ -9,7 +9,7 @@ from mlir import ir
 from mlir.dialects import func, tensor
 
 from ...passes.base import Pass, PassError, register
-from ...passes.functions import body_of
+from ...passes.functions import body_of, kernels_in
 from ...passes.kernel.views import EXTRACT, INSERT
 from ...passes.rewriting import walk
 from ..target import Target
@@ -57,12 +57,9 @@ class FormLaunchesPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Cuts every kernel of a module."""
-        target = Target.parse(self.target)
-        if not target.is_gpu:
-            raise PassError(f"'{self.target}' is no GPU")
-        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
-            if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
-                _form(function, target)
+        target = Target.parse_gpu(self.target)
+        for kernel in kernels_in(op):
+            _form(kernel, target)
 
 
 def _form(kernel: ir.Operation, target: Target) -> None:

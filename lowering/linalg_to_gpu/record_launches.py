@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...passes.base import Pass, PassError, register
-from ...passes.functions import body_of
+from ...passes.functions import body_of, kernels_in
 from .emit_launches import MAP
 from .pipelines import LAUNCHES
 
@@ -33,11 +33,9 @@ class RecordLaunchesPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Looks at every kernel of a module."""
-        for inner in op.regions[0].blocks[0].operations:
-            function = inner.operation
-            if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
-                launches = [_launch(item.operation) for item in body_of(function).operations if _is_launch(item)]
-                function.attributes[LAUNCHES] = ir.ArrayAttr.get(launches)
+        for kernel in kernels_in(op):
+            launches = [_launch(item.operation) for item in body_of(kernel).operations if _is_launch(item)]
+            kernel.attributes[LAUNCHES] = ir.ArrayAttr.get(launches)
 
 
 def _is_launch(op: ir.OpView) -> bool:

@@ -9,6 +9,7 @@ from mlir import ir
 from mlir.dialects.transform import interpreter
 
 from ...passes.base import Pass, PassError, register
+from ...passes.functions import class_of, kernels_in
 from ...passes.kernel.form_kernels import model_ops
 from ..target import Target
 from .schedules.attention import attention
@@ -63,9 +64,8 @@ class ApplySchedulesPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Schedules every kernel of a module."""
         target = Target.parse(self.target)
-        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
-            if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
-                _apply(function, op, target)
+        for kernel in kernels_in(op):
+            _apply(kernel, op, target)
 
 
 def _apply(kernel: ir.Operation, module: ir.Operation, target: Target) -> None:
@@ -73,7 +73,7 @@ def _apply(kernel: ir.Operation, module: ir.Operation, target: Target) -> None:
     if isinstance(recorded, ir.FlatSymbolRefAttr):
         _apply_named(kernel, module, recorded.value, target)
         return
-    kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
+    kind = class_of(kernel)
     if kind not in SCHEDULES:
         raise PassError(f"{_describe(kernel)}: there is no schedule for kernels of class '{kind}'", kernel.location)
     schedule = SCHEDULES[kind](kernel, target)

@@ -8,6 +8,7 @@ from typing import Any
 from mlir import ir
 
 from ...passes.base import Pass, PassError, register
+from ...passes.functions import class_of, kernels_in
 from ...passes.rewriting import walk
 from ...passes.upstream import PreparedPipelines
 from ..streams import is_stream
@@ -46,9 +47,8 @@ class VectorizePass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Vectorises every kernel of a module."""
         pipelines = PreparedPipelines()
-        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
-            if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
-                _vectorize(function, pipelines)
+        for kernel in kernels_in(op):
+            _vectorize(kernel, pipelines)
 
 
 def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
@@ -56,7 +56,7 @@ def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
     if "vector_bytes" not in parameters:
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
         raise PassError(f"kernel @{name} has no schedule with 'vector_bytes'; apply schedules first", kernel.location)
-    kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
+    kind = class_of(kernel)
     if kind == "winograd":
         vectorize_transforms(kernel, parameters["vector_bytes"] // 4)
     if kind in _REGISTER_TILED:

@@ -12,6 +12,7 @@ from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import dense
 from ...passes.base import Pass, PassError, register
+from ...passes.functions import class_of
 from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
 from ...passes.upstream import PreparedPipelines
@@ -93,7 +94,7 @@ class ConvertToLinalgPass(Pass):
 def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
     drop_masks(kernel)
     add_destination_strides(kernel)
-    kind = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["class"]).value
+    kind = class_of(kernel)
     if kind in _LOWERED_WHOLE:
         _LOWERED_WHOLE[kind].lower_kernel(kernel.opview)
         return

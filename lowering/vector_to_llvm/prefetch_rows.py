@@ -11,7 +11,7 @@ from mlir.dialects import arith, memref
 
 from ...dialects.types import numpy_dtype
 from ...passes.base import Pass, register
-from ...passes.functions import body_of
+from ...passes.functions import body_of, class_of, kernels_in
 from ...passes.rewriting import walk
 from ..streams import STREAM_BYTES, is_stream
 from .segments import region_of
@@ -63,18 +63,15 @@ class PrefetchRowsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Visits the kernels of a module."""
-        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
-            if "stepwell.kernel" not in function.attributes or not len(function.regions[0].blocks):
-                continue
-            facts = ir.DictAttr(function.attributes["stepwell.kernel"])
-            kind = ir.StringAttr(facts["class"]).value if "class" in facts else ""
+        for kernel in kernels_in(op):
+            kind = class_of(kernel)
             if kind == "reduction":
-                large = self._large(function, self.min_bytes)
-                for loop in [inner for inner in walk(function) if inner.name == "scf.for"]:
+                large = self._large(kernel, self.min_bytes)
+                for loop in [inner for inner in walk(kernel) if inner.name == "scf.for"]:
                     _prefetch_next(loop, large)
             elif kind == "elementwise":
-                large = self._large(function, self.min_stream)
-                for loop in [inner for inner in walk(function) if inner.name == "scf.for"]:
+                large = self._large(kernel, self.min_stream)
+                for loop in [inner for inner in walk(kernel) if inner.name == "scf.for"]:
                     _prefetch_ahead(loop, large)
 
     def _large(self, kernel: ir.Operation, least: int) -> list[ir.Value]:

@@ -10,7 +10,7 @@ from mlir.dialects import arith, llvm, memref, scf
 
 from ...dialects.types import numpy_dtype
 from ...passes.base import Pass, register
-from ...passes.functions import body_of
+from ...passes.functions import body_of, class_of, kernels_in
 from ...passes.rewriting import walk
 from ..streams import STREAM_BYTES, is_stream
 from ..target import Target
@@ -53,11 +53,9 @@ class StreamStoresPass(Pass):
         """Visits the kernels of a module."""
         if Target.parse(self.target).architecture != "x86_64":
             return
-        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
-            if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
-                facts = ir.DictAttr(function.attributes["stepwell.kernel"])
-                if "class" in facts and ir.StringAttr(facts["class"]).value in _CLASSES:
-                    self._rewrite(function)
+        for kernel in kernels_in(op):
+            if class_of(kernel) in _CLASSES:
+                self._rewrite(kernel)
 
     def _rewrite(self, kernel: ir.Operation) -> None:
         streams = self._streams(kernel)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
-from ....passes.base import Pass, PassError, register
+from ....passes.base import Pass, register
+from ....passes.functions import kernels_in
 from ...stepwell_to_linalg.generics import constant, generic, multiply_add, zero_of
 from ...stepwell_to_linalg.spaces import expand
 from ...target import Target
@@ -50,12 +51,9 @@ class SplitSumsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Looks at every kernel of a module."""
-        target = Target.parse(self.target)
-        if not target.is_gpu:
-            raise PassError(f"'{self.target}' is no GPU")
-        for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
-            if "stepwell.kernel" in function.attributes and len(function.regions[0].blocks):
-                _split_kernel(function, target)
+        target = Target.parse_gpu(self.target)
+        for kernel in kernels_in(op):
+            _split_kernel(kernel, target)
 
 
 def _split_kernel(function: ir.Operation, target: Target) -> None:

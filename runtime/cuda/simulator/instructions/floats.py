@@ -42,16 +42,18 @@ def build_float(builder: Builder, function: Callable[..., Array] | None, sources
 
 def _modified(builder: Builder, compute: Callable[..., Array]) -> Callable[..., Array]:
     """The function with what `.ftz`, `.sat` and `.relu` do to it."""
-    if builder.has("ftz"):
-        inner = compute
-        compute = lambda *values: flushed(inner(*map(flushed, values)))  # noqa: E731
-    if builder.has("sat"):
-        exact = compute
-        compute = lambda *values: _clamped(exact(*values))  # noqa: E731
-    if builder.has("relu"):
-        plain = compute
-        compute = lambda *values: _positive(plain(*values))  # noqa: E731
-    return compute
+    before = [flushed] if builder.has("ftz") else []
+    after = [*before, *(step for kind, step in (("sat", _clamped), ("relu", _positive)) if builder.has(kind))]
+
+    def modified(*values: Array) -> Array:
+        for step in before:
+            values = tuple(map(step, values))
+        result = compute(*values)
+        for step in after:
+            result = step(result)
+        return result
+
+    return modified if after else compute
 
 
 def _clamped(values: Array) -> Array:
