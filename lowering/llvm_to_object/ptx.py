@@ -13,6 +13,9 @@ from .codegen import CodegenError
 
 OPTIMIZE = "default<O2>"
 _ASSEMBLY = re.compile(r"^(.* call .*\basm sideeffect \".*\))((?: #\d+)?(?:, !.*)?)$", re.MULTILINE)
+_FLOATS8 = re.compile(r"\bmma\.sync\S*\.e[45]m[23]\.")
+_FLOATS8_FEATURE = "+ptx84"
+"""The oldest version of PTX in which warps multiply floats of 8 bits; warp groups do from the first that knows them."""
 SUFFIX = ".gpu"
 """What the names of modules have behind those of the kernels whose launches they are."""
 
@@ -50,7 +53,7 @@ def ptx_of(gpu_module: ir.Operation, target: Target) -> str:
     # MLIR cannot say it of assembly: whole warps must come to it together, so that it must not be copied into branches.
     text = _ASSEMBLY.sub(r"\1 convergent\2", text)
     try:
-        features = ",".join(target.features)
+        features = _FLOATS8_FEATURE if _FLOATS8.search(text) else ",".join(target.features)
         with llvm.machine(target.triple, target.cpu, features) as machine, llvm.parsed(text, machine) as module:
             module.optimize(OPTIMIZE)
             return module.assembly()

@@ -132,13 +132,22 @@ def _copies(
     width = access.vector * access.element_bytes
     read, pointer = source.read, source.pointer
     if pointer is not None:
-        if source.element == element and tile.by_depth == access.by_depth and width >= _SMALLEST_ASYNC:
+        stored = _moved(source.element)
+        if stored == element and tile.by_depth == access.by_depth and width >= _SMALLEST_ASYNC:
             return AsyncCopies(access, tile, part, pointer, element), address + base
-        read = read_global(pointer, source.element, element, access.element_bytes)
+        read = read_global(pointer, stored, element, access.element_bytes)
     assert read is not None
     return StagedCopies(access, tile, part, read, element, shared), Int(base)
 
 
 def shared_element(compute: str) -> ir.Type:
     """The element type in shared memory of what is multiplied."""
-    return ir.Type.parse("f32" if compute == "tf32" else "i8" if KINDS.get(compute, _FLOAT).integer else compute)
+    if KINDS.get(compute, _FLOAT).integer:
+        return ir.IntegerType.get_signless(8)
+    return _moved(ir.Type.parse("f32" if compute == "tf32" else compute))
+
+
+def _moved(element: ir.Type) -> ir.Type:
+    """What elements of a type are moved as: LLVM has no floats of 8 bits."""
+    is_short = isinstance(element, ir.FloatType) and element.width == 8
+    return ir.IntegerType.get_signless(8) if is_short else element

@@ -33,6 +33,8 @@ from stepwell.runtime.cuda.simulator.batch import Geometry
 from stepwell.runtime.cuda.simulator.harness import simulate
 
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "i32": np.int32}
+TYPES |= {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
+_RAW = {2: np.uint16, 1: np.uint8}
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def run(product: Product, architecture: str = "sm_80") -> tuple[np.ndarray, np.n
     is_boxed = tiling.method == "wgmma"
     blocks = product.blocks if is_boxed else block.geometry(product.problem, tiling, in_shared).blocks
     geometry = Geometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared_bytes(tiling, in_shared))
-    raw = [item.view(np.uint16) if item.dtype == ml_dtypes.bfloat16 else item for item in (lhs, rhs, got)]
+    raw = [item.view(_RAW[item.itemsize]) if item.dtype.kind == "V" else item for item in (lhs, rhs, got)]
     maps = [_map(product, side, array) for side, array in enumerate(raw[:2])] if is_boxed else []
     simulate(ptx(product, architecture), "k", geometry, [*raw, *maps], outputs={2})
     return got.astype(np.float64), want
@@ -172,7 +174,7 @@ def _map(product: Product, side: int, array: np.ndarray) -> TensorMap:
     size = (product.tiling.rows, product.tiling.columns)[side]
     box = box_of(accesses(product)[side], size, product.tiling.depth)
     assert box is not None
-    element = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "uint8"}[product.types[side]]
+    element = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}.get(product.types[side], "uint8")
     return TensorMap(Buffer("input", side, 0, array.nbytes), element, box.sizes, box.strides, box.box, swizzle=128)
 
 

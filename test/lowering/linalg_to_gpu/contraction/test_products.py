@@ -53,6 +53,14 @@ def test_bytes_are_multiplied_exactly_and_turned_where_they_lie_along_rows(lhs_t
     assert (got == want).all()
 
 
+@pytest.mark.parametrize(("lhs_turned", "rhs_turned"), WAYS)
+@pytest.mark.parametrize("kind", ["f8E4M3FN", "f8E5M2"])
+def test_floats_of_8_bits_are_summed_up_exactly(kind, lhs_turned, rhs_turned):
+    tiling = Tiling("mma", 32, 64, 64, 16, 32, 3)
+    product = Product(SIZES[1], tiling, kind, (kind, kind, "f32"), lhs_turned, rhs_turned)
+    assert error(*run(product, "sm_89")) < 1e-6
+
+
 @pytest.mark.parametrize(
     "tiling",
     [

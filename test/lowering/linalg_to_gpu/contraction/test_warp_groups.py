@@ -42,3 +42,9 @@ def test_bytes():
     tiling = Tiling("wgmma", 64, 128, 128, 64, 128, 3)
     got, want = run(Product(Problem(1, 64, 128, 256), tiling, "s8.s8", I8, rhs_turned=False), "sm_90a")
     assert (got == want).all()
+
+
+@pytest.mark.parametrize("kind", ["f8E4M3FN", "f8E5M2"])
+def test_floats_of_8_bits(kind):
+    tiling = Tiling("wgmma", 64, 64, 128, 64, 64, 3)
+    assert error(Product(Problem(1, 72, 48, 160), tiling, kind, (kind, kind, "f32"), rhs_turned=False)) < 1e-6
