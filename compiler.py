@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FALLBACK = ("warn", "error", "quiet")
 CACHE = (True, False, "require")
+PRECISION = ("f32", "tf32", "bf16", "f16")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class Options:
             of upper bounds of buckets. One compile then serves all of them (docs/dynamic_shapes.md).
         winograd: whether 3x3 convolutions may be computed by Winograd's method where that is faster. It rounds more
             often than the direct method; errors are about twice as large (docs/numerics.md).
+        precision: what products of float32 are computed in, whose sums stay float32: "f32", or on GPUs faster "tf32",
+            "bf16" or "f16". Code for CPUs gives the numbers that a GPU would, and takes longer for that
+            (docs/numerics.md).
         fallback: what to do about nodes that cannot be compiled, which then run on the host, between compiled pieces of
             the model (docs/fallback.md): "warn" of them, refuse the model with an "error" that names them, or nothing
             ("quiet").
@@ -60,6 +64,7 @@ class Options:
     cache: bool | str = True
     codegen_threads: int = 2
     winograd: bool = True
+    precision: str = "f32"
     fallback: str = "warn"
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
     instrumentation: Sequence[Instrumentation] = ()
@@ -101,6 +106,10 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         raise ValueError(
             "dims: a program for a GPU is for one set of shapes; further ones are compiled when called for"
         )
+    if options.precision not in PRECISION:
+        raise ValueError(f"precision is {options.precision!r}, and must be one of {', '.join(PRECISION)}")
+    if options.precision != "f32":
+        target = f"{target}+{options.precision}"
     source = replace(ModelSource.read(model), cache=cache)
     name, inputs, outputs = interface_of(source)
     specializer = specializer_of(source, inputs, target, options)

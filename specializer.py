@@ -192,7 +192,7 @@ class Specializer:
             fingerprint(),
             self.source.fingerprint,
             target,
-            machine="+".join(sorted(host.features() or ())) if target == "cpu" else "",
+            machine="+".join(sorted(host.features() or ())) if target.partition("+")[0] == "cpu" else "",
             options=f"winograd={self.settings.winograd}",
             element_types=" ".join(self.source.kinds) if isinstance(self.source, PieceSource) else "",
             shapes=", ".join(texts),

@@ -15,6 +15,7 @@ from mlir import ir
 
 from ..passes.failure import in_phase
 from ..passes.graph.pipelines import gpu_graph_pipeline, graph_pipeline
+from ..passes.kernel.form_kernels import FormKernelsPass
 from ..passes.pipeline import Pipeline
 from ..passes.recorder import is_recording
 from . import invariants
@@ -51,7 +52,9 @@ def _import(target: str) -> Pipeline:
 @functools.cache
 def _graph(target: str) -> Pipeline:
     machine = Target.parse(target)
-    return gpu_graph_pipeline() if machine.is_gpu else graph_pipeline(machine.vector_bytes)
+    if machine.is_gpu:
+        return gpu_graph_pipeline(machine.precision)
+    return graph_pipeline(machine.vector_bytes, machine.precision)
 
 
 @functools.cache
@@ -68,7 +71,7 @@ def form_kernels_pipeline(target: str = "cpu") -> Pipeline:
             "stepwell-form-views",
             "stepwell-form-row-views",
             # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.
-            "stepwell-form-kernels",
+            FormKernelsPass(is_gpu),
             "stepwell-merge-kernels",
             # Threads access 16 bytes at once, where these are known to lie at a multiple of 16.
             *(("stepwell-record-alignment",) if is_gpu else ()),

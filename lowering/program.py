@@ -51,7 +51,7 @@ def program_of(
         guards=guards,
         parameters=used,
         arena_bytes=ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value,
-        target=CpuTarget(target.triple, target.cpu, target.features),
+        target=CpuTarget(target.triple, target.cpu, target.features, target.precision),
         objects=objects,
         kernels=kernels,
         uses_threads=WORK in objects,

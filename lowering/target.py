@@ -7,7 +7,7 @@ import json
 import os
 import re
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from .llvm_to_object import llvm
 
@@ -28,6 +28,10 @@ define void @probe(ptr %x) {
   ret void
 }
 """
+
+
+PRECISIONS = ("f32", "tf32", "bf16", "f16")
+"""What products of float32 may be computed in, the exact one first."""
 
 
 class TargetError(Exception):
@@ -96,6 +100,7 @@ class Target:
         vector_bytes: the width of a vector register; of a GPU, of the widest access to memory by one thread.
         vector_registers: how many there are; of a GPU, of 32 bits in a thread.
         capability: of a GPU, what it has; None for a CPU.
+        precision: what products of float32 are computed in: `f32`, `tf32`, `bf16` or `f16`.
     """
 
     triple: str
@@ -104,6 +109,7 @@ class Target:
     vector_bytes: int
     vector_registers: int
     capability: Capability | None = None
+    precision: str = "f32"
 
     @staticmethod
     @functools.cache
@@ -128,11 +134,19 @@ class Target:
     @functools.cache
     def parse(text: str) -> Target:
         """A target by its name: `cpu` (this machine), `cpu:NAME` (one of LLVM's CPU names, for this architecture),
-        `x86-64-v2`, `x86-64-v3`, `x86-64-v4`, `aarch64`, `aarch64:NAME`, `cuda:sm_80` and other GPUs of NVIDIA.
+        `x86-64-v2`, `x86-64-v3`, `x86-64-v4`, `aarch64`, `aarch64:NAME`, `cuda:sm_80` and other GPUs of NVIDIA; behind
+        it maybe what products of float32 are computed in, as in `cuda:sm_80+tf32`.
 
         Raises:
             TargetError: there is no such target.
         """
+        machine, plus, precision = text.partition("+")
+        if plus and precision not in PRECISIONS:
+            raise TargetError(f"unknown precision '{precision}'; known are {', '.join(PRECISIONS)}")
+        return replace(Target._machine(machine), precision=precision or "f32")
+
+    @staticmethod
+    def _machine(text: str) -> Target:
         if text == "cpu":
             return Target.host()
         if text in _X86_LEVELS:

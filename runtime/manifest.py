@@ -18,7 +18,7 @@ from .program import ENTRY, ArenaBuffer, CpuTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
 from .sizes import Bounds
 
-SCHEMA = 4
+SCHEMA = 5
 _HOST_DTYPES = ("object", "complex64", "complex128")
 
 
@@ -248,7 +248,9 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         outputs=outputs,
         parameters=_read_parameters(entry["parameters"]),
         arena_bytes=_natural(entry["arena_bytes"]),
-        target=CpuTarget(str(target["triple"]), str(target["cpu"]), tuple(map(str, target["features"]))),
+        target=CpuTarget(
+            str(target["triple"]), str(target["cpu"]), tuple(map(str, target["features"])), str(target["precision"])
+        ),
         objects={str(name): str(member) for name, member in entry["objects"].items()},
         library=None if entry["library"] is None else str(entry["library"]),
         kernels=tuple(map(KernelInfo.read, entry["kernels"])),

@@ -69,11 +69,18 @@ class CpuTarget:
         triple: LLVM's target triple.
         cpu: LLVM's name of the processor or level, "x86-64-v3" for one.
         features: LLVM's names of the instruction sets that the code may use.
+        precision: what products of float32 are computed in: `f32`, `tf32`, `bf16` or `f16`.
     """
 
     triple: str
     cpu: str
     features: tuple[str, ...] = ()
+    precision: str = "f32"
+
+    @property
+    def name(self) -> str:
+        """The processor, and what it computes in where that is no float32."""
+        return self.cpu if self.precision == "f32" else f"{self.cpu}+{self.precision}"
 
     @property
     def architecture(self) -> str:
@@ -86,7 +93,7 @@ class CpuTarget:
         return self.architecture == "nvptx64"
 
     def __str__(self) -> str:
-        return f"{self.cpu} ({self.triple})"
+        return f"{self.name} ({self.triple})"
 
 
 @dataclass(frozen=True)

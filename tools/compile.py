@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep-model", action="store_true", help="store the model too: to compile for further shapes")
     parser.add_argument("--cubins", action="store_true", help="of GPUs, store machine code too: takes ptxas")
     parser.add_argument("--no-winograd", action="store_true", help="compute all convolutions directly: slower, exacter")
+    arguments.add_precision(parser)
     arguments.add_fallback(parser)
     parser.add_argument(
         "--check", action="store_true", help="only list the nodes without native code; exit code 1: some"
@@ -191,6 +192,7 @@ def _compile(
         dims=arguments.parse_dims(options.dims),
         cache="require" if options.require_cached else not (watched or options.no_cache),
         winograd=not options.no_winograd,
+        precision=options.precision,
         fallback=options.fallback,
         reached=watcher if watched else None,
         substitutes=dict(map(_substitute, options.substitute)),
@@ -291,7 +293,7 @@ def _row(program: Program) -> tuple[str, ...]:
     flops = sum(kernel.flops * kernel.calls for kernel in program.kernels)
     parameters = sum(array.nbytes for array in program.parameters.values())
     return (
-        program.target.cpu,
+        program.target.name,
         _inputs(program),
         str(len(program.kernels)),
         f"{flops / 1e9:.3g}",

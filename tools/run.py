@@ -11,7 +11,7 @@ from typing import TextIO
 
 import numpy as np
 
-from ..explain import memory
+from ..explain import memory, precision
 from ..runtime import peaks
 from ..runtime.cache import default_cache
 from ..runtime.executable import Executable
@@ -55,21 +55,27 @@ def _parser() -> argparse.ArgumentParser:
         help="write what lies where in scratch memory: .svg, .png, .pdf, or .json",
     )
     parser.add_argument("--calls", type=arguments.positive, default=20, help="to profile (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="with --profile: its figures as JSON on stdout, alone")
+    parser.add_argument("--json", action="store_true", help="of --profile or --precision, on stdout, alone")
     arguments.add_fallback(parser)
+    arguments.add_precision(parser, "; the outputs are compared with those of float32")
     parser.add_argument("--target", default="cpu", help="what to compile for (default: this machine)")
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
     random = np.random.default_rng(options.seed)
-    if options.json and options.profile is None:
-        raise UsageError("--json: it is about --profile")
+    reduced = options.precision != "f32"
+    if options.json and (options.profile is None) != reduced:
+        raise UsageError("--json: it is about --profile, or --precision")
+    if reduced and arguments.is_artefact(options.model):
+        raise UsageError("--precision: that of an artefact was settled when it was compiled")
     given = dict(arguments.parse_input(text, random) for text in options.input)
     expected = None if options.expect is None else _read_arrays(options.expect)
     with progress(f"compiling {options.model}"):
         start = time.perf_counter()
-        executable = arguments.open_model(options.model, options.target, options.threads, fallback=options.fallback)
+        executable = arguments.open_model(
+            options.model, options.target, options.threads, fallback=options.fallback, precision=options.precision
+        )
         inputs = _inputs(executable, given, random)
         executable.prepare({name: array.shape for name, array in inputs.items()})
         ready = time.perf_counter() - start
@@ -82,16 +88,20 @@ def _run(options: argparse.Namespace) -> int:
         with progress("profiling"):
             profile = executable.profile(inputs, options.calls).beside(peaks.known(executable.threads, default_cache()))
         profile.save(options.profile)
+    errors = precision.errors_of(executable, options.model, inputs) if reduced else ()
     if options.memory is not None:
         program = max(executable.programs, key=lambda program: program.arena_bytes)
         memory.save(program, options.memory)
     arrays = results if isinstance(results, tuple) else (results,)
     outputs = dict(zip((info.name for info in executable.outputs), arrays, strict=True))
-    if options.json and profile is not None:
-        print(json.dumps(profile.record()))
+    if options.json:
+        found = {"schema": 1, "precision": options.precision, "outputs": [error.record() for error in errors]}
+        print(json.dumps(found if profile is None else profile.record()))
     else:
         print_table(("output", "type", "shape", "min", "mean", "max"), [_row(*item) for item in outputs.items()])
         print(f"ready after {duration(ready)}, run in {duration(took)} with {executable.threads} threads")
+    if reduced and not options.json:
+        _print_errors(options.precision, errors)
     if profile is not None and not options.json:
         print_profile(profile.record())
         print(f"{options.profile}: open it at ui.perfetto.dev or chrome://tracing")
@@ -100,6 +110,16 @@ def _run(options: argparse.Namespace) -> int:
     if expected is None:
         return 0
     return _compare(outputs, expected, options.rtol, options.atol, sys.stderr if options.json else sys.stdout)
+
+
+def _print_errors(name: str, errors: Sequence[precision.OutputError]) -> None:
+    print(f"\nproducts in {name}, compared with float32:")
+    headers = ("output", "largest difference", "of the largest value", "root mean square, relative", "lost")
+    rows = [
+        (error.name, f"{error.largest:.3g}", f"{error.relative:.3g}", f"{error.rms:.3g}", str(error.lost))
+        for error in errors
+    ]
+    print_table(headers, rows, numbers=headers[1:])
 
 
 def _inputs(

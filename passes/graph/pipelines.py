@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ..pipeline import Element, Pipeline
@@ -23,6 +24,7 @@ from .merge_convolutions import MergeConvolutionsPass
 from .merge_projections import MergeProjectionsPass
 from .pack_weights import PackWeightsPass
 from .propagate_transposes import PropagateTransposesPass
+from .reduce_precision import ReducePrecisionPass
 from .sink_movement import SinkMovementPass
 
 CLEAN_UP: tuple[Element, ...] = (CanonicalizePass(), CsePass(), DcePass())
@@ -56,16 +58,18 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
 )
 
 
-def gpu_graph_pipeline() -> Pipeline:
+def gpu_graph_pipeline(precision: str = "f32") -> Pipeline:
     """The passes that make the phase `graph` of the phase `import`, for GPUs.
 
-    Weights stay matrices, their columns innermost: blocks of threads take the tiles that they need.
+    Weights stay matrices, their columns innermost: blocks of threads take the tiles that they need. Kernels round to
+    `tf32` as they multiply.
     """
     return Pipeline(
         (
             *map(_for_gpu, GRAPH_PIPELINE),
             MergeProjectionsPass(),
             DcePass(),
+            *([] if precision == "tf32" else _in_precision(precision)),
             # Padding stays with convolutions: what loads their windows knows the edges. One panel holds all columns.
             PackWeightsPass(WHOLE_ROWS),
             SinkMovementPass(),
@@ -85,14 +89,25 @@ WHOLE_ROWS = 1 << 40
 """A vector so long that every row of a weight is one."""
 
 
-def graph_pipeline(vector_bytes: int) -> Pipeline:
-    """The passes that make the phase `graph` of the phase `import`, for vector registers of so many bytes."""
+def _in_precision(precision: str) -> Iterable[Element]:
+    """What makes products of float32 products of something shorter, when it is settled which there are."""
+    return [] if precision == "f32" else [ReducePrecisionPass(precision), *CLEAN_UP]
+
+
+def graph_pipeline(vector_bytes: int, precision: str = "f32") -> Pipeline:
+    """The passes that make the phase `graph` of the phase `import`.
+
+    Args:
+        vector_bytes: the width of the target's vector registers.
+        precision: what products of float32 are computed in.
+    """
     return Pipeline(
         (
             *GRAPH_PIPELINE,
             # When movement is where it stays, and weights are still as the model has them.
             MergeProjectionsPass(),
             DcePass(),
+            *_in_precision(precision),
             # Such a convolution pads its input itself.
             ChooseWinogradPass(vector_bytes),
             # Kernels read their windows without asking whether they are inside of the image.

@@ -38,9 +38,13 @@ class FormKernelsPass(Pass):
     %2 = call @kernel_0(%0, %w) {stepwell.ops = ["MatMul_0", "Relu_1"]} : (...) -> tensor<4x2xf32>
     func.func private @kernel_0(...) attributes {stepwell.kernel = {class = "contraction", flops = 136, bytes = 224}}
     ```
+
+    Attributes:
+        on_gpu: whether the kernels are for a GPU, where floats of several widths may meet in one.
     """
 
     name = "stepwell-form-kernels"
+    on_gpu: bool = False
 
     def run(self, op: ir.Operation) -> None:
         """Forms the kernels of the module's @main."""
@@ -48,7 +52,7 @@ class FormKernelsPass(Pass):
         for inner in list(walk(main)):
             if inner.name in ("func.return", "scf.yield"):
                 _fill_results(inner)
-        _Outliner(op.regions[0].blocks[0], main, Demand(op, main)).visit(main.regions[0])
+        _Outliner(op.regions[0].blocks[0], main, Demand(op, main), self.on_gpu).visit(main.regions[0])
 
 
 _LARGEST_LITERAL = 1024
@@ -82,7 +86,8 @@ def _fill_results(terminator: ir.Operation) -> None:
 
 
 class _Outliner:
-    def __init__(self, body: ir.Block, main: ir.Operation, demand: Demand) -> None:
+    def __init__(self, body: ir.Block, main: ir.Operation, demand: Demand, on_gpu: bool) -> None:
+        self._on_gpu = on_gpu
         self._body = body
         self._main = main
         self._demand = demand
@@ -93,7 +98,7 @@ class _Outliner:
             for op in list(block.operations):
                 for inner in op.regions:
                     self.visit(inner)
-            for group in Grouping(block).groups:
+            for group in Grouping(block, self._on_gpu).groups:
                 self._outline(group)
 
     def _outline(self, group: list[ir.Operation]) -> None:

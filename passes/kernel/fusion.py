@@ -39,7 +39,15 @@ class Grouping:
     the elementwise ops that feed them; what is left of the elementwise ops forms chains, and trees that lead to them.
     """
 
-    def __init__(self, block: ir.Block) -> None:
+    def __init__(self, block: ir.Block, mixes_floats: bool = False) -> None:
+        """Groups the ops of a block.
+
+        Args:
+            block: the ops.
+            mixes_floats: whether floats of several widths may meet in the kernel of a contraction or reduction: threads
+                of GPUs hold single elements, where the lanes of a vector should be of one width.
+        """
+        self._mixes_floats = mixes_floats
         self._ops = [op.operation for op in block.operations]
         self._position = {op: index for index, op in enumerate(self._ops)}
         self._class = {op: kernel_class(op) for op in self._ops}
@@ -142,7 +150,8 @@ class Grouping:
         if not floats_only:
             return None
         types = {ir.RankedTensorType(value.type).element_type for value in [*op.operands, *op.results]}
-        return None if types == {like.element_type} else "its element types differ from those of the kernel"
+        may_mix = self._mixes_floats and all(isinstance(item, ir.FloatType) for item in types)
+        return None if may_mix or types == {like.element_type} else "its element types differ from those of the kernel"
 
     def _has_one_escape(self, group: list[ir.Operation]) -> bool:
         inside = set(group)

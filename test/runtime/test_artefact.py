@@ -124,15 +124,15 @@ def test_a_changed_parameter_is_refused(saved):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (change_manifest(schema=99), "its schema is 99, and this version of Stepwell reads schema 4"),
-        (change_manifest(programs=[{}]), "its manifest is not one of schema 4"),
+        (change_manifest(schema=99), "its schema is 99, and this version of Stepwell reads schema 5"),
+        (change_manifest(programs=[{}]), "its manifest is not one of schema 5"),
         (change_manifest(inputs=[{"name": "x", "dtype": "float13", "shape": []}]), "'float13' is not an element type"),
         (change_manifest(inputs=[{"name": "x", "dtype": "float32", "shape": [-1]}]), "not one of schema"),
         (lambda members: members.pop("manifest.json"), "no artefact of Stepwell's"),
         (lambda members: members.update({"extra.bin": b"x"}), "differs from its manifest: extra.bin"),
         (lambda members: members.update({"../evil": b"x"}), "'../evil' has a path that leads elsewhere"),
         (lambda members: members.update({"/evil": b"x"}), "leads elsewhere"),
-        (lambda members: members.update({"manifest.json": b"[]"}), "its manifest is not one of schema 4"),
+        (lambda members: members.update({"manifest.json": b"[]"}), "its manifest is not one of schema 5"),
     ],
 )
 def test_altered_files_are_refused(saved, change, message):

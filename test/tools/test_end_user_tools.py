@@ -96,6 +96,8 @@ def test_profiles(compiled, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["schema"] == 1
     assert run.main([compiled, "--input=x=2x8xf32", "--json"]) != 0
     assert "--json: it is about --profile" in capsys.readouterr().err
+    assert run.main([compiled, "--input=x=2x8xf32", "--precision=bf16"]) != 0
+    assert "that of an artefact was settled when it was compiled" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("contents", ["random", "zeros", "ones", "range", "2.5"])

@@ -156,7 +156,7 @@ def _source(launch: Launch, values: Values, contraction: Contraction, side: int,
 
 
 def _compute(contraction: Contraction, target: Target) -> str | None:
-    """What is multiplied: the operands' type where tensor cores take it, else float32."""
+    """What is multiplied: the operands' type where tensor cores take it, else float32 in the target's precision."""
     assert target.capability is not None
     kinds = [str(ir.RankedTensorType(contraction.op.operands[side].type).element_type) for side in contraction.sides]
     total = str(ir.RankedTensorType(contraction.result.type).element_type)
@@ -168,6 +168,8 @@ def _compute(contraction: Contraction, target: Target) -> str | None:
     if kinds[0] == kinds[1] and kinds[0] in _FLOATS:
         is_float8 = kinds[0].startswith("f8")
         return None if is_float8 and target.capability.sm < _FLOAT8_CAPABILITY else kinds[0]
+    if kinds == ["f32", "f32"] and target.precision == "tf32":
+        return "tf32"
     return "f32" if all(kind in ("f32", "f16", "bf16") for kind in kinds) else None
 
 
