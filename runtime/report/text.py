@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from .device import SOURCE as PUBLISHED
 
 _WIDEST = 48
 
@@ -21,16 +23,14 @@ def table_of(record: Mapping[str, Any], by_order: bool, rows: int | None) -> str
 
 def _program(program: Mapping[str, Any], by_order: bool, rows: int | None) -> list[str]:
     peaks, calls = program["peaks"], sum(kernel["calls"] for kernel in program["kernels"])
-    bits = program["target"]["vector_bits"]
     shapes = " ".join(f"{item['name']}={'x'.join(map(str, item['shape'])) or 'scalar'}" for item in program["inputs"])
+    is_gpu = peaks["source"] == PUBLISHED
     parts = [
         f"{shapes}: {len(program['ops'])} nodes in {calls} calls of {len(program['kernels'])} kernels, "
         f"{program['flops'] / 1e9:.3g} GFLOP, {program['bytes'] / 1e6:.3g} MB moved",
-        f"estimated {_time(program['predicted_seconds'])}, by the {peaks['source']} peaks of "
-        f"{program['target']['cpu']}: {peaks['flops'] / 1e9:.0f} GFLOP/s and {peaks['bandwidth'] / 1e9:.3g} GB/s with "
-        f"{peaks['threads']} threads of {bits} bits",
+        f"estimated {_time(program['predicted_seconds'])}, {_device(peaks) if is_gpu else _cores(program)}",
         "",
-        _kernels(program, by_order, rows),
+        _kernels(program, _GPU_COLUMNS if is_gpu else _CPU_COLUMNS, by_order, rows),
     ]
     return [*parts, *_slow_code(program["kernels"]), *_fates(program["ops"]), *_apart(program["ops"], rows), ""]
 
@@ -47,7 +47,23 @@ def _slow_code(kernels: Sequence[Mapping[str, Any]]) -> list[str]:
     return [""] * bool(lines) + lines
 
 
-def _kernels(program: Mapping[str, Any], by_order: bool, rows: int | None) -> str:
+def _cores(program: Mapping[str, Any]) -> str:
+    peaks, target = program["peaks"], program["target"]
+    return (
+        f"by the {peaks['source']} peaks of {target['cpu']}: {peaks['flops'] / 1e9:.0f} GFLOP/s and "
+        f"{peaks['bandwidth'] / 1e9:.3g} GB/s with {peaks['threads']} threads of {target['vector_bits']} bits"
+    )
+
+
+def _device(peaks: Mapping[str, Any]) -> str:
+    matrices = ", ".join(f"{rate / 1e12:.4g} of {kind}" for kind, rate in peaks["matrix_flops"].items())
+    return (
+        f"by the peaks that are published of {peaks['device']}, not measured: {peaks['flops'] / 1e12:.4g} TFLOP/s of "
+        f"float32, by tensor cores {matrices}; {peaks['bandwidth'] / 1e9:.4g} GB/s. Launching takes time besides"
+    )
+
+
+def _kernels(program: Mapping[str, Any], columns: Sequence[_Column], by_order: bool, rows: int | None) -> str:
     kernels = list(program["kernels"])
     if not by_order:
         kernels.sort(key=lambda kernel: -kernel["predicted_seconds"] * kernel["calls"])
@@ -56,39 +72,11 @@ def _kernels(program: Mapping[str, Any], by_order: bool, rows: int | None) -> st
     for kernel in kernels[:rows]:
         seconds = kernel["predicted_seconds"] * kernel["calls"]
         lines.append(
-            (
-                kernel["name"][:13],
-                kernel["class"],
-                f"{kernel['calls']}",
-                _short(kernel["ops"][0]) if kernel["ops"] else "",
-                _layout(kernel),
-                _tile(kernel),
-                f"{kernel['vector_bits'] or 'scalar'}",
-                f"{kernel['blocks'][0] if kernel['blocks'] else 1}",
-                f"{kernel['flops'] / 1e6:.3g}",
-                f"{kernel['bytes'] / 1e3:.3g}",
-                f"{kernel['intensity']:.1f}",
-                f"{_time(seconds)}",
-                f"{seconds / total:.0%}",
-                kernel["bound"],
-            )
+            (*(cell(kernel) for _, _, cell in columns), _time(seconds), f"{seconds / total:.0%}", kernel["bound"])
         )
-    heads = (
-        "kernel",
-        "class",
-        "calls",
-        "nodes",
-        "layout",
-        "tile",
-        "bits",
-        "blocks",
-        "MFLOP",
-        "KB",
-        "FLOP/B",
-        "est.",
-        "share",
-    )
-    text = _aligned((*heads, "bound"), lines, numbers=(2, 6, 7, 8, 9, 10, 11, 12))
+    numbers = [place for place, (_, is_number, _) in enumerate(columns) if is_number]
+    numbers += [len(columns), len(columns) + 1]
+    text = _aligned([*(head for head, _, _ in columns), "est.", "share", "bound"], lines, numbers)
     left = len(kernels) - len(lines)
     return text + (f"\n... and {left} more kernels" if left > 0 else "")
 
@@ -102,6 +90,43 @@ def _layout(kernel: Mapping[str, Any]) -> str:
 def _tile(kernel: Mapping[str, Any]) -> str:
     tiles = kernel["parameters"].get("tiles", [])
     return " ".join(dict.fromkeys("x".join(map(str, tile)) for tile in tiles))
+
+
+def _block_tile(kernel: Mapping[str, Any]) -> str:
+    """The tile of a block of threads: rows, columns and depth."""
+    sizes = [kernel["parameters"].get(name) for name in ("rows", "columns", "depth")]
+    return "x".join(map(str, sizes)) if all(sizes) else ""
+
+
+_Column = tuple[str, bool, Callable[[Mapping[str, Any]], str]]
+"""A column: its head, whether it has numbers, and what it says of a kernel."""
+_NAMES: Sequence[_Column] = (
+    ("kernel", False, lambda kernel: kernel["name"][:13]),
+    ("class", False, lambda kernel: kernel["class"]),
+    ("calls", True, lambda kernel: f"{kernel['calls']}"),
+    ("nodes", False, lambda kernel: _short(kernel["ops"][0]) if kernel["ops"] else ""),
+    ("layout", False, _layout),
+)
+_WORK: Sequence[_Column] = (
+    ("MFLOP", True, lambda kernel: f"{kernel['flops'] / 1e6:.3g}"),
+    ("KB", True, lambda kernel: f"{kernel['bytes'] / 1e3:.3g}"),
+    ("FLOP/B", True, lambda kernel: f"{kernel['intensity']:.1f}"),
+)
+_CPU_COLUMNS: Sequence[_Column] = (
+    *_NAMES,
+    ("tile", False, _tile),
+    ("bits", True, lambda kernel: f"{kernel['vector_bits'] or 'scalar'}"),
+    ("blocks", True, lambda kernel: f"{kernel['blocks'][0] if kernel['blocks'] else 1}"),
+    *_WORK,
+)
+_GPU_COLUMNS: Sequence[_Column] = (
+    *_NAMES,
+    ("schedule", False, lambda kernel: kernel["schedule"]),
+    ("tile", False, _block_tile),
+    ("blocks", True, lambda kernel: "+".join(map(str, kernel["blocks"]))),
+    ("threads", True, lambda kernel: f"{kernel['threads']}"),
+    *_WORK,
+)
 
 
 def _fates(ops: Sequence[Mapping[str, Any]]) -> list[str]:

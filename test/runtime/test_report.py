@@ -7,6 +7,9 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
+from stepwell.lowering.target import Target
+from stepwell.runtime.program import CpuTarget, KernelInfo
+from stepwell.runtime.report import device
 
 
 def _model(nodes, inputs, outputs, weights=None):
@@ -239,3 +242,36 @@ def test_the_text_names_nodes_and_reasons(small):
 
 def test_the_model_is_valid(small):
     onnx.checker.check_model(small)
+
+
+def test_estimates_for_a_gpu_are_by_what_is_published_of_it(small):
+    report = stepwell.compile(small, target="cuda:sm_90a").report()
+    (program,) = report.record()["programs"]
+    peaks, product = program["peaks"], next(item for item in report.kernels if item["class"] == "contraction")
+    assert (peaks["source"], peaks["device"], peaks["threads"]) == ("published", "NVIDIA H100 SXM", 0)
+    assert product["predicted_seconds"] == max(product["flops"] / 67e12, product["bytes"] / 3350e9)
+    assert product["schedule"] == "contraction" and product["blocks"][0] >= 1 and product["threads"] % 32 == 0
+    assert product["serial"] == ""
+    text = str(report)
+    assert "published of NVIDIA H100 SXM, not measured" in text and "bits  blocks" not in text
+
+
+def test_tensor_cores_have_rates_of_their_own():
+    cuda = CpuTarget("nvptx64-nvidia-cuda", "sm_80")
+    peaks = device.peaks_of(cuda)
+    info = KernelInfo("k", "contraction", flops=10**12, bytes=1)
+
+    def seconds(schedule, dtype):
+        return device.code_of(info, {"schedule": schedule}, [{"dtype": dtype}], [], peaks)["predicted_seconds"]
+
+    assert seconds({"name": "contraction", "compute": "f32"}, "float32") == pytest.approx(1 / 19.5)
+    assert seconds({"name": "contraction", "compute": "tf32"}, "float32") == pytest.approx(1 / 156)
+    assert seconds({"name": "contraction", "compute": "s8.u8"}, "int8") == pytest.approx(1 / 624)
+    assert seconds({"name": "contraction+rows"}, "float16") == pytest.approx(1 / 312)
+    assert seconds({"name": "elements"}, "float16") == pytest.approx(1 / 19.5)
+
+
+@pytest.mark.parametrize("name", ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"])
+def test_every_gpu_has_a_data_sheet(name):
+    peaks = device.peaks_of(CpuTarget("nvptx64-nvidia-cuda", Target.parse(f"cuda:{name}").cpu))
+    assert peaks.rates["float32"] < peaks.rates["tf32"] < peaks.rates["16 bits"] < peaks.rates["8 bits"]
