@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from mlir import ir
@@ -33,10 +33,7 @@ from .passes.pipeline import Pipeline
 from .passes.rewriting import Replacement, apply_patterns
 from .runtime.program import Program, Shape, TensorInfo
 from .runtime.sizes import Bounds, Range, union_of
-from .source import ModelSource
-
-if TYPE_CHECKING:
-    from .specializer import PieceSource
+from .source import ModelSource, PieceSource
 
 __all__ = ["BoundedError", "compile_bounded", "sample_sizes"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .runtime import store
 from .runtime.cache import Cache
 from .runtime.large_file import LargeFile
+from .runtime.plan import Kinds, NativeStep
 from .runtime.program import ANY_RANK, Shape, TensorInfo
 
 if TYPE_CHECKING:
@@ -176,6 +177,53 @@ class ModelSource:
         # External data of an ONNX model: any file beside it that the model names would change what it means.
         beside = sorted(item for item in self.path.parent.glob("*.data") if item.is_file())
         return beside if beside and b"location" in self.data else []
+
+
+@dataclass(frozen=True)
+class PieceSource:
+    """A piece of a model.
+
+    Attributes:
+        whole: the model, or the larger piece, that it was cut from.
+        step: which piece.
+        kinds: the element types of its inputs.
+        decided: the values that one set of input shapes leaves one content.
+    """
+
+    whole: ModelSource | PieceSource
+    step: NativeStep
+    kinds: Kinds
+    decided: Callable[[], set[str]]
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Tells this piece from every other."""
+        step = self.step
+        return store.key_of(self.whole.fingerprint, repr((step.nodes, step.body, step.inputs, step.outputs)))
+
+    @property
+    def name(self) -> str:
+        """The model's name in messages."""
+        return self.whole.name
+
+    @functools.cached_property
+    def model(self) -> Model:
+        """The piece as a model of its own."""
+        from .frontend.onnx import bodies, partition
+
+        kinds = dict(zip(self.step.inputs, self.kinds, strict=True))
+        if self.step.body is not None:
+            return bodies.body_of(self.whole.model, self.step, kinds)
+        cut = partition.Cut(self.step.nodes, self.step.inputs, self.step.outputs)
+        return partition.piece_of(self.whole.model, cut, kinds)
+
+    def import_into(
+        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+    ) -> ImportedModel:
+        """The piece as a module of the `import` phase."""
+        from .frontend.onnx import importer
+
+        return importer.import_model(self.model, context, shapes, contents, sized=True)
 
 
 def _looks_like_mlir(data: bytes) -> bool:

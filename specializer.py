@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from .runtime.plan import HostStep, Kinds, NativeStep, Plan, Step
 from .runtime.program import Program, Shape, TensorInfo
 from .runtime.report.report import slow_kernels
 from .runtime.specialization import ByContents, Contents, Steps
-from .source import ModelSource
+from .source import ModelSource, PieceSource
 from .version import fingerprint
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
     from .compilation import Compilation
     from .frontend.errors import ModelError, NodeError, UnsupportedError
-    from .frontend.onnx.importer import ImportedModel
-    from .frontend.onnx.model import Model
     from .frontend.onnx.partition import Cut
     from .lowering.llvm_to_object.codegen import CodegenError
     from .passes.base import PassError
@@ -63,53 +60,6 @@ class Settings:
     instrumentation: tuple[Instrumentation, ...] = ()
     must_hit: bool = False
     substitutes: tuple[tuple[str, Path], ...] = ()
-
-
-@dataclass(frozen=True)
-class PieceSource:
-    """A piece of a model.
-
-    Attributes:
-        whole: the model, or the larger piece, that it was cut from.
-        step: which piece.
-        kinds: the element types of its inputs.
-        decided: the values that one set of input shapes leaves one content.
-    """
-
-    whole: ModelSource | PieceSource
-    step: NativeStep
-    kinds: Kinds
-    decided: Callable[[], set[str]]
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """Tells this piece from every other."""
-        step = self.step
-        return store.key_of(self.whole.fingerprint, repr((step.nodes, step.body, step.inputs, step.outputs)))
-
-    @property
-    def name(self) -> str:
-        """The model's name in messages."""
-        return self.whole.name
-
-    @functools.cached_property
-    def model(self) -> Model:
-        """The piece as a model of its own."""
-        from .frontend.onnx import bodies, partition
-
-        kinds = dict(zip(self.step.inputs, self.kinds, strict=True))
-        if self.step.body is not None:
-            return bodies.body_of(self.whole.model, self.step, kinds)
-        cut = partition.Cut(self.step.nodes, self.step.inputs, self.step.outputs)
-        return partition.piece_of(self.whole.model, cut, kinds)
-
-    def import_into(
-        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
-    ) -> ImportedModel:
-        """The piece as a module of the `import` phase."""
-        from .frontend.onnx import importer
-
-        return importer.import_model(self.model, context, shapes, contents, sized=True)
 
 
 @dataclass(frozen=True)

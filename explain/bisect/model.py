@@ -17,8 +17,8 @@ from ...runtime.loaded_plan import LoadedPlan, PieceCode
 from ...runtime.plan import Kinds, NativeStep
 from ...runtime.program import Program, Shape, TensorInfo
 from ...runtime.specialization import ByContents, Contents, Steps
-from ...source import ModelSource
-from ...specializer import PieceSource, Settings, Specializer
+from ...source import ModelSource, PieceSource
+from ...specializer import Settings, Specializer
 from .comparison import Tolerance, noise_of
 from .graph import check_graph, stages_of
 from .importing import check_import
