@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .lowering.target import TargetError
     from .passes.base import PassError
     from .passes.failure import CompileError, Failure
+    from .passes.guarded import CompilerCrash
     from .passes.runner import PassFailure
     from .runtime.cache_key import CacheMissError
     from .runtime.errors import ArtefactError, CapacityError, GuardError, InputError, RuntimeFailure, ShapeError
@@ -35,6 +36,7 @@ __all__ = [
     "CapacityError",
     "CodegenError",
     "CompileError",
+    "CompilerCrash",
     "Executable",
     "Failure",
     "Fallback",
@@ -68,6 +70,7 @@ _HOME = {
     "SourceError": "source",
     "ModelError": "frontend.errors",
     "CompileError": "passes.failure",
+    "CompilerCrash": "passes.guarded",
     "Failure": "passes.failure",
     "PassError": "passes.base",
     "PassFailure": "passes.runner",

@@ -17,6 +17,7 @@ from .failures import explained, nodes_of
 from .frontend.errors import NeedsContents
 from .frontend.onnx.importer import ImportedModel
 from .lowering.context import compiler_context
+from .passes.apart import apart
 from .passes.failure import ModelOp
 from .passes.graph.bounded.bind import bind_to_bounds
 from .passes.graph.bounded.snapshot import BoundedError, Snapshot
@@ -74,7 +75,7 @@ def compile_bounded(
         return _programs(compilation, source, inputs, buckets)
 
     with explained(programs, compilation.target, described):
-        return programs()
+        return apart(programs) if compilation.guarded else programs()
 
 
 def _programs(

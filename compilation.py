@@ -20,6 +20,7 @@ from .lowering.kernel_table import name_by_content, with_signatures
 from .lowering.program import program_of
 from .lowering.substitution import Substitute
 from .lowering.target import Target
+from .passes.apart import apart
 from .passes.base import PassError
 from .passes.failure import ModelOp, in_phase
 from .passes.functions import dictionaries, function_named
@@ -65,6 +66,7 @@ class Compilation:
         without: the names of passes to leave out on the way to the phase `graph`.
         instrumentation: told before and after every pass.
         substitutes: kernels to put in the place of others.
+        guarded: whether `program` does its work in a process of its own, so that a crash of native code is an error.
     """
 
     target: str = "cpu"
@@ -74,6 +76,7 @@ class Compilation:
     without: tuple[str, ...] = ()
     instrumentation: Sequence[Instrumentation] = ()
     substitutes: Sequence[Substitute] = ()
+    guarded: bool = False
 
     def program(
         self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
@@ -90,14 +93,18 @@ class Compilation:
             NeedsContents: `contents` does not say all that must be known.
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM refused a function.
+        CompilerCrash: native code ended the process that it was done in.
         """
 
         def described() -> Mapping[str, ModelOp]:
             with compiler_context() as context, ir.Location.unknown():
                 return nodes_of(source.import_into(context, shapes, contents or {}))
 
-        with explained(lambda: self._program(source, shapes, contents), self.target, described):
+        def made() -> Program:
             return self._program(source, shapes, contents)
+
+        with explained(made, self.target, described):
+            return apart(made) if self.guarded else made()
 
     def _program(
         self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None

@@ -57,6 +57,9 @@ class Options:
         reached: told the name of each phase, the module as it is there, and the parameters that it names.
         instrumentation: told before and after every pass; see `passes/instrumentation.py`.
         substitutes: MLIR files with kernels to put in the place of others, by the names of these (docs/kernels.md).
+        guarded: whether to compile in a child process, so that a crash of native code, which would end this one, is a
+            `CompilerCrash` with a reproducer (docs/failures.md); so does `STEPWELL_GUARDED=1`. Not with `reached` or
+            `instrumentation`, which live in this process.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -69,6 +72,7 @@ class Options:
     reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
     instrumentation: Sequence[Instrumentation] = ()
     substitutes: Mapping[str, str | os.PathLike[str]] = field(default_factory=dict)
+    guarded: bool = False
 
 
 def compile(model: Any, target: str = "cpu", threads: int | None = None, options: Options | None = None) -> Executable:
@@ -100,6 +104,8 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         raise ValueError(f"fallback is {options.fallback!r}, and must be one of {', '.join(FALLBACK)}")
     if options.cache not in CACHE:
         raise ValueError(f"cache is {options.cache!r}, and must be one of {', '.join(map(repr, CACHE))}")
+    if options.guarded and (options.reached or options.instrumentation):
+        raise ValueError("guarded: what 'reached' and 'instrumentation' are told of would happen in another process")
     if options.cache and is_turned_off():
         slow.warn("the compiler", ["the cache is turned off (STEPWELL_CACHE): every start compiles again"])
     if options.dims and target.startswith("cuda:"):
@@ -144,6 +150,7 @@ def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tupl
 
 def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], target: str, options: Options) -> Specializer:
     """What makes the code of a model."""
+    is_watched = options.reached is not None or len(options.instrumentation) > 0
     settings = Settings(
         target,
         None if options.substitutes else source.cache,
@@ -154,6 +161,7 @@ def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], target: 
         tuple(options.instrumentation),
         options.cache == "require" or os.environ.get("STEPWELL_CACHE") == "require",
         tuple((kernel, Path(path)) for kernel, path in options.substitutes.items()),
+        options.guarded or (os.environ.get("STEPWELL_GUARDED") == "1" and not is_watched),
     )
     return Specializer(source, tuple(info.name for info in inputs), settings)
 

@@ -49,6 +49,7 @@ class Settings:
         instrumentation: told each pass.
         must_hit: whether what is not in the cache is an error.
         substitutes: the names of kernels, and the files of those that take their place.
+        guarded: whether each compile is in a process of its own.
     """
 
     target: str
@@ -60,6 +61,7 @@ class Settings:
     instrumentation: tuple[Instrumentation, ...] = ()
     must_hit: bool = False
     substitutes: tuple[tuple[str, Path], ...] = ()
+    guarded: bool = False
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,7 @@ class Specializer:
             without,
             settings.instrumentation,
             [Substitute(kernel, path) for kernel, path in settings.substitutes],
+            settings.guarded,
         )
 
     def _may_depend_on(self, inputs: tuple[str, ...]) -> bool:

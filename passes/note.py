@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import signal
+from collections.abc import Callable
 
 _NOTE_BYTES = 4096
 
@@ -38,10 +39,10 @@ class SharedNote:
 class _Current:
     """Where the passes of this process are noted; None where nobody would read it."""
 
-    note: SharedNote | None = None
+    note: Callable[[str], None] | None = None
 
 
-def note_in(note: SharedNote) -> None:
+def note_in(note: Callable[[str], None]) -> None:
     """Notes from here on what this process is at."""
     _Current.note = note
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import stepwell
 from mlir import ir
@@ -42,6 +44,8 @@ class PlantedPass(Pass):
                 raise PassError("planted here", inner.location)
             if self.way == "bug":
                 raise KeyError("planted")
+            if self.way == "abort":
+                os.abort()
             kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([], []))
 
 
@@ -133,3 +137,43 @@ def test_a_failure_says_what_the_node_of_an_onnx_model_takes(monkeypatch, tmp_pa
     assert error.failure is not None
     assert str(error.failure.ops[0]) == "node 'exp' (Exp): tensor<8xf32> -> tensor<8xf32>"
     assert error.reproducer is not None
+
+
+def test_a_crash_of_a_guarded_compile_is_an_error_with_a_reproducer(monkeypatch, tmp_path):
+    monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
+    _plant(monkeypatch, "abort")
+    place = f"in phase 'tiled', pass '{PlantedPass.name}'"
+    with pytest.raises(stepwell.CompilerCrash, match=place) as caught:
+        stepwell.compile(MODEL, options=stepwell.Options(cache=False, guarded=True))
+    error = caught.value
+    assert (error.phase, error.pass_name, error.node) == ("tiled", PlantedPass.name, "first")
+    assert error.reproducer is not None
+    assert json.loads((error.reproducer / "report.json").read_text())["crash"] == "SIGABRT"
+    assert PlantedPass.name in (error.reproducer / "failing.mlir").read_text()
+
+
+def test_a_node_that_crashes_a_guarded_compile_runs_on_the_host(monkeypatch, tmp_path):
+    monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
+    monkeypatch.setenv("STEPWELL_GUARDED", "1")
+    _plant(monkeypatch, "abort")
+    with pytest.warns(stepwell.FallbackWarning, match=f"pass {PlantedPass.name}; reproducer"):
+        executable = stepwell.compile(_exponential(4), options=stepwell.Options(cache=False))
+    assert "crashed (SIGABRT)" in executable.fallbacks[0].reason
+    np.testing.assert_allclose(executable(np.zeros(4, np.float32)), np.ones(4))
+
+
+@pytest.mark.parametrize("dims", [{}, {"n": (1, 8)}])
+def test_a_guarded_compile_gives_the_same_program(dims):
+    made = [
+        stepwell.compile(_exponential("n"), options=stepwell.Options(cache=False, dims=dims, guarded=guarded))
+        for guarded in (True, False)
+    ]
+    x = np.linspace(-1, 1, 4, dtype=np.float32)
+    for executable in made:
+        np.testing.assert_allclose(executable(x), np.exp(x), rtol=1e-6)
+    assert made[0].programs[0].objects == made[1].programs[0].objects
+
+
+def test_watchers_live_in_the_process_that_asks():
+    with pytest.raises(ValueError, match="guarded"):
+        stepwell.compile(MODEL, options=stepwell.Options(guarded=True, reached=print))
