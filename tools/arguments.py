@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import traceback
@@ -33,13 +34,21 @@ _DTYPES = {
     **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
+_WRONG_USAGE = 2
 _INTERRUPTED = 130
 
+Tell = Callable[[Mapping[str, Any]], None]
 
-def run_tool(name: str, work: Callable[[], int]) -> int:
-    """Runs a tool's work; what goes wrong becomes one line on stderr and the exit code 1.
+
+def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None) -> int:
+    """Runs a tool's work; what goes wrong becomes one line on stderr and the exit code 1, or 2 for wrong usage.
 
     `STEPWELL_DEBUG=1` shows where it went wrong.
+
+    Args:
+        name: the tool's name in messages.
+        work: what it does.
+        tell: given the record of a failure, but not of wrong usage; None where nobody asked for it.
     """
 
     def say(message: Warning | str, *_: Any) -> None:
@@ -56,13 +65,37 @@ def run_tool(name: str, work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return _INTERRUPTED
+    except UsageError as error:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        return _WRONG_USAGE
     except Exception as error:  # a tool's last resort: whatever it is, the user is told in one line
         if os.environ.get("STEPWELL_DEBUG", "0") != "0":
             traceback.print_exc()
         failure = getattr(error, "failure", None)
         details = [] if failure is None else failure.lines()
         print("\n".join([f"{name}: error: {_one_line(error)}", *details]), file=sys.stderr)
+        if tell is not None:
+            tell(_record(error))
         return 1
+
+
+def tells(options: argparse.Namespace) -> Tell | None:
+    """What prints the record of a failure, where `--json` was given."""
+    return _print_json if options.json else None
+
+
+def _print_json(record: Mapping[str, Any]) -> None:
+    print(json.dumps(record), flush=True)
+
+
+def _record(error: Exception) -> dict[str, Any]:
+    """The keys of docs/failures.md, as far as they are known."""
+    from ..passes.failure import CompileError, Failure, ModelOp  # a tool that succeeds does without
+
+    if not isinstance(error, CompileError):
+        return {"schema": 1, "reason": _one_line(error)}
+    ops = (ModelOp(error.node, error.op_type),) if error.node else ()
+    return (error.failure or Failure(str(error), error.phase, error.pass_name, ops, error.kernel)).record()
 
 
 def _one_line(error: Exception) -> str:
@@ -73,11 +106,9 @@ def _one_line(error: Exception) -> str:
     return " / ".join(text.splitlines()) if is_ours and text else f"internal error: {type(error).__name__}: {text}"
 
 
-def run_supervised_tool(
-    name: str, work: Callable[[], int], target: str = "cpu", tell: Callable[[Mapping[str, Any]], None] | None = None
-) -> int:
+def run_supervised_tool(name: str, work: Callable[[], int], target: str = "cpu", tell: Tell | None = None) -> int:
     """The same in a process of its own, so that a crash of native code ends in a message too; see `run_supervised`."""
-    return run_supervised(name, lambda: run_tool(name, work), target, tell)
+    return run_supervised(name, lambda: run_tool(name, work, tell), target, tell)
 
 
 def parser(name: str, description: str) -> argparse.ArgumentParser:

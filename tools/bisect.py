@@ -33,15 +33,9 @@ wrong, 1 where one is, 2 where the command is wrong."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where numbers are wrong."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _checked(options))
-
-
-def _checked(options: argparse.Namespace) -> int:
-    try:
-        return _run(options)
-    except UsageError as error:
-        print(f"{NAME}: error: {error}", file=sys.stderr)
-        return 2
+    if argv is not None:
+        return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options))
+    return arguments.run_supervised_tool(NAME, lambda: _run(options), options.target, arguments.tells(options))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -35,7 +35,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where something went wrong, was damaged, or is not there."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _ACTIONS[options.action](_cache(), options))
+    return arguments.run_tool(NAME, lambda: _ACTIONS[options.action](_cache(), options), arguments.tells(options))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..runtime import artefact, artefact_writer, safetensors
 from ..runtime.executable import Executable
@@ -39,13 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
     options = _parser().parse_args(argv)
     if argv is not None:
-        return arguments.run_tool(NAME, lambda: _run(options))
+        return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options))
     target = options.target.split(",")[0]
-    return arguments.run_supervised_tool(NAME, lambda: _run(options), target, _tell if options.json else None)
-
-
-def _tell(record: Mapping[str, Any]) -> None:
-    print(json.dumps(record), flush=True)
+    return arguments.run_supervised_tool(NAME, lambda: _run(options), target, arguments.tells(options))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -97,16 +93,9 @@ def _run(options: argparse.Namespace) -> int:
         if len(sets) > 1:
             raise UsageError("--check takes one --shape for each input")
         return check(options.model, sets[0], options.json)
-    if not options.json:
-        return _compile_to_file(options)
-    if options.opt_report or options.compile_to:
+    if options.json and (options.opt_report or options.compile_to):
         raise UsageError("--json goes with neither --opt-report nor --compile-to")
-    try:
-        return _compile_to_file(options)
-    except Exception as error:
-        failure = getattr(error, "failure", None)
-        _tell({"schema": 1, "reason": str(error)} if failure is None else failure.record())
-        raise
+    return _compile_to_file(options)
 
 
 def _compile_to_file(options: argparse.Namespace) -> int:

@@ -34,17 +34,20 @@ A compile that fails, or even crashes, is shown as far as it came, and the exit 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where the compile failed, though the file may be there."""
     options = _parser().parse_args(argv)
+    tell = arguments.tells(options)
     if argv is not None or not hasattr(os, "fork"):
-        return arguments.run_tool(NAME, lambda: _run(options))
+        return arguments.run_tool(NAME, lambda: _run(options), tell)
     note = SharedNote()
-    status = run_child(lambda: arguments.run_tool(NAME, lambda: _run(options, note)))
+    status = run_child(lambda: arguments.run_tool(NAME, lambda: _run(options, note), tell))
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)
     message = f"native code crashed ({signal_of(status)})"
     if not note.text or status in (signal.SIGKILL, signal.SIGTERM):  # no pass has begun, or somebody ended it
         print(f"{NAME}: error: {message}", file=sys.stderr)
+        if tell is not None:
+            tell({"schema": 1, "reason": message, "crash": signal_of(status)})
         return 1
-    return arguments.run_tool(NAME, lambda: _run(options, crash=(int(note.text), message)))
+    return arguments.run_tool(NAME, lambda: _run(options, crash=(int(note.text), message)), tell)
 
 
 def _parser() -> argparse.ArgumentParser:

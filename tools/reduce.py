@@ -15,6 +15,7 @@ from .console import print_table, status
 from .flags import UsageError
 
 if TYPE_CHECKING:
+    from ..explain.reduce.case import Case
     from ..explain.reduce.run import Request, Result
     from ..explain.reduce.search import Search
 
@@ -37,7 +38,7 @@ Exit code 0: reduced, or already minimal; 1: it does not fail; 2: wrong usage.""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where the model does not fail."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _run(options))
+    return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,11 +97,18 @@ def _reduce(options: argparse.Namespace) -> int:
     case = _case(options)
     if options.once:
         found = run.once(request, case)[1]
-        print("\n".join(item.text for item in found) or "it does not fail")
+        if not found:
+            _check_shapes(options, case)
+        if options.json:
+            status = "fails" if found else "does not fail"
+            print(json.dumps({"schema": 1, "status": status, "failures": [item.record() for item in found]}))
+        else:
+            print("\n".join(item.text for item in found) or "it does not fail")
         return 1 if found else 0
     with _progress() as progressed:
         result = run.reduce(request, case, progressed)
     if result is None:
+        _check_shapes(options, case)
         print(f"{NAME}: {options.model} does not fail{' so' if options.match else ''}", file=sys.stderr)
         if options.json:
             print(json.dumps({"schema": 1, "status": "does not fail"}))
@@ -133,7 +141,7 @@ def _request(options: argparse.Namespace) -> Request:
     return Request(test, options.match, limits, options.jobs, options.seconds, Path(options.output), settings)
 
 
-def _case(options: argparse.Namespace) -> Any:
+def _case(options: argparse.Namespace) -> Case:
     import onnx
 
     from ..explain.reduce.case import Case
@@ -153,6 +161,19 @@ def _case(options: argparse.Namespace) -> Any:
         return Case(kind, path.read_bytes(), options.pass_pipeline or "", shapes)
     # With the weights that lie in other files, so that each step is one file.
     return Case(kind, onnx.load(path).SerializeToString(), "", shapes)
+
+
+def _check_shapes(options: argparse.Namespace, case: Case) -> None:
+    """Sees that a model that does not fail has been compiled at all.
+
+    Raises:
+        UsageError: it has not, for want of shapes.
+    """
+    from ..source import ModelSource
+
+    if options.test is None and options.pass_pipeline is None and not options.dims:
+        infos, _ = ModelSource.read(case.data).interface()
+        arguments.check_shapes(case.shapes, [info for info in infos if info.kind == "tensor"], "--shape")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import TextIO
+from typing import Any
 
 import numpy as np
 
@@ -34,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where something went wrong or an output differs from the reference."""
     options = _parser().parse_args(argv)
     if argv is not None:
-        return arguments.run_tool(NAME, lambda: _run(options))
-    return arguments.run_supervised_tool(NAME, lambda: _run(options), options.target)
+        return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options))
+    return arguments.run_supervised_tool(NAME, lambda: _run(options), options.target, arguments.tells(options))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         help="write what lies where in scratch memory: .svg, .png, .pdf, or .json",
     )
     parser.add_argument("--calls", type=arguments.positive, default=20, help="to profile (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="of --profile or --precision, on stdout, alone")
+    parser.add_argument("--json", action="store_true", help="the outputs, or the profile, as one JSON object")
     arguments.add_fallback(parser)
     arguments.add_precision(parser, "; the outputs are compared with those of float32")
     parser.add_argument("--target", default="cpu", help="what to compile for (default: this machine)")
@@ -65,8 +65,6 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     random = np.random.default_rng(options.seed)
     reduced = options.precision != "f32"
-    if options.json and (options.profile is None) != reduced:
-        raise UsageError("--json: it is about --profile, or --precision")
     if reduced and arguments.is_artefact(options.model):
         raise UsageError("--precision: that of an artefact was settled when it was compiled")
     given = dict(arguments.parse_input(text, random) for text in options.input)
@@ -94,9 +92,14 @@ def _run(options: argparse.Namespace) -> int:
         memory.save(program, options.memory)
     arrays = results if isinstance(results, tuple) else (results,)
     outputs = dict(zip((info.name for info in executable.outputs), arrays, strict=True))
-    if options.json:
-        found = {"schema": 1, "precision": options.precision, "outputs": [error.record() for error in errors]}
-        print(json.dumps(found if profile is None else profile.record()))
+    verdicts = {} if expected is None else _verdicts(outputs, expected, options.rtol, options.atol)
+    if options.json and profile is not None:
+        print(json.dumps(profile.record()))
+    elif options.json:
+        record = _record(executable, outputs, {"ready": ready, "call": took}, verdicts)
+        measured = {error.name: error.record() for error in errors}
+        record["outputs"] = [entry | measured.get(entry["name"], {}) for entry in record["outputs"]]
+        print(json.dumps(record | {"precision": options.precision}))
     else:
         print_table(("output", "type", "shape", "min", "mean", "max"), [_row(*item) for item in outputs.items()])
         print(f"ready after {duration(ready)}, run in {duration(took)} with {executable.threads} threads")
@@ -107,9 +110,41 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{options.profile}: open it at ui.perfetto.dev or chrome://tracing")
     if options.output is not None:
         np.savez(options.output, allow_pickle=False, **outputs)
-    if expected is None:
-        return 0
-    return _compare(outputs, expected, options.rtol, options.atol, sys.stderr if options.json else sys.stdout)
+    for name, (good, text) in verdicts.items():
+        stream = sys.stderr if options.json or not good else sys.stdout
+        print(f"{name}: {'matches' if good else 'DIFFERS'}: {text}", file=stream)
+    return 0 if all(good for good, _ in verdicts.values()) else 1
+
+
+def _record(
+    executable: Executable,
+    outputs: Mapping[str, np.ndarray],
+    seconds: Mapping[str, float],
+    verdicts: Mapping[str, tuple[bool, str]],
+) -> dict[str, Any]:
+    """What `--json` prints of a run."""
+    compared = [{"output": name, "matches": good, "text": text} for name, (good, text) in verdicts.items()]
+    return {
+        "schema": 1,
+        "model": executable.name,
+        "threads": executable.threads,
+        "seconds": dict(seconds),
+        "outputs": [_output(name, array) for name, array in outputs.items()],
+        "compared": compared,
+    }
+
+
+def _output(name: str, array: np.ndarray) -> dict[str, Any]:
+    """An output's figures; JSON has no number for those of no finite values."""
+    finite = array[np.isfinite(array)].astype(np.float64)
+    figures = {"min": finite.min(), "mean": finite.mean(), "max": finite.max()} if finite.size else {}
+    return {
+        "name": name,
+        "type": array.dtype.name,
+        "shape": list(array.shape),
+        **{key: float(figures[key]) if key in figures else None for key in ("min", "mean", "max")},
+        "not_finite": array.size - finite.size,
+    }
 
 
 def _print_errors(name: str, errors: Sequence[precision.OutputError]) -> None:
@@ -147,17 +182,14 @@ def _row(name: str, array: np.ndarray) -> tuple[str, ...]:
     return name, array.dtype.name, shape, *(f"{value:.6g}" for value in (values.min(), values.mean(), values.max()))
 
 
-def _compare(
-    outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float, atol: float, stream: TextIO
-) -> int:
-    """Prints how far each output is from its reference; the exit code says whether all are near enough."""
+def _verdicts(
+    outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float, atol: float
+) -> dict[str, tuple[bool, str]]:
+    """Whether each output is near enough to its reference, and how far it is."""
     unknown = sorted(set(expected) - set(outputs))
     if unknown:
         raise UsageError(f"--expect: the model has no output '{unknown[0]}'; it has {', '.join(outputs)}")
-    verdicts = {name: _difference(outputs[name], expected[name], rtol, atol) for name in expected}
-    for name, (good, text) in verdicts.items():
-        print(f"{name}: {'matches' if good else 'DIFFERS'}: {text}", file=stream if good else sys.stderr)
-    return 0 if all(good for good, _ in verdicts.values()) else 1
+    return {name: _difference(outputs[name], expected[name], rtol, atol) for name in expected}
 
 
 def _difference(array: np.ndarray, reference: np.ndarray, rtol: float, atol: float) -> tuple[bool, str]:

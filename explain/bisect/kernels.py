@@ -11,9 +11,10 @@ from mlir.dialects import func
 
 from ...dialects import interpreter
 from ...lowering.llvm_to_object.codegen import CodegenError
+from ...lowering.target import Target
 from ...passes.base import PassError
 from ...passes.kernel.form_kernels import model_ops
-from ...passes.pipeline import Element, Pipeline
+from ...passes.pipeline import Pipeline
 from ...passes.runner import PassFailure
 from ...runtime.program import Program
 from .comparison import Difference, Tolerance, compare, noise_of, worst
@@ -122,25 +123,27 @@ def _find_pass(
     def difference(pipeline: Pipeline) -> Difference:
         return _difference(call, compile_by(call.module, pipeline, target, {}), operands, want, tolerance)
 
-    fault.pass_name, fault.note, pipeline = first_wrong(way_down(target), difference, step)
+    fault.pass_name, fault.note, pipeline = first_wrong(target, difference, step)
     fault.difference = difference(pipeline)
     step("its ops")
     _find_op(fault, call, operands, target, pipeline, tolerance)
 
 
 def first_wrong(
-    elements: Sequence[Element], difference: Callable[[Pipeline], Difference], step: Callable[[str], None]
+    target: str, difference: Callable[[Pipeline], Difference], step: Callable[[str], None]
 ) -> tuple[str, str, Pipeline]:
     """The first pass that makes a program wrong when all passes behind it are the simplest that do.
 
     Args:
-        elements: the passes, which together make a wrong program.
+        target: the passes on the way to it make, together, a wrong program.
         difference: compiles by a pipeline, runs that, and compares.
         step: told what is tried.
 
     Returns:
-        The pass, what else is to be said of it, and the pipeline with it and the simplest passes behind it.
+        The pass, what else is to be said of it, and the pipeline with it and the simplest passes behind it. On the way
+        to a GPU few passes have a simpler form: where it is none of these, no pass is named.
     """
+    elements = way_down(target)
     found: dict[int, tuple[bool, Pipeline, str]] = {}
 
     def look(count: int) -> bool | None:
@@ -168,6 +171,8 @@ def first_wrong(
         counts = [count for count in counts if good < count < bad and count != middle]
     _, pipeline, kept = found[bad]
     between = [name_of(elements[index]) for index in simple if good <= index < bad]
+    if not (good and between) and Target.parse(target).is_gpu:
+        return "", "one of the passes on the way to a GPU, few of which have a simpler form", pipeline
     name = between[0] if good and between else name_of(elements[0])
     others = [*between[1:], *([kept] if kept and kept not in between else [])]
     note = f"or {', '.join(others)}: it cannot be compiled without" if good and others else ""
@@ -291,6 +296,6 @@ def check_program(
     if not difference(Pipeline(elements), threads=1).is_wrong:
         fault.pass_name, fault.note = "stepwell-share-out-calls", "right with one thread, wrong with several"
         return fault
-    fault.pass_name, fault.note, pipeline = first_wrong(elements, difference, step)
+    fault.pass_name, fault.note, pipeline = first_wrong(target, difference, step)
     fault.difference = difference(pipeline)
     return fault

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 from mlir import ir
 
-from ...lowering import invariants, phases
-from ...lowering.llvm_to_object.codegen import emit_objects
+from ...lowering import phases
+from ...lowering.kernel_objects.library import generate
 from ...lowering.program import program_of
 from ...lowering.target import Target
 from ...passes.base import Pass
@@ -45,9 +45,9 @@ NEEDED = ("stepwell-lower-vectors",)
 
 
 def way_down(target: str) -> list[Element]:
-    """The passes from kernels of stepwell ops to the LLVM dialect, each by itself."""
+    """The passes from kernels of stepwell ops to what code is made from, each by itself."""
     whole = list(phases.lower_kernels_pipeline(target).elements)
-    for phase in phases.between("kernels", "llvm"):
+    for phase in phases.between("kernels", phases.last(target), target):
         whole += phase.pipeline(target).elements
     return [element for item in whole for element in _single(item)]
 
@@ -84,7 +84,7 @@ def partly_simple(elements: Sequence[Element], count: int, kept: Collection[str]
 def compile_by(
     module: ir.Module | ir.Operation, pipeline: Pipeline, target: str, parameters: Mapping[str, np.ndarray]
 ) -> Program:
-    """The code of a copy of a module of kernels, by a pipeline to the LLVM dialect.
+    """The code of a copy of a module of kernels, by a pipeline to the last phase.
 
     Raises:
         PassFailure, PassError: a pass failed.
@@ -94,9 +94,8 @@ def compile_by(
     if "stepwell.interface" not in copy.operation.attributes:
         Pipeline(("stepwell-record-interface",)).run(copy, verify=False)
     pipeline.run(copy, verify=False)
-    invariants.check_llvm(copy)  # where a pass was wanted after all, translation would end the process
-    machine = Target.parse(target)
-    return program_of(copy, parameters, machine, emit_objects(copy, machine))
+    phases.check(phases.phase(phases.last(target)), copy)  # else translation would end the process
+    return program_of(copy, parameters, Target.parse(target), generate(copy, target, 2))
 
 
 def run(program: Program, inputs: Sequence[np.ndarray], threads: int | None = None) -> list[np.ndarray]:

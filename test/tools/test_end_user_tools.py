@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.lowering import phases
 from stepwell.runtime import artefact, peaks
-from stepwell.tools import cache, compile, run
+from stepwell.tools import bisect, cache, compile, explore, reduce, run
 
 WEIGHT = np.random.default_rng(0).random((8, 4), np.float32)
 
@@ -94,10 +94,35 @@ def test_profiles(compiled, capsys, monkeypatch):
     assert json.loads(Path("p.json").read_text())["stepwell"]["calls"] == 2
     assert run.main([compiled, "--input=x=2x8xf32", "--profile=p.json", "--calls=2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["schema"] == 1
-    assert run.main([compiled, "--input=x=2x8xf32", "--json"]) != 0
-    assert "--json: it is about --profile" in capsys.readouterr().err
-    assert run.main([compiled, "--input=x=2x8xf32", "--precision=bf16"]) != 0
+    assert run.main([compiled, "--input=x=2x8xf32", "--precision=bf16"]) == 2
     assert "that of an artefact was settled when it was compiled" in capsys.readouterr().err
+
+
+def test_run_says_as_json_what_came_out(compiled, capsys):
+    x = np.full((2, 8), np.nan, np.float32)
+    np.save("x.npy", x)
+    np.savez("good.npz", y=x @ WEIGHT)
+    assert run.main([compiled, "--input=x=@x.npy", "--expect=good.npz", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["schema"] == 1
+    (output,) = record["outputs"]
+    assert (output["name"], output["shape"], output["min"], output["not_finite"]) == ("y", [2, 4], None, 8)
+    assert record["compared"] == [{"output": "y", "matches": True, "text": record["compared"][0]["text"]}]
+
+
+@pytest.mark.parametrize("tool", [compile, run, bisect, explore, reduce])
+def test_failures_are_json_where_that_was_asked_for(model, capsys, tool):
+    data = onnx.load("tiny.onnx")
+    data.graph.node[0].input[0] = "nowhere"
+    data.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+    onnx.save(data, "dangling.onnx")
+    assert tool.main(["dangling.onnx", "--json", *([] if tool is not reduce else ["--once"])]) == 1
+    record = json.loads(capsys.readouterr().out)
+    if tool is reduce:
+        assert (record["schema"], record["status"], len(record["failures"])) == (1, "fails", 1)
+        return
+    assert (record["schema"], record["phase"], record["ops"][0]["name"]) == (1, "import", "mm")
+    assert "reads 'nowhere'" in record["reason"]
 
 
 @pytest.mark.parametrize("contents", ["random", "zeros", "ones", "range", "2.5"])
@@ -109,36 +134,50 @@ def test_inputs_are_made_up(compiled, capsys, contents):
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [
-        (compile, ["missing.onnx"], "missing.onnx: No such file or directory"),
         (compile, ["tiny.onnx"], "input 'x' has no fixed shape (x: float32[n, 8]): add --shape x=1x8"),
         (compile, ["tiny.onnx", "--shape=z=3"], "--shape z: the model has no such input; it has x: float32[n, 8]"),
         (compile, ["tiny.onnx", "--shape=x=3y"], "--shape x=3y: '3y' is not the size of a dimension"),
         (compile, ["tiny.onnx", "--shape=3"], "--shape 3: write it as name=1x3x48x320"),
-        (compile, ["tiny.onnx", "--shape=x=3x7"], "input 'x' must have 8 in dimension 1"),
         (compile, ["tiny.onnx", "--compile-to=soup"], "there is no phase 'soup'; the phases are import, graph"),
         (compile, ["tiny.onnx", "--shape=x=2x8", "--compile-from=tiled"], "the module is in phase import"),
-        (compile, ["tiny.onnx", "--shape=x=2x8", "-o", "no/x.stw"], "no/x.stw: cannot be written: No such file"),
-        (compile, ["tiny.onnx", "--shape=x=2x8", "--target=z80"], "z80"),
+        (reduce, ["tiny.onnx", "--once"], "input 'x' has no fixed shape (x: float32[n, 8]): add --shape x=1x8"),
         (run, ["tiny.onnx"], "add --input x=1x8xf32"),
         (run, ["tiny.onnx", "--input=z=1xf32"], "--input z: the model has no such input"),
         (run, ["tiny.onnx", "--input=x=2x8xf33"], "'f33' is not an element type; these are: f16, f32"),
-        (run, ["tiny.onnx", "--input=x=2x8xf64"], "input 'x' must be float32, but is float64"),
         (run, ["tiny.onnx", "--input=x=2x8xf32:many"], "'many' is not one of random, zeros"),
         (run, ["tiny.onnx", "--input=x=@no.npy"], "no.npy is not a .npy file that can be read"),
         (run, ["tiny.onnx", "--input=x=2x8xf32", "--expect=no.npz"], "--expect no.npz: not a .npz file"),
         (run, ["tiny.onnx", "--input=x"], "--input x: write it as"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(model, capsys, tool, arguments, message):
+    assert tool.main(arguments) == 2
+    _one_line(tool, message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        (compile, ["missing.onnx"], "missing.onnx: No such file or directory"),
+        (compile, ["tiny.onnx", "--shape=x=3x7"], "input 'x' must have 8 in dimension 1"),
+        (compile, ["tiny.onnx", "--shape=x=2x8", "-o", "no/x.stw"], "no/x.stw: cannot be written: No such file"),
+        (compile, ["tiny.onnx", "--shape=x=2x8", "--target=z80"], "z80"),
+        (run, ["tiny.onnx", "--input=x=2x8xf64"], "input 'x' must be float32, but is float64"),
         (run, ["broken.stw"], "broken.stw: the file is cut short or damaged"),
         (run, ["broken.onnx"], "broken.onnx: not an ONNX model"),
     ],
 )
-def test_errors_are_one_line(model, capsys, tool, arguments, message):
+def test_errors_are_one_line_and_exit_code_1(model, capsys, tool, arguments, message):
     Path("broken.stw").write_bytes(b"PK nothing")
     Path("broken.onnx").write_bytes(b"nothing")
     assert tool.main(arguments) == 1
-    captured = capsys.readouterr()
-    assert captured.err.startswith(f"{tool.NAME}: error: ")
-    assert message in captured.err
-    assert captured.err.count("\n") == 1
+    _one_line(tool, message, capsys.readouterr().err)
+
+
+def _one_line(tool, message, printed):
+    assert printed.startswith(f"{tool.NAME}: error: ")
+    assert message in printed
+    assert printed.count("\n") == 1
 
 
 def test_commands_are_installed_under_their_names():
@@ -174,7 +213,7 @@ def test_the_cache_is_listed_verified_and_cleared(compiled, capsys):
 
 def test_a_cache_turned_off_is_an_error(monkeypatch, capsys):
     monkeypatch.setenv("STEPWELL_CACHE", "0")
-    assert cache.main(["list"]) == 1
+    assert cache.main(["list"]) == 2
     assert capsys.readouterr().err == "stepwell-cache: error: the cache is turned off (STEPWELL_CACHE)\n"
 
 
