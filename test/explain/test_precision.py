@@ -65,4 +65,4 @@ def test_the_tool_tells(tmp_path, capsys) -> None:
     assert run.main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["schema"], found["precision"]) == (1, "tf32")
-    assert set(found["outputs"][0]) == {"name", "largest", "relative", "rms", "lost"}
+    assert set(found["outputs"][0]) >= {"name", "largest", "relative", "rms", "lost"}
