@@ -97,6 +97,8 @@ def _explore(options: argparse.Namespace, note: Callable[[str], None], crash: tu
     sets = arguments.parse_shape_sets(options.shape)
     if len(sets) > 1:
         raise UsageError("takes one --shape for each input")
+    if options.profile and options.target.startswith("cuda:"):
+        raise UsageError("--profile: code for GPUs has none, see docs/profile.md")
     chosen = {"fallback": options.fallback}
     assembly = not options.no_assembly
     exploration = explorer.explore_model(options.model, sets[0], options.target, assembly, chosen, note, site)

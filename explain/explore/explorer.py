@@ -24,9 +24,8 @@ from .machine_code import add_assembly
 from .recorder import CrashSite, Piece, Recorder
 
 SCHEMA = 1
-# Rough figures of one core: they only have to put kernels into an order.
-_FLOPS_PER_SECOND = 60e9
-_BYTES_PER_SECOND = 12e9
+# Rough figures of one core, and of a GPU: they only have to put kernels into an order.
+_FLOPS_AND_BYTES_PER_SECOND = {False: (60e9, 12e9), True: (20e12, 2e12)}
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def explore_model(
         if assembly:
             add_assembly(piece, module, machine)
 
-    recorder = Recorder(finished, note, crash)
+    recorder = Recorder(finished, note, crash, target)
     chosen = compiler.Options(cache=False, instrumentation=[recorder], **(options or {}))
     started, executable, error = time.perf_counter(), None, ""
     try:
@@ -86,7 +85,7 @@ def explore_model(
         if not recorder.pieces:
             raise
         error = _note_failure(recorder, failure)
-    record = _record(Path(path).name, recorder, error, time.perf_counter() - started)
+    record = _record(Path(path).name, recorder, error, time.perf_counter() - started, machine.is_gpu)
     record["target"] = f"{machine.cpu} ({machine.triple})"
     if executable is not None:
         _add_report(record["pieces"], executable.report().record()["programs"])
@@ -150,8 +149,8 @@ def _note_failure(recorder: Recorder, failure: Exception) -> str:
     return message
 
 
-def _record(name: str, recorder: Recorder, error: str, seconds: float) -> dict[str, Any]:
-    pieces = [_piece(piece, index) for index, piece in enumerate(recorder.pieces)]
+def _record(name: str, recorder: Recorder, error: str, seconds: float, on_gpu: bool = False) -> dict[str, Any]:
+    pieces = [_piece(piece, index, on_gpu) for index, piece in enumerate(recorder.pieces)]
     return {
         "schema": SCHEMA,
         "model": name,
@@ -162,13 +161,13 @@ def _record(name: str, recorder: Recorder, error: str, seconds: float) -> dict[s
     }
 
 
-def _piece(piece: Piece, index: int) -> dict[str, Any]:
+def _piece(piece: Piece, index: int, on_gpu: bool) -> dict[str, Any]:
     return {
         "name": f"piece {index + 1}",
         "graph": piece.graph,
         "first": piece.first,
         "steps": piece.steps,
-        "kernels": _kernels(piece),
+        "kernels": _kernels(piece, on_gpu),
         "assembly": piece.assembly,
         "renamed": piece.renamed,
         "chunks": piece.texts.chunks,
@@ -178,11 +177,12 @@ def _piece(piece: Piece, index: int) -> dict[str, Any]:
     }
 
 
-def _kernels(piece: Piece) -> list[dict[str, Any]]:
+def _kernels(piece: Piece, on_gpu: bool) -> list[dict[str, Any]]:
     """The calls of kernels, with the time that each may take at the least, in seconds."""
+    flops, size = _FLOPS_AND_BYTES_PER_SECOND[on_gpu]
     found = []
     for call in piece.calls:
-        least = max(call["flops"] / _FLOPS_PER_SECOND, call["bytes"] / _BYTES_PER_SECOND)
+        least = max(call["flops"] / flops, call["bytes"] / size)
         symbol = piece.renamed.get(call["kernel"], call["kernel"])
         found.append({**call, "symbol": symbol, "estimate": float(np.format_float_scientific(least, 3))})
     return found

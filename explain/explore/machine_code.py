@@ -8,16 +8,18 @@ import re
 from mlir import ir
 
 from ...lowering.llvm_to_object.codegen import emit_assembly
+from ...lowering.llvm_to_object.ptx import emit_ptx
 from ...lowering.target import Target
 from ...passes.guarded import Note, guarded
 from ...passes.pipeline import Pipeline
 from .recorder import Piece
 from .texts import print_op, relocated
 
+_SCOPES = Pipeline(("ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}",))
 _LINE = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
 # Debug information and what tells linkers and unwinders of the function are not what runs.
 _NOISE = re.compile(
-    r"\s*\.(?:file|loc|cfi_\w+|ident|addrsig\w*|type|size|globl|p2align|intel_syntax|text|hidden)\b|\.L(?:func|tmp|pc|cu)\w*:"
+    r"\s*\.(?:file|loc|cfi_\w+|ident|addrsig\w*|type|size|globl|p2align|intel_syntax|text|hidden)\b|(?:\.L|\$L__)(?:func|tmp|pc|cu)\w*:"
     r"|\s*\.section\s+\"?\.(?:note|debug)"
 )
 _REST = re.compile(r"^\s*\.section\s+\"?\.debug", re.MULTILINE)
@@ -38,14 +40,39 @@ def add_assembly(piece: Piece, module: ir.Operation, target: Target, threads: in
         note("the generation of machine code with line numbers")
         with module.context, ir.Location.unknown():
             copy = ir.Module.parse(text)
-            scopes = "ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}"
-            Pipeline((scopes,)).run(copy, verify=False)
-            return json.dumps(emit_assembly(copy, target, threads)).encode()
+            if not target.is_gpu:
+                _SCOPES.run(copy, verify=False)
+                return json.dumps(emit_assembly(copy, target, threads)).encode()
+            for op in copy.body.operations:
+                if op.operation.name == "gpu.module":
+                    _add_scopes(op.operation)
+            codes = emit_ptx(copy, target)
+            return json.dumps({name: _without_debug(code.decode()) for name, code in codes.items()}).encode()
 
     # What only explains must not end what is explained.
     data = guarded(work)
     for symbol, code in json.loads(data or b"{}").items():
         piece.assembly[symbol] = piece.texts.add(symbol, *_lines(code, len(piece.texts.locations)))
+
+
+def _add_scopes(gpu_module: ir.Operation) -> None:
+    """What the pass does, which runs on modules at the top alone."""
+    block = gpu_module.regions[0].blocks[0]
+    plain = ir.Module.create()
+    with ir.InsertionPoint(plain.body):
+        for op in block.operations:
+            op.operation.clone()
+    _SCOPES.run(plain, verify=False)
+    for op in [op.operation for op in block.operations]:
+        op.erase()
+    with ir.InsertionPoint(block):
+        for op in plain.body.operations:
+            op.operation.clone()
+
+
+def _without_debug(code: str) -> str:
+    """PTX that does not say of itself that it is for debugging."""
+    return re.sub(r"^(\.target \w+), debug$", r"\1", code, flags=re.MULTILINE)
 
 
 def _lines(text: str, count: int) -> tuple[list[str], list[int]]:

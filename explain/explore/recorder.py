@@ -69,6 +69,7 @@ class Recorder(Instrumentation):
         finished: called with a piece and its module after the last pass of the way to LLVM.
         note: told each time that a pass begins or ends how many times one did.
         crash: where to stop, as what comes next ends the process; None where nothing is known to.
+        target: what code is made for, by its name.
     """
 
     def __init__(
@@ -76,9 +77,11 @@ class Recorder(Instrumentation):
         finished: Callable[[Piece, ir.Operation], None] = lambda piece, module: None,
         note: Callable[[str], None] = lambda text: None,
         crash: CrashSite | None = None,
+        target: str = "cpu",
     ) -> None:
         self.pieces: list[Piece] = []
-        self._finished, self._note, self._crash = finished, note, crash
+        self._finished, self._note, self._crash, self._target = finished, note, crash, target
+        self._last_pass = list(_passes(phases.phases_of(target)[-1].pipeline(target)))[-1]
         self._events = 0
         self._state: list[int] = []
         self._phase = 0
@@ -108,9 +111,9 @@ class Recorder(Instrumentation):
         if step.name == _FORMED:
             self.pieces[-1].calls = calls_of(op, self.pieces[-1].texts)
         if self._reaches_crash():
-            self.pieces[-1].failure = {"pass": "", "phase": "object" if step.name == _last_pass() else ""}
+            self.pieces[-1].failure = {"pass": "", "phase": "object" if step.name == self._last_pass else ""}
             self._stop()
-        if step.name == _last_pass():
+        if step.name == self._last_pass:
             self._finished(self.pieces[-1], op)
 
     def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
@@ -173,9 +176,12 @@ class Recorder(Instrumentation):
         return entry
 
     def _entry(self, step: Step, op: ir.Operation, piece: Piece) -> dict[str, Any]:
-        self._phase = _phase_of(step.name, self._phase)
+        names = _names(self._target)
+        # The first phase, from the current one on, with a pass of that name.
+        later = (index for index in range(self._phase, len(names)) if step.name in names[index])
+        self._phase = next(later, self._phase)
         made = {
-            "phase": phases.NAMES[self._phase],
+            "phase": phases.names(self._target)[self._phase],
             "pass": step.name,
             "title": title_of(step),
             "seconds": 0.0,
@@ -196,13 +202,9 @@ class Recorder(Instrumentation):
 
 
 @functools.cache
-def _names(target: str = "cpu") -> tuple[frozenset[str], ...]:
+def _names(target: str) -> tuple[frozenset[str], ...]:
     """The passes on the way to each phase."""
-    return tuple(frozenset(_passes(phase.pipeline(target))) for phase in phases.PHASES)
-
-
-def _last_pass() -> str:
-    return list(_passes(phases.PHASES[-1].pipeline("cpu")))[-1]
+    return tuple(frozenset(_passes(phase.pipeline(target))) for phase in phases.phases_of(target))
 
 
 def _passes(pipeline: Pipeline | Nested) -> list[str]:
@@ -210,11 +212,6 @@ def _passes(pipeline: Pipeline | Nested) -> list[str]:
     for element in pipeline.elements:
         found += _passes(element) if isinstance(element, Nested) else [element.name]
     return found
-
-
-def _phase_of(name: str, current: int) -> int:
-    """The phase that a pass leads to: the first, from the current one on, with a pass of that name."""
-    return next((index for index in range(current, len(_names())) if name in _names()[index]), current)
 
 
 def _is_function(op: ir.Operation) -> bool:

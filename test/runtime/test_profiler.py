@@ -192,3 +192,10 @@ def test_loops_make_more_calls_than_there_are_in_the_code() -> None:
     record = stepwell.compile(model).profile({"x": np.ones((8, 64), np.float32)}, calls=2).record()
     assert max(row["calls"] for row in record["kernels"]) == 7
     assert sum(row["seconds"] for row in record["nodes"]) == pytest.approx(record["seconds"]["kernels"])
+
+
+def test_code_for_gpus_has_none(monkeypatch):
+    monkeypatch.setenv("STEPWELL_CUDA", "simulate")
+    executable = stepwell.compile(_layers(), target="cuda:sm_80")
+    with pytest.raises(stepwell.RuntimeFailure, match="GPUs has no profile"):
+        executable.profile({"x": _input()}, calls=1)

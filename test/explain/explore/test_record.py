@@ -62,6 +62,17 @@ def test_machine_code_knows_the_nodes(tmp_path: Path) -> None:
     assert without["assembly"] == {}
 
 
+def test_every_level_of_code_for_a_gpu_is_there(tmp_path: Path) -> None:
+    (piece,) = explore_model(small_model(tmp_path), target="cuda:sm_80").record["pieces"]
+    phases = [step["phase"] for step in piece["steps"]]
+    assert sorted(set(phases), key=phases.index) == ["import", "graph", "kernels", "tiled", "gpu", "nvvm"]
+    kernels = {kernel["symbol"] for kernel in piece["kernels"]}
+    assert kernels and kernels <= set(piece["assembly"])
+    assert {"product", "sum"} <= set().union(*(places_of(piece, piece["assembly"][symbol]) for symbol in kernels))
+    text = piece["chunks"][piece["assembly"][min(kernels)]]["text"]
+    assert ".entry" in text and ".target sm_80\n" in text and ".loc" not in text and "$L__tmp" not in text
+
+
 def test_passes_on_many_functions_are_one_step(tmp_path: Path) -> None:
     path = tmp_path / "two.mlir"
     body = "(%x: i32) -> i32 { %0 = arith.constant 1 : i32 %1 = arith.addi %0, %0 : i32 return %1 : i32 }"
