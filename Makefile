@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-JOBS ?= 2
+# Each takes half a gigabyte; more than these are of no use, as tests use two cores each where they use threads.
+JOBS ?= $(shell $(PYTHON) -c 'import os; print(max(2, min(4, os.cpu_count() or 2)))')
 LIT := $(BIN)/lit -j$(JOBS) --quiet --no-progress-bar
 RESULTS ?= bench/results
 MUTANTS ?= 5000

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import artefact, loader
 from .bounded import explained
+from .cores import available_cores
 from .cuda import dlpack
 from .errors import ArtefactError, InputError
 from .fallback import Fallback
@@ -266,11 +267,6 @@ class Executable:
         if shapes not in self._loaded:
             check_shapes(self.inputs, shapes)
         return self._code.choose(shapes, arrays)
-
-
-def available_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _accept(value: Any, info: TensorInfo) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from mlir import ir
 
 from ...passes.functions import class_of, kernels_in
 from ...passes.recorder import is_recording
+from ...runtime.cores import available_cores
 from .. import invariants
 from .library import KernelCode, compile_library, library_of
 from .worker import Worker, compile_apart
@@ -131,7 +131,7 @@ def kernel_pool(target: str, processes: int) -> Iterator[KernelPool]:
     """A pool of up to so many processes, this one counted: no more than there are processors."""
     with ExitStack() as stack:
         workers = []
-        for _ in range(min(processes, _processors()) - 1):
+        for _ in range(min(processes, available_cores()) - 1):
             try:
                 worker = Worker()
             except OSError:
@@ -164,7 +164,3 @@ def _bytecode(library: ir.Module) -> bytes:
     stream = io.BytesIO()
     library.operation.write_bytecode(stream)
     return stream.getvalue()
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..cores import available_cores
 from ..errors import ArtefactError
 
 _PACKAGES = ("nvidia.cu13", "nvidia.cuda_nvcc")
@@ -70,7 +70,7 @@ def with_cubins(objects: Mapping[str, bytes], architecture: str) -> dict[str, by
     if assembler is None:
         raise ArtefactError("there is no ptxas to make cubins: install nvidia-cuda-nvcc")
     texts = {name.removesuffix(".ptx"): code for name, code in objects.items() if name.endswith(".ptx")}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(available_cores()) as pool:
         made = pool.map(lambda item: assemble(assembler, item[1], architecture), texts.items())
         return {**objects, **{f"{name}.cubin": code for name, code in zip(texts, made, strict=True)}}
 

@@ -114,7 +114,7 @@ def test_does_without_processes_where_there_can_be_none(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_no_process_outlives_a_compile(error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepwell.lowering.kernel_objects.pool._processors", lambda: 2)
+    monkeypatch.setattr("stepwell.lowering.kernel_objects.pool.available_cores", lambda: 2)
     identities = []
 
     def fail() -> None:
