@@ -19,16 +19,14 @@ from mlir import ir
 
 from .frontend.errors import ModelError
 from .frontend.onnx.importer import ImportedModel
-from .lowering.kernel_objects.library import library_of
+from .lowering.smaller import smaller
 from .lowering.target import Target
 from .passes import debug
 from .passes.base import registry
-from .passes.diagnostics import MLIRError, find_place
+from .passes.diagnostics import find_place
 from .passes.failure import CompileError, Failure, ModelOp, names_in
-from .passes.functions import kernels_in
 from .passes.graph.bounded.snapshot import BoundedError
 from .passes.guarded import CompilerCrash
-from .passes.pipeline import Pipeline
 from .passes.recorder import (
     MODULE,
     STEP,
@@ -156,7 +154,7 @@ def _watched(error: CompileError, again: Callable[[], object], target: str) -> t
     if told is error or not isinstance(told, PassFailure) or recorder.snapshot is None or recorder.pipeline is None:
         return replace(failure, ops=tuple(map(ModelOp, names)), location=_place(location)), ""
     with recorder.snapshot.context, ir.Location.unknown():
-        root = _reduced(recorder.snapshot, recorder.pipeline, told)
+        root = smaller(recorder.snapshot, recorder.pipeline, told)
         ops = tuple(map(ModelOp, names or names_of(root)))
         text = reproducer_text(root, recorder.pipeline)
         return replace(failure, ops=ops, kernel=kernel_of(root), location=_place(location)), text
@@ -165,22 +163,6 @@ def _watched(error: CompileError, again: Callable[[], object], target: str) -> t
 def _place(location: ir.Location | None) -> str:
     place = None if location is None else find_place(location)
     return "" if place is None else f"{place.filename}:{place.line}:{place.column}"
-
-
-def _reduced(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> ir.Operation:
-    """A library of the one kernel that the pipeline fails on in the same way; all of it where there is none."""
-    kernels = kernels_in(root)
-    for kernel in kernels if len(kernels) > 1 else []:
-        library = library_of([kernel])
-        try:
-            with recording(Recorder()):
-                pipeline.run(library)
-        except PassFailure as seen:
-            if (seen.pass_name, seen.reason) == (failure.pass_name, failure.reason):
-                return library_of([kernel]).operation.clone()
-        except MLIRError:
-            continue
-    return root
 
 
 def _plugins(name: str) -> list[str]:

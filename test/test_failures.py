@@ -139,6 +139,29 @@ def test_a_failure_says_what_the_node_of_an_onnx_model_takes(monkeypatch, tmp_pa
     assert error.reproducer is not None
 
 
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_reproducers_hold_no_large_constants(is_beside, monkeypatch, tmp_path):
+    monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
+    hexadecimal = np.arange(4096, dtype=np.float32).tobytes().hex()
+    value = "dense_resource<w>" if is_beside else f'dense<"0x{hexadecimal}">'
+    model = f"""func.func @main(%x: tensor<4096xf32>) -> tensor<4096xf32> {{
+      %0 = arith.constant {value} : tensor<4096xf32>
+      %1 = "stepwell.add"(%x, %0) : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32> loc("first")
+      %2 = tosa.erf %1 : (tensor<4096xf32>) -> tensor<4096xf32> loc("second")
+      return %2 : tensor<4096xf32>
+    }}"""
+    if is_beside:
+        model += f'{{-# dialect_resources: {{ builtin: {{ w: "0x04000000{hexadecimal}" }} }} #-}}'
+    with pytest.raises(stepwell.CompileError, match="stepwell-plan-memory") as caught:
+        stepwell.compile(model.encode(), options=stepwell.Options(cache=False))
+    error = caught.value
+    assert error.reproducer is not None and error.failure is not None
+    text = (error.reproducer / "failing.mlir").read_text()
+    assert "dense<0.0" in text and len(text) < 4096
+    done = subprocess.run(shlex.split(error.failure.command), capture_output=True, text=True, check=False)
+    assert error.failure.reason in done.stderr
+
+
 def test_a_crash_of_a_guarded_compile_is_an_error_with_a_reproducer(monkeypatch, tmp_path):
     monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
     _plant(monkeypatch, "abort")
