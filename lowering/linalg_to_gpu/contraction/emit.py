@@ -23,6 +23,7 @@ from .access import Access
 from .boxes import BoxedTile, box_of
 from .choose import Wish, choose, persistent_blocks, shared_bytes
 from .copies import converted
+from .cost import occupancy
 from .finish import Finisher
 from .matching import Contraction, contraction_of, has_other_sums, way_out
 from .operands import Operand, computed_access, operand_of
@@ -85,8 +86,10 @@ def emit(launch: Launch, values: Values) -> Geometry:
 
     problem = problem_of(contraction)
     made = block.emit(problem, tiling, compute, lhs, rhs, finish, finisher.width)
-    bytes = Wish(problem, compute).element_bytes
-    return Geometry((made.blocks, 1, 1), (made.threads, 1, 1), shared_bytes=shared_bytes(tiling, bytes))
+    shared = shared_bytes(tiling, Wish(problem, compute).element_bytes)
+    # Registers for as many blocks as the tiles were chosen for: left alone, ptxas spills some to make room for more.
+    blocks = max(1, occupancy(tiling, shared, launch.capability).blocks)
+    return Geometry((made.blocks, 1, 1), (made.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=blocks)
 
 
 def problem_of(contraction: Contraction) -> Problem:

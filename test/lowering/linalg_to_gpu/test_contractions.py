@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -9,6 +11,7 @@ import stepwell
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.lowering.linalg_to_gpu.contraction import emit
 from stepwell.lowering.linalg_to_gpu.contraction.tiles import Tiling
+from stepwell.runtime.cuda.assembler import find_assembler, resources
 
 OPTIONS = stepwell.Options(cache=False, fallback="error")
 FLOAT, HALF = TensorProto.FLOAT, TensorProto.FLOAT16
@@ -102,3 +105,19 @@ def test_a_product_by_warp_groups_with_bias_and_activation(monkeypatch):
     weights = {"w": random(72, 104, kind=HALF) / np.sqrt(72, dtype=np.float16), "b": random(104, kind=HALF)}
     made = model(nodes, weights, {"x": [136, 72]}, HALF)
     check(made, {"x": random(136, 72, kind=HALF)}, HALF, "sm_90a", monkeypatch)
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+def test_code_leaves_registers_for_the_blocks_that_its_tiles_were_chosen_for(architecture):
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4), helper.make_node("Relu", ["c"], ["y"])]
+    made = model(nodes, {"w": random(64, 24, 3, 3)}, {"x": [1, 24, 160, 160]}, FLOAT)
+    (program,) = stepwell.compile(made, f"cuda:{architecture}", options=OPTIONS).programs
+    sizes = [re.findall(r"\.(?:maxntid|minnctapersm) (\d+)", text.decode()) for text in program.objects.values()]
+    ((threads, blocks),) = [[int(size) for size in found] for found in sizes if len(found) > 1]
+    # A thread has 64 sums or 32, as many factors, and addresses.
+    assert 80 <= 65536 // (threads * blocks) <= 255
+    assembler = find_assembler()
+    if assembler is None:
+        pytest.skip("there is no ptxas to ask: install nvidia-cuda-nvcc")
+    for code in program.objects.values():
+        assert all(kernel.spill_bytes == 0 for kernel in resources(assembler, code, architecture))
