@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("models", nargs="+", metavar="MODEL", help="as stepwell-bench names them, or an ONNX file")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
     parser.add_argument("--target", default="cuda:sm_80,cuda:sm_90a", help="GPUs (default: %(default)s)")
+    arguments.add_precision(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object rather than tables")
     options = parser.parse_args(argv)
     return arguments.run_tool(NAME, lambda: _run(options))
@@ -51,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         for model in models.chosen(options.models, arguments.parse_shape_sets(options.shape)):
             for target in targets:
-                records.append(_record(model, target, Path(scratch), tool))
+                records.append(_record(model, target, options.precision, Path(scratch), tool))
                 if not options.json:
                     _print(records[-1])
     if options.json:
@@ -59,13 +60,14 @@ def _run(options: argparse.Namespace) -> int:
     return int(any(record["refused"] or record["spilling"] for record in records))
 
 
-def _record(model: models.Model, target: str, scratch: Path, tool: Path) -> dict[str, Any]:
+def _record(model: models.Model, target: str, precision: str, scratch: Path, tool: Path) -> dict[str, Any]:
     """What the kernels of a model take on a GPU."""
     path = model.file(scratch)
     shapes = {name: array.shape for name, array in model.inputs(path).items()}
     start = time.perf_counter()
     # What the host would compute is no kernel, and nobody should take it for one that fits.
-    executable = compiler.compile(str(path), target, options=compiler.Options(fallback="error", shapes=shapes))
+    options = compiler.Options(fallback="error", shapes=shapes, precision=precision)
+    executable = compiler.compile(str(path), target, options=options)
     compiled = time.perf_counter()
     kernels: list[dict[str, Any]] = []
     refused: list[dict[str, str]] = []
@@ -74,6 +76,7 @@ def _record(model: models.Model, target: str, scratch: Path, tool: Path) -> dict
     return {
         "model": model.name,
         "target": target,
+        "precision": precision,
         "compile_seconds": compiled - start,
         "assemble_seconds": time.perf_counter() - compiled,
         "spilling": sum(kernel["spill_bytes"] > 0 for kernel in kernels),

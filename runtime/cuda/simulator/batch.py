@@ -20,6 +20,7 @@ from .frame import BLOCK, THREAD, Frame, Selection, as_run, poison
 from .kinds import Array
 from .mbarriers import BYTES, Mbarriers
 from .memory import UNDEFINED, Access, GlobalMemory, Space
+from .products import Products
 from .races import GlobalWrites, SharedRaces
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ class Batch:
         self.races = None
         if self.checks.shared_races and shared_bytes:
             self.races = SharedRaces(count, self.warps, self.shared.size, self.kernel.shared_granule)
+        self.products = Products(self.races)
         self.copies = AsyncCopies(self.count, self.shared, self.races)
         self.stores = BulkStores(self.count)
         members = math.prod(geometry.cluster)
@@ -192,9 +194,15 @@ class Batch:
         return threads // WARP % len(self.blocks) // math.prod(self.geometry.cluster)
 
     def read_by_products(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
-        """Warp groups, each by its first thread, read factors of products."""
+        """Warp groups, each by its first thread, begin products that read factors."""
         if self.races is not None:
-            self.races.read(offsets, width, threads, access)
+            self.races.read_by_engine(offsets, width, threads, access)
+
+    def fenced(self, threads: Array) -> None:
+        """Threads make what they see of writes seen by asynchronous reads, and by the copy engine their barriers."""
+        self.mbarriers.publish(threads)
+        if self.races is not None:
+            self.races.fence_proxies(threads)
 
     def joined(self, barrier: str, arriving: Array, passing: Array, released: Array) -> None:
         """Threads have come to a barrier, and some need not wait (any longer)."""

@@ -156,25 +156,26 @@ def effects(instruction: Instruction) -> Effects:
         found.reads.add(instruction.predicate.name)
     writes = instruction.opcode not in _NO_DESTINATION and operands and not isinstance(operands[0], Address)
     if writes:
-        found.writes.update(_registers(operands[0]))
+        found.writes.update(registers_of(operands[0]))
         if instruction.predicate is not None or instruction.opcode == "wgmma":
             found.reads.update(found.writes)
         operands = operands[1:]
     for operand in operands:
-        found.reads.update(_registers(operand))
+        found.reads.update(registers_of(operand))
     return found
 
 
-def _registers(operand: Operand | None) -> Iterator[str]:
+def registers_of(operand: Operand | None) -> Iterator[str]:
+    """The names of all registers in an operand."""
     if isinstance(operand, Register):
         if operand.name != "_":
             yield operand.name
     elif isinstance(operand, Vector):
         for item in operand.items:
-            yield from _registers(item)
+            yield from registers_of(item)
     elif isinstance(operand, Address):
-        yield from _registers(operand.base)
-        yield from _registers(operand.coordinates)
+        yield from registers_of(operand.base)
+        yield from registers_of(operand.coordinates)
 
 
 def _set_live_out(blocks: Sequence[Block]) -> None:

@@ -13,6 +13,7 @@ from .builder import Builder, Environment, Step, Sync, storage_of
 from .frame import Frame
 from .graph import Block, blocks_of, effects
 from .kinds import Array
+from .product_registers import check_product_registers
 from .syntax import WIDTHS, Function, Instruction, Module, Register, Variable
 
 _SPACES = ("global", "shared", "local", "param", "const")
@@ -99,6 +100,7 @@ class Kernel:
         self.shared_granule = _narrowest(function, "shared", "ld", "st")
         self.global_granule = _narrowest(function, "global", "st")
         blocks = blocks_of(function)
+        check_product_registers(blocks)
         ranks = [block.order for block in blocks]
         self.codes = [self._code(block, ranks) for block in sorted(blocks, key=lambda block: block.order)]
 

@@ -48,6 +48,8 @@ class Mbarriers:
         self._pending = np.zeros(count, np.int64)
         self._bytes = np.zeros(count, np.int64)
         self._phase = np.zeros(count, np.int64)
+        # The thread that has made a barrier, until a fence of it shows the barrier to the copy engine; else -1.
+        self._maker = np.full(count, -1, np.int64)
         self._waiting: dict[int, list[Array]] = {}
         self._transfers: dict[int, list[Transfer]] = {}
 
@@ -62,6 +64,21 @@ class Mbarriers:
         self._refuse(self._live[places], places, access, "there is a barrier already")
         self._live[places], self._expected[places], self._pending[places] = True, arrivals, arrivals
         self._bytes[places] = self._phase[places] = 0
+        self._maker[places] = access.threads
+
+    def publish(self, threads: Array) -> None:
+        """The copy engine sees the barriers that threads have made."""
+        self._maker[np.isin(self._maker, threads)] = -1
+
+    def demand_published(self, places: Array, access: Access) -> None:
+        """Checks that there are barriers, and that the copy engine sees them.
+
+        Raises:
+            SimulationError: one is not there, or nobody has shown it.
+        """
+        self.demand(places, access)
+        hidden = self._maker[places] >= 0
+        self._refuse(hidden, places, access, "the copy engine may not see it: no fence.mbarrier_init follows")
 
     def remove(self, places: Array, access: Access) -> None:
         """Makes barriers plain memory again."""

@@ -16,6 +16,7 @@ from .memory import Access
 WARP = 32
 _MANY = 63
 """In place of a lane: several lanes of the warp have read."""
+_NO_WAIT, _NO_FENCE = "wgmma.wait_group", "fence.proxy.async"
 
 
 class SharedRaces:
@@ -40,6 +41,10 @@ class SharedRaces:
         self._writer = np.full(count, -1, np.int16)
         self._written = np.zeros(count, np.int32)
         self._reads = np.zeros((count, warps), np.int32)
+        # How many asynchronous products may still read it; whether threads wrote it, and no proxy fence followed.
+        self._held = np.zeros(count, np.int16)
+        self._unfenced = np.zeros(count, np.bool_)
+        self._stride = nbytes // blocks
 
     def read(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
         """Threads, given by their place in the batch, read."""
@@ -64,11 +69,45 @@ class SharedRaces:
         for place in self._granules(offsets, width):
             self._check_writer(place, block, warp, lane, offsets, access, "a write")
             self._check_readers(place, block, warp, lane, offsets, access)
+            if self._held[place].any():
+                position = int(np.argmax(self._held[place] > 0))
+                raise self._race(position, offsets, access, "a write, and a product that may still read", _NO_WAIT)
+            self._unfenced[place] = not engine
             self._writer[place], self._written[place] = writer, clock
             self._reads[place] = 0
             twice = self._writer[place] != writer
             if twice.any():
                 raise self._race(int(np.argmax(twice)), offsets, access, "another write by the same instruction")
+
+    def read_by_engine(self, offsets: Array, width: int, threads: Array, access: Access) -> None:
+        """Threads let what reads shared memory on its own read: asynchronous products, and copies out of it."""
+        self.read(offsets, width, threads, access)
+        for place in self._granules(offsets, width):
+            if self._unfenced[place].any():
+                position = int(np.argmax(self._unfenced[place]))
+                by = self._name(int(self._writer[place[position]]))
+                raise self._race(position, offsets, access, f"an asynchronous read, and a write by {by}", _NO_FENCE)
+
+    def fence_proxies(self, threads: Array) -> None:
+        """What threads see of writes is seen by asynchronous reads too that follow."""
+        written = np.flatnonzero(self._unfenced)
+        if not len(written):
+            return
+        writer, block = self._writer[written].astype(np.int64), (written << self._shift) // self._stride
+        for slot in np.unique(threads >> 5):
+            own = (slot // self._blocks << 5) | (threads[threads >> 5 == slot] & (WARP - 1))
+            seen = self._written[written] <= self._seen[block, slot // self._blocks, writer >> 5]
+            self._unfenced[written[(block == slot % self._blocks) & (seen | np.isin(writer, own))]] = False
+
+    def hold(self, offsets: Array, width: int) -> None:
+        """Nobody may write there until it is freed as often as it was held."""
+        for place in self._granules(offsets, width):
+            np.add.at(self._held, place, 1)
+
+    def free(self, offsets: Array, width: int) -> None:
+        """The inverse of `hold`."""
+        for place in self._granules(offsets, width):
+            np.subtract.at(self._held, place, 1)
 
     def release(self, barrier: str, threads: Array) -> None:
         """What threads have done so far is visible to those who pass the barrier."""
@@ -144,8 +183,9 @@ class SharedRaces:
     def _name(self, writer: int) -> str:
         return "an asynchronous copy" if writer >> 5 == self._warps else f"thread {writer} of the block"
 
-    def _race(self, position: int, offsets: Array, access: Access, what: str) -> Exception:
-        return access.fault(position, int(offsets[position]), f"race in shared memory: {what}, with no barrier between")
+    def _race(self, position: int, offsets: Array, access: Access, what: str, missing: str = "barrier") -> Exception:
+        message = f"race in shared memory: {what}, with no {missing} between"
+        return access.fault(position, int(offsets[position]), message)
 
 
 class GlobalWrites:

@@ -85,6 +85,7 @@ def test_what_is_outside_of_the_tensor_is_zero() -> None:
         (("READY: bar.sync 0;", "READY:"), "race in shared memory|there is no barrier"),
         (("_, [tile+16384], %r9;", "_, [tile+16384], 4096;"), r"deadlock(.|\n)*bytes are missing"),
         (("[tile+16384], 1;", "[tile+16384], 2;"), r"deadlock(.|\n)*1 of 2 arrivals"),
+        (("fence.mbarrier_init.release.cluster;", ""), "no fence.mbarrier_init follows"),
     ],
 )
 def test_a_copy_that_is_not_waited_for_rightly_is_found(change: tuple[str, str], reason: str) -> None:
@@ -111,6 +112,11 @@ def test_stores_in_bulk_are_read_as_late_as_the_wait() -> None:
     unwaited = body.replace("cp.async.bulk.wait_group 0;", "")
     with pytest.raises(SimulationError, match="without waiting"):
         simulate(entry(parameters, unwaited), "k", geometry, args)
+    unfenced = body.replace("fence.proxy.async.shared::cta;", "")
+    with pytest.raises(SimulationError, match=r"a write by thread 2 of the block, with no fence\.proxy\.async between"):
+        simulate(entry(parameters, unfenced), "k", geometry, args)
+    late = unfenced.replace("@!%p1 bra END;", "@!%p1 bra END; fence.proxy.async;")
+    simulate(entry(parameters, late), "k", geometry, args)
     source[...] = 0
     overwritten = body.replace("cp.async.bulk.wait", "st.shared.u32 [tile+64], 77; cp.async.bulk.wait")
     simulate(entry(parameters, overwritten), "k", geometry, args)
@@ -179,7 +185,7 @@ def products(columns: int, transposed: bool, in_registers: bool) -> tuple[np.nda
     # lies 32 bytes further along the lines, or 16 lines of 128 bytes below where these run along n.
     descriptor = (1 << 62) | (64 << 32) | ((8192 >> 4) << 16)
     further = 16 * 128 if transposed else 32
-    left = "{%r20, %r21, %r22, %r23}" if in_registers else "%rd5"
+    left, second = ("{%r20, %r21, %r22, %r23}", "{%r24, %r25, %r26, %r27}") if in_registers else ("%rd5", "%rd5")
     body = f"""
     @!%p1 bra READY; mbarrier.init.shared::cta.b64 [tile+49152], 1; fence.mbarrier_init.release.cluster;
     READY: bar.sync 0; @!%p1 bra LOADED; mov.u32 %r2, tile; add.u32 %r3, %r2, 8192; add.u32 %r4, %r2, 49152;
@@ -205,9 +211,9 @@ def products(columns: int, transposed: bool, in_registers: bool) -> tuple[np.nda
     wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16 {{{d}}}, {left}, %rd6, %p5, 1, 1,
       {"" if in_registers else "0,"} {int(transposed)};
     add.u64 %rd5, %rd5, 2; add.u64 %rd6, %rd6, {further >> 4};
-    ld.global.b32 %r20, [%rd7+32]; ld.global.b32 %r21, [%rd7+1056];
-    ld.global.b32 %r22, [%rd7+48]; ld.global.b32 %r23, [%rd7+1072]; wgmma.fence.sync.aligned;
-    wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16 {{{d}}}, {left}, %rd6, 1, 1, 1,
+    ld.global.b32 %r24, [%rd7+32]; ld.global.b32 %r25, [%rd7+1056];
+    ld.global.b32 %r26, [%rd7+48]; ld.global.b32 %r27, [%rd7+1072]; wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16 {{{d}}}, {second}, %rd6, 1, 1, 1,
       {"" if in_registers else "0,"} {int(transposed)};
     wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
     ld.param.u64 %rd1, [out]; mad.wide.u32 %rd1, %r0, {4 * count}, %rd1; {stored}

@@ -108,7 +108,7 @@ def _load(builder: Builder) -> Step:
         access = builder.access(frame)
         starts, barriers = to(frame), barrier(frame)
         places = barrier_places(frame, "shared", barriers, access)
-        frame.batch.mbarriers.demand(places, access)
+        frame.batch.mbarriers.demand_published(places, access)
         boxes = None if box is None else box.read(frame, access)
         sources = None if plain is None else plain(frame)
         for position in range(frame.count):
@@ -230,7 +230,7 @@ def _begin_store(frame: Frame, position: int, places: Array, targets: Array, wid
     batch = frame.batch
     part = _part(access, position, len(places))
     if batch.races is not None:
-        batch.races.read(places, width, part.threads, part)
+        batch.races.read_by_engine(places, width, part.threads, part)
     batch.shared.load(places, width, part)
     writer = np.full(len(targets), frame["#writer"][position])
 

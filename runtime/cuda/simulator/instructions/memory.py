@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..builder import Builder, Reader, Step, Writer, builds
-from ..frame import Frame
+from ..frame import THREAD, Frame
 from ..kinds import STORAGE, Array, decode, encode
 from ..memory import Access
 from ..spaces import SPACE_MODIFIERS, located, space_of, window_start
@@ -136,6 +136,10 @@ def _fence(builder: Builder) -> Step:
         "async::generic", "sync_restrict::shared::cta", "sync_restrict::shared::cluster", "global", "shared::cta",
         "shared::cluster", "mbarrier_init", "async.global", "tensormap::generic", "param",
     )  # fmt: skip
+    if builder.has("mbarrier_init"):
+        return lambda frame: frame.batch.mbarriers.publish(frame[THREAD])
+    if builder.has("proxy", "async") and not builder.has("global"):
+        return lambda frame: frame.batch.fenced(frame[THREAD])
     return lambda frame: None
 
 

@@ -1,7 +1,8 @@
 """Matrix instructions of a warp group: `wgmma`.
 
-Results are there at once, and factors are read at once. A device may take until `wgmma.wait_group`: that a kernel
-touches its accumulators sooner, or lets others overwrite its factors sooner, is not found here.
+Results are there at once, and factors are read at once. A device may take until `wgmma.wait_group`: until then factors
+in shared memory are held against writes (products.py); that nobody touches registers sooner is known beforehand
+(product_registers.py).
 """
 
 from __future__ import annotations
@@ -43,18 +44,35 @@ class Groups:
         """How many groups there are."""
         return len(self.threads)
 
+    def names(self, frame: Frame) -> list[int]:
+        """The first thread of each group."""
+        return frame[THREAD][self.threads[:, 0]].tolist()
+
 
 @builds("wgmma")
 def _build(builder: Builder) -> Built:
     if builder.has("mma_async"):
         return _multiply(builder)
     builder.known("fence", "commit_group", "wait_group", "sync", "aligned")
-    if not builder.has("wait_group"):
+    if builder.has("fence"):
         return _grouped(builder, lambda frame, groups: None)
+    if builder.has("commit_group"):
+        return _grouped(builder, _commit)
     (pending,) = builder.operands
     if not isinstance(pending, Immediate):
         raise builder.error("takes a number")
-    return _grouped(builder, lambda frame, groups: None)
+    count = int(pending.value)
+
+    def wait(frame: Frame, groups: Groups) -> None:
+        for group in groups.names(frame):
+            frame.batch.products.wait(group, count)
+
+    return _grouped(builder, wait)
+
+
+def _commit(frame: Frame, groups: Groups) -> None:
+    for group in groups.names(frame):
+        frame.batch.products.commit(group)
 
 
 @builds("setmaxnreg")
@@ -191,11 +209,13 @@ def _from_memory(
         raise SimulationError(f"a factor reaches to shared address {int(inside.max()):#x}", builder.line)
     offsets = inside + (groups.blocks * batch.shared_stride)[:, None, None]
     flat = offsets.reshape(-1)
-    first = frame[THREAD][groups.threads[:, 0]]
+    first = groups.names(frame)
     who = np.repeat(first, offsets[0].size)
     access = Access(builder.line, builder.instruction.name, who, batch.describe)
     values = batch.shared.load(flat, PIECE, access)
     batch.read_by_products(flat, PIECE, who, access)
+    for group, places in zip(first, offsets, strict=True):
+        batch.products.begin(group, places.reshape(-1), PIECE)
     raw = values.view(RAW[element.bits]).reshape(*offsets.shape[:2], -1)
     decoded = element.decoded(raw)
     return decoded.transpose(0, 2, 1)[:, :outer] if transposed else decoded

@@ -155,8 +155,10 @@ def operands(product: Product) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return lhs, rhs, left.astype(np.float64) @ right.astype(np.float64)
 
 
-def run(product: Product, architecture: str = "sm_80") -> tuple[np.ndarray, np.ndarray]:
-    """The product as the simulator computes it, and as it is."""
+def run(
+    product: Product, architecture: str = "sm_80", change: Callable[[str], str] = str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The product as the simulator computes it, from its code after a change, and as it is."""
     lhs, rhs, want = operands(product)
     got = np.zeros(want.shape, TYPES[product.types[2]])
     tiling = product.tiling
@@ -166,7 +168,7 @@ def run(product: Product, architecture: str = "sm_80") -> tuple[np.ndarray, np.n
     geometry = Geometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared_bytes(tiling, in_shared))
     raw = [item.view(_RAW[item.itemsize]) if item.dtype.kind == "V" else item for item in (lhs, rhs, got)]
     maps = [_map(product, side, array) for side, array in enumerate(raw[:2])] if is_boxed else []
-    simulate(ptx(product, architecture), "k", geometry, [*raw, *maps], outputs={2})
+    simulate(change(ptx(product, architecture)), "k", geometry, [*raw, *maps], outputs={2})
     return got.astype(np.float64), want
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from stepwell.lowering.linalg_to_gpu.contraction.tiles import Problem, Tiling
+from stepwell.runtime.cuda.errors import PtxError, SimulationError
 
 from .conftest import Product, run
 
@@ -48,3 +49,23 @@ def test_bytes():
 def test_floats_of_8_bits(kind):
     tiling = Tiling("wgmma", 64, 64, 128, 64, 64, 3)
     assert error(Product(Problem(1, 72, 48, 160), tiling, kind, (kind, kind, "f32"), rhs_turned=False)) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("without", "error", "reason"),
+    [
+        ("wgmma.wait_group.sync.aligned 0;", PtxError, "may not be there yet: there is no wgmma.wait_group"),
+        (
+            "wgmma.wait_group.sync.aligned 1;",
+            SimulationError,
+            "may still read, with no wgmma.wait_group",
+        ),
+        ("wgmma.fence.sync.aligned;", PtxError, "there is no wgmma.fence behind it"),
+        ("wgmma.commit_group.sync.aligned;", PtxError, "may not be there yet"),
+        ("fence.mbarrier_init.release.cluster;", SimulationError, "no fence.mbarrier_init follows"),
+    ],
+)
+def test_what_is_left_out_is_found(without, error, reason):
+    product = Product(Problem(1, 64, 64, 320), Tiling("wgmma", 64, 64, 64, 64, 64, 3), "f16", F16)
+    with pytest.raises(error, match=reason):
+        run(product, "sm_90a", lambda text: text.replace(without, ""))
