@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 from mlir.dialects import func, tensor
@@ -101,6 +102,7 @@ class _Former:
         self._places = memories(kernel)
         self._last = kernel
         self._names: list[str] = []
+        self._product_numbers: Mapping[str, Any] = {}
 
     def run(self) -> None:
         """Does it."""
@@ -121,7 +123,8 @@ class _Former:
                 returned.operands[0] = self._call(result, destination)
         for op in reversed(self._old[:-1]):
             op.erase()
-        self._kernel.attributes[ATTRIBUTE] = emitters.schedule_attribute("+".join(dict.fromkeys(self._names)), {})
+        schedule = emitters.schedule_attribute("+".join(dict.fromkeys(self._names)), self._product_numbers)
+        self._kernel.attributes[ATTRIBUTE] = schedule
 
     def _pieces(self, value: ir.Value) -> tuple[list[tuple[ir.Value, ir.Operation]], ir.Value]:
         """What is inserted into the kernel's destination, in order; nothing where that is computed as a whole."""
@@ -163,6 +166,7 @@ class _Former:
             chosen = "elements", {"vector": numbers.vector, "threads": numbers.threads}
         launch.attributes[ATTRIBUTE] = emitters.schedule_attribute(*chosen)
         self._names.append(chosen[0])
+        self._product_numbers = chosen[1] if chosen[0] == "contraction" else self._product_numbers
         result = func.CallOp([root.type], ir.FlatSymbolRefAttr.get(name), operands).results[0]
         self._places[result] = self._places[destination]
         return result

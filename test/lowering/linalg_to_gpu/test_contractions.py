@@ -82,6 +82,9 @@ def test_a_long_sum_of_few_results_is_shared_out(monkeypatch):
     nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])]
     made = model(nodes, {"w": random(1024, 128) / 32}, {"x": [2, 1024]}, FLOAT)
     check(made, {"x": random(2, 1024)}, FLOAT, "sm_80", monkeypatch)
+    (kernel,) = stepwell.compile(made, "cuda:sm_80", options=OPTIONS).report().kernels
+    assert kernel["schedule"] == "contraction+rows" and len(kernel["blocks"]) == 2
+    assert kernel["parameters"]["compute"] == "f32"
 
 
 def test_both_sides_of_a_product_may_be_computed_by_the_model(monkeypatch):
