@@ -233,7 +233,7 @@ class Specializer:
         repeats = any(set(step.inputs) == set(self.names) for step in plan.steps)
         if not plan.fallbacks and not self._was_inlined and repeats:
             raise error  # it would come again
-        _check_host(plan, error)
+        _check_host(plan, error, self.source.name)
         return plan
 
     def _planned_around(self, error: PassError | PassFailure | CodegenError) -> Plan:
@@ -283,7 +283,8 @@ class Specializer:
 
             listed = "; ".join(map(str, found))
             count = "1 node" if len(found) == 1 else f"{len(found)} nodes"
-            raise UnsupportedError(f"{count} cannot be compiled, and none may run on the host: {listed}")
+            reason = f"{count} cannot be compiled, and none may run on the host: {listed}"
+            raise UnsupportedError(reason, model=self.source.name)
         total = sum(len(step.nodes) if isinstance(step, NativeStep) else 1 for step in plan.steps)
         warnings.warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning, stacklevel=2)
 
@@ -325,7 +326,7 @@ def _keep(cache: Cache, key: CacheKey, made: Program | ByContents | Plan) -> Non
         store.put_plan(cache, key.digest, made)
 
 
-def _check_host(plan: Plan, error: ModelError) -> None:
+def _check_host(plan: Plan, error: ModelError, model: str) -> None:
     """Sees that every node on the host can run there.
 
     Raises:
@@ -342,4 +343,5 @@ def _check_host(plan: Plan, error: ModelError) -> None:
         listed = "; ".join(map(str, missing))
         from .frontend.errors import UnsupportedError
 
-        raise UnsupportedError(f"has nodes that can neither be compiled nor run on the host: {listed}") from error
+        reason = f"has nodes that can neither be compiled nor run on the host: {listed}"
+        raise UnsupportedError(reason, model=model) from error

@@ -121,6 +121,9 @@ def _print(found: Bisection, seconds: float, command: str) -> None:
         for level in found.levels
     ]
     print_table(("level", "compared", "error", "at"), rows, numbers=("compared", "error"))
+    for level in found.levels:
+        if level.not_finite:
+            print(f"infinities or NaN, which are the model's own and no fault, begin at node {level.not_finite}")
     if found.fault is None:
         print(f"no difference beyond rounding ({duration(seconds)})")
         return

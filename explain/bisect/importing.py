@@ -10,9 +10,11 @@ from mlir import ir
 
 from ...dialects import interpreter
 from ...dialects.stepwell import STEPWELL
+from ...dialects.types import is_float
 from ...frontend.onnx.importer import ImportedModel
 from ...frontend.onnx.model import Model
 from ...frontend.onnx.names import node_name
+from ...frontend.onnx.weights import tensor_array
 from .comparison import NOISE_FACTOR, Tolerance, approximation_error, compare, noise_of
 from .result import Fault, Level
 
@@ -95,3 +97,28 @@ def _noise(operation: ir.Operation, operands: Sequence[Any]) -> list[np.ndarray]
         return view.evaluate(known.__getitem__)
 
     return noise_of(evaluate, operands)
+
+
+def first_not_finite(model: Model, inputs: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> str:
+    """The first node that makes infinities or NaN of finite values; "" where the model's outputs have none.
+
+    Args:
+        model: the ONNX model.
+        inputs: what goes into it.
+        reference: what its values are, by name.
+    """
+    graph, known = model.proto.graph, {**inputs, **reference}
+    if all(_is_finite(known.get(output.name)) for output in graph.output):
+        return ""
+    weights = {tensor.name: tensor for tensor in model.initializers}
+    for index, node in enumerate(graph.node):
+        if not node.input or all(_is_finite(known.get(name)) for name in node.output):
+            continue
+        held = [tensor_array(weights[name], model.folder) for name in node.input if name in weights]
+        if all(map(_is_finite, [*held, *map(known.get, node.input)])):
+            return f"{node_name(node, index)} ({node.op_type})"
+    return ""
+
+
+def _is_finite(array: np.ndarray | None) -> bool:
+    return array is None or not is_float(array.dtype) or bool(np.isfinite(array).all())

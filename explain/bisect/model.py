@@ -12,6 +12,7 @@ from mlir import ir
 
 from ...compilation import phase_of
 from ...frontend.errors import NeedsContents
+from ...frontend.onnx.model import Model
 from ...lowering.context import compiler_context
 from ...runtime.loaded_plan import LoadedPlan, PieceCode
 from ...runtime.plan import Kinds, NativeStep
@@ -21,9 +22,9 @@ from ...source import ModelSource, PieceSource
 from ...specializer import Settings, Specializer
 from .comparison import Tolerance, noise_of
 from .graph import check_graph, stages_of
-from .importing import check_import
+from .importing import check_import, first_not_finite
 from .kernels import check_kernels, check_program
-from .references import ReferenceError, default_reference, values_of
+from .references import REFERENCES, ReferenceError, default_reference, values_of
 from .result import Bisection, Fault, Level
 
 Say = Callable[[str], None]
@@ -141,14 +142,25 @@ class Bisector:
         tolerance: Tolerance,
         level: Level,
     ) -> Fault | None:
-        reference = self.reference or default_reference()
-        self.step(f"every value by {reference}")
         try:
-            values = values_of(source.model, inputs, reference)
+            values = self._values(source.model, inputs)
         except ReferenceError as error:
             level.note = f"not compared: {error}"
             return None
+        level.not_finite = first_not_finite(source.model, inputs, values)
         return check_import(source.model, imported, inputs, values, tolerance, level, self.step)
+
+    def _values(self, model: Model, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the model's values should be; unless one was asked for, by the first reference that can run it."""
+        first = self.reference or default_reference()
+        self.step(f"every value by {first}")
+        try:
+            return values_of(model, inputs, first)
+        except ReferenceError:
+            if self.reference is not None or first == REFERENCES[-1]:
+                raise
+        self.step(f"every value by {REFERENCES[-1]}")
+        return values_of(model, inputs, REFERENCES[-1])
 
 
 def _name_inputs(fault: Fault | None, order: Sequence[str]) -> None:

@@ -67,6 +67,8 @@ class Level:
         largest: the largest difference among them.
         place: where that is.
         note: why it was not looked at, where it was not.
+        not_finite: the node of the model that, by the reference too, first makes infinities or NaN of finite values,
+            where the outputs have such; at the level "import" alone.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Level:
     largest: Difference = field(default_factory=Difference)
     place: str = ""
     note: str = ""
+    not_finite: str = ""
 
     def see(self, difference: Difference, place: str) -> None:
         """Counts a comparison."""
@@ -91,6 +94,7 @@ class Level:
             "relative": largest["relative"],
             "place": self.place,
             "note": self.note,
+            "not_finite": self.not_finite,
         }
 
 

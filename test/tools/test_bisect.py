@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.elementwise import ReluOp
+from stepwell.explain.bisect import references
 from stepwell.tools.bisect import main
 
 MODEL = """
@@ -48,3 +51,37 @@ def test_fault_and_reproducer(model: str, capsys: pytest.CaptureFixture[str], mo
 def test_wrong_command(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([model, "--input", "z=4xf32"]) == 2
     assert "no such input" in capsys.readouterr().err
+
+
+def test_where_a_model_makes_nan_of_numbers(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "mask"], ["masked"], "hide"),
+        helper.make_node("Sub", ["x", "x"], ["zero"], "nothing"),
+        helper.make_node("Div", ["zero", "zero"], ["ratio"], "ratio"),
+        helper.make_node("Max", ["ratio", "masked"], ["y"], "both"),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy")
+    weights = [numpy_helper.from_array(np.array([-np.inf, 0, 0, 0], np.float32), "mask")]
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "nan.onnx")
+    assert main(["nan.onnx", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["levels"][0]["not_finite"] == "ratio (Div)"
+    assert main(["nan.onnx"]) == 0
+    assert "begin at node ratio (Div)" in capsys.readouterr().out
+
+
+def test_where_one_reference_cannot_run_a_model_the_other_does(
+    model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "relu.onnx")
+
+    def refuse(*_: object) -> None:
+        raise ValueError("an opset of tomorrow")
+
+    monkeypatch.setattr(references, "_by_onnxruntime", refuse)
+    for options, checked in (([], 1), (["--reference", "onnxruntime"], 0)):
+        assert main(["relu.onnx", "--json", *options]) == 0
+        (level, *_) = json.loads(capsys.readouterr().out)["levels"]
+        assert (level["level"], level["checked"]) == ("import", checked)
