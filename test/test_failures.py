@@ -10,14 +10,18 @@ import subprocess
 from dataclasses import dataclass
 
 import numpy as np
+import onnx
 import pytest
 import stepwell
 from mlir import ir
 from onnx import TensorProto, helper
 from stepwell.failures import explained
 from stepwell.frontend.errors import NeedsContents
+from stepwell.frontend.onnx.model import read_model
+from stepwell.frontend.onnx.partition import nodes_that_failed
 from stepwell.lowering import phases
 from stepwell.passes.base import Pass, PassError, register
+from stepwell.passes.failure import ModelOp
 from stepwell.passes.functions import kernels_in
 from stepwell.passes.pipeline import Pipeline
 from stepwell.passes.rewriting import walk
@@ -183,6 +187,16 @@ def test_a_node_that_crashes_a_guarded_compile_runs_on_the_host(monkeypatch, tmp
         executable = stepwell.compile(_exponential(4), options=stepwell.Options(cache=False))
     assert "crashed (SIGABRT)" in executable.fallbacks[0].reason
     np.testing.assert_allclose(executable(np.zeros(4, np.float32)), np.ones(4))
+
+
+def test_a_crash_names_the_nodes_of_its_kernel():
+    model = onnx.load_from_string(_exponential(4))
+    model.graph.node[0].output[0] = "e"
+    model.graph.node.append(helper.make_node("Neg", ["e"], ["y"], name="negative"))
+    crash = stepwell.CompilerCrash("crashed", "SIGABRT")
+    assert nodes_that_failed(read_model(model), "", crash) == {}
+    crash.explain(stepwell.Failure("crashed", crash="SIGABRT", ops=(ModelOp("negative"),)))
+    assert list(nodes_that_failed(read_model(model), "", crash)) == [1]
 
 
 @pytest.mark.parametrize("dims", [{}, {"n": (1, 8)}])

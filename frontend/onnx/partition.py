@@ -67,10 +67,15 @@ def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]
 
 
 def nodes_that_failed(model: Model, places: str, error: CompileError) -> dict[int, Fallback]:
-    """The nodes that the compiler failed at: those that its locations name, or the only one that there is."""
+    """The nodes that the compiler failed at: those that its locations name, or the only one that there is.
+
+    Of a crash nothing has a location, but it is known in which kernel it was.
+    """
     reason, reproducer = f"the compiler failed: {error}", str(error.reproducer or "")
     names = set(re.findall(r'"((?:[^"\\]|\\.)*)"', places))
     names |= {name.partition("/")[0] for name in names}
+    if error.failure is not None and error.failure.crash:
+        names |= {op.name for op in error.failure.ops}
     nodes = [(index, node) for index, node in enumerate(model.proto.graph.node) if node.op_type != "Constant"]
     found = [index for index, node in nodes if node_name(node, index) in names]
     if len(nodes) == 1:
