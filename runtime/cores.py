@@ -17,7 +17,7 @@ def available_cores() -> int:
     More threads than that would be stopped in turns by the kernel, each while others wait for it.
     """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(bound, _quota()))
+    return int(max(1, min(bound, _quota())))
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,6 +17,11 @@ if hasattr(os, "sched_setaffinity"):
     _CORES = sorted(os.sched_getaffinity(0))
     _FIRST = 2 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     os.sched_setaffinity(0, {_CORES[(_FIRST + place) % len(_CORES)] for place in range(2)})
+
+# What tests compile, they compile: nothing comes from a cache that other runs have filled. One run's processes share it.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _CACHE = tempfile.TemporaryDirectory(prefix="stepwell-tests-", ignore_cleanup_errors=True)
+    os.environ["STEPWELL_CACHE_DIR"] = _CACHE.name
 
 _SITE_PACKAGES = Path(sysconfig.get_paths()["purelib"])
 

@@ -26,6 +26,7 @@ from .pack_weights import PackWeightsPass
 from .propagate_transposes import PropagateTransposesPass
 from .reduce_precision import ReducePrecisionPass
 from .sink_movement import SinkMovementPass
+from .sum_single_columns import SumSingleColumnsPass
 
 CLEAN_UP: tuple[Element, ...] = (CanonicalizePass(), CsePass(), DcePass())
 
@@ -108,6 +109,8 @@ def graph_pipeline(vector_bytes: int, precision: str = "f32") -> Pipeline:
             MergeProjectionsPass(),
             DcePass(),
             *_in_precision(precision),
+            # Before weights are laid out for kernels that hold neighbouring columns in a vector.
+            SumSingleColumnsPass(),
             # Such a convolution pads its input itself.
             ChooseWinogradPass(vector_bytes),
             # Kernels read their windows without asking whether they are inside of the image.

@@ -52,8 +52,11 @@ def planar_images(body: ir.Block, lanes: int) -> list[ir.Value]:
     """
     found: list[ir.Value] = []
     for component in _components(body):
-        if component.planes_cost(lanes) < component.pixels_cost(lanes):
-            found += [op.operation.results[0] for op in component.ops]
+        better = component.ops
+        if component.planes_cost(lanes) >= component.pixels_cost(lanes):
+            # An image of one channel is the same in memory either way: such an op need not ask its neighbours.
+            better = [op for op in better if _is_alone(op) and _planes_cost(op, lanes) < _pixels_cost(op, lanes)]
+        found += [op.operation.results[0] for op in better]
     return found
 
 
@@ -134,6 +137,11 @@ def _has_one_channel(value: ir.Value) -> bool:
     return shape is not None and (len(shape) < 3 or shape[1] == 1)
 
 
+def _is_alone(op: Op) -> bool:
+    values = op.operation.operands[0], op.operation.results[0]
+    return isinstance(op, ConvOp | PoolOp) and all(shape_of(value) and _has_one_channel(value) for value in values)
+
+
 def _planes_cost(op: Op, lanes: int) -> float:
     if isinstance(op, ConvOp) and is_pointwise(op):
         places = ir.RankedTensorType(op.result.type).shape[2:]
@@ -151,11 +159,13 @@ def _planes_cost(op: Op, lanes: int) -> float:
 
 def _pixels_cost(op: Op, lanes: int) -> float:
     """The same with the channels last: whole vectors of channels."""
+    channels = ir.RankedTensorType(op.operation.results[0].type).shape[1]
+    used = channels / -(-channels // lanes)
     if not isinstance(op, ConvOp):
         kernel = math.prod(op.kernel) if isinstance(op, PoolOp) else 1
-        return size_of(op.operation.results[0]) * kernel / lanes / _WINDOW_VECTORS + _traffic(op)
+        return size_of(op.operation.results[0]) * kernel / used / _WINDOW_VECTORS + _traffic(op)
     if is_planewise(op):
-        return _multiply_adds(op) / lanes / _WINDOW_VECTORS + _traffic(op)
+        return _multiply_adds(op) / used / _WINDOW_VECTORS + _traffic(op)
     return _multiply_adds(op) / _MULTIPLY_ADDS
 
 

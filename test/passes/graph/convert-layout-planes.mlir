@@ -89,3 +89,15 @@ func.func @negative_branch(%x: tensor<1x64x56x56xf32>, %c: i1) -> tensor<1x64x28
   }
   return %1 : tensor<1x64x28x28xf32>
 }
+
+// An image of one channel is the same in memory either way, so its op is for itself whatever its neighbours are.
+// CHECK-LABEL: func.func @one_channel
+// CHECK: "stepwell.conv"{{.*}}layout = "channels_last"
+// CHECK: "stepwell.planar_conv"(%{{.+}}, %{{.+}}) {{.*}} -> tensor<1x1x40x40xf32>
+func.func @one_channel(%x: tensor<1x16x40x40xf32>, %u: tensor<1x16x3x3xf32>, %v: tensor<1x1x5x5xf32>) -> tensor<1x1x40x40xf32> {
+  %0 = "stepwell.conv"(%x, %u) {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x16x40x40xf32>, tensor<1x16x3x3xf32>) -> tensor<1x1x40x40xf32>
+  %1 = "stepwell.conv"(%0, %v) {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>}
+    : (tensor<1x1x40x40xf32>, tensor<1x1x5x5xf32>) -> tensor<1x1x40x40xf32>
+  return %1 : tensor<1x1x40x40xf32>
+}

@@ -30,6 +30,7 @@ _PASSES = (
     "stepwell-propagate-transposes,stepwell-fold-transposes",
     "stepwell-make-padding-explicit",
     "stepwell-sink-movement",
+    "stepwell-convert-layout,stepwell-sum-single-columns",
     "stepwell-convert-layout,stepwell-choose-winograd{tile=2}",
     "stepwell-convert-layout,stepwell-choose-winograd{tile=4}",
     "stepwell-hoist-parameters",
