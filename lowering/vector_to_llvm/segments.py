@@ -31,6 +31,7 @@ _VIEWS = frozenset(
 _SOURCES = frozenset({"memref.alloca", "memref.get_global", "memref.view"})
 _NO_EFFECT = frozenset({"memref.dim", "memref.prefetch", "memref.assume_alignment", "memref.extract_strided_metadata"})
 _HARMLESS = _VIEWS | _SOURCES | _NO_EFFECT
+_PURE = ("arith.", "math.")
 
 
 @dataclass(frozen=True)
@@ -171,18 +172,19 @@ def _blocks(op: ir.Operation) -> int:
 
 def _effects(op: ir.Operation) -> tuple[list[Region], list[Region]]:
     """What `op` and all in it may read and write."""
-    reads: list[Region] = []
-    writes: list[Region] = []
+    # A kernel is mostly arithmetic, and what moves memory does so many times with few memrefs.
+    reads: dict[ir.Value, None] = {}
+    writes: dict[ir.Value, None] = {}
     for inner in (op, *walk(op)):
         name = inner.name
-        if name in _HARMLESS:
+        if name in _HARMLESS or name.startswith(_PURE):
             continue
-        memory = [region_of(value) for value in inner.operands if isinstance(value.type, ir.MemRefType)]
+        memory = dict.fromkeys(value for value in inner.operands if isinstance(value.type, ir.MemRefType))
         if name not in _WRITES:
-            reads += memory
+            reads |= memory
         if name not in _READS:
-            writes += memory
-    return reads, writes
+            writes |= memory
+    return [*map(region_of, reads)], [*map(region_of, writes)]
 
 
 def region_of(value: ir.Value) -> Region:
