@@ -19,9 +19,12 @@ from .fma import FmaProducts
 from .mma import KINDS, Kind, MmaProducts
 from .multistage import accumulate
 from .order import grouped
-from .tiles import Problem, Tiling
+from .shared import CHUNK
+from .tiles import Piece, Problem, Tiling
 
 _SMALLEST_ASYNC = 4
+# What a thread needs to know of a piece that it copies: its place, and of small ones whether they are there.
+_PLACE_REGISTERS, _GUARD_REGISTERS, _REGISTER_BYTES = 2, 1, 4
 _FLOAT = Kind(4, "")
 
 
@@ -128,16 +131,31 @@ def _tile(source: Source, rows: int, tiling: Tiling, bytes: int, is_lhs: bool) -
 def _copies(
     source: Source, tile: OperandTile, part: Part, element: ir.Type, shared: ir.Value, address: Int, base: int
 ) -> tuple[AsyncCopies | StagedCopies, Int]:
-    access = source.access
-    width = access.vector * access.element_bytes
-    read, pointer = source.read, source.pointer
+    access, read, pointer = source.access, source.read, source.pointer
     if pointer is not None:
-        stored = _moved(source.element)
-        if stored == element and tile.by_depth == access.by_depth and width >= _SMALLEST_ASYNC:
+        if _is_async(access, source.element, element, tile.by_depth):
             return AsyncCopies(access, tile, part, pointer, element), address + base
-        read = read_global(pointer, stored, element, access.element_bytes)
+        read = read_global(pointer, _moved(source.element), element, access.element_bytes)
     assert read is not None
     return StagedCopies(access, tile, part, read, element, shared), Int(base)
+
+
+def _is_async(access: Access, stored: ir.Type, wanted: ir.Type, by_depth: bool) -> bool:
+    """Whether `cp.async` can copy an operand: as it is, in lines as they lie, in pieces that are not too small."""
+    wide = access.vector * access.element_bytes >= _SMALLEST_ASYNC
+    return _moved(stored) == wanted and by_depth == access.by_depth and wide
+
+
+def piece_of(access: Access, element: ir.Type | None, compute: str) -> Piece:
+    """How an operand is copied that has elements of a type in memory; None: it is computed."""
+    bytes = 4 if compute == "f32" else KINDS[compute].element_bytes
+    by_depth, wanted = access.by_depth or bytes == 1, shared_element(compute)
+    width = min(access.vector, CHUNK // bytes)
+    place = _PLACE_REGISTERS + (0 if width * bytes == CHUNK else _GUARD_REGISTERS)
+    if element is not None and _is_async(access, element, wanted, by_depth):
+        return Piece(width, place)
+    # What is read waits in registers until it is written.
+    return Piece(width, place + math.ceil(width * bytes / _REGISTER_BYTES))
 
 
 def shared_element(compute: str) -> ir.Type:

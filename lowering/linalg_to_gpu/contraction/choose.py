@@ -11,7 +11,7 @@ from ...target import Capability
 from .cost import cycles
 from .mma import KINDS
 from .sums import scratch_bytes
-from .tiles import Problem, Tiling
+from .tiles import Piece, Problem, Tiling
 from .wgmma import shared_bytes as wgmma_bytes
 
 _LINE = 128
@@ -26,12 +26,14 @@ class Wish:
         compute: what is multiplied: `f32`, or a key of `mma.KINDS`.
         by_boxes: whether the copy engine can bring both operands.
         turned: whether lines of either operand run along rows, so that bytes of them cannot be multiplied by wgmma.
+        pieces: how threads copy the left-hand side and the right-hand side, where the copy engine does not.
     """
 
     problem: Problem
     compute: str
     by_boxes: bool = False
     turned: bool = False
+    pieces: tuple[Piece, ...] = ()
 
     @property
     def element_bytes(self) -> int:
@@ -44,7 +46,7 @@ def choose(wish: Wish, capability: Capability) -> Tiling:
     bytes = wish.element_bytes
 
     def cost(tiling: Tiling) -> float:
-        return cycles(wish.problem, tiling, wish.compute, bytes, shared_bytes(tiling, bytes), capability)
+        return cycles(wish.problem, tiling, wish.compute, bytes, shared_bytes(tiling, bytes), capability, wish.pieces)
 
     return min(_candidates(wish, capability), key=cost)
 

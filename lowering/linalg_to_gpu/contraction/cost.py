@@ -7,10 +7,11 @@ in waves. A block's time is that of its products or of its reads, whichever is l
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...target import Capability
-from .tiles import WARP, Problem, Tiling
+from .tiles import WARP, Piece, Problem, Tiling
 
 # Multiply-adds that a multiprocessor does per cycle, by what they are of; of wgmma, and of other instructions.
 _FMA_PER_CYCLE = {80: 64}
@@ -27,7 +28,7 @@ _LATENCY = 700
 # Cycles that a launch takes at least.
 _LAUNCH = 4000
 _BLOCK_SHARED_BYTES = 1024
-_MOST_BLOCKS = 32
+_MOST_BLOCKS, _MOST_REGISTERS = 32, 255
 
 
 @dataclass(frozen=True)
@@ -43,21 +44,26 @@ class Occupancy:
     warps: int
 
 
-def registers(tiling: Tiling) -> int:
-    """About how many registers a thread needs."""
+def registers(tiling: Tiling, pieces: Sequence[Piece] = ()) -> int:
+    """About how many registers a thread needs: those of its sums, and of what it copies at a time of the operands."""
     if tiling.method == "wgmma":
         return 168
+    copied = sum(
+        math.ceil(size * tiling.depth / (piece.width * tiling.threads)) * piece.registers
+        for size, piece in zip((tiling.rows, tiling.columns), pieces, strict=False)
+    )
     sums = tiling.warp_rows * tiling.warp_columns // WARP
     fragments = (tiling.warp_rows + tiling.warp_columns) // 2 if tiling.method == "mma" else 48
-    return min(255, sums + fragments + 24)
+    return sums + fragments + copied + 24
 
 
-def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability) -> Occupancy:
-    """How many blocks are on a multiprocessor at once; none where one does not fit."""
-    if shared_bytes > capability.shared_bytes:
+def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability, pieces: Sequence[Piece] = ()) -> Occupancy:
+    """How many blocks are on a multiprocessor at once; none where one does not fit, or threads need more registers."""
+    needed = registers(tiling, pieces)
+    if shared_bytes > capability.shared_bytes or needed > _MOST_REGISTERS:
         return Occupancy(0, 0)
     by_shared = capability.multiprocessor_shared_bytes // (shared_bytes + _BLOCK_SHARED_BYTES)
-    per_block = math.ceil(registers(tiling) / 8) * 8 * tiling.threads
+    per_block = math.ceil(needed / 8) * 8 * tiling.threads
     by_registers = capability.registers // per_block
     by_threads = capability.multiprocessor_threads // tiling.threads
     blocks = max(0, min(by_shared, by_registers, by_threads, _MOST_BLOCKS))
@@ -75,10 +81,16 @@ def rate(tiling: Tiling, compute: str, capability: Capability) -> float:
 
 
 def cycles(
-    problem: Problem, tiling: Tiling, compute: str, element_bytes: int, shared_bytes: int, capability: Capability
+    problem: Problem,
+    tiling: Tiling,
+    compute: str,
+    element_bytes: int,
+    shared_bytes: int,
+    capability: Capability,
+    pieces: Sequence[Piece] = (),
 ) -> float:
     """About how many cycles the contraction takes; infinite where a block does not fit."""
-    held = occupancy(tiling, shared_bytes, capability)
+    held = occupancy(tiling, shared_bytes, capability, pieces)
     if not held.blocks:
         return math.inf
     tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns)

@@ -27,7 +27,7 @@ from .cost import occupancy
 from .finish import Finisher
 from .matching import Contraction, contraction_of, has_other_sums, way_out
 from .operands import Operand, computed_access, operand_of
-from .tiles import Problem, Tiling
+from .tiles import Piece, Problem, Tiling
 from .ways import unravelled
 
 _SIGNS = {"arith.extui": "u8", "arith.extsi": "s8"}
@@ -60,7 +60,8 @@ def wish_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: 
     operands = [operand_of(contraction, side, known) for side in range(2)]
     if any(_reach(contraction, side, operand) >= _INDEX_LIMIT for side, operand in enumerate(operands)):
         return None
-    return Wish(problem, compute, *_boxes(operands, compute))
+    pieces = [_piece(contraction, side, operand, compute) for side, operand in enumerate(operands)]
+    return Wish(problem, compute, *_boxes(operands, compute), tuple(pieces))
 
 
 def emit(launch: Launch, values: Values) -> Geometry:
@@ -88,7 +89,8 @@ def emit(launch: Launch, values: Values) -> Geometry:
     made = block.emit(problem, tiling, compute, lhs, rhs, finish, finisher.width)
     shared = shared_bytes(tiling, Wish(problem, compute).element_bytes)
     # Registers for as many blocks as the tiles were chosen for: left alone, ptxas spills some to make room for more.
-    blocks = max(1, occupancy(tiling, shared, launch.capability).blocks)
+    pieces = [block.piece_of(side.access, None if side.read else side.element, compute) for side in (lhs, rhs)]
+    blocks = max(1, occupancy(tiling, shared, launch.capability, pieces).blocks)
     return Geometry((made.blocks, 1, 1), (made.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=blocks)
 
 
@@ -184,6 +186,12 @@ def _boxes(operands: list[Operand | None], compute: str) -> tuple[bool, bool]:
     depth = 128 // wgmma.FORMS[compute].element_bytes
     by_boxes = all(box_of(operand.access, _LEAST_ROWS, depth) for operand in found)
     return by_boxes, not all(operand.access.by_depth for operand in found)
+
+
+def _piece(contraction: Contraction, side: int, operand: Operand | None, compute: str) -> Piece:
+    if operand is None:
+        return block.piece_of(computed_access(contraction, side), None, compute)
+    return block.piece_of(operand.access, operand.memory.element, compute)
 
 
 def _reach(contraction: Contraction, side: int, operand: Operand | None) -> int:

@@ -80,7 +80,8 @@ def best_split(wish: Wish, depths: Sequence[int], target: Target) -> tuple[int, 
 
     def cost(wanted: Wish) -> float:
         tiling, bytes = choose(wanted, capability), wanted.element_bytes
-        return cycles(wanted.problem, tiling, wanted.compute, bytes, shared_bytes(tiling, bytes), capability)
+        shared = shared_bytes(tiling, bytes)
+        return cycles(wanted.problem, tiling, wanted.compute, bytes, shared, capability, wanted.pieces)
 
     whole = cost(wish)
     options = {

@@ -60,3 +60,16 @@ class Problem:
     def flops(self) -> int:
         """Floating-point operations."""
         return 2 * self.batch * self.rows * self.columns * self.depth
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a thread copies of an operand at once.
+
+    Attributes:
+        width: its elements.
+        registers: what it takes of a thread's registers until it is in shared memory.
+    """
+
+    width: int
+    registers: int

@@ -2,9 +2,9 @@
 
 import pytest
 from stepwell.lowering.linalg_to_gpu.contraction.choose import Wish, choose, shared_bytes
-from stepwell.lowering.linalg_to_gpu.contraction.cost import cycles, occupancy
+from stepwell.lowering.linalg_to_gpu.contraction.cost import cycles, occupancy, registers
 from stepwell.lowering.linalg_to_gpu.contraction.split_sums import best_split
-from stepwell.lowering.linalg_to_gpu.contraction.tiles import Problem
+from stepwell.lowering.linalg_to_gpu.contraction.tiles import Piece, Problem
 from stepwell.lowering.target import Capability, Target
 
 
@@ -70,3 +70,13 @@ def test_sums_are_shared_out_where_their_results_are_few(sizes, depths, is_split
     if found is not None:
         place, parts = found
         assert depths[place] % parts == 0
+
+
+def test_operands_that_are_copied_by_single_elements_leave_registers_for_smaller_tiles():
+    problem = Problem(1, 4096, 4096, 4096)
+    whole = choose(Wish(problem, "bf16", pieces=(Piece(8, 2), Piece(8, 2))), AMPERE)
+    single = choose(Wish(problem, "bf16", pieces=(Piece(1, 3), Piece(1, 3))), AMPERE)
+    sums = [tiling.warp_rows * tiling.warp_columns for tiling in (whole, single)]
+    assert sums[0] == 64 * 64 and sums[1] < sums[0]
+    for tiling, piece in ((whole, Piece(8, 2)), (single, Piece(1, 3))):
+        assert registers(tiling, (piece, piece)) <= 255
