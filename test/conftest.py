@@ -18,7 +18,7 @@ if hasattr(os, "sched_setaffinity"):
     _FIRST = 2 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     os.sched_setaffinity(0, {_CORES[(_FIRST + place) % len(_CORES)] for place in range(2)})
 
-# What tests compile, they compile: nothing comes from a cache that other runs have filled. One run's processes share it.
+# What tests compile, they compile: nothing comes from a cache that other runs have filled. Processes of a run share it.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _CACHE = tempfile.TemporaryDirectory(prefix="stepwell-tests-", ignore_cleanup_errors=True)
     os.environ["STEPWELL_CACHE_DIR"] = _CACHE.name
