@@ -18,6 +18,7 @@ import onnx
 from ... import compiler
 from ...passes.failure import CompileError
 from ...runtime import artefact_writer
+from ...runtime.cuda.assembler import find_assembler
 from ...runtime.errors import RuntimeFailure
 from ...runtime.executable import Executable
 from .. import models
@@ -115,7 +116,7 @@ def _compiled(
         arrays |= {f"out.{info.name}": array for info, array in zip(executable.outputs, outputs, strict=True)}
         data = f"{name}.npz"
         np.savez(folder / data, allow_pickle=False, **{key: _plain(array) for key, array in arrays.items()})
-    artefact_writer.write(folder / f"{name}.stw", on_gpu.stored(), cubins=shutil.which("ptxas") is not None)
+    artefact_writer.write(folder / f"{name}.stw", on_gpu.stored(), cubins=find_assembler() is not None)
     return {"artefact": f"{name}.stw", "data": data}
 
 

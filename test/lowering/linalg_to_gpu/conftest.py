@@ -1,8 +1,6 @@
 """Runs one kernel on the PTX simulator, from linalg on tensors down, and asks ptxas what it takes."""
 
 import re
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from stepwell.lowering import phases
 from stepwell.lowering.context import compiler_context
 from stepwell.lowering.llvm_to_object.ptx import emit_ptx
 from stepwell.lowering.target import Target
+from stepwell.runtime.cuda.assembler import find_assembler, resources
 from stepwell.runtime.cuda.simulator.batch import Geometry
 from stepwell.runtime.cuda.simulator.harness import simulate
 
@@ -100,19 +99,15 @@ def _read(launch: ir.DictAttr) -> tuple[str, Geometry, list[tuple[int, int, int]
 
 
 @pytest.fixture
-def spills(tmp_path) -> Callable[[str], int]:
+def spills() -> Callable[[str], int]:
     """The bytes of registers that ptxas spills for some PTX."""
-    ptxas = shutil.which("ptxas")
-    if ptxas is None:
-        pytest.skip("ptxas is not installed")
+    assembler = find_assembler()
+    if assembler is None:
+        pytest.skip("there is no ptxas to ask: install nvidia-cuda-nvcc")
 
     def count(ptx: str) -> int:
         found = re.search(r"\.target (\S+)", ptx)
         assert found
-        source = tmp_path / "k.ptx"
-        source.write_text(ptx)
-        command = [ptxas, "-v", f"-arch={found[1]}", str(source), "-o", str(tmp_path / "k.cubin")]
-        report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-        return sum(map(int, re.findall(r"(\d+) bytes spill", report)))
+        return sum(kernel.spill_bytes for kernel in resources(assembler, ptx.encode(), found[1]))
 
     return count

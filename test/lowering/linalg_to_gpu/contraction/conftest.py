@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from stepwell.lowering.linalg_to_gpu.pass_tensor_maps import MAPS
 from stepwell.lowering.linalg_to_gpu.pipelines import nvvm_pipeline
 from stepwell.lowering.llvm_to_object.ptx import ptx_of
 from stepwell.lowering.target import Target
+from stepwell.runtime.cuda.assembler import find_assembler
 from stepwell.runtime.cuda.launch_plan import Buffer, TensorMap
 from stepwell.runtime.cuda.simulator.batch import Geometry
 from stepwell.runtime.cuda.simulator.harness import simulate
@@ -183,13 +183,13 @@ def _map(product: Product, side: int, array: np.ndarray) -> TensorMap:
 @pytest.fixture(scope="session")
 def assembled() -> Callable[[str, str, Path], str]:
     """ptxas's report on a module; skips the test where there is no ptxas."""
-    tool = shutil.which("ptxas")
+    tool = find_assembler()
 
     def assemble(text: str, architecture: str, folder: Path) -> str:
         if tool is None:
-            pytest.skip("ptxas is not installed")
+            pytest.skip("there is no ptxas to ask: install nvidia-cuda-nvcc")
         (folder / "k.ptx").write_text(text)
-        command = [tool, "-v", f"-arch={architecture}", str(folder / "k.ptx"), "-o", str(folder / "k.cubin")]
+        command = [str(tool), "-v", f"-arch={architecture}", str(folder / "k.ptx"), "-o", str(folder / "k.cubin")]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran.stdout + ran.stderr
