@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import artefact, loader
+from . import artefact
 from .bounded import explained
 from .cores import available_cores
 from .cuda import dlpack
@@ -24,6 +24,7 @@ from .workspace import LoadedProgram
 
 if TYPE_CHECKING:
     from .profile import Profile
+    from .recorder import Recorder
 
 Outputs = np.ndarray | tuple[np.ndarray, ...]
 
@@ -51,7 +52,7 @@ class Executable:
         source: artefact.Source | None = None,
         steps: Steps | None = None,
         ranges: Mapping[str, Range] | None = None,
-        load: Callable[[Program], loader.NativeCode] = loader.load,
+        recorder: Recorder | None = None,
     ) -> None:
         """Makes native code callable.
 
@@ -65,7 +66,7 @@ class Executable:
             source: the model itself, for `save`; None where it cannot be kept in one piece.
             steps: what the model does where some of its nodes run on the host.
             ranges: the sizes that calls may have, by the names of dimensions that vary.
-            load: brings a program's code into this process.
+            recorder: records calls of programs.
         """
         self.name = name
         self.inputs = tuple(inputs)
@@ -73,7 +74,7 @@ class Executable:
         self.threads = threads if threads is not None else available_cores()
         self.source = source
         self.unranged = ""
-        self._code = Specializations(self.inputs, programs, specialize, name, ranges, load=load)
+        self._code = Specializations(self.inputs, programs, specialize, name, ranges, recorder=recorder)
         self._code.steps = steps
         self._loaded = self._code.loaded
         self._takes_arrays = all(_is_tensor(info) and info.dtype != object for info in self.inputs)

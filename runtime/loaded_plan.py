@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import control, loader
+from . import control
 from .fallback import Fallback
 from .host_step import HostNode
 from .plan import ControlStep, HostStep, Kinds, NativeStep, Plan, Step, Variant
@@ -293,8 +293,7 @@ class _Native:
         made = None if self._compile_piece is None else self._compile_piece(self.step, kinds)
         specialize, on_host, inner = (made.specialize, made.on_host, made.compile_piece) if made else (None, None, None)
         programs = variant.programs if variant is not None else ()
-        load = loader.load if self._recorder is None else self._recorder.load
-        code = Specializations(infos, programs, specialize, self._name, on_host=on_host, load=load)
+        code = Specializations(infos, programs, specialize, self._name, on_host=on_host, recorder=self._recorder)
         if variant is not None and variant.plan is not None:
             code.steps = LoadedPlan(variant.plan, inner, self._name, self._recorder)
         return code

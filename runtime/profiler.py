@@ -1,6 +1,6 @@
 """Profiles a model: runs its code with a recorder in it, and puts together what the threads have recorded.
 
-What is measured are kernels as threads work on them (recorder.py).
+What is measured are kernels as threads work on them (recorder.py), and on a GPU the launches that each is of.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .errors import RuntimeFailure
 from .loaded_plan import LoadedPlan
 from .profile import Call, Instance, Profile
 from .recorder import Recorder, Recording
@@ -23,13 +22,10 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
 
     Raises:
         ValueError: there are to be no calls.
-        RuntimeFailure: the code is for a GPU.
     """
     if calls < 1 or warmup < 0:
         raise ValueError(f"a profile is of at least one call, not {calls}, after none or more, not {warmup}")
     executable(**inputs)  # makes all code that these inputs need
-    if any(program.target.is_gpu for program in executable.programs):
-        raise RuntimeFailure("code for GPUs has no profile: NVIDIA's nsys shows its launches, by the names of kernels")
     recorder = Recorder()
     twin = _twin(executable, recorder)
     for _ in range(warmup + 1):
@@ -62,7 +58,7 @@ def _twin(executable: Executable, recorder: Recorder) -> Executable:
         name=stored.name,
         steps=steps,
         ranges=executable.ranges,
-        load=recorder.load,
+        recorder=recorder,
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import loader, orc
+from .cuda.launch_plan import Launch
 from .errors import ArtefactError
 from .fallback import Fallback
 from .program import ENTRY, WORK, KernelInfo, Program, aligned_empty
@@ -71,6 +72,33 @@ class Recorder:
         """Forgets what was recorded."""
         self._taken.clear()
         self.nodes.clear()
+
+    def note_steps(self, program: Program, start: int, seconds: Sequence[float]) -> None:
+        """Notes a call of a program for a GPU, whose steps ran one after the other.
+
+        A kernel is of one launch or several, and takes as long as all of them.
+
+        Args:
+            program: what was called.
+            start: when, in nanoseconds of the monotonic clock.
+            seconds: how long each step of its plan took.
+        """
+        assert program.launches is not None
+        numbers = {kernel.name: number for number, kernel in enumerate(program.kernels)}
+        steps, ends = program.launches.steps, np.cumsum([0, *seconds]) * 1e9 + start
+        rows, first = [], None
+        for place, step in enumerate(steps):
+            if not isinstance(step, Launch) or step.kernel not in numbers:
+                continue
+            begun, entry = first = first or (place, step.entry)
+            following = steps[place + 1] if place + 1 < len(steps) else None
+            if isinstance(following, Launch) and following.kernel == step.kernel and following.entry != entry:
+                continue
+            number = numbers[step.kernel]
+            rows.append((number, ends[begun], ends[place + 1], 0, 0, program.kernels[number].blocks, 0, 0))
+            first = None
+        table = np.array(rows).round().astype(np.int64).reshape(len(rows), _ROW)
+        self._taken.append((program, start, round(ends[-1]), 0, True, table))
 
     def load(self, program: Program) -> loader.NativeCode:
         """A program's code between whose entry and kernels there are clocks.

@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from .fallback import Fallback
 from .program import ANY_RANK, Program, Shape, TensorInfo, aligned, aligned_empty, is_splat
 from .sizes import Range, check_ranges, sizes_of, union
 from .workspace import LoadedProgram, Workspace
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 _PART_BYTES = 8 << 20
 MANY_CONTENTS = 16
@@ -109,7 +112,7 @@ class Specializations:
         name: str = "model",
         ranges: Mapping[str, Range] | None = None,
         on_host: Callable[[str], Steps] | None = None,
-        load: Callable[[Program], loader.NativeCode] = loader.load,
+        recorder: Recorder | None = None,
     ) -> None:
         """Starts with some programs.
 
@@ -121,14 +124,14 @@ class Specializations:
             ranges: the sizes that calls may have; by default those that programs for ranges of sizes are for.
             on_host: runs all of it on the host, for a given reason; for pieces whose shapes hang on data, of which
                 there may be so many that compiling for each takes longer than it could ever save.
-            load: brings a program's code into this process.
+            recorder: records calls of programs.
         """
         self.inputs = tuple(inputs)
         self.loaded: dict[tuple[Shape, ...], LoadedProgram | Choice] = {}
         self.steps: Steps | None = None
         self._names = [info.name for info in inputs]
         self._name = name
-        self._specialize, self._on_host, self._bring_in = specialize, on_host, load
+        self._specialize, self._on_host, self._recorder = specialize, on_host, recorder
         self._programs = {self._key(program): program for program in programs}
         self._asked: dict[tuple, ByContents] = {}
         self._lock = threading.RLock()
@@ -319,9 +322,10 @@ class Specializations:
         if program.launches is not None:
             from .cuda.loaded import LoadedLaunches  # most programs are for a CPU
 
-            return LoadedLaunches(program)
+            return LoadedLaunches(program, self._recorder)
         arrays = [self._resident(array) for array in program.parameters.values()]
-        return LoadedProgram(program, self._bring_in(program), arrays)
+        code = loader.load(program) if self._recorder is None else self._recorder.load(program)
+        return LoadedProgram(program, code, arrays)
 
     def _resident(self, array: np.ndarray) -> np.ndarray:
         """The parameter as the native code reads it, dense and aligned; programs that share one share its memory."""

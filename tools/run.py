@@ -84,7 +84,9 @@ def _run(options: argparse.Namespace) -> int:
     profile = None
     if options.profile is not None:
         with progress("profiling"):
-            profile = executable.profile(inputs, options.calls).beside(peaks.known(executable.threads, default_cache()))
+            profile = executable.profile(inputs, options.calls)
+            if not any(program.target.is_gpu for program in executable.programs):
+                profile = profile.beside(peaks.known(executable.threads, default_cache()))
         profile.save(options.profile)
     errors = precision.errors_of(executable, options.model, inputs) if reduced else ()
     if options.memory is not None:

@@ -89,14 +89,28 @@ class DeviceProgram:
         Raises:
             DeviceError: something failed.
         """
-        device = self._device
         with self._borrowed() as lane:
-            for address, nbytes in zip(lane.outputs, self._outputs, strict=True):
-                device.discard(address, nbytes)
+            self._discard(lane)
             self._replay(lane, self._placed(inputs, lane), lane.outputs)
-            for address, array in zip(lane.outputs, outputs, strict=True):
-                device.read(address, array, lane.stream)
-            device.synchronize(lane.stream)
+            self._read(lane, outputs)
+
+    def run_timed(self, inputs: Sequence[np.ndarray | DeviceArray], outputs: Sequence[np.ndarray]) -> list[float]:
+        """The same, step by step.
+
+        Returns:
+            The seconds that each step of the plan took on the device.
+
+        Raises:
+            DeviceError: something failed.
+        """
+        with self._borrowed() as lane:
+            self._discard(lane)
+            sources = self._placed(inputs, lane)
+            self._device.discard(lane.arena, self._plan.arena_bytes)
+            steps = [self._step(place, lane, sources, lane.outputs) for place in range(len(self._plan.steps))]
+            seconds = self._device.times(steps, lane.stream)
+            self._read(lane, outputs)
+        return seconds
 
     def run_on_device(self, inputs: Sequence[np.ndarray | DeviceArray]) -> list[DeviceArray]:
         """Runs the plan into tensors on the device, which may still be computed when this returns.
@@ -119,15 +133,6 @@ class DeviceProgram:
             self._device.synchronize(lane.stream)
         return host
 
-    def profile(self, inputs: Sequence[np.ndarray], repetitions: int = 20) -> list[float]:
-        """The median of the seconds that each step of the plan takes on the device."""
-        device = self._device
-        with self._borrowed() as lane:
-            sources = self._placed(inputs, lane)
-            runs = [self._step(place, lane, sources, lane.outputs) for place in range(len(self._plan.steps))]
-            taken = [device.times(runs, lane.stream) for _ in range(repetitions + 1)][1:]
-        return np.median(np.array(taken).reshape(len(taken), -1), axis=0).tolist()
-
     def timed(self, inputs: Sequence[np.ndarray], runs: int = 30, warmup: int = 5) -> float:
         """The median of the seconds that the whole plan takes on the device, on inputs that are there already."""
         with self._borrowed() as lane:
@@ -138,6 +143,16 @@ class DeviceProgram:
 
             taken = self._device.times([run] * (warmup + runs), lane.stream)
         return float(np.median(taken[warmup:]))
+
+    def _discard(self, lane: Lane) -> None:
+        """What the last call has left in the outputs counts as never written."""
+        for address, nbytes in zip(lane.outputs, self._outputs, strict=True):
+            self._device.discard(address, nbytes)
+
+    def _read(self, lane: Lane, outputs: Sequence[np.ndarray]) -> None:
+        for address, array in zip(lane.outputs, outputs, strict=True):
+            self._device.read(address, array, lane.stream)
+        self._device.synchronize(lane.stream)
 
     def _handed_out(self, targets: Addresses, lane: Lane, inputs: Sequence[Any]) -> list[DeviceArray]:
         """The results as tensors; when all of them are gone, their memory is used again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,19 @@ from .executor import DeviceProgram
 from .launch_checks import check_plan
 
 if TYPE_CHECKING:
+    from ..recorder import Recorder
     from ..workspace import Workspace
 
 
 class LoadedLaunches(LoadedProgram):
     """A program on a device, or on the simulator of one where `STEPWELL_CUDA=simulate`."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, recorder: Recorder | None = None) -> None:
         """Checks the plan and brings code and parameters to where they run.
+
+        Args:
+            program: the program.
+            recorder: told how long each step takes on the device, where arrays of the host come and go.
 
         Raises:
             ArtefactError: the plan is none that stays inside its own buffers.
@@ -37,7 +43,7 @@ class LoadedLaunches(LoadedProgram):
             check_plan(program.launches, *sizes)
         except ValueError as error:
             raise ArtefactError(str(error)) from error
-        self.program = program
+        self.program, self._recorder = program, recorder
         self.code_on_device = DeviceProgram(program, devices.current())
         kinds = [(tuple(int(dim) for dim in info.shape), info.dtype) for info in program.outputs]
         self._outputs = [(shape, dtype, None) for shape, dtype in kinds] + [((), np.dtype(np.bool_), None)] * len(
@@ -58,5 +64,10 @@ class LoadedLaunches(LoadedProgram):
             results[count:] = [self.code_on_device.fetched(guard) for guard in results[count:]]
             return self.checked(results)
         outputs = self.new_outputs()
-        self.code_on_device.run(arrays, outputs)
+        if self._recorder is None:
+            self.code_on_device.run(arrays, outputs)
+        else:
+            start = time.monotonic_ns()
+            seconds = self.code_on_device.run_timed(arrays, outputs)
+            self._recorder.note_steps(self.program, start, seconds)
         return self.checked(outputs) if self.program.guards else outputs

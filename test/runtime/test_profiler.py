@@ -1,6 +1,7 @@
 """Profiles: every call of a kernel is there, figures add up, and traces are what viewers read."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 import stepwell
 from onnx import helper
 from stepwell.runtime import linker, recorder
+from stepwell.runtime.cuda.launch_plan import Launch, LaunchPlan
 from stepwell.runtime.peaks import Peaks
+from stepwell.runtime.profiler import instances
+from stepwell.runtime.program import KernelInfo
 
 FLOAT = onnx.TensorProto.FLOAT
 ROWS, DEPTH = 256, 512
@@ -194,8 +198,23 @@ def test_loops_make_more_calls_than_there_are_in_the_code() -> None:
     assert sum(row["seconds"] for row in record["nodes"]) == pytest.approx(record["seconds"]["kernels"])
 
 
-def test_code_for_gpus_has_none(monkeypatch):
+def test_launches_on_gpus_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPWELL_CUDA", "simulate")
-    executable = stepwell.compile(_layers(), target="cuda:sm_80")
-    with pytest.raises(stepwell.RuntimeFailure, match="GPUs has no profile"):
-        executable.profile({"x": _input()}, calls=1)
+    executable = stepwell.compile(_layers(4), target="cuda:sm_80")
+    (program,) = executable.programs
+    record = executable.profile({"x": _input(4)}, calls=1, warmup=0).record()
+    called = {row["kernel"]: row["calls"] for row in record["kernels"]}
+    assert called == {kernel.name: kernel.calls for kernel in program.kernels}
+    assert all(row["seconds"] > 0 for row in record["kernels"])
+    assert {row["node"] for row in record["nodes"]} >= {"first", "second", "last"}
+
+
+def test_a_kernel_of_several_launches_takes_as_long_as_all() -> None:
+    launches = [Launch("m", entry, (1, 1, 1), (32, 1, 1), (), kernel="k") for entry in ("a", "b", "a", "b")]
+    (program,) = stepwell.compile(_layers(16)).programs
+    kernel = KernelInfo("k", "reduction", calls=2, blocks=1)
+    program = replace(program, kernels=(kernel,), launches=LaunchPlan(tuple(launches), 0))
+    recording = recorder.Recorder()
+    recording.note_steps(program, 100, [1e-9, 2e-9, 3e-9, 4e-9])
+    (taken,) = recording.recordings
+    assert [(item.start, item.end) for item in instances(taken)] == [(100, 103), (103, 110)]

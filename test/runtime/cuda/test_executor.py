@@ -161,7 +161,7 @@ def test_a_capsule_that_nobody_takes_gives_its_tensor_back() -> None:
 
 
 def test_each_step_is_timed(fake: FakeDriver) -> None:
-    seconds = DeviceProgram(program(), CudaDevice(fake)).profile([np.ones(64, F32)], 3)
+    seconds = DeviceProgram(program(), CudaDevice(fake)).run_timed([np.ones(64, F32)], outputs())
     assert seconds == [0.001] * 4
 
 
