@@ -13,6 +13,9 @@ from .program import Program
 Kinds = tuple[str, ...]
 """What a piece takes: numpy's names of element types, "" for what is no array."""
 
+FEWEST_OPERANDS = {"If": 1, "Loop": 2, "Scan": 1}
+"""How many operands a control-flow node has at least; those of a Loop may be empty names."""
+
 
 @dataclass(frozen=True)
 class HostStep:
@@ -167,13 +170,16 @@ def read_control_step(record: Mapping[str, Any], bodies: Sequence[NativeStep]) -
         ValueError, KeyError, TypeError: they are not those of one.
     """
     operator, carried = str(record["operator"]), int(record["carried"])
-    if operator not in ("If", "Loop", "Scan") or len(bodies) != (2 if operator == "If" else 1):
+    operands = _names(record["operands"])
+    if operator not in FEWEST_OPERANDS or len(bodies) != (2 if operator == "If" else 1):
         raise ValueError(f"{operator} of {len(bodies)} graphs is no control flow")
+    if len(operands) < FEWEST_OPERANDS[operator]:
+        raise ValueError(f"{operator} of {len(operands)} operands is no control flow")
     return ControlStep(
         _names(record["inputs"]),
         _names(record["outputs"]),
         operator,
-        _names(record["operands"]),
+        operands,
         _names(record["results"]),
         tuple(bodies),
         carried,

@@ -9,7 +9,7 @@ import onnx
 
 from ...runtime.control import Sliced, Stacked
 from ...runtime.fallback import Fallback
-from ...runtime.plan import ControlStep, NativeStep
+from ...runtime.plan import FEWEST_OPERANDS, ControlStep, NativeStep
 from .inferred import shape_of_type
 from .model import Model, host_dtype, opsets
 from .names import normal_domain
@@ -40,7 +40,7 @@ def control_steps(model: Model, cut: Cut, fallback: Fallback) -> list[NativeStep
         return []
     attributes = {attribute.name: attribute for attribute in node.attribute}
     graphs = [(name, attributes[name].g) for name in _GRAPHS[node.op_type] if name in attributes]
-    if len(graphs) != len(_GRAPHS[node.op_type]):
+    if len(graphs) != len(_GRAPHS[node.op_type]) or len(node.input) < FEWEST_OPERANDS[node.op_type]:
         return []
     stored, bodies = _stored(model), []
     for name, graph in graphs:

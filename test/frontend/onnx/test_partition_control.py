@@ -174,3 +174,12 @@ def test_too_many_sizes_are_not_compiled_for(monkeypatch):
         np.testing.assert_allclose(run(x), -np.exp(np.arange(different, dtype=F32)), rtol=1e-6)
     assert sorted(program.inputs[0].shape for program in run.programs if program.inputs) == [(1,), (3,)]
     assert {found.op_type for found in run.fallbacks if found.kind == "size"} >= {"Exp", "Neg"}
+
+
+def test_a_branch_without_a_condition_is_refused():
+    branches = [
+        helper.make_graph([node("Cast", ["x"], [name], to=STRING)], name, [], [value(name, STRING)]) for name in "te"
+    ]
+    chosen = node("If", [], ["y"], then_branch=branches[0], else_branch=branches[1])
+    with pytest.raises((stepwell.ModelError, stepwell.RuntimeFailure), match="If"):
+        compiled([chosen], [value("x", FLOAT, [4])], [value("y", STRING)])(np.ones(4, F32))
