@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import shutil
 import sys
@@ -28,6 +29,8 @@ from .data import contents
 _CARRIED = ("__init__.py", "version.py", "runtime", "bench/__init__.py", "bench/gpu")
 _ROOT = Path(__file__).parents[2]
 _MODELS = ("ppocr-det", "ppocr-rec", "ppocr-cls", "minilm", "light-resnet50", "light-densenet121")
+_TYPES = {"f32": "float32", "tf32": "float16", "bf16": "bfloat16", "f16": "float16"}
+"""The type with as many significant bits."""
 _RUN = '''"""Checks what is in this folder on a GPU: python run.py [--bench] [--json FILE]"""
 
 import sys
@@ -47,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", default="cuda:sm_90a", help="what to compile for (default: %(default)s)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose names contain this")
     parser.add_argument("--models", nargs="*", default=_MODELS, metavar="MODEL", help="as stepwell-bench names them")
+    known = tuple(_TYPES)
+    text = "what models compute products in (default: float32 alone)"
+    parser.add_argument("--precision", nargs="*", default=["f32"], choices=known, metavar="PRECISION", help=text)
     parser.add_argument("--small", action="store_true", help="without the large cases, which are only timed")
     given = parser.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (case.name, lambda case=case: _kernel(case, given.target, given.folder)) for case in kernels
     ]
     for model in models.chosen(given.models) if given.models else []:
-        makers.append((model.name, lambda model=model: _model(model, given.target, given.folder)))
+        for precision in given.precision:
+            name = model.name if precision == "f32" else f"{model.name}+{precision}"
+            make = functools.partial(_model, model, name, given.target, precision, given.folder)
+            makers.append((name, make))
     records, failed = [], False
     for name, make in makers:
         if given.only not in name:
@@ -87,14 +96,15 @@ def _kernel(case: cases.Case, target: str, folder: Path) -> dict[str, Any]:
     return {**record, **_compiled(model, case.name, target, folder, (given, executable))}
 
 
-def _model(model: models.Model, target: str, folder: Path) -> dict[str, Any]:
-    """Compiles a model of the benchmark's list."""
+def _model(model: models.Model, name: str, target: str, precision: str, folder: Path) -> dict[str, Any]:
+    """Compiles a model of the benchmark's list; what it must compute, a CPU does in the same precision."""
     with tempfile.TemporaryDirectory() as scratch:
         path = model.file(Path(scratch))
         given = model.inputs(path)
-        record = {"dtype": "float32", "peer": "", "flops": 0, "nbytes": 0, "tolerance": cases.TOLERANCES["float32"]}
-        executable = compiler.compile(str(path))
-        return {**record, **_compiled(str(path), model.name, target, folder, (given, executable))}
+        tolerance = cases.TOLERANCES[_TYPES[precision]]
+        record = {"dtype": "float32", "peer": "", "flops": 0, "nbytes": 0, "tolerance": tolerance}
+        executable = compiler.compile(str(path), options=compiler.Options(precision=precision))
+        return {**record, **_compiled(str(path), name, target, folder, (given, executable), precision)}
 
 
 def _compiled(
@@ -103,9 +113,10 @@ def _compiled(
     target: str,
     folder: Path,
     reference: tuple[dict[str, np.ndarray], Executable] | None,
+    precision: str = "f32",
 ) -> dict[str, Any]:
     """Writes the artefact, and what it must compute where that is known."""
-    on_gpu = compiler.compile(model, target, options=compiler.Options(fallback="error"))
+    on_gpu = compiler.compile(model, target, options=compiler.Options(fallback="error", precision=precision))
     data = None
     if reference is not None:
         given, executable = reference
