@@ -93,7 +93,7 @@ class Compilation:
             NeedsContents: `contents` does not say all that must be known.
             PassFailure, PassError: a pass failed.
             CodegenError: LLVM refused a function.
-        CompilerCrash: native code ended the process that it was done in.
+            CompilerCrash: native code ended the process that it was done in.
         """
 
         def described() -> Mapping[str, ModelOp]:
