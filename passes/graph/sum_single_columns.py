@@ -81,7 +81,9 @@ class SumOfChannels(Pattern[ConvOp]):
             products = MulOp(op.input, ReshapeOp(op.weight, shape=(channels,)).result).result
         else:
             weight = ReshapeOp(op.weight, shape=(channels, 1, *kernel)).result
-            products = ConvOp(op.input, weight, **op.attribute_values() | {"group": channels}).result
+            attributes = op.attribute_values()
+            attributes["group"] = channels
+            products = ConvOp(op.input, weight, **attributes).result
         total = _summed(products)
         return total if op.bias is None else AddOp(total, op.bias).result
 

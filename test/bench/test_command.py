@@ -128,7 +128,8 @@ def test_errors_are_one_line(
     tiny: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     Path("broken.json").write_text("{}")
-    assert command.main(arguments) == 1
+    wrong_usage = arguments[0] != "show"
+    assert command.main(arguments) == (2 if wrong_usage else 1)
     err = capsys.readouterr().err
     assert err.startswith("stepwell-bench: error: ")
     assert message in err
