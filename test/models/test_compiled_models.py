@@ -74,7 +74,7 @@ def test_text_recognition(name: str, shapes: list[tuple[int, ...]]) -> None:
 def test_notes_in_music() -> None:
     """A model that was made with TensorFlow: spectra by convolutions, channels last.
 
-    Without noise its spectra are nearly 0 between the tones, where nothing but rounding is left, by 2e-3 of the outputs.
+    Without noise its spectra are nearly 0 between the tones: rounding alone would change the outputs by 2e-3.
     """
     path = MODELS / "basic_pitch" / "saved_models" / "icassp_2022" / "nmp.onnx"
     model, session = stepwell.compile(path, threads=2), reference(path)
