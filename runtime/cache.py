@@ -1,7 +1,8 @@
 """The cache on disk: content-addressed entries, shared by processes, bounded, and trusted by their checksums.
 
 An entry is a file `<folder>/<kind>/<first two of key>/<key>`: a header of 64 bytes (magic, size, SHA-256), then the
-data, so that mapped data is aligned. The key names what the data was made from; whoever asks computes it. A large file
+data, so that mapped data is aligned. A byte of `<folder>/.written` stands for 4 KiB that were written since the size of
+all was last looked at. The key names what the data was made from; whoever asks computes it. A large file
 that was intact is not read again for its checksum while its times stay and the system is up; an entry of the kind
 `checked` says so.
 
@@ -35,6 +36,7 @@ _LARGE_BYTES = 4 << 20
 _CHECKED, _KNOWN_SECONDS = "checked", 24 * 3600
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _UNFINISHED = ".unfinished-"
+_TALLY, _TALLIED_BYTES = ".written", 4096
 _ABANDONED_SECONDS = 3600
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{1,200}")
 
@@ -71,7 +73,6 @@ class Cache:
         self.folder = Path(folder)
         self.limit_bytes = limit_bytes
         self._is_broken = False
-        self._unchecked = limit_bytes  # bytes written since the size was last looked at: look at the first chance
 
     def get(self, kind: str, key: str) -> memoryview | None:
         """The data of an entry, mapped and read-only; None where there is none, or a damaged one (which is dropped)."""
@@ -221,11 +222,17 @@ class Cache:
             raise
 
     def _bound(self, written: int) -> None:
-        """Drops the entries not used for longest, down to nine tenths of the limit, once there may be too many."""
-        self._unchecked += written
-        if self._unchecked < self.limit_bytes // 16:
-            return
-        self._unchecked = 0
+        """Drops the entries not used for longest, down to nine tenths of the limit, once there may be too many.
+
+        To look at all of them takes longer than to compile a small model. So all processes together note how much they
+        have written since that was done: each by appending to one file, whose size is the sum.
+        """
+        tally = self.folder / _TALLY
+        with open(tally, "ab", buffering=0) as file:
+            file.write(bytes(written // _TALLIED_BYTES + 1))
+            if file.tell() * _TALLIED_BYTES < self.limit_bytes // 16:
+                return
+            file.truncate(0)
         for path, status in self._files(f"*/??/{_UNFINISHED}*"):
             if time.time() - status.st_mtime > _ABANDONED_SECONDS:
                 self._drop(path)

@@ -145,8 +145,18 @@ def test_least_recently_used_entries_make_room(tmp_path):
     assert sorted(entry.key for entry in cache.entries()) == ["key0", "key3", "key4", "key5"]
 
 
+def test_all_processes_together_look_at_the_size_now_and_then(tmp_path, monkeypatch):
+    """To look at all entries for each that is written would take longer than what they are of."""
+    looked = []
+    entries = Cache.entries
+    monkeypatch.setattr(Cache, "entries", lambda self: looked.append(self) or entries(self))
+    for number in range(64):
+        Cache(tmp_path, limit_bytes=1 << 20).put("kernels", f"key{number}", bytes(4000))
+    assert len(looked) == 4  # a sixteenth of the limit is 16 times 4 KiB
+
+
 def test_abandoned_files_are_removed(tmp_path):
-    cache = Cache(tmp_path)
+    cache = Cache(tmp_path, limit_bytes=1000)
     folder = tmp_path / "kernels" / "ab"
     folder.mkdir(parents=True)
     abandoned, running = folder / ".unfinished-1", folder / ".unfinished-2"
