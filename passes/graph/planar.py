@@ -9,7 +9,7 @@ rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -92,6 +92,7 @@ def _components(body: ir.Block) -> Iterator[_Component]:
     position = {result: number for number, op in enumerate(ops) for result in op.results}
     views = [STEPWELL.view(op) for op in ops]
     seen: set[int] = set()
+    fixed = _fixed(ops, position)
     for number, view in enumerate(views):
         if number in seen or not isinstance(view, IMAGE_OPS):
             continue
@@ -103,7 +104,7 @@ def _components(body: ir.Block) -> Iterator[_Component]:
             at = pending.pop()
             for value in _images(views[at]):
                 maker = position.get(value)
-                if is_fixed(value):
+                if maker is not None and fixed[maker]:
                     continue
                 if maker is None or not isinstance(views[maker], (*IMAGE_OPS, *_INDIFFERENT)):
                     inputs[value] = None
@@ -124,6 +125,15 @@ def _components(body: ir.Block) -> Iterator[_Component]:
         made = [view for at in sorted(inside) if isinstance(view := views[at], IMAGE_OPS)]
         is_closed &= all(shape_of(value) is not None for op in made for value in (op.input, op.operation.results[0]))
         yield _Component(made, list(inputs), list(results), is_closed)
+
+
+def _fixed(ops: Sequence[ir.Operation], position: Mapping[ir.OpResult, int]) -> list[bool]:
+    """Whether each op of a block is computed from parameters and constants alone."""
+    found: list[bool] = []
+    for op in ops:
+        makers = [position.get(value) for value in op.operands]
+        found.append(op.name in STEPWELL.ops and all(maker is not None and found[maker] for maker in makers))
+    return found
 
 
 def _images(op: Op | None) -> list[ir.Value]:
