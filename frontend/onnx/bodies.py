@@ -40,7 +40,9 @@ def control_steps(model: Model, cut: Cut, fallback: Fallback) -> list[NativeStep
         return []
     attributes = {attribute.name: attribute for attribute in node.attribute}
     graphs = [(name, attributes[name].g) for name in _GRAPHS[node.op_type] if name in attributes]
-    if len(graphs) != len(_GRAPHS[node.op_type]) or len(node.input) < FEWEST_OPERANDS[node.op_type]:
+    passed = 0 if node.op_type == "If" else len(node.input)
+    is_valid = len(graphs) == len(_GRAPHS[node.op_type]) and len(node.input) >= FEWEST_OPERANDS[node.op_type]
+    if not is_valid or any(len(graph.input) != passed for _, graph in graphs):
         return []
     stored, bodies = _stored(model), []
     for name, graph in graphs:

@@ -183,3 +183,17 @@ def test_a_branch_without_a_condition_is_refused():
     chosen = node("If", [], ["y"], then_branch=branches[0], else_branch=branches[1])
     with pytest.raises((stepwell.ModelError, stepwell.RuntimeFailure), match="If"):
         compiled([chosen], [value("x", FLOAT, [4])], [value("y", STRING)])(np.ones(4, F32))
+
+
+def test_a_loop_that_gets_more_than_its_body_takes_is_refused():
+    body = helper.make_graph(
+        [node("Identity", ["c"], ["on"]), *through_text("a", "b")],
+        "body",
+        [value("i", INT64, []), value("c", BOOL, []), value("a", FLOAT, [4])],
+        [value("on", BOOL, []), value("b", FLOAT, [4])],
+    )
+    loop = node("Loop", ["n", "", "x", "x"], ["y"], body=body)
+    with pytest.raises((stepwell.ModelError, stepwell.RuntimeFailure), match="Loop"):
+        compiled([loop], [value("n", INT64, []), value("x", FLOAT, [4])], [value("y", FLOAT)])(
+            np.array(2), np.ones(4, F32)
+        )
