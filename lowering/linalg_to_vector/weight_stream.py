@@ -30,6 +30,9 @@ _LEAST_BYTES = 64 * 1024
 # A panel that only one tile works on is used as fast as it comes, and fetched a page ahead.
 _AHEAD_BYTES = 4096
 
+# With so few rows a tile goes through its panel as fast as the processor fetches ahead by itself.
+_FEW_ROWS = 4
+
 # To the second-level cache: the first level holds what the tile works on.
 _LOCALITY = 2
 
@@ -59,12 +62,13 @@ class WeightStream:
             memref.prefetch(self.memory, [index], False, _LOCALITY, True)
 
 
-def weight_stream(weight: ir.Value, block: ir.Block, iterations: int) -> WeightStream | None:
+def weight_stream(weight: ir.Value, block: ir.Block, rows: int, iterations: int) -> WeightStream | None:
     """How the tile at the insertion point fetches the weights after its own; None where that brings nothing.
 
     Args:
         weight: the tile's operand, a part of a packed weight.
         block: the body of the innermost loop over tiles.
+        rows: how many rows the tile has.
         iterations: how often the tile's reduction loop runs in all.
     """
     source, offsets = whole(weight)
@@ -76,6 +80,8 @@ def weight_stream(weight: ir.Value, block: ir.Block, iterations: int) -> WeightS
         return None
     loops = tile_loops(block, {value for _, terms in offsets for value, _ in terms})
     tiles = math.prod(count for _, _, count in loops)
+    if tiles == 1 and rows <= _FEW_ROWS:
+        return None
     stride = -(-panel // (tiles * iterations))
     base, terms = _flat(shape, offsets)
     base += panel if tiles > 1 else min(panel, _AHEAD_BYTES // size)
