@@ -19,7 +19,7 @@ class PlanarConvOp(Op):
     Attributes:
         kernel: the extent of the window per spatial dimension.
         strides: the step per spatial dimension.
-        pads: zeros added before each spatial dimension, then those added after.
+        pads: zeros added before each spatial dimension, then those added after: fewer than the window is long.
         dilations: the distance between neighbouring elements of the window, per spatial dimension.
 
     ```mlir
@@ -48,6 +48,7 @@ class PlanarConvOp(Op):
         same_dtype(input, weight)
         window = Window(kernel, strides, pads, dilations)
         window.check()
+        window.check_pads()
         if input.rank != len(kernel) + 2 or tuple(weight.shape) != (input.shape[1], *kernel):
             raise OpError(f"the weight must be [channels, *kernel] of input {input}, but is {weight}")
         return input.with_shape((*input.shape[:2], *window.output_shape(input.shape[2:])))

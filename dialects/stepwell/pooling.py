@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Op, OpError, attribute, operand, result
+from ..core import Op, attribute, operand, result
 from ..types import TensorSpec, is_float
 from .numerics import widened
 from .shapes import require_float, require_length, require_number
@@ -52,12 +52,7 @@ class PoolOp(Op):
         require_length(input.rank - 2, kernel=kernel)
         window = Window(kernel, strides, pads, dilations, ceil_mode)
         window.check()
-        rank = len(kernel)
-        for axis, extent in enumerate(window.extents):
-            if max(pads[axis], pads[axis + rank]) >= extent:
-                raise OpError(
-                    f"pads must be less than the window's extent of {extent}, but are {', '.join(map(str, pads))}"
-                )
+        window.check_pads()
         batch, channels, spatial = split_layout(input.shape, layout)
         return input.with_shape(join_layout(batch, channels, window.output_shape(spatial), layout))
 

@@ -57,6 +57,23 @@ class Window:
         """The extent of the dilated kernel per spatial dimension."""
         return tuple((size - 1) * step + 1 for size, step in zip(self.kernel, self.dilations, strict=True))
 
+    @property
+    def meets_data(self) -> bool:
+        """Whether no window can lie in the padding alone."""
+        return all(pad < extent for pad, extent in zip(self.pads, self.extents * 2, strict=True))
+
+    def check_pads(self) -> None:
+        """Checks that no window can lie in the padding alone.
+
+        Raises:
+            OpError: one can.
+        """
+        for pad, extent in zip(self.pads, self.extents * 2, strict=True):
+            if pad >= extent:
+                raise OpError(
+                    f"pads must be less than the window's extent of {extent}, but are {', '.join(map(str, self.pads))}"
+                )
+
     def output_shape(self, spatial: Shape) -> Shape:
         """The number of positions per spatial dimension of an input.
 

@@ -23,6 +23,7 @@ from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, ResizeOp, SliceOp
 from ...dialects.stepwell.normalization import BatchNormOp, LocalResponseNormOp
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.pooling import PoolOp
+from ...dialects.stepwell.windows import Window
 from ..rewriting import Pattern, Replacement
 from .values import is_fixed, is_float, shape_of, size_of
 
@@ -198,10 +199,11 @@ def is_pointwise(op: ConvOp) -> bool:
 
 def is_planewise(op: ConvOp) -> bool:
     """Whether a convolution with its channels first computes each plane from one plane."""
-    outputs, channels, *_ = ir.RankedTensorType(op.weight.type).shape
-    if op.layout != "channels_first" or not is_float(op.input):
+    outputs, channels, *kernel = ir.RankedTensorType(op.weight.type).shape
+    if op.layout != "channels_first" or not is_float(op.input) or min(op.pads) < 0:
         return False
-    return channels == 1 and outputs == op.group and min(op.pads) >= 0
+    window = Window(tuple(kernel), op.strides, op.pads, op.dilations)
+    return channels == 1 and outputs == op.group and window.meets_data
 
 
 @dataclass(frozen=True)

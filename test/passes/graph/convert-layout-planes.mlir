@@ -101,3 +101,14 @@ func.func @one_channel(%x: tensor<1x16x40x40xf32>, %u: tensor<1x16x3x3xf32>, %v:
     : (tensor<1x1x40x40xf32>, tensor<1x1x5x5xf32>) -> tensor<1x1x40x40xf32>
   return %1 : tensor<1x1x40x40xf32>
 }
+
+// -----
+
+// Windows of one row that lie in the padding alone read nothing.
+// CHECK-LABEL: func.func @negative_windows_without_data
+// CHECK-NOT: stepwell.planar_conv
+func.func @negative_windows_without_data(%x: tensor<1x1x5x70xf32>, %w: tensor<1x1x1x2xf32>) -> tensor<1x1x6x71xf32> {
+  %0 = "stepwell.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 0, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x1x5x70xf32>, tensor<1x1x1x2xf32>) -> tensor<1x1x6x71xf32>
+  return %0 : tensor<1x1x6x71xf32>
+}
