@@ -33,3 +33,14 @@ def test_types(check_op, kind):
     window = {"kernel": (3, 2), "strides": (1, 2), "pads": (1, 0, 1, 1), "dilations": (1, 1)}
     for op in (MaxPoolOp, MaxPoolIndicesOp, *([SumPoolOp] if np.dtype(kind).kind == "f" else [])):
         check_op(op, x, tolerance=1e-3, **window)
+
+
+@pytest.mark.parametrize("layout", ["channels_first", "channels_last"])
+@pytest.mark.parametrize("height", [16, 33])
+def test_images_of_one_column(check_op, height, layout):
+    """Vectors lie along the height, where windows reach into the padding of both dimensions."""
+    x = RNG.standard_normal((2, 1, height, 1)).astype(np.float32)
+    x = np.moveaxis(x, 1, -1) if layout == "channels_last" else x
+    window = {"kernel": (5, 3), "strides": (1, 1), "pads": (2, 1, 2, 1), "dilations": (1, 1)}
+    for op in (MaxPoolOp, SumPoolOp, AveragePoolOp):
+        check_op(op, x, layout=layout, tolerance=1e-6, **window)

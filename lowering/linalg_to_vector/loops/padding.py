@@ -74,6 +74,9 @@ class Padding:
         """Whether lanes that read padding are made by shifting a vector from inside: single steps, all places known."""
         if size < width:
             return False
+        # Of what lies along rows of one element the lanes are no neighbours in a row.
+        if any(coefficient(expr, lane_dim) for exprs, _ in self._operands() for expr in exprs[:-1]):
+            return False
         for expr, _, extent in self._exprs():
             if coefficient(expr, lane_dim) == 0:
                 continue
@@ -87,11 +90,16 @@ class Padding:
 
     def _exprs(self) -> Iterator[tuple[ir.AffineExpr, Index, int]]:
         """The index of each dimension of each padded operand, the shift to the inside, and the extent inside."""
+        for exprs, padding in self._operands():
+            yield from zip(exprs, padding.shift, ir.RankedTensorType(padding.inner.type).shape, strict=True)
+
+    def _operands(self) -> Iterator[tuple[Sequence[ir.AffineExpr], Padded]]:
+        """The indices of each padded operand, and what is inside of it."""
         for member in self._reducers:
             for operand, exprs in zip(member.operands, member.maps, strict=True):
                 padding = self._padded.get(operand)
                 if padding is not None:
-                    yield from zip(exprs, padding.shift, ir.RankedTensorType(padding.inner.type).shape, strict=True)
+                    yield exprs, padding
 
     def _last(self, expr: ir.AffineExpr) -> int:
         """The largest value of an index that grows with its loops; huge where that is not known."""
