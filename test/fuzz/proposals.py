@@ -227,7 +227,8 @@ def _concat(grower: Grower) -> Proposal:
 
 def _slice(grower: Grower) -> Proposal:
     input = _any(grower)
-    bounds = [sorted(grower.random.sample(range(extent + 1), 2)) for extent in grower.graph.values[input].array.shape]
+    shape = grower.graph.values[input].array.shape
+    bounds = [sorted(grower.random.sample(range(extent + 1), 2)) if extent else (0, 0) for extent in shape]
     bounds = [
         pair if grower.random.random() < 0.6 else [0, extent]
         for pair, extent in zip(bounds, grower.graph.values[input].array.shape, strict=True)
