@@ -60,7 +60,7 @@ class Window:
     @property
     def meets_data(self) -> bool:
         """Whether no window can lie in the padding alone."""
-        return all(pad < extent for pad, extent in zip(self.pads, self.extents * 2, strict=True))
+        return not self._crossed
 
     def check_pads(self) -> None:
         """Checks that no window can lie in the padding alone.
@@ -68,11 +68,15 @@ class Window:
         Raises:
             OpError: one can.
         """
-        for pad, extent in zip(self.pads, self.extents * 2, strict=True):
-            if pad >= extent:
-                raise OpError(
-                    f"pads must be less than the window's extent of {extent}, but are {', '.join(map(str, self.pads))}"
-                )
+        for extent in self._crossed:
+            raise OpError(
+                f"pads must be less than the window's extent of {extent}, but are {', '.join(map(str, self.pads))}"
+            )
+
+    @property
+    def _crossed(self) -> list[int]:
+        """The extents of the kernel that padding is as long as."""
+        return [extent for pad, extent in zip(self.pads, self.extents * 2, strict=True) if pad >= extent]
 
     def output_shape(self, spatial: Shape) -> Shape:
         """The number of positions per spatial dimension of an input.
