@@ -15,7 +15,6 @@ from mlir import ir
 
 from ..passes.failure import in_phase
 from ..passes.graph.pipelines import gpu_graph_pipeline, graph_pipeline
-from ..passes.kernel.form_kernels import FormKernelsPass
 from ..passes.pipeline import Pipeline
 from ..passes.recorder import is_recording
 from . import invariants
@@ -71,7 +70,7 @@ def form_kernels_pipeline(target: str = "cpu") -> Pipeline:
             "stepwell-form-views",
             "stepwell-form-row-views",
             # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.
-            FormKernelsPass(is_gpu),
+            f"stepwell-form-kernels{{on-gpu={str(is_gpu).lower()}}}",
             "stepwell-merge-kernels",
             # Threads access 16 bytes at once, where these are known to lie at a multiple of 16.
             *(("stepwell-record-alignment",) if is_gpu else ()),
