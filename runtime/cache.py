@@ -1,10 +1,10 @@
 """The cache on disk: content-addressed entries, shared by processes, bounded, and trusted by their checksums.
 
 An entry is a file `<folder>/<kind>/<first two of key>/<key>`: a header of 64 bytes (magic, size, SHA-256), then the
-data, so that mapped data is aligned. A byte of `<folder>/.written` stands for 4 KiB that were written since the size of
-all was last looked at. The key names what the data was made from; whoever asks computes it. A large file
+data, so that mapped data is aligned. The key names what the data was made from; whoever asks computes it. A large file
 that was intact is not read again for its checksum while its times stay and the system is up; an entry of the kind
-`checked` says so.
+`checked` says so. A byte of `<folder>/.written` stands for 4 KiB that were written since the size of all was last
+looked at.
 
 Environment: `STEPWELL_CACHE=0` turns it off, `STEPWELL_CACHE_DIR` moves it, `STEPWELL_CACHE_MEGABYTES` bounds it.
 """
