@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler import Options, compile
-from ..runtime.executable import Executable
+from ..dialects.types import is_float
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,23 @@ def precision_errors(model: Any, inputs: Mapping[str, Any], precision: str) -> t
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that code for CPUs is slower this way is no news
-        return errors_of(compile(model, options=Options(winograd=False, precision=precision)), model, inputs)
+        reduced = compile(model, options=Options(winograd=False, precision=precision))
+        return errors_of(_arrays(reduced(**inputs)), model, inputs)
 
 
-def errors_of(executable: Executable, model: Any, inputs: Mapping[str, Any]) -> tuple[OutputError, ...]:
-    """The same of an executable of the model that is there already, maybe one for a GPU."""
+def errors_of(outputs: Sequence[Any], model: Any, inputs: Mapping[str, Any]) -> tuple[OutputError, ...]:
+    """The same of outputs that are there already, maybe from a GPU."""
     exact = compile(model, options=Options(winograd=False, fallback="quiet"))
-    pairs = zip(executable.outputs, _arrays(executable(**inputs)), _arrays(exact(**inputs)), strict=True)
-    return tuple(_error(info.name, got, want) for info, got, want in pairs if _is_float(want))
+    pairs = zip(exact.outputs, outputs, _arrays(exact(**inputs)), strict=True)
+    return tuple(
+        _error(info.name, got, want)
+        for info, got, want in pairs
+        if isinstance(want, np.ndarray) and is_float(want.dtype)
+    )
 
 
 def _arrays(results: Any) -> Sequence[Any]:
     return results if isinstance(results, tuple) else (results,)
-
-
-def _is_float(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and np.can_cast(np.int8, array.dtype) and array.dtype.kind not in "iu"
 
 
 def _error(name: str, got: np.ndarray, want: np.ndarray) -> OutputError:

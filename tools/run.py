@@ -7,11 +7,11 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..explain import memory, precision
+from ..explain import memory
 from ..runtime import peaks
 from ..runtime.cache import default_cache
 from ..runtime.executable import Executable
@@ -19,6 +19,9 @@ from . import arguments
 from .console import duration, print_table, progress
 from .flags import UsageError
 from .profile_tables import print_profile
+
+if TYPE_CHECKING:
+    from ..explain.precision import OutputError
 
 NAME = "stepwell-run"
 _DESCRIPTION = """Runs a model: an artefact (.stw), an ONNX file, or MLIR (.mlir).
@@ -88,12 +91,12 @@ def _run(options: argparse.Namespace) -> int:
             if not any(program.target.is_gpu for program in executable.programs):
                 profile = profile.beside(peaks.known(executable.threads, default_cache()))
         profile.save(options.profile)
-    errors = precision.errors_of(executable, options.model, inputs) if reduced else ()
     if options.memory is not None:
         program = max(executable.programs, key=lambda program: program.arena_bytes)
         memory.save(program, options.memory)
     arrays = results if isinstance(results, tuple) else (results,)
     outputs = dict(zip((info.name for info in executable.outputs), arrays, strict=True))
+    errors = _errors(arrays, options.model, inputs) if reduced else ()
     verdicts = {} if expected is None else _verdicts(outputs, expected, options.rtol, options.atol)
     if options.json and profile is not None:
         print(json.dumps(profile.record()))
@@ -149,7 +152,13 @@ def _output(name: str, array: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _print_errors(name: str, errors: Sequence[precision.OutputError]) -> None:
+def _errors(outputs: Sequence[Any], model: str, inputs: Mapping[str, np.ndarray]) -> Sequence[OutputError]:
+    from ..explain.precision import errors_of  # compiles, which a run of an artefact does not
+
+    return errors_of(outputs, model, inputs)
+
+
+def _print_errors(name: str, errors: Sequence[OutputError]) -> None:
     print(f"\nproducts in {name}, compared with float32:")
     headers = ("output", "largest difference", "of the largest value", "root mean square, relative", "lost")
     rows = [
