@@ -18,7 +18,7 @@ from .runtime.buckets import parse_dims
 from .runtime.cache import default_cache, is_turned_off
 from .runtime.executable import Executable
 from .runtime.loaded_plan import LoadedPlan
-from .runtime.program import Shape, TensorInfo
+from .runtime.program import PRECISIONS, Shape, TensorInfo
 from .source import ModelSource
 from .specializer import Settings, Specializer
 from .version import fingerprint
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 FALLBACK = ("warn", "error", "quiet")
 CACHE = (True, False, "require")
-PRECISION = ("f32", "tf32", "bf16", "f16")
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,8 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         raise ValueError(
             "dims: a program for a GPU is for one set of shapes; further ones are compiled when called for"
         )
-    if options.precision not in PRECISION:
-        raise ValueError(f"precision is {options.precision!r}, and must be one of {', '.join(PRECISION)}")
+    if options.precision not in PRECISIONS:
+        raise ValueError(f"precision is {options.precision!r}, and must be one of {', '.join(PRECISIONS)}")
     if options.precision != "f32":
         target = f"{target}+{options.precision}"
     source = replace(ModelSource.read(model), cache=cache)

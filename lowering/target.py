@@ -9,6 +9,7 @@ import re
 import subprocess
 from dataclasses import asdict, dataclass, replace
 
+from ..runtime.program import PRECISIONS
 from .llvm_to_object import llvm
 
 # Levels of the x86-64 psABI, each with what it adds to the one before.
@@ -28,10 +29,6 @@ define void @probe(ptr %x) {
   ret void
 }
 """
-
-
-PRECISIONS = ("f32", "tf32", "bf16", "f16")
-"""What products of float32 may be computed in, the exact one first."""
 
 
 class TargetError(Exception):
@@ -100,7 +97,7 @@ class Target:
         vector_bytes: the width of a vector register; of a GPU, of the widest access to memory by one thread.
         vector_registers: how many there are; of a GPU, of 32 bits in a thread.
         capability: of a GPU, what it has; None for a CPU.
-        precision: what products of float32 are computed in: `f32`, `tf32`, `bf16` or `f16`.
+        precision: what products of float32 are computed in, one of `PRECISIONS`.
     """
 
     triple: str

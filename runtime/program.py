@@ -61,6 +61,10 @@ class TensorInfo:
         return f"{self.name}: {kind}[{', '.join(map(str, self.shape))}]"
 
 
+PRECISIONS = ("f32", "tf32", "bf16", "f16")
+"""What products of float32 may be computed in, the exact one first."""
+
+
 @dataclass(frozen=True)
 class CpuTarget:
     """The machine that code was made for: a CPU, or a GPU of NVIDIA.
@@ -69,7 +73,7 @@ class CpuTarget:
         triple: LLVM's target triple.
         cpu: LLVM's name of the processor or level, "x86-64-v3" for one.
         features: LLVM's names of the instruction sets that the code may use.
-        precision: what products of float32 are computed in: `f32`, `tf32`, `bf16` or `f16`.
+        precision: what products of float32 are computed in, one of `PRECISIONS`.
     """
 
     triple: str

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime.executable import Executable
-from ..runtime.program import Shape, TensorInfo
+from ..runtime.program import PRECISIONS, Shape, TensorInfo
 from .flags import UsageError
 from .supervisor import run_supervised
 
@@ -123,7 +123,7 @@ def add_precision(parser: argparse.ArgumentParser, more: str = "") -> None:
     text = (
         f"of products of float32, whose sums stay float32: on GPUs fewer bits are faster{more} (default: %(default)s)"
     )
-    parser.add_argument("--precision", choices=("f32", "tf32", "bf16", "f16"), default="f32", help=text)
+    parser.add_argument("--precision", choices=PRECISIONS, default="f32", help=text)
 
 
 def add_fallback(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from ...dialects.stepwell.elementwise.logic import CastOp
 from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TransposeOp
 from ...dialects.stepwell.normalization import AttentionOp
 from ...dialects.stepwell.windows import CHANNELS_LAST
+from ...runtime.program import PRECISIONS
 from ..base import Pass, PassError, register
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op
 from .values import dtype_of, is_fixed, splat_constant
@@ -53,8 +54,8 @@ class ReducePrecisionPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites every product once."""
-        if self.precision not in ("f32", "tf32", *_SHORT):
-            raise PassError(f"unknown precision '{self.precision}'; known are f32, tf32, {', '.join(_SHORT)}")
+        if self.precision not in PRECISIONS:
+            raise PassError(f"unknown precision '{self.precision}'; known are {', '.join(PRECISIONS)}")
         if self.precision == "tf32":
             apply_patterns(op, (RoundOperands(),))
         elif self.precision != "f32":
