@@ -18,7 +18,8 @@ and the sum are taken lane by lane, and the weights of one key lie side by side 
 A long key or value whose rows lie apart is copied head by head before, as every block of queries reads all of it.
 
 Loops are named by letters: `b`atch, `h`ead (of key and value), `g` (the query heads that share one of those), `q`uery,
-`k`ey, `d`epth, `v`alue depth. What an op does is in its attribute `stepwell.role`, by which schedules find it.
+`k`ey, `d`epth, `v`alue depth, and `s`ingle: where the number of keys varies, scores have a dimension of one element
+between keys and queries, by which they are told from all other buffers. What an op does is in its attribute `stepwell.role`, by which schedules find it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
 from ...passes.base import PassError
+from ...passes.kernel.demand import KEYS
 from . import scalars
 from .generics import multiply_add
 from .scalars import number
@@ -65,7 +67,7 @@ def lower_kernel(kernel: func.FuncOp) -> None:
     for argument in block.arguments:
         argument.set_type(scalars.signless(argument.type))
     with ir.InsertionPoint(returned), anchors[0].operation.location:
-        made = _Attention(anchors[0]).lower(_target(anchors[0], destination))
+        made = _Attention(anchors[0], KEYS in kernel.attributes).lower(_target(anchors[0], destination))
         returned.operands[0] = with_shape(made, shape_of(destination))
     for op in reversed(ops):
         op.erase()
@@ -104,8 +106,9 @@ def _movement(op: ir.Operation) -> Op:
 class _Attention:
     """Emits the ops of one attention; the insertion point and location are set."""
 
-    def __init__(self, op: AttentionOp) -> None:
+    def __init__(self, op: AttentionOp, has_varying_keys: bool) -> None:
         self._op = op
+        self._along = "ksq" if has_varying_keys else "kq"
         self._query, self._key, self._value = map(_source, (op.query, op.key, op.value))
         self._heads = self._key.shape[1]
         self._shared = self._query.shape[1] // self._heads
@@ -119,7 +122,7 @@ class _Attention:
     def lower(self, target: View) -> ir.Value:
         """Emits everything; returns the result, in the form of the base of `target`."""
         factor = number(self._op.scale, self._element)
-        query, rows, scores = self._named(self._query, "bhqd"), f"{self._outer}q", f"{self._outer}kq"
+        query, rows, scores = self._named(self._query, "bhqd"), f"{self._outer}q", f"{self._outer}{self._along}"
         turned = self._map("query", [query], f"{self._outer}dq", lambda item: arith.mulf(scalars.widen(item), factor))
         key, value = self._gathered("key", self._key, "bhkd"), self._gathered("value", self._value, "bhkv")
         made = self._contract("scores", (key, turned), self._new(scores), "d")

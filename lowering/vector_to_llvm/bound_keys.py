@@ -14,7 +14,7 @@ _PLACES = {**WRITES, "memref.load": 0, "vector.load": 0, "vector.transfer_read":
 
 
 def bound_keys(kernel: ir.Operation, count: int, most: ir.Value) -> None:
-    """Bounds all loops over keys: those that walk through the scores, [1, 1, keys, queries].
+    """Bounds all loops over keys: those that walk through the scores, [.., keys, 1, queries].
 
     Args:
         kernel: the attention.
@@ -30,12 +30,14 @@ def bound_keys(kernel: ir.Operation, count: int, most: ir.Value) -> None:
         if place is None:
             continue
         root = root_of(op.operands[place])
-        if isinstance(root.owner, ir.Block) or list(ir.MemRefType(root.type).shape)[2:3] != [count]:
+        if isinstance(root.owner, ir.Block) or list(ir.MemRefType(root.type).shape)[-3:-1] != [count, 1]:
             continue
+        axis = ir.MemRefType(root.type).rank - 3
         rank = ir.MemRefType(op.operands[place].type).rank
         indices = [linear_of(value) for value in list(op.operands)[place + 1 : place + 1 + rank]]
         where = positions(op.operands[place], indices, root)
-        loop = None if where is None or len(where) < 3 else loop_of(where[2].index)
+        along = next((position for position in where or () if position.dims == (axis,)), None)
+        loop = None if along is None else loop_of(along.index)
         if loop is None:
             raise PassError("an attention looks at scores outside of its loops over keys", op.location)
         found[hash(loop[0].regions[0].blocks[0].arguments[0])] = loop

@@ -215,7 +215,7 @@ class _Bounder:
         return found
 
     def _workspace(self, root: ir.Value) -> _Target | None:
-        """What an attention keeps of all keys or values, [batch, heads, keys, depth] in some order; None for others."""
+        """What an attention keeps of all keys or values, [batch, heads, keys, depth]; None for others."""
         shape = list(ir.MemRefType(root.type).shape)
         is_like = len(shape) == len(self._shape) and shape[0] == self._shape[0]
         if not self._is_attention or not is_like or isinstance(root.owner, ir.Block):
@@ -223,7 +223,7 @@ class _Bounder:
         ends = [self._ends[0], *[-1] * (len(shape) - 1)]
         if KEYS in self._kernel.attributes:
             entry, count = ir.DenseI64ArrayAttr(self._kernel.attributes[KEYS])
-            ends[2:] = [entry if size == count else -1 for size in shape[2:]]
+            ends[2] = entry if shape[2] == count else -1
         return _Target(root, shape, ends) if max(ends) >= 0 else None
 
     def _refuse(self, reason: str) -> None:

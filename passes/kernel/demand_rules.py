@@ -143,9 +143,8 @@ def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
     """How many keys an attention needs, the others being masked; None for all of them."""
     view = AttentionOp(op)
     mask = None if view.mask is None else defining_op(view.mask, KeepOp)
-    length, depth = sizes_of(view.key)[2:]
-    # Buffers over keys are told from those over the depth by their sizes.
-    if mask is None or mask.extent < 0 or length % _KEYS or length in (depth, sizes_of(view.value)[3]):
+    length = sizes_of(view.key)[2]
+    if mask is None or mask.extent < 0 or length % _KEYS:
         return None
     along = sizes_of(mask.mask)
     if not along or along[-1] != length:
