@@ -18,8 +18,9 @@ and the sum are taken lane by lane, and the weights of one key lie side by side 
 A long key or value whose rows lie apart is copied head by head before, as every block of queries reads all of it.
 
 Loops are named by letters: `b`atch, `h`ead (of key and value), `g` (the query heads that share one of those), `q`uery,
-`k`ey, `d`epth, `v`alue depth, and `s`ingle: where the number of keys varies, scores have a dimension of one element
-between keys and queries, by which they are told from all other buffers. What an op does is in its attribute `stepwell.role`, by which schedules find it.
+`k`ey, `d`epth, `v`alue depth, and `s`ingle: where the number of keys varies, a dimension of one element follows that of
+the keys in what is kept of them, by which loops over keys are told from all others. What an op does is in its attribute
+`stepwell.role`, by which schedules find it.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class _Attention:
 
     def __init__(self, op: AttentionOp, has_varying_keys: bool) -> None:
         self._op = op
-        self._along = "ksq" if has_varying_keys else "kq"
+        self._keys = "ks" if has_varying_keys else "k"
         self._query, self._key, self._value = map(_source, (op.query, op.key, op.value))
         self._heads = self._key.shape[1]
         self._shared = self._query.shape[1] // self._heads
@@ -122,7 +123,7 @@ class _Attention:
     def lower(self, target: View) -> ir.Value:
         """Emits everything; returns the result, in the form of the base of `target`."""
         factor = number(self._op.scale, self._element)
-        query, rows, scores = self._named(self._query, "bhqd"), f"{self._outer}q", f"{self._outer}{self._along}"
+        query, rows, scores = self._named(self._query, "bhqd"), f"{self._outer}q", f"{self._outer}{self._keys}q"
         turned = self._map("query", [query], f"{self._outer}dq", lambda item: arith.mulf(scalars.widen(item), factor))
         key, value = self._gathered("key", self._key, "bhkd"), self._gathered("value", self._value, "bhkv")
         made = self._contract("scores", (key, turned), self._new(scores), "d")
@@ -154,8 +155,9 @@ class _Attention:
         read = 4 * self._sizes["k"] * (self._sizes["d"] + self._sizes["v"])
         if named[1].endswith(names[2:]) or read <= _CACHE_BYTES or self._sizes["q"] < _FEW_QUERIES:
             return named
-        out, _ = self._new(names, self._stored)
-        return self._map(role, [named], names, lambda item: item, out)
+        kept = names.replace("k", self._keys)
+        out, _ = self._new(kept, self._stored)
+        return self._map(role, [named], kept, lambda item: item, out)
 
     def _named(self, view: View, names: str) -> Named:
         """The base of a view [b, heads, .., ..] with the loops that index it."""
@@ -204,7 +206,7 @@ class _Attention:
         names = "".join(name if size > 1 else "." for name, size in zip(names, shape_of(base), strict=True))
         if "q" not in names:
             return base, names
-        order = "".join(name for name in f"{self._outer}kq" if name in names)
+        order = "".join(name for name in f"{self._outer}{self._keys}q" if name in names or name == "s")
         out, _ = self._new(order, element_of(base))
         return self._map("mask", [(base, names)], order, lambda item: item, out)
 

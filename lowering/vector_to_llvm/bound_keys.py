@@ -13,6 +13,11 @@ from .positions import WRITES, linear_of, loop_of, positions, root_of
 _PLACES = {**WRITES, "memref.load": 0, "vector.load": 0, "vector.transfer_read": 0}
 
 
+def is_along_keys(root: ir.Value, count: int) -> bool:
+    """Whether memory of the kernel's own is [.., keys, 1, ..]: that form tells keys from queries and from the depth."""
+    return not isinstance(root.owner, ir.Block) and list(ir.MemRefType(root.type).shape)[-3:-1] == [count, 1]
+
+
 def bound_keys(kernel: ir.Operation, count: int, most: ir.Value) -> None:
     """Bounds all loops over keys: those that walk through the scores, [.., keys, 1, queries].
 
@@ -30,7 +35,7 @@ def bound_keys(kernel: ir.Operation, count: int, most: ir.Value) -> None:
         if place is None:
             continue
         root = root_of(op.operands[place])
-        if isinstance(root.owner, ir.Block) or list(ir.MemRefType(root.type).shape)[-3:-1] != [count, 1]:
+        if not is_along_keys(root, count):
             continue
         axis = ir.MemRefType(root.type).rank - 3
         rank = ir.MemRefType(op.operands[place].type).rank

@@ -16,7 +16,7 @@ from ...passes.kernel.demand import EXTENTS, KEPT, KEYS, SKIPPED, UNBOUNDED
 from ...passes.kernel.form_kernels import TABLE_ARGUMENT
 from ...passes.rewriting import walk
 from ..linalg_to_vector.linear_forms import Linear
-from .bound_keys import bound_keys
+from .bound_keys import bound_keys, is_along_keys
 from .fill_beyond import fill_beyond
 from .limits import Limit, constant, end_of, guard, is_row_needed, number_of
 from .positions import WRITES, Position, is_local, linear_of, positions, root_of, split
@@ -215,15 +215,16 @@ class _Bounder:
         return found
 
     def _workspace(self, root: ir.Value) -> _Target | None:
-        """What an attention keeps of all keys or values, [batch, heads, keys, depth]; None for others."""
+        """What an attention keeps of all keys or values, [batch, heads, keys, 1, depth]; None for others."""
         shape = list(ir.MemRefType(root.type).shape)
-        is_like = len(shape) == len(self._shape) and shape[0] == self._shape[0]
+        is_like = len(shape) >= len(self._shape) and shape[0] == self._shape[0]
         if not self._is_attention or not is_like or isinstance(root.owner, ir.Block):
             return None
         ends = [self._ends[0], *[-1] * (len(shape) - 1)]
         if KEYS in self._kernel.attributes:
             entry, count = ir.DenseI64ArrayAttr(self._kernel.attributes[KEYS])
-            ends[2] = entry if shape[2] == count else -1
+            if is_along_keys(root, count):
+                ends[-3] = entry
         return _Target(root, shape, ends) if max(ends) >= 0 else None
 
     def _refuse(self, reason: str) -> None:

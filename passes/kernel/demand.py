@@ -16,7 +16,7 @@ from ...dialects.stepwell.normalization import AttentionOp
 from ...runtime.sizes import evaluate
 from ..functions import body_of, dictionaries, strings
 from ..rewriting import defining_op
-from .demand_rules import keys_of, keys_with_data, rule_of
+from .demand_rules import KEYS_AT_ONCE, keys_of, keys_with_data, rule_of
 from .prefixes import Prefix, all_of, sizes_of
 
 TABLE = "stepwell.table"
@@ -89,8 +89,9 @@ class Demand:
             self._visit(main, self._data, is_exact=True)
             for op in [op.operation for op in body_of(main).operations]:
                 prefix = keys_of(op, self._table) if op.name == AttentionOp.OPERATION_NAME else None
-                if prefix is not None:
-                    self._keys[op.results[0]] = self._entry(prefix), sizes_of(op.operands[1])[2]
+                count = sizes_of(op.operands[1])[2] if prefix is not None else 0
+                if count > KEYS_AT_ONCE:
+                    self._keys[op.results[0]] = self._entry(prefix), count
 
     @property
     def is_partial(self) -> bool:

@@ -126,7 +126,7 @@ def _attention(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
     return [None if size == 1 else prefix for size, prefix in zip(shape, wide, strict=True)]
 
 
-_KEYS = 16
+KEYS_AT_ONCE = 16
 """So many keys at a time are looked at: a multiple of what any loop over keys takes in one round."""
 
 
@@ -144,12 +144,12 @@ def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
     view = AttentionOp(op)
     mask = None if view.mask is None else defining_op(view.mask, KeepOp)
     length = sizes_of(view.key)[2]
-    if mask is None or mask.extent < 0 or length % _KEYS:
+    if mask is None or mask.extent < 0 or length % KEYS_AT_ONCE:
         return None
     along = sizes_of(mask.mask)
     if not along or along[-1] != length:
         return None
-    return ["min", length, ["*", ["ceildiv", table[mask.extent], _KEYS], _KEYS]]
+    return ["min", length, ["*", ["ceildiv", table[mask.extent], KEYS_AT_ONCE], KEYS_AT_ONCE]]
 
 
 def _transpose(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:

@@ -129,7 +129,28 @@ def normalised() -> Graph:
 
 
 def attention() -> Graph:
+    """Attention to all keys that there may be."""
+    return _attention(heads=2, depth=8, lengths=(1, 21))
+
+
+def attention_to_rounds() -> Graph:
+    """Attention that ends where the keys do, which may be as many as a head is deep."""
+    return _attention(heads=2, depth=32, lengths=(1, 32))
+
+
+def attention_in_one_round() -> Graph:
+    """Attention to no more keys than are looked at in any case."""
+    return _attention(heads=2, depth=8, lengths=(1, 16))
+
+
+def attention_of_one_head() -> Graph:
+    """Attention that keeps all keys for itself: one head, as deep as there may be keys."""
+    return _attention(heads=1, depth=128, lengths=(40, 128))
+
+
+def _attention(heads: int, depth: int, lengths: tuple[int, int]) -> Graph:
     """Projections, heads, scores, softmax: as models spell out attention, with shapes computed from sizes."""
+    width = heads * depth
     nodes = [
         _NODE("Shape", ["x"], ["shape"]),
         _NODE("Slice", ["shape", "zero", "two"], ["outer"]),
@@ -150,11 +171,26 @@ def attention() -> Graph:
         _NODE("Transpose", ["heads_out"], ["rows"], perm=[0, 2, 1, 3]),
         _NODE("Reshape", ["rows", "joined"], ["y"]),
     ]
-    weights = {f"w{name}": _floats(16, 16) for name in "qkv"}
-    numbers = {"zero": np.array([0]), "two": np.array([2]), "heads": np.array([2, 8]), "width": np.array([16])}
-    return _one(
-        nodes, ["n", "m", 16], {"n": (1, 2), "m": (1, 21)}, scale=np.array(0.3, np.float32), **weights, **numbers
-    )
+    weights = {f"w{name}": _floats(width, width) / np.float32(width**0.5 / 2) for name in "qkv"}
+    numbers = {
+        "zero": np.array([0]),
+        "two": np.array([2]),
+        "heads": np.array([heads, depth]),
+        "width": np.array([width]),
+    }
+    scale = np.array(depth**-0.5, np.float32)
+    return _one(nodes, ["n", "m", width], {"n": (1, 2), "m": lengths}, scale=scale, **weights, **numbers)
+
+
+def grouped_attention() -> Graph:
+    """Attention of which several heads share keys and values."""
+    nodes = [
+        _NODE("MatMul", ["x", "w"], ["q"]),
+        _NODE("Attention", ["q", "x", "x"], ["y"], q_num_heads=4, kv_num_heads=2),
+    ]
+    model, dims = _one(nodes, ["n", "m", 16], {"n": (1, 2), "m": (1, 48)}, w=_floats(16, 32))
+    model.opset_import[0].version, model.ir_version = 23, 11
+    return model, dims
 
 
 def joined() -> Graph:
@@ -226,6 +262,10 @@ GRAPHS: tuple[Callable[[], Graph], ...] = (
     products,
     normalised,
     attention,
+    attention_to_rounds,
+    attention_in_one_round,
+    attention_of_one_head,
+    grouped_attention,
     joined,
     reversed_,
     merged,

@@ -42,11 +42,15 @@ _CACHED_WEIGHT_BYTES, _MEMORY_BYTES = CACHE_BYTES[1] // 4, 1 << 20
 # Sums in more registers than this leave few to read ahead with.
 _MOST_SUMS = 26
 
+# A tile alone in its block fetches no more than it can use at once, so that the next block waits again.
+_LEAST_TILES = 2
+
 # Tiles that take up to so much longer are as good, where it is only known what sizes are likely.
 _NEAR = 1.06
 
-# What a block waits for its weights, however early they are asked for, in bytes per cycle.
-_STREAM_BYTES = 32
+# What a block waits for its weights, however early they are asked for, in bytes per cycle: from the second-level cache,
+# and from beyond.
+_STREAM_BYTES, _FAR_STREAM_BYTES = 32, 10
 
 
 def contraction(kernel: ir.Operation, target: Target) -> Schedule:
@@ -103,7 +107,25 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
         most = max(1, min(-(-_BLOCKS_OF_WEIGHTS // there), places // least))
     rows = cut_rows(extents, tile, block, most)
     there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
-    return [*rows, divisor(extents.panels, there * extents.panels // parts)]
+    return [*_fewer(extents, tile, rows), divisor(extents.panels, there * extents.panels // parts)]
+
+
+def _fewer(extents: Extents, tile: Sequence[int], rows: Sequence[int]) -> list[int]:
+    """Where the number of rows varies, blocks of about as many as there are at least.
+
+    A tile fetches its share of the weights that come next, so all tiles of a block should be there. The blocks of one
+    panel follow each other, as all rows stay in the cache: only the first of them waits for it.
+    """
+    if not extents.typical or not extents.is_panel_major:
+        return list(rows)
+    dim = extents.rows[-1]
+    least, count = min(sizes[-1] for sizes in extents.typical), rows[dim] // tile[dim]
+    if count < _LEAST_TILES or rows[dim] % tile[dim]:
+        return list(rows)
+    wanted = max(_LEAST_TILES, least // tile[dim])
+    counts = [item for item in range(_LEAST_TILES, count + 1) if count % item == 0]
+    kept = min(counts, key=lambda item: abs(item - wanted))
+    return [kept * tile[dim] if axis == dim else part for axis, part in enumerate(rows)]
 
 
 def _block_counts(extents: Extents) -> range:
@@ -140,10 +162,12 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     depth = math.prod(extents.reduction)
     panel_bytes = extents.element_bytes * depth * extents.lane
     streamed = vectors if panel_bytes > CACHE_BYTES[0] else 0
+    waits = panel_bytes / depth / _FAR_STREAM_BYTES if extents.weight_bytes > _CACHED_WEIGHT_BYTES else 0
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
-        count = count_tiles(extents.typical, sizes, shape, limit)
-        return count * depth * _step_cycles(math.prod(shape), vectors, streamed), -math.prod(shape[-1:])
+        step = _step_cycles(math.prod(shape), vectors, streamed)
+        count = count_tiles(extents.typical, sizes, shape, limit, waits / step)
+        return count * depth * step, -math.prod(shape[-1:])
 
     steps = [range(1, min(size, limit) + 1) for size in sizes]
     shapes = [shape for shape in itertools.product(*steps) if math.prod(shape) <= limit]

@@ -52,7 +52,9 @@ def tiles_in(sizes: Sequence[int], block: Sequence[int], tile: Sequence[int]) ->
     )
 
 
-def count_tiles(typical: Sequence[Sizes], block: Sequence[int], tile: Sequence[int], most: int) -> float:
+def count_tiles(
+    typical: Sequence[Sizes], block: Sequence[int], tile: Sequence[int], most: int, least: float = 0
+) -> float:
     """How many tiles a block takes; where sizes vary, how many all blocks do, on average.
 
     Args:
@@ -60,8 +62,9 @@ def count_tiles(typical: Sequence[Sizes], block: Sequence[int], tile: Sequence[i
         block: the block's extents.
         tile: those of a tile.
         most: the elements of the largest tile: a size counts by how many such tiles it might do with.
+        least: what few tiles wait for takes as long as so many.
     """
     if not typical:
         return tiles_in(block, block, tile)
-    ratios = [tiles_in(sizes, block, tile) / max(1.0, math.prod(sizes) / most) for sizes in typical]
+    ratios = [max(tiles_in(sizes, block, tile), least) / max(1.0, math.prod(sizes) / most) for sizes in typical]
     return sum(ratios) / len(ratios)
