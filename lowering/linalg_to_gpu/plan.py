@@ -140,10 +140,17 @@ class _Planner:
             raise PassError(f"kernel @{name} has no launches", op.location)
         operands = [self._places[value] for value in op.operands]
         launches = map(ir.DictAttr, ir.ArrayAttr(kernel.attributes[LAUNCHES]))
-        return [_launch(name, launch, operands) for launch in launches]
+        return [launch_of(name, launch, operands) for launch in launches]
 
 
-def _launch(name: str, launch: ir.DictAttr, operands: Sequence[plans.Buffer]) -> plans.Launch:
+def launch_of(name: str, launch: ir.DictAttr, operands: Sequence[plans.Buffer]) -> plans.Launch:
+    """A launch of a kernel's.
+
+    Args:
+        name: of the kernel.
+        launch: what `stepwell-record-launches` says of it.
+        operands: what the kernel takes.
+    """
     arguments = [_argument(ir.DictAttr(item), operands) for item in ir.ArrayAttr(launch["arguments"])]
     return plans.Launch(
         module=name,

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, scf
 
 from .instructions import assembly
 from .integers import Int, constant
 
 GROUP, LINE = 128, 128
 """Threads of a warp group; bytes of a swizzled line."""
+ALIGNMENT = 1024
+"""The copy engine's swizzle repeats after so many bytes, from addresses that are multiples of them."""
 STEP_BYTES = 32
 """Bytes of depth that one product takes of a line along depth."""
 _SWIZZLE_128 = 1 << 62
 _GROUP_OF_LINES = 8 * LINE
+# Registers per thread of the group that copies, and of those that multiply, by the number of these; a single one has
+# as many as an instruction can name without taking any.
+_REGISTERS = {2: (40, 232), 3: (32, 160)}
 
 
 def matrix_descriptor(address: Int, panel_bytes: int) -> ir.Value:
@@ -30,51 +36,96 @@ def matrix_descriptor(address: Int, panel_bytes: int) -> ir.Value:
     return arith.ori(start, constant(fixed, 64))
 
 
-def take_registers(count: int) -> None:
-    """Lets every thread of the warp group have `count` registers, once others have given them up."""
-    assembly(f"setmaxnreg.inc.sync.aligned.u32 {count};", [], [])
+def specialised(thread: Int, groups: int, copy: Callable[[], None], multiply: Callable[[], None]) -> None:
+    """Builds what the first warp group of a block does, and what the others do, who take over its registers.
 
-
-def give_registers(count: int) -> None:
-    """Leaves every thread of the warp group `count` registers."""
-    assembly(f"setmaxnreg.dec.sync.aligned.u32 {count};", [], [])
+    Args:
+        thread: the thread's number in the block.
+        groups: how many others there are, 1 to 3.
+        copy: builds what the first one does.
+        multiply: builds what the others do.
+    """
+    shared_out = _REGISTERS.get(groups)
+    role = scf.IfOp(thread.below(GROUP), has_else=True)
+    with ir.InsertionPoint(role.then_block):
+        if shared_out is not None:
+            assembly(f"setmaxnreg.dec.sync.aligned.u32 {shared_out[0]};", [], [])
+        copy()
+        scf.yield_([])
+    assert role.else_block is not None
+    with ir.InsertionPoint(role.else_block):
+        if shared_out is not None:
+            assembly(f"setmaxnreg.inc.sync.aligned.u32 {shared_out[1]};", [], [])
+        multiply()
+        scf.yield_([])
 
 
 def multiply_group(
     form: str,
-    lhs: ir.Value,
+    lhs: ir.Value | Sequence[Sequence[ir.Value]],
     rhs: ir.Value,
     steps: Sequence[tuple[int, int]],
-    sums: Sequence[ir.Value],
+    sums: Sequence[ir.Value] | None,
     turned: tuple[bool, bool] | None,
 ) -> list[ir.Value]:
-    """Starts products of two matrices in shared memory and closes their group.
+    """Starts products of two matrices and closes their group.
 
     Args:
         form: the instruction's shape and types, such as `m64n256k16.f32.bf16.bf16`.
-        lhs: descriptor of the left-hand side.
-        rhs: descriptor of the right-hand side.
+        lhs: descriptor of the left-hand side in shared memory; or for each product its four registers.
+        rhs: descriptor of the right-hand side, in shared memory.
         steps: for each product, by how many bytes it reads after the start of both.
-        sums: the registers that are added to, as the PTX ISA lays them out over the warp group.
+        sums: the registers that are added to, as the PTX ISA lays them out over the warp group; None: zeros.
         turned: whether the lines of each run along rows; None for types that know no such thing.
 
     Returns:
-        The new sums; not to be touched before `await_products`.
+        The new sums; not to be touched before they have been awaited.
     """
-    count = len(sums)
-    letter = "f" if isinstance(sums[0].type, ir.F32Type) else "r"
+    kind, letter = (ir.IntegerType.get_signless(32), "r") if ".s32." in form else (ir.F32Type.get(), "f")
+    count = int(re.findall(r"n(\d+)", form)[0]) // 2
     registers = ", ".join(f"${place}" for place in range(count))
+    in_registers = not isinstance(lhs, ir.Value)
+    lefts = [item for group in lhs for item in group] if in_registers else [lhs]
     signs = ", 1, 1" if letter == "f" else ""
-    majors = "" if turned is None else "".join(f", {int(side)}" for side in turned)
-    lines = ["{", ".reg .pred p;", ".reg .b64 a, b;", "setp.eq.u32 p, 0, 0;", "wgmma.fence.sync.aligned;"]
-    for left, right in steps:
-        lines += [f"add.s64 a, ${count}, {left >> 4};", f"add.s64 b, ${count + 1}, {right >> 4};"]
-        lines.append(f"wgmma.mma_async.sync.aligned.{form} {{{registers}}}, a, b, p{signs}{majors};")
+    majors = "" if turned is None else "".join(f", {int(side)}" for side in turned[in_registers:])
+    lines = ["{", ".reg .pred p;", ".reg .b64 a, b;", "wgmma.fence.sync.aligned;"]
+    lines.append(f"setp.{'ne' if sums is None else 'eq'}.u32 p, 0, 0;")
+    for number, (left, right) in enumerate(steps):
+        first = ", ".join(f"${count + 1 + 4 * number + place}" for place in range(4))
+        lines.append(f"add.s64 b, ${count}, {right >> 4};")
+        if not in_registers:
+            lines.append(f"add.s64 a, ${count + 1}, {left >> 4};")
+        factor = f"{{{first}}}" if in_registers else "a"
+        lines.append(f"wgmma.mma_async.sync.aligned.{form} {{{registers}}}, {factor}, b, p{signs}{majors};")
+        if sums is None and number == 0:
+            lines.append("setp.eq.u32 p, 0, 0;")
     lines += ["wgmma.commit_group.sync.aligned;", "}"]
-    constraints = [*[f"={letter}"] * count, "l", "l", *map(str, range(count))]
-    return assembly("\n".join(lines), [lhs, rhs, *sums], constraints, [value.type for value in sums])
+    tied = [] if sums is None else list(sums)
+    constraints = [*[f"={letter}"] * count, "l", *("r" if in_registers else "l" for _ in lefts)]
+    constraints += map(str, range(len(tied)))
+    return assembly("\n".join(lines), [rhs, *lefts, *tied], constraints, [kind] * count)
 
 
-def await_products(pending: int) -> None:
-    """Waits until at most `pending` groups of products are under way."""
-    assembly(f"wgmma.wait_group.sync.aligned {pending};", [], [])
+def await_products(pending: int, values: Sequence[ir.Value] = ()) -> list[ir.Value]:
+    """Waits until at most `pending` groups of products are under way.
+
+    Args:
+        pending: how many.
+        values: f32 registers that must not be touched before, by the compiler neither.
+
+    Returns:
+        The registers.
+    """
+    count = len(values)
+    text = f"wgmma.wait_group.sync.aligned {pending};"
+    return assembly(text, values, [*["=f"] * count, *map(str, range(count))], [value.type for value in values])
+
+
+def pass_turn(barrier: Int, threads: int) -> None:
+    """Lets those go on who wait for their turn at a barrier of so many threads, they and those that pass it on."""
+    assembly(f"barrier.cta.arrive.aligned $0, {threads};", [barrier.ir], ["r"])
+
+
+def await_turn(barrier: Int, threads: int) -> None:
+    """Waits until others pass on the turn."""
+    assembly(f"barrier.cta.sync.aligned $0, {threads};", [barrier.ir], ["r"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlir import ir
 
 from ...target import Capability, Target
-from .. import memory
 from ..launch import Geometry, Launch
 from ..values import Values
 from ..views import memories
@@ -16,15 +16,19 @@ from .elements import check_scores
 from .problem import Attention, NoAttention, attention_of
 from .simt import FmaTiles
 from .tensor import FORMS, MmaTiles
+from .wgmma import GROUP_ROWS, WgmmaTiles
 
-Tiles = FmaTiles | MmaTiles
-_METHODS: Mapping[str, type[Tiles]] = {"fma": FmaTiles, "mma": MmaTiles}
+Tiles = FmaTiles | MmaTiles | WgmmaTiles
+_METHODS: Mapping[str, type[Tiles]] = {"fma": FmaTiles, "mma": MmaTiles, "wgmma": WgmmaTiles}
 # Lines of fewer elements, and longer ones than this, do not fit the tiles.
 _SHORTEST, _LONGEST = 8, 256
-# The largest tiles come first; of rows of the result, of keys.
-_SIZES: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "fma": ((8, 4, 2), (64, 32, 16)),
-    "mma": ((2, 1), (64, 32)),
+# The largest tiles come first: more rows read keys and values less often, more keys and stages wait less.
+_TILES: Mapping[str, Sequence[Tiles]] = {
+    "fma": [FmaTiles(*sizes) for sizes in itertools.product((8, 4, 2), (64, 32, 16))],
+    "mma": [MmaTiles(*sizes) for sizes in itertools.product((2, 1), (64, 32))],
+    "wgmma": [
+        WgmmaTiles(down, keys, stages) for keys, down, stages in itertools.product((128, 64), (3, 2, 1), (4, 3, 2))
+    ],
 }
 
 
@@ -37,39 +41,46 @@ def choose(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
     except NoAttention:
         return None
     lines = (attention.sizes["d"], attention.sizes["v"])
-    method = _method(attention)
-    if method is None or min(lines) < _SHORTEST or max(lines) > _LONGEST:
+    if min(lines) < _SHORTEST or max(lines) > _LONGEST:
         return None
-    return _fitting(method, attention, target.capability)
+    for method in _methods(attention, target.capability):
+        tiles = _tiles(method, attention, target.capability)
+        if tiles is not None:
+            return {"method": method, **{name: getattr(tiles, name) for name in tiles.__dataclass_fields__}}
+    return None
 
 
 def emit(launch: Launch, _values: Values) -> Geometry:
     """Writes the kernel."""
     attention = attention_of(launch.function, launch.arguments)
     numbers = {name: int(str(number)) for name, number in launch.schedule.items() if name != "method"}
-    pointers = {item.base: memory.global_memory(item.base) for item in launch.arguments.values()}
     tiles = _METHODS[str(launch.schedule["method"])](**numbers)
-    blocks = tiles.block(attention, pointers).emit()
-    return Geometry((blocks, 1, 1), (tiles.threads, 1, 1), shared_bytes=tiles.shared_bytes(attention))
+    blocks = tiles.block(attention, launch).emit()
+    shared, alone = tiles.shared_bytes(attention), int(isinstance(tiles, WgmmaTiles))
+    return Geometry((blocks, 1, 1), (tiles.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=alone)
 
 
-def _method(attention: Attention) -> str | None:
-    """What multiplies: tensor cores where operands are 16-bit floats, as float32 is exact."""
+def _methods(attention: Attention, capability: Capability) -> Sequence[str]:
+    """What may multiply, the fastest first: tensor cores where operands are 16-bit floats, as float32 is exact."""
     kinds = {str(operand.element) for operand in (attention.query, attention.key, attention.value)}
     if kinds == {"f32"}:
-        return "fma"
-    return "mma" if len(kinds) == 1 and kinds <= set(FORMS) else None
+        return ("fma",)
+    if len(kinds) != 1 or not kinds <= set(FORMS):
+        return ()
+    # A warp group has no use for a few rows.
+    return ("wgmma", "mma") if capability.has_wgmma and attention.sizes["q"] >= GROUP_ROWS else ("mma",)
 
 
-def _fitting(method: str, attention: Attention, capability: Capability) -> Mapping[str, Any] | None:
-    """The largest tiles that fit, and no larger than the rows are many."""
-    rows = attention.sizes["g"] * attention.sizes["q"]
-    downs, keys_of_tiles = _SIZES[method]
-    for down in downs:
-        if down > downs[-1] and _METHODS[method](down, keys_of_tiles[0]).rows // 2 >= rows:
-            continue
-        for keys in keys_of_tiles:
-            tiles = _METHODS[method](down, keys)
-            if tiles.shared_bytes(attention) <= capability.shared_bytes and tiles.fits_registers(attention):
-                return {"method": method, "down": down, "keys": keys}
-    return None
+def _tiles(method: str, attention: Attention, capability: Capability) -> Tiles | None:
+    """The best tiles that fit, and are no larger than the rows and keys are many."""
+    fitting = [
+        tiles
+        for tiles in _TILES[method]
+        if tiles.shared_bytes(attention) <= capability.shared_bytes and tiles.fits_registers(attention)
+    ]
+    if method == "wgmma":
+        suiting = [tiles for tiles in fitting if isinstance(tiles, WgmmaTiles) and tiles.suits(attention)]
+        most = [tiles for tiles in suiting if tiles.keys == suiting[0].keys]
+        return min(most, key=lambda tiles: tiles.cost(attention, capability), default=None)
+    rows, smallest = attention.sizes["g"] * attention.sizes["q"], min(tiles.down for tiles in _TILES[method])
+    return next((tiles for tiles in fitting if tiles.down == smallest or tiles.rows // 2 < rows), None)

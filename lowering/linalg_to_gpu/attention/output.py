@@ -18,9 +18,16 @@ from .tiles import access_of
 class Output:
     """Writes results of an attention kernel."""
 
-    def __init__(self, attention: Attention, pointer: ir.Value, item: Int) -> None:
-        """Prepares for one element of the batch of a result that lies at `pointer`."""
-        self._access: Access = access_of(attention.result, attention.sizes, "bh", "gq", "v")
+    def __init__(self, attention: Attention, pointer: ir.Value, letters: tuple[str, str], item: Int) -> None:
+        """Prepares for one element of the batch of a result.
+
+        Args:
+            attention: whose result it is.
+            pointer: where it lies.
+            letters: the loops over the batch, and over rows.
+            item: which element of the batch.
+        """
+        self._access: Access = access_of(attention.result, attention.sizes, *letters, "v")
         self._pointer, self._element = pointer, attention.result.element
         self._columns = attention.sizes["v"]
         self._base = self._access.origin() + self._access.place(self._access.batch, item)
@@ -29,7 +36,7 @@ class Output:
         """Writes neighbours of a row that exists.
 
         Args:
-            row: which row, over all heads that share a key.
+            row: which row.
             column: of the first; a multiple of how many there are.
             results: the neighbours.
             padded: whether some of them may lie past the last column.

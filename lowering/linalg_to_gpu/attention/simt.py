@@ -7,7 +7,7 @@ those of its rows for all keys; of a row, the threads of half a warp make and re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -17,9 +17,11 @@ from mlir.dialects import math as math_dialect
 from .. import memory
 from ..contraction.shared import SharedTile
 from ..integers import Int
+from ..launch import Launch
 from ..loops import repeat
-from .block import AttentionBlock, Rows
+from .block import AttentionBlock
 from .problem import Attention
+from .rows import Rows
 from .softmax import number
 
 _ACROSS = 16
@@ -76,14 +78,14 @@ class FmaTiles:
         chunks = self.layout(attention)[2].row_bytes // (_ACROSS * _LANES * _BYTES)
         return self.down * (chunks * _LANES + self.keys // _ACROSS) <= _MOST_HELD
 
-    def block(self, attention: Attention, pointers: Mapping[ir.Value, ir.Value]) -> AttentionBlock:
+    def block(self, attention: Attention, launch: Launch) -> AttentionBlock:
         """What writes the kernel."""
-        return _FmaBlock(attention, self, pointers)
+        return _FmaBlock(attention, self, launch)
 
 
 class _FmaBlock(AttentionBlock):
-    def __init__(self, attention: Attention, sizes: FmaTiles, pointers: Mapping[ir.Value, ir.Value]) -> None:
-        super().__init__(attention, pointers)
+    def __init__(self, attention: Attention, sizes: FmaTiles, launch: Launch) -> None:
+        super().__init__(attention, launch)
         self.threads, self.rows, self.keys, self.tiles = THREADS, sizes.rows, sizes.keys, sizes.layout(attention)
         self._down, self._pitch = sizes.down, sizes.pitch
         self._chunks = self.tiles[2].row_bytes // (_ACROSS * _LANES * _BYTES)

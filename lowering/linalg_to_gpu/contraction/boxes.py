@@ -1,7 +1,7 @@
 """Tiles of operands as the copy engine brings them: lines of 128 bytes, swizzled within 1024 bytes.
 
-lines along depth:  one box, a line for each row                       (128 bytes of depth)
-lines along rows:   panels, each a box of 128 bytes of rows by the tile's depth, one after the other
+lines along depth:  panels, each a box of 128 bytes of depth by the tile's rows, one after the other
+lines along rows:   panels, each a box of 128 bytes of rows by the tile's depth
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ....passes.base import PassError
 from ..integers import Int
+from ..launch import Launch, TensorMap, width_of
 from ..warp_groups import LINE, STEP_BYTES
 from .access import Access, Dim
 
 _MOST_DIMS, _MOST_BOX, _STRIDE_UNIT = 5, 256, 16
+_ELEMENTS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def box_of(access: Access, rows: int, depth: int) -> Box | None:
         return None
     strides = tuple(dim.stride * bytes for dim in dims[1:])
     inner, outer = (depth, rows) if access.by_depth else (rows, depth)
-    if inner * bytes < LINE or (access.by_depth and inner * bytes != LINE):
+    if inner * bytes < LINE or (access.by_depth and inner * bytes % LINE):
         return None
     if dims[0].stride != 1 or any(stride % _STRIDE_UNIT for stride in strides) or outer > _MOST_BOX:
         return None
@@ -82,13 +85,15 @@ class BoxedTile:
 
     @property
     def panel_bytes(self) -> int:
-        """How far 128 bytes of rows lie from the next."""
-        return self.depth * LINE
+        """How far one panel lies from the next."""
+        return (self.rows if self.by_depth else self.depth) * LINE
 
-    @property
-    def step_bytes(self) -> int:
-        """How far the operands of one product lie from those of the next."""
-        return STEP_BYTES if self.by_depth else STEP_BYTES // self.access.element_bytes * LINE
+    def step_offset(self, number: int) -> int:
+        """Where the operand of a product begins, each taking 32 bytes of depth, from the tile's first byte."""
+        if not self.by_depth:
+            return number * (STEP_BYTES // self.access.element_bytes) * LINE
+        panel, step = divmod(number, LINE // STEP_BYTES)
+        return panel * self.panel_bytes + step * STEP_BYTES
 
     def row_offset(self, group: Int, rows: int) -> Int:
         """Where the rows of a warp group begin, each having `rows`, 128 bytes of them or more."""
@@ -98,12 +103,10 @@ class BoxedTile:
     def boxes(self, batch: Int, row: Int, depth: Int) -> Iterator[tuple[int, list[Int]]]:
         """Where in the tile each box goes, and its corner in the operand."""
         outer = [*self._batch_corner(batch)]
-        if self.by_depth:
-            yield 0, [depth, row, *outer]
-            return
         per_panel = LINE // self.access.element_bytes
-        for number in range(math.ceil(self.rows / per_panel)):
-            yield number * self.panel_bytes, [row + number * per_panel, depth, *outer]
+        inner, lines, size = (depth, row, self.depth) if self.by_depth else (row, depth, self.rows)
+        for number in range(math.ceil(size / per_panel)):
+            yield number * self.panel_bytes, [inner + number * per_panel, lines, *outer]
 
     def _batch_corner(self, batch: Int) -> Iterator[Int]:
         dims = self.access.batch
@@ -112,6 +115,22 @@ class BoxedTile:
             if dims[place].stride:
                 part = batch // sizes[place]
                 yield part % dims[place].size if place else part
+
+
+def boxed_tile(launch: Launch, base: ir.Value, access: Access, rows: int, depth: int) -> BoxedTile:
+    """A tile of what lies in an argument of a launch, whose kernel gets a tensor map for it.
+
+    Raises:
+        PassError: the copy engine cannot bring it.
+    """
+    box = box_of(access, rows, depth)
+    if box is None:
+        raise PassError("the copy engine cannot bring such an operand", launch.function.location)
+    position = next(place for place, memory in enumerate(launch.arguments.values()) if memory.base == base)
+    element = ir.ShapedType(base.type).element_type
+    name, start = _ELEMENTS.get(str(element), "uint8"), access.start * width_of(element) // 8
+    map_ = TensorMap(position, name, box.sizes, box.strides, box.box, swizzle=LINE, offset=start)
+    return BoxedTile(access, launch.add_map(map_), rows, depth)
 
 
 def _dims(access: Access) -> list[Dim] | None:

@@ -14,13 +14,13 @@ from ....passes.functions import body_of
 from ...target import Target
 from ..elements import root_before
 from ..integers import Int
-from ..launch import Geometry, Launch, Memory, TensorMap
+from ..launch import Geometry, Launch, Memory
 from ..memory import global_memory
 from ..values import Values
 from ..views import memories
 from . import block, wgmma
 from .access import Access
-from .boxes import BoxedTile, box_of
+from .boxes import box_of, boxed_tile
 from .choose import Wish, choose, persistent_blocks, shared_bytes
 from .copies import converted
 from .cost import occupancy
@@ -110,9 +110,7 @@ def _emit_boxed(launch: Launch, contraction: Contraction, tiling: Tiling, comput
         operand = operand_of(contraction, side, launch.arguments)
         if operand is None:
             raise PassError("the copy engine cannot bring what is computed", contraction.op.location)
-        tiles.append(
-            BoxedTile(operand.access, _map(launch, operand, size, tiling.depth, contraction), size, tiling.depth)
-        )
+        tiles.append(boxed_tile(launch, operand.memory.base, operand.access, size, tiling.depth))
     blocks = persistent_blocks(problem, tiling, 1, launch.capability)
 
     def finish(batch: Int, row: Int, column: Int, sums: list[ir.Value]) -> None:
@@ -122,22 +120,6 @@ def _emit_boxed(launch: Launch, contraction: Contraction, tiling: Tiling, comput
     bytes = wgmma.FORMS[compute].element_bytes
     shared = wgmma.shared_bytes(tiling, bytes)
     return Geometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=1)
-
-
-def _map(launch: Launch, operand: Operand, rows: int, depth: int, contraction: Contraction) -> ir.Value:
-    box = box_of(operand.access, rows, depth)
-    if box is None:
-        raise PassError("the copy engine cannot bring such an operand", contraction.op.location)
-    arguments = list(launch.arguments.values())
-    position = next(place for place, memory in enumerate(arguments) if memory.base == operand.memory.base)
-    start = operand.access.start * operand.access.element_bytes
-    element = _map_element(operand.memory)
-    return launch.add_map(TensorMap(position, element, box.sizes, box.strides, box.box, swizzle=128, offset=start))
-
-
-def _map_element(memory: Memory) -> str:
-    names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
-    return names.get(str(memory.element), "uint8")
 
 
 def _source(launch: Launch, values: Values, contraction: Contraction, side: int, compute: str) -> block.Source:

@@ -17,38 +17,18 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from ..bulk_copies import (
-    BARRIER_BYTES,
-    arrive,
-    arrive_expecting,
-    copy_box,
-    make_barrier,
-    prefetch_map,
-    publish_barriers,
-    wait_for,
-)
+from ..bulk_copies import copy_box, prefetch_map, publish_barriers
 from ..integers import Int, constant
 from ..loops import repeat, when
 from ..memory import block_number, shared_address, shared_memory, thread_number
-from ..warp_groups import (
-    GROUP,
-    await_products,
-    give_registers,
-    matrix_descriptor,
-    multiply_group,
-    take_registers,
-)
+from ..ring import Ring
+from ..warp_groups import ALIGNMENT, GROUP, await_products, matrix_descriptor, multiply_group, specialised
 from .boxes import BoxedTile
 from .order import grouped
 from .sums import ROWS, Run, Scratch, scratch_bytes
 from .tiles import WARP, Problem, Tiling
 
-# The copy engine's swizzle repeats after 1024 bytes, from addresses that are multiples of them.
-_ALIGNMENT = 1024
 _GROUP_ROWS = 64
-# Registers per thread of the group that copies, and of those that multiply, by the number of these; a single one has
-# as many as an instruction can name without taking any.
-_REGISTERS = {2: (40, 232), 3: (32, 160)}
 Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 
@@ -86,29 +66,8 @@ FORMS = {
 def shared_bytes(tiling: Tiling, element_bytes: int) -> int:
     """The dynamic shared memory of a block."""
     scratch = tiling.warps * 4 * scratch_bytes(tiling.warp_columns)
-    return _ALIGNMENT + tiling.stages * (tiling.stage_bytes(element_bytes) + 2 * BARRIER_BYTES) + scratch
-
-
-class _Ring:
-    """The stages and their barriers: `full` when a stage's tiles have come, `empty` when they have been multiplied."""
-
-    def __init__(self, tiling: Tiling, address: Int, stage_bytes: int) -> None:
-        self.stages, self.stage_bytes = tiling.stages, stage_bytes
-        self._tiles, self._barriers = address, address + tiling.stages * stage_bytes
-
-    def tiles(self, stage: Int) -> Int:
-        return self._tiles + stage * self.stage_bytes
-
-    def full(self, stage: Int) -> Int:
-        return self._barriers + stage * BARRIER_BYTES
-
-    def empty(self, stage: Int) -> Int:
-        return self._barriers + (stage + self.stages) * BARRIER_BYTES
-
-    def after(self, stage: Int, parity: Int) -> tuple[Int, Int]:
-        """The next stage, and the parity of its phase: it flips with every turn of the ring."""
-        is_last = stage.equals(self.stages - 1)
-        return Int(0).where(is_last, stage + 1), (parity ^ 1).where(is_last, parity)
+    stages = tiling.stages * tiling.stage_bytes(element_bytes) + Ring.barrier_bytes(tiling.stages)
+    return ALIGNMENT + stages + scratch
 
 
 @dataclass(frozen=True)
@@ -143,41 +102,33 @@ def emit(
     thread = thread_number()
     shared = shared_memory()
     raw = shared_address(shared)
-    start = (raw + (_ALIGNMENT - 1)) // _ALIGNMENT * _ALIGNMENT
-    ring = _Ring(tiling, start, lhs.bytes + rhs.bytes)
+    start = (raw + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+    stage_bytes = lhs.bytes + rhs.bytes
+    ring = Ring(tiling.stages, stage_bytes, start, start + tiling.stages * stage_bytes)
     with when(thread.equals(0)):
         for boxed in (lhs, rhs):
             prefetch_map(boxed.map)
-        for stage in range(tiling.stages):
-            make_barrier(ring.full(Int(stage)), 1)
-            make_barrier(ring.empty(Int(stage)), tiling.warps * 4)
+        ring.make(tiling.warps * 4)
         publish_barriers()
     gpu.barrier()
-    shared_out = _REGISTERS.get(tiling.warps)
-    role = scf.IfOp(thread.below(GROUP), has_else=True)
-    with ir.InsertionPoint(role.then_block):
-        if shared_out is not None:
-            give_registers(shared_out[0])
+
+    def copy() -> None:
         with when(thread.equals(0)):
             _copy(problem, tiling, ring, lhs, rhs, blocks)
-        scf.yield_([])
-    assert role.else_block is not None
-    with ir.InsertionPoint(role.else_block):
-        if shared_out is not None:
-            take_registers(shared_out[1])
-        scratch = start - raw + tiling.stages * (ring.stage_bytes + 2 * BARRIER_BYTES)
+
+    def multiply() -> None:
+        scratch = start - raw + tiling.stages * stage_bytes + Ring.barrier_bytes(tiling.stages)
         worker = _Worker(problem, tiling, FORMS[compute], ring, (lhs, rhs), thread - GROUP, (shared, scratch))
         worker.work(finish, width, blocks)
-        scf.yield_([])
+
+    specialised(thread, tiling.warps, copy, multiply)
 
 
-def _copy(problem: Problem, tiling: Tiling, ring: _Ring, lhs: BoxedTile, rhs: BoxedTile, blocks: int) -> None:
+def _copy(problem: Problem, tiling: Tiling, ring: Ring, lhs: BoxedTile, rhs: BoxedTile, blocks: int) -> None:
     def tile(place: _Place, carried: Sequence[ir.Value]) -> list[ir.Value]:
         def step(number: Int, carried: Sequence[ir.Value]) -> list[ir.Value]:
             stage, parity = map(Int, carried)
-            wait_for(ring.empty(stage), parity ^ 1)
-            full = ring.full(stage)
-            arrive_expecting(full, ring.stage_bytes)
+            full = ring.begin(stage, parity)
             depth, target = number * tiling.depth, ring.tiles(stage)
             for boxed, row, offset in ((lhs, place.row, 0), (rhs, place.column, lhs.bytes)):
                 for box_offset, corner in boxed.boxes(place.batch, row, depth):
@@ -197,7 +148,7 @@ class _Worker:
         problem: Problem,
         tiling: Tiling,
         form: Form,
-        ring: _Ring,
+        ring: Ring,
         operands: tuple[BoxedTile, BoxedTile],
         thread: Int,
         scratch: tuple[ir.Value, Int],
@@ -248,19 +199,19 @@ class _Worker:
 
     def _multiply(self, stage: Int, parity: Int, sums: Sequence[ir.Value]) -> list[ir.Value]:
         lhs, rhs = self._operands
-        wait_for(self._ring.full(stage), parity)
+        self._ring.await_tiles(stage, parity)
         tiles = self._ring.tiles(stage)
         left = matrix_descriptor(tiles + lhs.row_offset(self._group, _GROUP_ROWS), lhs.panel_bytes)
         right = matrix_descriptor(tiles + lhs.bytes, rhs.panel_bytes)
         count = self._tiling.depth // self._form.depth
-        steps = [(number * lhs.step_bytes, number * rhs.step_bytes) for number in range(count)]
+        steps = [(lhs.step_offset(number), rhs.step_offset(number)) for number in range(count)]
         form = f"m64n{self._tiling.columns}k{self._form.depth}.{self._form.types}"
         turned = (not lhs.by_depth, not rhs.by_depth) if self._form.turns else None
         return multiply_group(form, left, right, steps, sums, turned)
 
     def _leave(self, stage: Int) -> None:
         with when(self._lane.equals(0)):
-            arrive(self._ring.empty(stage))
+            self._ring.leave(stage)
 
     def _runs(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
         def pair(across: int, half: int) -> list[ir.Value]:

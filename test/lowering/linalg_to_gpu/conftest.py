@@ -1,23 +1,36 @@
 """Runs one kernel on the PTX simulator, from linalg on tensors down, and asks ptxas what it takes."""
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 from mlir import ir
 from stepwell.dialects.stepwell import STEPWELL
 from stepwell.lowering import phases
 from stepwell.lowering.context import compiler_context
+from stepwell.lowering.linalg_to_gpu.emitters import recorded_schedule, schedule_attribute
+from stepwell.lowering.linalg_to_gpu.plan import launch_of
 from stepwell.lowering.llvm_to_object.ptx import emit_ptx
 from stepwell.lowering.target import Target
 from stepwell.runtime.cuda.assembler import find_assembler, resources
+from stepwell.runtime.cuda.launch_plan import Buffer, Launch, TensorMap
 from stepwell.runtime.cuda.simulator.batch import Geometry
 from stepwell.runtime.cuda.simulator.harness import simulate
 
-ELEMENTS = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32, "i64": np.int64}
+ELEMENTS = {
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "i8": np.int8,
+    "i32": np.int32,
+    "i64": np.int64,
+}
 WARP, BANKS_BYTES = 32, 128
 
 
@@ -61,19 +74,30 @@ class _Banks:
 
 @pytest.fixture
 def simulated() -> Callable[..., Simulated]:
-    """Compiles the one kernel of a module, and runs it on arrays."""
+    """Compiles the one kernel of a module, its schedule's numbers changed, and runs it on arrays."""
 
-    def run(text: str, *inputs: np.ndarray, target: str = "cuda:sm_80", start: str = "kernels") -> Simulated:
+    def run(
+        text: str,
+        *inputs: np.ndarray,
+        target: str = "cuda:sm_80",
+        start: str = "kernels",
+        numbers: Mapping[str, int] | None = None,
+    ) -> Simulated:
         with compiler_context() as context:
             STEPWELL.load(context)
             module = ir.Module.parse(text)
-            phases.run(module, target, start, "gpu")
+            phases.run(module, target, start, "tiled")
+            for function in module.body.operations if numbers else ():
+                _change_schedule(function.operation, numbers or {})
+            phases.run(module, target, "tiled", "gpu")
             functions = [op.operation for op in module.body.operations]
             (kernel,) = [function for function in functions if "stepwell.launches" in function.attributes]
             types = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs
             shapes = [(list(ir.ShapedType(kind).shape), str(ir.ShapedType(kind).element_type)) for kind in types]
             launches = [ir.DictAttr(item) for item in ir.ArrayAttr(kernel.attributes["stepwell.launches"])]
-            launches = [_read(item) for item in launches]
+            sizes = [math.prod(shape) * np.dtype(ELEMENTS[element]).itemsize for shape, element in shapes]
+            operands = [Buffer("input", place, 0, size) for place, size in enumerate(sizes)]
+            launches = [launch_of("kernel", item, operands) for item in launches]
             schedule = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.schedule"])["name"]).value
             phases.run(module, target, "gpu")
             (code,) = emit_ptx(module, Target.parse(target)).values()
@@ -81,21 +105,33 @@ def simulated() -> Callable[..., Simulated]:
         arrays = [np.ascontiguousarray(item).copy() for item in inputs]
         arrays += [np.zeros(shape, ELEMENTS[element]) for shape, element in shapes[len(inputs) :]]
         banks = _Banks()
-        for entry, geometry, arguments in launches:
-            given = [arrays[place].reshape(-1).view(np.uint8)[start : start + size] for place, start, size in arguments]
-            simulate(ptx, entry, geometry, given, [len(given) - 1], observer=banks)
+        for launch in launches:
+            geometry = Geometry(launch.grid, launch.block, launch.cluster, launch.shared_bytes)
+            given, outputs = _given(launch, arrays)
+            simulate(ptx, launch.entry, geometry, given, outputs, observer=banks)
         return Simulated(arrays[len(inputs)], ptx, schedule.split("+"), len(launches), banks.found)
 
     return run
 
 
-def _read(launch: ir.DictAttr) -> tuple[str, Geometry, list[tuple[int, int, int]]]:
-    sizes = [tuple(ir.DenseI64ArrayAttr(launch[name])) for name in ("grid", "block", "cluster")]
-    geometry = Geometry(*sizes, ir.IntegerAttr(launch["shared_bytes"]).value)
-    arguments = []
-    for item in map(ir.DictAttr, ir.ArrayAttr(launch["arguments"])):
-        arguments.append(tuple(ir.IntegerAttr(item[name]).value for name in ("argument", "offset", "bytes")))
-    return ir.StringAttr(launch["entry"]).value, geometry, arguments
+def _change_schedule(function: ir.Operation, numbers: Mapping[str, int]) -> None:
+    if "stepwell.schedule" in function.attributes:
+        name, known = recorded_schedule(function)
+        function.attributes["stepwell.schedule"] = schedule_attribute(name, {**known, **numbers})
+
+
+def _given(launch: Launch, arrays: list[np.ndarray]) -> tuple[list[np.ndarray | TensorMap], list[int]]:
+    """What a launch takes, and which of it is its result: the last buffer."""
+    given: list[np.ndarray | TensorMap] = []
+    places: dict[int, int] = {}
+    for item in launch.arguments:
+        if isinstance(item, TensorMap):
+            given.append(replace(item, buffer=replace(item.buffer, index=places[item.buffer.index])))
+            continue
+        assert isinstance(item, Buffer)
+        places[item.index] = len(given)
+        given.append(arrays[item.index].reshape(-1).view(np.uint8)[item.offset : item.offset + item.bytes])
+    return given, [max(place for place, item in enumerate(given) if not isinstance(item, TensorMap))]
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """Attention kernels on the simulator: in float32 and on tensor cores; masks, bands, shared heads, any size."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from stepwell.dialects.stepwell.normalization import UNBOUNDED
 
 RNG = np.random.default_rng(0)
-TYPES = {"f32": np.float32, "f16": np.float16}
-TOLERANCE = {"f32": 1e-5, "f16": 3e-3}
+TYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+TOLERANCE = {"f32": 1e-5, "f16": 3e-3, "bf16": 2e-2}
 
 
 def attention(shapes: list[tuple[int, ...]], element: str, mask: str | None = None, **attributes: object) -> str:

@@ -1,0 +1,182 @@
+"""What a thread does with its rows of an attention: which keys they attend to, the softmax, the end of a row."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import arith
+
+from .. import memory
+from ..bodies import evaluate
+from ..contraction.ways import unravelled
+from ..integers import Int, both
+from ..launch import Launch
+from ..loops import when
+from ..rows.exchange import Combine, from_lane
+from .elements import Scores
+from .output import Output
+from .problem import Attention
+from .softmax import Softmax, greater, number
+
+Rows = list[list[ir.Value]]
+"""Of every row of a thread, its values."""
+
+
+class AttentionRows(ABC):
+    """A block of `threads` threads that makes `rows` rows of the result, tiles of `keys` keys after each other.
+
+    Attributes:
+        items: the loops over what different blocks do.
+        lines: the loops over rows.
+    """
+
+    threads: int
+    rows: int
+    keys: int
+    items = "bh"
+    lines = "gq"
+
+    def __init__(self, attention: Attention, launch: Launch) -> None:
+        """Prepares for the kernel of a launch."""
+        self.attention, self.sizes = attention, attention.sizes
+        self.pointers = {item.base: memory.global_memory(item.base) for item in launch.arguments.values()}
+        self._count = self._extent(self.lines)
+        self._scores = Scores(attention, self.pointers)
+
+    @abstractmethod
+    def thread_rows(self) -> list[Int]:
+        """The rows of this thread, counted in the block."""
+
+    @abstractmethod
+    def thread_keys(self) -> list[Int]:
+        """The keys in a tile of which it has scores."""
+
+    @abstractmethod
+    def across(self) -> list[int]:
+        """In which bits the lanes differ that share a row."""
+
+    @abstractmethod
+    def results(self, sums: Sequence[ir.Value]) -> list[tuple[int, Int, list[ir.Value]]]:
+        """The sums by row of the thread, first column, and neighbours."""
+
+    @property
+    @abstractmethod
+    def padded(self) -> bool:
+        """Whether sums reach past the last column of the result."""
+
+    def place(self) -> int:
+        """Finds out which rows are this block's; gives how many blocks there are."""
+        blocks = -(-self._count // self.rows)
+        self.thread = memory.thread_number()
+        number_ = memory.block_number()
+        self.item, block = divmod(number_, blocks) if blocks > 1 else (number_, Int(0))
+        if self.attention.band is not None:
+            block = Int(blocks - 1) - block  # those that attend to most keys come first
+        self.first = block * self.rows
+        return blocks * self._extent(self.items)
+
+    def tiles_seen(self) -> tuple[Int, Int, Int]:
+        """The first tile of keys that any row of the block attends to, the first that not all rows see whole, the end.
+
+        Rows of the block are neighbouring queries of one head, unless heads have no whole number of blocks.
+        """
+        length, band = self.sizes["k"], self.attention.band
+        tiles = -(-length // self.keys)
+        if band is None:
+            return Int(0), Int(length // self.keys), Int(tiles)
+        shared = "g" in self.lines and self.sizes["g"] > 1
+        if shared and self.sizes["q"] % self.rows:
+            return Int(0), Int(0), Int(tiles)
+        query = self.first % self.sizes["q"] if shared else self.first
+        end = smaller((query + (self.rows + band.after + self.keys - 1)) // self.keys, tiles)
+        if band.before < length:
+            first = (query - band.before).where(Int(band.before).below(query), 0) // self.keys
+            return first, first, end
+        return Int(0), smaller((query + (band.after + 1)) // self.keys, length // self.keys), end
+
+    def softmax(
+        self, key: Int, products: Rows, state: Sequence[ir.Value], masked: bool
+    ) -> tuple[Rows, list[ir.Value], list[ir.Value]]:
+        """One more tile of products.
+
+        Args:
+            key: the tile's first key.
+            products: of query and keys, for each row of the thread.
+            state: the greatest scores so far, and the totals.
+            masked: whether rows may not see all of the keys.
+
+        Returns:
+            The weights, the factors for earlier sums, and the new state.
+        """
+        attention, count = self.attention, len(products)
+        plain = not attention.has_mask and attention.scale > 0
+        softmax = Softmax(attention.scale if plain else None, lambda value: self._reduced(value, greater))
+        weights, factors, greatest, totals = [], [], [], []
+        keys = [key + place for place in self.thread_keys()]
+        last = self.sizes["k"]
+        inside = [place.below(last) if masked and last % self.keys else None for place in keys]
+        for row, items in enumerate(products):
+            places = self._row_places(row)
+            scores = []
+            for place, has, item in zip(keys, inside, items, strict=True):
+                score = item
+                if not plain:
+                    score = arith.mulf(score, number(attention.scale))
+                    score = self._scores.score(score, {**places, "k": place.where(has, last - 1)})
+                seen = both(has, *self._in_band(places["q"], place)) if masked else None
+                scores.append(score if seen is None else arith.select(seen, score, number(-math.inf)))
+            made, factor, most, total = softmax.step(scores, state[row], state[count + row])
+            weights.append(made)
+            factors.append(factor)
+            greatest.append(most)
+            totals.append(total)
+        return weights, factors, [*greatest, *totals]
+
+    def write(self, totals: Sequence[ir.Value], sums: Sequence[ir.Value]) -> None:
+        """Divides and writes this thread's results."""
+        attention = self.attention
+        totals = [self._reduced(total, arith.addf) for total in totals]
+        inverses = [evaluate(attention.inverse, [total, None]) for total in totals]
+        pointer = self.pointers[attention.result.base]
+        output = Output(attention, pointer, (self.items, self.lines), self.item)
+        rows = [self.first + row for row in self.thread_rows()]
+        for row, column, parts in self.results(sums):
+            results = [evaluate(attention.last, [part, inverses[row], None]) for part in parts]
+            with when(rows[row].below(self._count) if self._count % self.rows else None):
+                output.write(rows[row], column, results, self.padded)
+
+    def _extent(self, letters: str) -> int:
+        return math.prod(self.sizes[letter] for letter in letters)
+
+    def _reduced(self, value: ir.Value, combine: Combine) -> ir.Value:
+        for bit in self.across():
+            value = combine(value, from_lane(value, bit))
+        return value
+
+    def _in_band(self, query: Int, key: Int) -> list[ir.Value]:
+        """What must hold for a query to attend to a key."""
+        band, length = self.attention.band, self.sizes["k"]
+        if band is None:
+            return []
+        is_not_after = key.below(query + (band.after + 1))
+        return [is_not_after, query.below(key + (band.before + 1))] if band.before < length else [is_not_after]
+
+    def _row_places(self, row: int) -> dict[str, Int]:
+        """Where each loop is of a row of this thread: past the last row, at the last."""
+        number_ = self.first + self.thread_rows()[row]
+        inside = number_.below(self._count) if self._count % self.rows else None
+        places: dict[str, Int] = {}
+        for letters, place in ((self.items, self.item), (self.lines, number_.where(inside, self._count - 1))):
+            places |= zip(letters, unravelled(place, [self.sizes[letter] for letter in letters]), strict=True)
+        return places
+
+
+def smaller(number_: Int, bound: Int | int) -> Int:
+    """The smaller of two numbers."""
+    bound = Int(bound)
+    if number_.known is not None and bound.known is not None:
+        return Int(min(number_.known, bound.known))
+    return number_.where(number_.below(bound), bound)
