@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import affine
 
-from ...passes.rewriting import walk
+from ...passes.rewriting import ops_named
 from ...passes.upstream import PreparedPipelines
 from .linear_forms import linear_form
 
@@ -27,7 +27,7 @@ def clamp_tiles(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
     """
     pipelines.run(_CLEAN_UP, kernel)
     # The bounds of inner loops become constants only when outer tiles have static sizes.
-    while sum(_clamp_loop(op) for op in walk(kernel)):
+    while sum(map(_clamp_loop, ops_named(kernel, "scf.for", "scf.forall"))):
         pipelines.run(_CLEAN_UP, kernel)
 
 
@@ -39,8 +39,6 @@ def _clamp_loop(op: ir.Operation) -> bool:
             return False
         body = op.regions[0].blocks[0]
         return _clamp(body.arguments[0], body, lower, upper, step)
-    if op.name != "scf.forall":
-        return False
     names = ("staticLowerBound", "staticUpperBound", "staticStep")
     bounds = [ir.DenseI64ArrayAttr(op.attributes[name]) for name in names]
     block = op.regions[0].blocks[0]

@@ -9,7 +9,7 @@ from mlir import ir
 
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import class_of, kernels_in
-from ...passes.rewriting import walk
+from ...passes.rewriting import find_ops, ops_named, walk
 from ...passes.upstream import PreparedPipelines
 from ..streams import is_stream
 from .clamp_tiles import clamp_tiles
@@ -65,7 +65,7 @@ def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
     elif kind == "attention":
         _vectorize_attention(kernel, parameters, pipelines)
     else:
-        overlaps = any(op.name == "affine.min" for op in walk(kernel))
+        overlaps = len(ops_named(kernel, "affine.min")) > 0
         if overlaps:
             clamp_tiles(kernel, pipelines)
         pipelines.run("func.func(linalg-generalize-named-ops)", kernel)
@@ -96,7 +96,8 @@ def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any], pipel
 def _tile_registers(kernel: ir.Operation, tiler: RegisterTiler, pipelines: PreparedPipelines) -> None:
     clamp_tiles(kernel, pipelines)
     pipelines.run("func.func(canonicalize,cse,canonicalize)", kernel)
-    blocks = {op.block: None for op in walk(kernel) if op.name.startswith("linalg.") and op.name != "linalg.yield"}
+    tiles = find_ops(kernel, lambda op: op.name.startswith("linalg.") and op.name != "linalg.yield")
+    blocks = {op.block: None for op in tiles}
     for block in blocks:
         if not block.owner.operation.name.startswith("linalg."):
             replace(tiler).run(block.operations)

@@ -8,7 +8,7 @@ from mlir import ir
 from mlir.dialects.transform import interpreter
 
 from ...passes.base import Pass, register
-from ...passes.rewriting import walk
+from ...passes.rewriting import ops_named
 
 _SEQUENTIAL = "stepwell.sequential"
 # What one core does in a microsecond, roughly: enough to tell a kernel of one microsecond from one of a hundred.
@@ -49,8 +49,7 @@ class ChooseParallelLoopsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites the loops of every kernel."""
-        loops = [loop for loop in walk(op) if loop.name == "scf.forall"]
-        sequential = [loop for loop in loops if not self._is_parallel(loop)]
+        sequential = [loop for loop in ops_named(op, "scf.forall") if not self._is_parallel(loop)]
         if not sequential:
             return
         ranks = {_mark(loop) for loop in sequential}

@@ -8,7 +8,7 @@ from mlir import ir
 
 from ...passes.base import Pass, register
 from ...passes.functions import body_of
-from ...passes.rewriting import walk
+from ...passes.rewriting import ops_named
 
 
 @register
@@ -38,7 +38,7 @@ class HoistStackPass(Pass):
 
 def _hoist(function: ir.Operation) -> None:
     first = body_of(function).operations[0].operation
-    for op in walk(function):
+    for op in ops_named(function, "memref.alloca"):
         parent = op.parent
-        if op.name == "memref.alloca" and not op.operands and parent is not None and parent.operation != function:
+        if not op.operands and parent is not None and parent.operation != function:
             op.move_before(first)

@@ -8,7 +8,7 @@ from mlir import ir
 from mlir.dialects import linalg
 
 from ...passes.base import Pass, register
-from ...passes.rewriting import walk
+from ...passes.rewriting import ops_named
 
 
 @register
@@ -26,8 +26,8 @@ class LowerCopiesPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites every such copy."""
-        for copy in list(walk(op)):
-            if copy.name != "memref.copy" or all(_is_contiguous(value) for value in copy.operands):
+        for copy in ops_named(op, "memref.copy"):
+            if all(_is_contiguous(value) for value in copy.operands):
                 continue
             source, target = copy.operands
             with copy.location, ir.InsertionPoint(copy):

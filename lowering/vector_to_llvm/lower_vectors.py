@@ -9,7 +9,7 @@ from mlir.dialects import arith, memref, vector
 from mlir.dialects.transform import interpreter
 
 from ...passes.base import Pass, register
-from ...passes.rewriting import walk
+from ...passes.rewriting import ops_named
 
 # Contractions first, as outer products: their operands are then rows, which the second group reads from memory one by
 # one (sink_mem_ops makes a broadcast of a loaded scalar, one instruction, out of the extraction from a loaded vector).
@@ -63,12 +63,13 @@ class LowerVectorsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites every function."""
-        contract = ir.Attribute.parse("#arith.fastmath<contract>")
-        for inner in walk(op):
-            if inner.name in _FLOAT_OPS and str(inner.attributes["fastmath"]) == "#arith.fastmath<none>":
+        exact, contract = (ir.Attribute.parse(f"#arith.fastmath<{flag}>") for flag in ("none", "contract"))
+        for inner in ops_named(op, *_FLOAT_OPS):
+            if inner.attributes["fastmath"] == exact:
                 inner.attributes["fastmath"] = contract
-            elif inner.name in _TRANSFERS and _is_strided(inner):
-                _unroll(inner)
+        for transfer in ops_named(op, *_TRANSFERS):
+            if _is_strided(transfer):
+                _unroll(transfer)
         script = ir.Module.parse(_SCRIPT)
         interpreter.apply_named_sequence(op, script.body.operations[0], script.operation)
 
@@ -80,10 +81,12 @@ def _is_strided(transfer: ir.Operation) -> bool:
     if not isinstance(memory, ir.MemRefType) or ir.VectorType(_vector(view).type).rank != 1:
         return False
     strides, _ = memory.get_strides_and_offset()
+    if strides[-1] == 1:
+        return False
     is_last = str(view.permutation_map.value.results[0]) == f"d{len(strides) - 1}"
     is_known = view.mask is None or view.mask.owner.name == "vector.constant_mask"
     is_inside = all(bool(ir.BoolAttr(item).value) for item in view.in_bounds)
-    return is_last and is_known and is_inside and strides[-1] != 1
+    return is_last and is_known and is_inside
 
 
 def _view(transfer: ir.Operation) -> Transfer:

@@ -15,7 +15,7 @@ from mlir import ir
 
 from ...passes.functions import body_of, dictionaries
 from ...passes.parallel import trip_counts
-from ...passes.rewriting import walk
+from ...passes.rewriting import find_ops, ops_named, walk
 
 _READS = frozenset(
     {"memref.load", "vector.load", "vector.transfer_read", "vector.maskedload", "vector.gather", "vector.expandload"}
@@ -142,7 +142,7 @@ def _read_only(kernel: ir.Operation) -> list[ir.Value]:
     arguments = body_of(kernel).arguments
     marked = zip(arguments, dictionaries(kernel, "arg_attrs"), strict=True)
     found: list[ir.Value] = [argument for argument, attributes in marked if "llvm.readonly" in attributes]
-    return found + [op.results[0] for op in walk(kernel) if op.name == "memref.get_global"]
+    return found + [op.results[0] for op in ops_named(kernel, "memref.get_global")]
 
 
 def _share_stack(segments: Sequence[Segment]) -> bool:
@@ -175,16 +175,19 @@ def _effects(op: ir.Operation) -> tuple[list[Region], list[Region]]:
     # A kernel is mostly arithmetic, and what moves memory does so many times with few memrefs.
     reads: dict[ir.Value, None] = {}
     writes: dict[ir.Value, None] = {}
-    for inner in (op, *walk(op)):
+    for inner in [op, *find_ops(op, _has_effects)] if _has_effects(op) else find_ops(op, _has_effects):
         name = inner.name
-        if name in _HARMLESS or name.startswith(_PURE):
-            continue
         memory = dict.fromkeys(value for value in inner.operands if isinstance(value.type, ir.MemRefType))
         if name not in _WRITES:
             reads |= memory
         if name not in _READS:
             writes |= memory
     return [*map(region_of, reads)], [*map(region_of, writes)]
+
+
+def _has_effects(op: ir.Operation) -> bool:
+    name = op.name
+    return name not in _HARMLESS and not name.startswith(_PURE)
 
 
 def region_of(value: ir.Value) -> Region:

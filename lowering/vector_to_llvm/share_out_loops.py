@@ -12,7 +12,7 @@ from mlir.dialects import arith, func, scf
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import dictionaries
 from ...passes.parallel import SLOT_BYTES, SLOTS, trip_counts
-from ...passes.rewriting import walk
+from ...passes.rewriting import ops_named
 from .choose_parallel_loops import microseconds
 from .segments import Segment, phases_of
 
@@ -67,7 +67,7 @@ class ShareOutLoopsPass(Pass):
         for function in list(op.regions[0].blocks[0]):
             if isinstance(function, func.FuncOp) and _name(function) == "main":
                 _call_by_phase(function, phases)
-                shared = [call for call in walk(function) if SHARED in call.attributes]
+                shared = [call for call in ops_named(function, "func.call") if SHARED in call.attributes]
                 total = sum(times[_callee(call)] for call in shared)
                 if total < self.wake_microseconds:
                     op.attributes[IS_SHORT] = ir.UnitAttr.get()
@@ -85,7 +85,7 @@ def _declared(kernel: func.FuncOp) -> list[int]:
 
 def _divide(kernel: func.FuncOp) -> list[int]:
     """Makes a kernel a function of a range of blocks; returns where its phases end, [] if it stays as it is."""
-    found = [op for op in walk(kernel) if op.name == "scf.forall"]
+    found = ops_named(kernel, "scf.forall")
     loops = [op for op in found if op.parent is not None and op.parent.operation == kernel.operation]
     for loop in found:
         if loop not in loops:
@@ -163,7 +163,7 @@ def _guard(ops: Sequence[ir.Operation], first: ir.Value, last: ir.Value, block: 
 
 def _take_slot(loop: ir.Operation, number: ir.Value) -> None:
     """Moves the views of the workspace in a loop to the slot with a number."""
-    for view in [op for op in walk(loop) if SLOT_BYTES in op.attributes]:
+    for view in [op for op in ops_named(loop, "memref.view") if SLOT_BYTES in op.attributes]:
         size = ir.IntegerAttr(view.attributes[SLOT_BYTES]).value
         with view.location, ir.InsertionPoint(view):
             view.operands[1] = arith.AddIOp(view.operands[1], arith.MulIOp(number, _index(size)).result).result
@@ -211,7 +211,7 @@ def _move_body(loop: ir.Operation, coordinates: Sequence[ir.Value]) -> None:
 
 
 def _call_by_phase(main: func.FuncOp, phases: dict[str, list[int]]) -> None:
-    for call in [op for op in walk(main) if op.name == "func.call"]:
+    for call in ops_named(main, "func.call"):
         callee = ir.FlatSymbolRefAttr(call.attributes["callee"])
         start = 0
         for end in phases.get(callee.value, ()):

@@ -13,7 +13,7 @@ from mlir.dialects import arith, func, memref
 from ..base import Pass, PassError, register
 from ..functions import LIBRARY
 from ..parallel import SLOT_BYTES, SLOTS, trip_counts
-from ..rewriting import walk
+from ..rewriting import ops_named
 from . import arena
 from .layout import byte_size
 from .plan_memory import BUFFER
@@ -120,10 +120,10 @@ def _add_slots(loop: ir.Operation, size: int) -> int:
 
 
 def _allocations(kernel: func.FuncOp) -> Iterator[ir.Operation]:
-    for op in walk(kernel):
+    for op in ops_named(kernel, "memref.alloc", "memref.alloca", "memref.dealloc"):
         if op.name == "memref.dealloc":
             op.erase()
-        elif op.name == "memref.alloc" or (op.name == "memref.alloca" and _is_shared(op, kernel)):
+        elif op.name == "memref.alloc" or _is_shared(op, kernel):
             yield op
 
 
@@ -159,8 +159,7 @@ def _add_argument(kernel: func.FuncOp, size: int) -> ir.Value | None:
 def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, int]) -> None:
     rows = [ir.DictAttr(row) for row in ir.ArrayAttr(module.attributes["stepwell.lifetimes"])]
     planned = [_placement(row) for row in rows]
-    calls = [op for op in walk(main) if op.name == "func.call"]
-    calls = [call for call in calls if _callee(call) in sizes]
+    calls = [call for call in ops_named(main, "func.call") if _callee(call) in sizes]
     wanted = [
         arena.Lifetime(sizes[_callee(call)], step, step) for call, step in zip(calls, map(_step, calls), strict=True)
     ]
@@ -200,7 +199,7 @@ def _placed(planned: list[arena.Placement], wanted: list[arena.Lifetime], *, is_
 
 def _movable(main: ir.Operation) -> list[ir.Operation]:
     """The views of the arena that say of what."""
-    return [op for op in walk(main) if BUFFER in op.attributes]
+    return [op for op in ops_named(main, "memref.view") if BUFFER in op.attributes]
 
 
 def _move(view: ir.Operation, distance: int) -> None:

@@ -10,7 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from ..base import Pass, register
-from ..rewriting import walk
+from ..rewriting import ops_named
 from .approximations import (
     error_function,
     exponential,
@@ -78,9 +78,7 @@ class ApproximateMathPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites every such op inside `op`."""
-        for inner in list(walk(op)):
-            if inner.name not in FUNCTIONS:
-                continue
+        for inner in ops_named(op, *FUNCTIONS):
             with inner.location, ir.InsertionPoint(inner):
                 value = self._approximate(inner)
             inner.results[0].replace_all_uses_with(value)
