@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.passmanager import PassManager
 
 from ..base import Pass, register
 from ..functions import functions_with_bodies
-from ..rewriting import find_op
+from ..rewriting import ops_named
+from ..upstream import PreparedPipelines
+
+# The tensor that is inserted is the first operand.
+_INSERTIONS = frozenset(
+    {"tensor.insert_slice", "tensor.parallel_insert_slice", "bufferization.materialize_in_destination"}
+)
 
 
 @register
@@ -17,7 +22,7 @@ from ..rewriting import find_op
 class EliminateEmptyTensorsPass(Pass):
     """Compute into what a `tensor.empty` is inserted into in the end: upstream's pass, where it has something to do.
 
-    That one analyses a function as thoroughly as bufferisation does, whether or not there is an empty tensor in it.
+    That one analyses a function as thoroughly as bufferisation does, whether or not it has an empty tensor that goes.
 
         %0 = tensor.empty() : tensor<4xf32>
         %1 = linalg.fill ... outs(%0 : tensor<4xf32>)
@@ -32,12 +37,42 @@ class EliminateEmptyTensorsPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites the functions of a module."""
-        with_empty = [
-            function
-            for function in functions_with_bodies(op)
-            if find_op(function, lambda inner: inner.name == "tensor.empty")
-        ]
-        if with_empty:
-            manager = PassManager.parse("func.func(eliminate-empty-tensors)")
-            for function in with_empty:
-                manager.run(function)
+        concerned = [function for function in functions_with_bodies(op) if any(map(_may_go, _empty_tensors(function)))]
+        pipelines = PreparedPipelines()
+        for function in concerned:
+            pipelines.run("func.func(eliminate-empty-tensors)", function)
+
+
+def _empty_tensors(function: ir.Operation) -> list[ir.Operation]:
+    return ops_named(function, "tensor.empty")
+
+
+def _may_go(empty: ir.Operation) -> bool:
+    """Whether what is computed into an empty tensor may be inserted somewhere as a whole: parts of it do not count."""
+    pending, seen = list(empty.results), set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            user = use.owner.operation
+            if user.name in _INSERTIONS and use.operand_number == 0:
+                return True
+            if user.name != "tensor.extract_slice":
+                pending += _follow(user)
+    return False
+
+
+def _follow(user: ir.Operation) -> list[ir.Value]:
+    """The tensors that may be the one that an op takes: of the op itself, or of the loop or branch that it ends."""
+    holders = [user]
+    while not len(holders[-1].results) and holders[-1].parent is not None:
+        holders.append(holders[-1].parent.operation)
+    blocks = [block for holder in holders for region in holder.regions for block in region]
+    values = [value for item in (*holders, *blocks) for value in _values(item)]
+    return [value for value in values if isinstance(value.type, ir.RankedTensorType)]
+
+
+def _values(item: ir.Operation | ir.Block) -> list[ir.Value]:
+    return list(item.arguments if isinstance(item, ir.Block) else item.results)

@@ -23,3 +23,32 @@ func.func private @without_empty(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tens
   %1 = linalg.exp ins(%x : tensor<4xf32>) outs(%out : tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// Nor does one whose empty tensor only parts of the result are cut from: there is nothing that all of it is put into.
+
+// CHECK-LABEL: func.func private @with_parts(
+// CHECK: tensor.empty() : tensor<8xf32>
+// CHECK: tensor.insert_slice
+func.func private @with_parts(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = tensor.empty() : tensor<8xf32>
+  %1 = linalg.exp ins(%x : tensor<8xf32>) outs(%0 : tensor<8xf32>) -> tensor<8xf32>
+  %2 = tensor.extract_slice %1[2] [4] [1] : tensor<8xf32> to tensor<4xf32>
+  %3 = tensor.insert_slice %2 into %out[0] [4] [1] : tensor<4xf32> into tensor<8xf32>
+  return %3 : tensor<8xf32>
+}
+
+// What a loop makes of an empty tensor may be inserted too.
+
+// CHECK-LABEL: func.func private @through_loop(
+// CHECK: %[[PLACE:.*]] = tensor.extract_slice %{{.*}}[2] [4] [1]
+// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %[[PLACE]])
+func.func private @through_loop(%x: f32, %out: tensor<8xf32>, %start: index, %end: index, %step: index)
+    -> tensor<8xf32> {
+  %0 = tensor.empty() : tensor<4xf32>
+  %1 = scf.for %i = %start to %end step %step iter_args(%t = %0) -> (tensor<4xf32>) {
+    %3 = tensor.insert %x into %t[%i] : tensor<4xf32>
+    scf.yield %3 : tensor<4xf32>
+  }
+  %2 = tensor.insert_slice %1 into %out[2] [4] [1] : tensor<4xf32> into tensor<8xf32>
+  return %2 : tensor<8xf32>
+}
