@@ -8,10 +8,14 @@ from contextlib import contextmanager
 
 from mlir import ir
 
+from ..passes.upstream import keeping_pipelines
+
 
 @contextmanager
 def compiler_context() -> Iterator[ir.Context]:
     """A context, entered, of one thread: the kernels are shared out among processes, and locks cost time.
+
+    Upstream pipelines are made ready once in it.
 
     Python's collection of cycles pauses meanwhile: it would look through the compiler time and again and find nothing.
     """
@@ -20,7 +24,7 @@ def compiler_context() -> Iterator[ir.Context]:
     try:
         context = ir.Context()
         context.enable_multithreading(False)
-        with context:
+        with context, keeping_pipelines():
             yield context
     finally:
         if is_collecting:

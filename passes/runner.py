@@ -7,12 +7,7 @@ is nested, the passes run one by one on one op after the other, so that each can
 from __future__ import annotations
 
 import itertools
-import re
-import shutil
-import tempfile
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from mlir import ir
@@ -26,10 +21,9 @@ from .instrumentation import Instrumentation, Step
 from .options import PipelineError
 from .pipeline import Element, Nested, Pipeline, Upstream, print_element
 from .recorder import is_recording, watchers
-from .upstream import explain_rejection
+from .upstream import PreparedPipelines, explain_rejection, prepared
 
 _ANY = "any"
-_FAILED_PASS = re.compile(r"// -----// IR Dump After .* Failed \((.*?)\)")
 
 
 class PassFailure(CompileError):
@@ -129,19 +123,14 @@ class Runner:
 
     def _run_upstream(self, elements: Sequence[Element], op: ir.Operation) -> None:
         self.note(_names(elements))
-        manager = PassManager.parse(f"{op.name}({_names(elements)})")
-        manager.enable_verifier(self.verify)
+        pipelines = prepared() if self.statistics is None else PreparedPipelines()
+        manager = pipelines.manager(f"{op.name}({_names(elements)})", self.verify)
         if self.statistics is not None:
             manager.enable_statistics(self.statistics)
-        # The pass manager does not say which pass failed, but what it dumps then, and only then, does.
-        folder = Path(tempfile.gettempdir()) / f"stepwell-{uuid.uuid4()}"
-        manager.enable_ir_printing(
-            print_after_all=True, print_after_failure=True, large_elements_limit=0, tree_printing_dir_path=str(folder)
-        )
         try:
             manager.run(op)
         except MLIRError as error:
-            name = _failed_pass(folder) or _names(elements)
+            name = pipelines.failed_pass() or _names(elements)
             raise PassFailure(name, _told(error), _place_of(error, op), op.context.emit_error_diagnostics) from error
         if self.verify:
             self._verify_dialect(_names(elements), op)
@@ -222,13 +211,6 @@ def _children(op: ir.Operation, anchor: str) -> Iterator[ir.Operation]:
     for region in op.regions:
         for block in region:
             yield from (inner.operation for inner in list(block.operations) if inner.operation.name == anchor)
-
-
-def _failed_pass(dumps: Path) -> str:
-    """The name of the pass that MLIR dumped after it had failed; the dumps are removed."""
-    names = [found[1] for path in dumps.rglob("*.mlir") if (found := _FAILED_PASS.match(path.read_text()))]
-    shutil.rmtree(dumps, ignore_errors=True)
-    return names[0] if names else ""
 
 
 def _names(elements: Sequence[Element]) -> str:

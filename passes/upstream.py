@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
 from mlir import ir
 from mlir.passmanager import PassManager
 
+from .diagnostics import MLIRError
 from .options import suggestion
 
 NAMES_FILE = Path(__file__).with_name("upstream_names.json")
@@ -23,6 +30,7 @@ from mlir import _mlir_libs, ir, passmanager
 ctypes.CDLL(pathlib.Path(_mlir_libs.__file__).with_name("libMLIRPythonCAPI.so"))._ZN4mlir21printRegisteredPassesEv()
 """
 _PASS_LINE = re.compile(r"  --([\w-]+)(?: .*?)?\s+-   ")
+_FAILED_PASS = re.compile(r"// -----// IR Dump After .* Failed \((.*?)\)")
 _OPTION_LINE = re.compile(r"    --?([\w-]+)(?:=<.*?>|\s<.*?>)?\s+- ")
 # MLIR lists its passes only.
 PIPELINES = (
@@ -98,11 +106,55 @@ class PreparedPipelines:
     """
 
     def __init__(self) -> None:
-        self._managers: dict[str, PassManager] = {}
+        self.context = ir.Context.current
+        self._managers: dict[tuple[str, bool], PassManager] = {}
+        self._dumps = Path(tempfile.gettempdir()) / f"stepwell-{uuid.uuid4()}"
 
     def run(self, pipeline: str, op: ir.Operation) -> None:
         """Runs a pipeline, given as text, on an op of the kind that it is anchored on."""
-        if pipeline not in self._managers:
-            self._managers[pipeline] = PassManager.parse(pipeline)
-            self._managers[pipeline].enable_verifier(False)
-        self._managers[pipeline].run(op)
+        try:
+            self.manager(pipeline, verify=False).run(op)
+        except MLIRError:
+            self.failed_pass()
+            raise
+
+    def manager(self, pipeline: str, verify: bool) -> PassManager:
+        """What runs a pipeline, given as text, and may check the IR after every pass."""
+        key = pipeline, verify
+        if key not in self._managers:
+            manager = self._managers[key] = PassManager.parse(pipeline)
+            manager.enable_verifier(verify)
+            # The pass manager does not say which pass failed, but what it dumps then, and only then, does.
+            manager.enable_ir_printing(
+                print_after_all=True,
+                print_after_failure=True,
+                large_elements_limit=0,
+                tree_printing_dir_path=str(self._dumps),
+            )
+        return self._managers[key]
+
+    def failed_pass(self) -> str:
+        """The name of the pass that failed last, "" if none is known; what MLIR dumped then is removed."""
+        texts = (path.read_text() for path in self._dumps.rglob("*.mlir"))
+        names = [found[1] for text in texts if (found := _FAILED_PASS.match(text))]
+        shutil.rmtree(self._dumps, ignore_errors=True)
+        return names[0] if names else ""
+
+
+_prepared: ContextVar[PreparedPipelines | None] = ContextVar("prepared", default=None)
+
+
+@contextmanager
+def keeping_pipelines() -> Iterator[None]:
+    """While it is entered, `prepared` gives the same pipelines for the current context."""
+    token = _prepared.set(PreparedPipelines())
+    try:
+        yield
+    finally:
+        _prepared.reset(token)
+
+
+def prepared() -> PreparedPipelines:
+    """The pipelines that are kept for the current context; new ones where none are."""
+    kept = _prepared.get()
+    return kept if kept is not None and kept.context == ir.Context.current else PreparedPipelines()

@@ -10,7 +10,7 @@ from mlir import ir
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import class_of, kernels_in
 from ...passes.rewriting import find_ops, ops_named, walk
-from ...passes.upstream import PreparedPipelines
+from ...passes.upstream import PreparedPipelines, prepared
 from ..streams import is_stream
 from .clamp_tiles import clamp_tiles
 from .loops.emit import vectorize_loops
@@ -46,7 +46,7 @@ class VectorizePass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Vectorises every kernel of a module."""
-        pipelines = PreparedPipelines()
+        pipelines = prepared()
         for kernel in kernels_in(op):
             _vectorize(kernel, pipelines)
 

@@ -15,7 +15,7 @@ from ...passes.base import Pass, PassError, register
 from ...passes.functions import class_of
 from ...passes.kernel.views import box_of, insertion_of
 from ...passes.rewriting import walk
-from ...passes.upstream import PreparedPipelines
+from ...passes.upstream import PreparedPipelines, prepared
 from ..target import Target
 from . import (
     attention,
@@ -78,7 +78,7 @@ class ConvertToLinalgPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Lowers every kernel of a module, then rewrites its other functions."""
         Target.parse(self.target)
-        pipelines = PreparedPipelines()
+        pipelines = prepared()
         functions = [
             inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"
         ]

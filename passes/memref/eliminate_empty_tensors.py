@@ -9,7 +9,7 @@ from mlir import ir
 from ..base import Pass, register
 from ..functions import functions_with_bodies
 from ..rewriting import ops_named
-from ..upstream import PreparedPipelines
+from ..upstream import prepared
 
 # The tensor that is inserted is the first operand.
 _INSERTIONS = frozenset(
@@ -38,9 +38,8 @@ class EliminateEmptyTensorsPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Rewrites the functions of a module."""
         concerned = [function for function in functions_with_bodies(op) if any(map(_may_go, _empty_tensors(function)))]
-        pipelines = PreparedPipelines()
         for function in concerned:
-            pipelines.run("func.func(eliminate-empty-tensors)", function)
+            prepared().run("func.func(eliminate-empty-tensors)", function)
 
 
 def _empty_tensors(function: ir.Operation) -> list[ir.Operation]:
