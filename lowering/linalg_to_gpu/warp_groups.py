@@ -10,6 +10,7 @@ from mlir.dialects import arith, scf
 
 from .instructions import assembly
 from .integers import Int, constant
+from .loops import when
 
 GROUP, LINE = 128, 128
 """Threads of a warp group; bytes of a swizzled line."""
@@ -22,6 +23,8 @@ _GROUP_OF_LINES = 8 * LINE
 # Registers per thread of the group that copies, and of those that multiply, by the number of these; a single one has
 # as many as an instruction can name without taking any.
 _REGISTERS = {2: (40, 232), 3: (32, 160)}
+# Groups take their turns at barriers from this one on: 0 is that of all threads.
+_FIRST_TURN = 1
 
 
 def matrix_descriptor(address: Int, panel_bytes: int) -> ir.Value:
@@ -121,11 +124,39 @@ def await_products(pending: int, values: Sequence[ir.Value] = ()) -> list[ir.Val
     return assembly(text, values, [*["=f"] * count, *map(str, range(count))], [value.type for value in values])
 
 
-def pass_turn(barrier: Int, threads: int) -> None:
-    """Lets those go on who wait for their turn at a barrier of so many threads, they and those that pass it on."""
-    assembly(f"barrier.cta.arrive.aligned $0, {threads};", [barrier.ir], ["r"])
+class Turns:
+    """The turns that warp groups take, one after the other, each waiting at a barrier of its own."""
+
+    def __init__(self, group: Int, groups: int) -> None:
+        """Prepares for one of so many groups; there are no turns where it is the only one."""
+        self._group, self._last = group, groups - 1
+
+    def begin(self) -> None:
+        """The last group lets the first one begin."""
+        if self._last:
+            with when(self._group.equals(self._last)):
+                _pass_to(Int(0))
+
+    def take(self) -> None:
+        """Waits for the group's turn."""
+        if self._last:
+            _await(self._group)
+
+    def pass_on(self) -> None:
+        """Lets the next group have its turn."""
+        if self._last:
+            _pass_to(Int(0).where(self._group.equals(self._last), self._group + 1))
+
+    def end(self) -> None:
+        """The first group takes the last turn, so that nobody is left at a barrier."""
+        if self._last:
+            with when(self._group.equals(0)):
+                _await(Int(0))
 
 
-def await_turn(barrier: Int, threads: int) -> None:
-    """Waits until others pass on the turn."""
-    assembly(f"barrier.cta.sync.aligned $0, {threads};", [barrier.ir], ["r"])
+def _pass_to(group: Int) -> None:
+    assembly(f"barrier.cta.arrive.aligned $0, {2 * GROUP};", [(group + _FIRST_TURN).ir], ["r"])
+
+
+def _await(group: Int) -> None:
+    assembly(f"barrier.cta.sync.aligned $0, {2 * GROUP};", [(group + _FIRST_TURN).ir], ["r"])

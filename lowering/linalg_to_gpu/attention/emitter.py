@@ -13,10 +13,11 @@ from ..launch import Geometry, Launch
 from ..values import Values
 from ..views import memories
 from .elements import check_scores
+from .groups import GROUP_ROWS
 from .problem import Attention, NoAttention, attention_of
 from .simt import FmaTiles
 from .tensor import FORMS, MmaTiles
-from .wgmma import GROUP_ROWS, WgmmaTiles
+from .wgmma import WgmmaTiles
 
 Tiles = FmaTiles | MmaTiles | WgmmaTiles
 _METHODS: Mapping[str, type[Tiles]] = {"fma": FmaTiles, "mma": MmaTiles, "wgmma": WgmmaTiles}

@@ -28,10 +28,9 @@ def rows_of(thread: Int, down: int) -> list[Int]:
     return [first + tile * ROWS + half * 8 for tile in range(down) for half in range(2)]
 
 
-def columns_of(thread: Int, columns: int) -> list[Int]:
-    """The columns of a thread among so many."""
-    first = thread % 4 * 2
-    return [first + tile * COLUMNS + place for tile in range(columns // COLUMNS) for place in range(2)]
+def columns_of(thread: Int, columns: int) -> tuple[Int, list[int]]:
+    """The first column of a thread among so many, and how far all of its columns are from it."""
+    return thread % 4 * 2, [tile * COLUMNS + place for tile in range(columns // COLUMNS) for place in range(2)]
 
 
 def row_of(place: int, columns: int) -> int:

@@ -12,7 +12,7 @@ from mlir.dialects import arith
 from .. import memory
 from ..bodies import evaluate
 from ..contraction.ways import unravelled
-from ..integers import Int, both
+from ..integers import Int
 from ..launch import Launch
 from ..loops import when
 from ..rows.exchange import Combine, from_lane
@@ -51,8 +51,8 @@ class AttentionRows(ABC):
         """The rows of this thread, counted in the block."""
 
     @abstractmethod
-    def thread_keys(self) -> list[Int]:
-        """The keys in a tile of which it has scores."""
+    def thread_keys(self) -> tuple[Int, list[int]]:
+        """The first key in a tile of which it has scores, and how far all of them are from it."""
 
     @abstractmethod
     def across(self) -> list[int]:
@@ -115,18 +115,18 @@ class AttentionRows(ABC):
         plain = not attention.has_mask and attention.scale > 0
         softmax = Softmax(attention.scale if plain else None, lambda value: self._reduced(value, greater))
         weights, factors, greatest, totals = [], [], [], []
-        keys = [key + place for place in self.thread_keys()]
-        last = self.sizes["k"]
-        inside = [place.below(last) if masked and last % self.keys else None for place in keys]
+        first, steps = self.thread_keys()
+        start, last = key + first, self.sizes["k"] - 1
+        ragged = masked and (last + 1) % self.keys != 0
         for row, items in enumerate(products):
             places = self._row_places(row)
             scores = []
-            for place, has, item in zip(keys, inside, items, strict=True):
+            for step, item, seen in zip(steps, items, self._seen(places["q"], start, steps, masked), strict=True):
                 score = item
                 if not plain:
                     score = arith.mulf(score, number(attention.scale))
-                    score = self._scores.score(score, {**places, "k": place.where(has, last - 1)})
-                seen = both(has, *self._in_band(places["q"], place)) if masked else None
+                    place = start + step
+                    score = self._scores.score(score, {**places, "k": smaller(place, last) if ragged else place})
                 scores.append(score if seen is None else arith.select(seen, score, number(-math.inf)))
             made, factor, most, total = softmax.step(scores, state[row], state[count + row])
             weights.append(made)
@@ -156,13 +156,19 @@ class AttentionRows(ABC):
             value = combine(value, from_lane(value, bit))
         return value
 
-    def _in_band(self, query: Int, key: Int) -> list[ir.Value]:
-        """What must hold for a query to attend to a key."""
+    def _seen(self, query: Int, start: Int, steps: Sequence[int], masked: bool) -> list[ir.Value | None]:
+        """What must hold for a query to attend to the keys some steps from the first one; None: nothing."""
         band, length = self.attention.band, self.sizes["k"]
-        if band is None:
-            return []
-        is_not_after = key.below(query + (band.after + 1))
-        return [is_not_after, query.below(key + (band.before + 1))] if band.before < length else [is_not_after]
+        if not masked or (band is None and length % self.keys == 0):
+            return [None] * len(steps)
+        # Steps are constants, so that there is one comparison for each, with what is the same for a row.
+        end = Int(length) if band is None else smaller(query + (band.after + 1), length)
+        reach = _above(end, start)
+        seen = [Int(step).below(reach) for step in steps]
+        if band is None or band.before >= length:
+            return [*seen]
+        hidden = _above(_above(query, Int(band.before)), start)
+        return [arith.andi(item, hidden.below(step + 1)) for item, step in zip(seen, steps, strict=True)]
 
     def _row_places(self, row: int) -> dict[str, Int]:
         """Where each loop is of a row of this thread: past the last row, at the last."""
@@ -180,3 +186,8 @@ def smaller(number_: Int, bound: Int | int) -> Int:
     if number_.known is not None and bound.known is not None:
         return Int(min(number_.known, bound.known))
     return number_.where(number_.below(bound), bound)
+
+
+def _above(number_: Int, start: Int) -> Int:
+    """How far a number is above another, 0 where it is not."""
+    return (number_ - start).where(start.below(number_), 0)

@@ -95,8 +95,8 @@ class _FmaBlock(AttentionBlock):
     def thread_rows(self) -> list[Int]:
         return [self.thread // _ACROSS + row * _ACROSS for row in range(self._down)]
 
-    def thread_keys(self) -> list[Int]:
-        return [self.thread % _ACROSS + place * _ACROSS for place in range(self.keys // _ACROSS)]
+    def thread_keys(self) -> tuple[Int, list[int]]:
+        return self.thread % _ACROSS, [place * _ACROSS for place in range(self.keys // _ACROSS)]
 
     def across(self) -> list[int]:
         return [8, 4, 2, 1]

@@ -9,14 +9,16 @@ base and the subtraction are one multiply-add.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, llvm
 from mlir.dialects import math as math_dialect
 
 LOG2_E = math.log2(math.e)
+_CHAINS = 4
 Reduce = Callable[[ir.Value], ir.Value]
 
 
@@ -26,13 +28,13 @@ def number(value: float) -> ir.Value:
 
 
 def greater(left: ir.Value, right: ir.Value) -> ir.Value:
-    """The greater of two; a NaN may get lost here, and comes back in the exponent."""
-    return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, left, right), left, right)
+    """The greater of two; a NaN gets lost here, and comes back in the exponent."""
+    return llvm.inline_asm(left.type, [left, right], "max.f32 $0, $1, $2;", "=f,f,f")
 
 
 def power(exponent: ir.Value) -> ir.Value:
-    """Two to the power of an f32."""
-    return math_dialect.exp2(exponent, fastmath=ir.Attribute.parse("#arith.fastmath<afn>"))
+    """Two to the power of an f32: one instruction where numbers below the normal ones become 0, four where not."""
+    return llvm.inline_asm(exponent.type, [exponent], "ex2.approx.ftz.f32 $0, $1;", "=f,f")
 
 
 class Softmax:
@@ -60,18 +62,12 @@ class Softmax:
         Returns:
             The weights, the factor for earlier sums, the greatest score and the total.
         """
-        found = scores[0]
-        for score in scores[1:]:
-            found = greater(score, found)
-        new = greater(self._across(found), greatest)
+        new = greater(self._across(_combined(scores, greater)), greatest)
         # Where nothing is attended to yet, -inf - (-inf) must not be NaN: weights are 0 whatever is subtracted.
         is_nothing = arith.cmpf(arith.CmpFPredicate.OEQ, new, number(-math.inf))
         base = arith.select(is_nothing, number(0.0), new)
         factor, weights = self._powers(base, greatest, scores)
-        sum_ = arith.mulf(total, factor)
-        for weight in weights:
-            sum_ = arith.addf(sum_, weight)
-        return weights, factor, new, sum_
+        return weights, factor, new, math_dialect.fma(total, factor, _combined(weights, arith.addf))
 
     def _powers(
         self, base: ir.Value, greatest: ir.Value, scores: Sequence[ir.Value]
@@ -84,3 +80,11 @@ class Softmax:
             offset = arith.negf(arith.mulf(base, unit))
             powers = [power(math_dialect.fma(item, unit, offset)) for item in (greatest, *scores)]
         return powers[0], powers[1:]
+
+
+def _combined(values: Sequence[ir.Value], combine: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
+    """All values in one, by a few chains: in a single one every value would wait for all before it."""
+    chains = list(values[:_CHAINS])
+    for place, value in enumerate(values[_CHAINS:]):
+        chains[place % _CHAINS] = combine(chains[place % _CHAINS], value)
+    return functools.reduce(combine, chains)

@@ -86,7 +86,7 @@ class _MmaBlock(AttentionBlock):
     def thread_rows(self) -> list[Int]:
         return rows_of(self.thread, self._down)
 
-    def thread_keys(self) -> list[Int]:
+    def thread_keys(self) -> tuple[Int, list[int]]:
         return columns_of(self.thread, self.keys)
 
     def across(self) -> list[int]:

@@ -1,0 +1,242 @@
+"""Attention on Hopper: the copy engine feeds warp groups that multiply straight from shared memory (`wgmma`).
+
+    warp group 0, one thread:   query; for tiles of keys, the last first: keys -> ring, values -> ring
+    the other warp groups:      scores 0 = query @ keys 0; weights 0 = softmax
+                                for t = 1 ...: scores t = query @ keys t    | both under way;
+                                               sums += weights t-1 @ values | the softmax of t meanwhile
+
+Each multiplying warp group has 64 rows. Weights are the left-hand side of their product as they lie in registers. Where
+there are two groups or more, they take turns in starting products, so that those of one fill the time that the softmax
+of another takes. The last tiles come first as they are the ones of which a row may not see all keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, gpu
+
+from .. import memory
+from ..bulk_copies import arrive_expecting, copy_box, make_barrier, prefetch_map, publish_barriers, wait_for
+from ..contraction.access import Access
+from ..contraction.boxes import BoxedTile, boxed_tile
+from ..contraction.wgmma import FORMS
+from ..integers import Int
+from ..launch import Launch
+from ..loops import repeat, when
+from ..ring import Ring
+from ..warp_groups import (
+    ALIGNMENT,
+    GROUP,
+    LINE,
+    Turns,
+    await_products,
+    matrix_descriptor,
+    multiply_group,
+    specialised,
+)
+from .fragments import DEPTH, SHARING, WARP, by_row, columns_of, left_fragment, row_of, rows_of, runs
+from .problem import Attention
+from .rows import AttentionRows, Rows, smaller
+from .softmax import number
+from .tiles import access_of
+
+BYTES = 2
+"""Of an element."""
+GROUP_ROWS = 64
+"""Rows of a warp group."""
+PANEL = LINE // BYTES
+"""Elements of a line in shared memory."""
+_ITEMS = "bhg"
+State = Sequence[ir.Value]
+
+
+def whole(size: int, multiple: int) -> int:
+    """The smallest multiple that holds a size."""
+    return -(-size // multiple) * multiple
+
+
+def operands(attention: Attention, rows: int, keys: int) -> list[tuple[ir.Value, Access, int, int]]:
+    """Query, keys and values as operands of products: where they lie, how, and the rows and depth of a tile."""
+    query, key, value = attention.query, attention.key, attention.value
+    depth, width = (whole(attention.sizes[name], PANEL) for name in "dv")
+    found = [(query, "d", "q", rows, depth), (key, "d", "k", keys, depth), (value, "k", "v", width, keys)]
+    return [
+        (operand.base, access_of(operand, attention.sizes, _ITEMS, deep, along), size, deepest)
+        for operand, deep, along, size, deepest in found
+    ]
+
+
+class WarpGroups(AttentionRows):
+    """A block of a warp group that lets tiles be copied, and others that multiply them."""
+
+    items = _ITEMS
+    lines = "q"
+
+    def __init__(self, attention: Attention, sizes: tuple[int, int, int], launch: Launch) -> None:
+        """Prepares for so many multiplying warp groups, keys of a tile, and stages."""
+        super().__init__(attention, launch)
+        self._groups, self.keys, self._stages = sizes
+        self.threads, self.rows = GROUP * (self._groups + 1), GROUP_ROWS * self._groups
+        described = operands(attention, self.rows, self.keys)
+        self._query, self._key, self._value = (boxed_tile(launch, *operand) for operand in described)
+        self._depth, self._width = (whole(attention.sizes[name], DEPTH) for name in "dv")
+        self._form = FORMS[str(attention.query.element)].types
+
+    def thread_rows(self) -> list[Int]:
+        return rows_of(self.thread - GROUP, 1)
+
+    def thread_keys(self) -> tuple[Int, list[int]]:
+        return columns_of(self.thread, self.keys)
+
+    def across(self) -> list[int]:
+        return SHARING
+
+    def results(self, sums: Sequence[ir.Value]) -> list[tuple[int, Int, list[ir.Value]]]:
+        return runs(sums, self.thread, self._width)
+
+    @property
+    def padded(self) -> bool:
+        return self._width > self.sizes["v"]
+
+    def emit(self) -> int:
+        """Writes the body at the insertion point; returns how many blocks there are."""
+        blocks = self.place()
+        raw = memory.shared_address(memory.shared_memory())
+        self._start = (raw + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+        at, stages = self._start + self._query.bytes, self._stages
+        barriers = at + stages * (self._key.bytes + self._value.bytes)
+        self._rings = (
+            Ring(stages, self._key.bytes, at, barriers),
+            Ring(
+                stages,
+                self._value.bytes,
+                at + stages * self._key.bytes,
+                barriers + Ring.barrier_bytes(stages),
+            ),
+        )
+        self._query_came = barriers + 2 * Ring.barrier_bytes(stages)
+        with when(self.thread.equals(0)):
+            for boxed in (self._query, self._key, self._value):
+                prefetch_map(boxed.map)
+            for ring in self._rings:
+                ring.make(self._groups * (GROUP // WARP))
+            make_barrier(self._query_came, 1)
+            publish_barriers()
+        gpu.barrier()
+        specialised(self.thread, self._groups, self._copy, self._multiply)
+        return blocks
+
+    def _tiles(self) -> tuple[Int, Int, Int]:
+        """The last tile of keys, the first that not all rows see whole or the last, the first one."""
+        first, whole, end = self.tiles_seen()
+        last = end - 1
+        # A block that sees no keys goes through one tile all the same, all of which is masked.
+        return last, smaller(whole, last), smaller(first, last)
+
+    def _copy(self) -> None:
+        with when(self.thread.equals(0)):
+            last, _, first = self._tiles()
+            arrive_expecting(self._query_came, self._query.bytes)
+            self._copy_boxes(self._query, (self.first, Int(0)), self._start, self._query_came)
+
+            def step(number: Int, carried: State) -> list[ir.Value]:
+                stage, parity = map(Int, carried)
+                key = (last - number) * self.keys
+                corners = [(key, Int(0)), (Int(0), key)]
+                for ring, boxed, corner in zip(self._rings, (self._key, self._value), corners, strict=True):
+                    self._copy_boxes(boxed, corner, ring.tiles(stage), ring.begin(stage, parity))
+                return [part.ir for part in self._rings[0].after(stage, parity)]
+
+            repeat(last - first + 1, [Int(0).ir, Int(0).ir], step)
+
+    def _copy_boxes(self, boxed: BoxedTile, corner: tuple[Int, Int], target: Int, barrier: Int) -> None:
+        for offset, place in boxed.boxes(self.item, *corner):
+            copy_box(target + offset, boxed.map, place, barrier)
+
+    def _multiply(self) -> None:
+        keys, values = self._rings
+        last, whole, first = self._tiles()
+        length, band = self.sizes["k"], self.attention.band
+        self._group = self.thread // GROUP - 1
+        self._turns = Turns(self._group, self._groups)
+        wait_for(self._query_came, Int(0))
+        self._turns.begin()
+        keys.await_tiles(Int(0), Int(0))
+        products = await_products(0, self._scores_of(Int(0)))
+        self._leave(keys, Int(0))
+        state = [number(self.attention.start)] * 2 + [number(0.0)] * 2
+        masked = band is not None or length % self.keys != 0
+        weights, _, state = self.softmax(last * self.keys, by_row(products, self.keys), state, masked)
+        sums = [number(0.0)] * (self._width // 2)
+        # The keys are one stage ahead of the values.
+        ahead = [part.ir for part in keys.after(Int(0), Int(0))]
+        carried = [*state, *sums, *self._fragments(weights), *ahead, Int(0).ir, Int(0).ir]
+        if band is not None:
+            carried = repeat(last - whole, carried, self._turn(last - 1, True))
+        if band is None or band.before >= length:
+            carried = repeat(whole - first, carried, self._turn(whole - 1, False))
+        state, sums, fragments, (*_, stage, parity) = self._parts(carried)
+        values.await_tiles(Int(stage), Int(parity))
+        sums = await_products(0, self._sums_of(fragments, Int(stage), sums))
+        self._turns.end()
+        self.write(state[2:], sums)
+
+    def _turn(self, start: Int, masked: bool) -> Callable[[Int, State], list[ir.Value]]:
+        """One tile of keys, and the values of the one before it; they go down from a start."""
+        keys, values = self._rings
+
+        def turn(step: Int, carried: State) -> list[ir.Value]:
+            state, sums, fragments, places = self._parts(carried)
+            stage, parity, value_stage, value_parity = map(Int, places)
+            keys.await_tiles(stage, parity)
+            self._turns.take()
+            products = self._scores_of(stage)
+            values.await_tiles(value_stage, value_parity)
+            sums = self._sums_of(fragments, value_stage, sums)
+            self._turns.pass_on()
+            products = await_products(1, products)
+            self._leave(keys, stage)
+            found, factors, state = self.softmax((start - step) * self.keys, by_row(products, self.keys), state, masked)
+            kept = await_products(0, [*sums, *(item for row in found for item in row)])
+            self._leave(values, value_stage)
+            sums, per_row = kept[: len(sums)], len(found[0])
+            weights = [kept[len(sums) :][place * per_row :][:per_row] for place in range(2)]
+            sums = [arith.mulf(item, factors[row_of(place, self._width)]) for place, item in enumerate(sums)]
+            following = [part.ir for part in keys.after(stage, parity)]
+            return [*state, *sums, *self._fragments(weights), *following, stage.ir, parity.ir]
+
+        return turn
+
+    def _parts(self, carried: State) -> tuple[State, State, State, State]:
+        """What goes from tile to tile: softmax, sums, weights as fragments, stages and parities of keys and values."""
+        ends = [4, 4 + self._width // 2, len(carried) - 4]
+        return carried[: ends[0]], carried[ends[0] : ends[1]], carried[ends[1] : ends[2]], carried[ends[2] :]
+
+    def _scores_of(self, stage: Int) -> list[ir.Value]:
+        """Starts the products of the query and a stage's keys."""
+        query, key = self._query, self._key
+        left = matrix_descriptor(self._start + query.row_offset(self._group, GROUP_ROWS), query.panel_bytes)
+        right = matrix_descriptor(self._rings[0].tiles(stage), key.panel_bytes)
+        steps = [(query.step_offset(step), key.step_offset(step)) for step in range(self._depth // DEPTH)]
+        turned = not query.by_depth, not key.by_depth
+        return multiply_group(f"m64n{self.keys}k{DEPTH}.{self._form}", left, right, steps, None, turned)
+
+    def _sums_of(self, fragments: State, stage: Int, sums: State) -> list[ir.Value]:
+        """Starts adding the products of weights and a stage's values."""
+        value = self._value
+        right = matrix_descriptor(self._rings[1].tiles(stage), value.panel_bytes)
+        count = self.keys // DEPTH
+        lefts = [fragments[4 * step : 4 * step + 4] for step in range(count)]
+        steps = [(0, value.step_offset(step)) for step in range(count)]
+        form = f"m64n{self._width}k{DEPTH}.{self._form}"
+        return multiply_group(form, lefts, right, steps, sums, (False, not value.by_depth))
+
+    def _fragments(self, weights: Rows) -> list[ir.Value]:
+        element, steps = self.attention.query.element, range(self.keys // DEPTH)
+        return [item for step in steps for item in left_fragment(weights, 0, step, element)]
+
+    def _leave(self, ring: Ring, stage: Int) -> None:
+        with when((self.thread % WARP).equals(0)):
+            ring.leave(stage)
