@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 Shape = tuple[int, ...]
 _KINDS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-_OPSET = 21
+_OPSET = 23
 TOLERANCES = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 4e-2}
 """The greatest difference that passes, relative to the greatest result, by element type."""
 
@@ -48,7 +49,9 @@ def checked() -> list[Case]:
     for dtype in _KINDS:
         cases += [product(64, 96, 80, dtype), product(1, 512, 256, dtype), product(256, 256, 256, dtype)]
     cases += [rows("softmax", (33, 1000)), rows("layer_norm", (64, 384)), rows("gelu", (50, 333))]
-    return [*cases, transpose((96, 130)), attention(2, 4, 96, 64, "float32")]
+    for dtype in _KINDS:
+        cases += [attention(2, 4, 200, depth, dtype, causal=causal) for depth, causal in ((64, False), (128, True))]
+    return [*cases, transpose((96, 130))]
 
 
 def timed() -> list[Case]:
@@ -56,8 +59,8 @@ def timed() -> list[Case]:
     squares = [(dtype, size) for dtype in ("bfloat16", "float16") for size in (4096, 8192)]
     cases = [product(size, size, size, dtype, timed=True) for dtype, size in squares]
     cases += [product(4096, 4096, 4096, "float32", timed=True), product(16, 4096, 4096, "bfloat16", timed=True)]
-    for depth in (64, 128):
-        cases += [attention(4, 16, length, depth, "bfloat16", timed=True) for length in (2048, 4096, 8192, 16384)]
+    for depth, length, causal in itertools.product((64, 128), (2048, 4096, 8192, 16384), (False, True)):
+        cases.append(attention(4, 16, length, depth, "bfloat16", causal=causal, timed=True))
     cases += [rows(kind, (16384, 4096), timed=True) for kind in ("softmax", "layer_norm", "gelu")]
     return [*cases, transpose((8192, 8192), timed=True)]
 
@@ -94,23 +97,17 @@ def transpose(shape: tuple[int, int], *, timed: bool = False) -> Case:
     return Case(name, make, "float32", "transpose", 0, 8 * math.prod(shape), timed)
 
 
-def attention(batch: int, heads: int, length: int, depth: int, dtype: str, *, timed: bool = False) -> Case:
-    """Attention without a mask."""
+def attention(
+    batch: int, heads: int, length: int, depth: int, dtype: str, *, causal: bool = False, timed: bool = False
+) -> Case:
+    """Attention of as many queries as keys, all of them or those up to a query's own."""
     shape = batch, heads, length, depth
-    scale = numpy_helper.from_array(np.array(depth**-0.5, np.float32), "scale")
-    nodes = [
-        helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
-        helper.make_node("MatMul", ["q", "kt"], ["s"]),
-        helper.make_node("Cast", ["scale"], ["factor"], to=_KINDS[dtype]),
-        helper.make_node("Mul", ["s", "factor"], ["scaled"]),
-        helper.make_node("Softmax", ["scaled"], ["p"], axis=-1),
-        helper.make_node("MatMul", ["p", "v"], ["y"]),
-    ]
-    shapes = dict.fromkeys("qkv", shape)
-    make = functools.partial(_model, nodes, shapes, {"y": shape}, dtype, {}, [scale])
-    flops = 4 * batch * heads * length * length * depth
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=int(causal))
+    make = functools.partial(_model, [node], dict.fromkeys("qkv", shape), {"y": shape}, dtype)
+    flops = 4 * batch * heads * length * length * depth // (1 + causal)
     nbytes = 4 * _BYTES[dtype] * math.prod(shape)
-    return Case(f"attention-{dtype}-{length}-d{depth}", make, dtype, "attention", flops, nbytes, timed)
+    kind = "causal_attention" if causal else "attention"
+    return Case(f"{kind}-{dtype}-{length}-d{depth}", make, dtype, kind, flops, nbytes, timed)
 
 
 def _model(
@@ -119,12 +116,11 @@ def _model(
     outputs: dict[str, Shape],
     dtype: str,
     weights: dict[str, np.ndarray] | None = None,
-    constants: Sequence[TensorProto] = (),
 ) -> onnx.ModelProto:
     takes, gives = (
         [helper.make_tensor_value_info(name, _KINDS[dtype], shape) for name, shape in group.items()]
         for group in (inputs, outputs)
     )
-    held = [*constants, *(numpy_helper.from_array(array, name) for name, array in (weights or {}).items())]
+    held = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
     graph = helper.make_graph(list(nodes), "case", takes, gives, held)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=10)

@@ -36,6 +36,7 @@ def function(torch: Any, peer: str, inputs: Sequence[Any]) -> Callable[[], Any]:
         "gelu": lambda: functional.gelu(inputs[0]),
         "transpose": lambda: inputs[0].t().contiguous(),
         "attention": lambda: functional.scaled_dot_product_attention(*inputs),
+        "causal_attention": lambda: functional.scaled_dot_product_attention(*inputs, is_causal=True),
     }
     return makers[peer]
 
