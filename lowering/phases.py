@@ -51,8 +51,8 @@ def _import(target: str) -> Pipeline:
 @functools.cache
 def _graph(target: str) -> Pipeline:
     machine = Target.parse(target)
-    if machine.is_gpu:
-        return gpu_graph_pipeline(machine.precision)
+    if machine.capability is not None:
+        return gpu_graph_pipeline(machine.precision, machine.capability.has_wgmma)
     return graph_pipeline(machine.vector_bytes, machine.precision)
 
 

@@ -22,6 +22,7 @@ from ...dialects.stepwell.packed import (
 from ..base import Pass, register
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
+from .turned_weights import TurnMatmul, TurnPointwiseConv, is_turned
 from .values import dtype_of, is_fixed, shape_of
 
 # A second-level cache as most are, and the rows of a product that make up for a copy of its right-hand side.
@@ -52,27 +53,33 @@ class PackWeightsPass(Pass):
 
     Attributes:
         vector_bytes: the width of the target's vector registers.
+        by_depth: whether float32 weights of products have their lines along what is summed over, and are rounded to
+            tf32.
     """
 
     name = "stepwell-pack-weights"
     vector_bytes: int = 64
+    by_depth: bool = False
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns to the whole module."""
         width = self.vector_bytes
         convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width))
-        apply_patterns(op, (PackMatmul(width), *convolutions, WidenBytes(), PackRhs(width), TransposeRhs()))
+        turning = (TurnMatmul(), TurnPointwiseConv()) if self.by_depth else ()
+        products = (*turning, PackMatmul(width, self.by_depth))
+        apply_patterns(op, (*products, *convolutions, WidenBytes(), PackRhs(width), TransposeRhs()))
 
 
 @dataclass(frozen=True)
 class PackMatmul(Pattern[MatmulOp]):
-    """matmul(x, w) --> packed_matmul(x, packed w)"""
+    """matmul(x, w) --> packed_matmul(x, packed w), but for weights that are to stay turned"""
 
     vector_bytes: int
+    leaves_turned: bool = False
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
-        if not is_fixed(op.rhs):
+        if not is_fixed(op.rhs) or (self.leaves_turned and is_turned(op)):
             return None
         shape, rows = shape_of(op.rhs), shape_of(op.lhs)
         if shape is None or rows is None or len(shape) != 2:

@@ -59,11 +59,15 @@ GRAPH_PIPELINE: tuple[Element, ...] = (
 )
 
 
-def gpu_graph_pipeline(precision: str = "f32") -> Pipeline:
+def gpu_graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipeline:
     """The passes that make the phase `graph` of the phase `import`, for GPUs.
 
     Weights stay matrices, their columns innermost: blocks of threads take the tiles that they need. Kernels round to
-    `tf32` as they multiply.
+    `tf32` as they multiply; warp groups take it only by lines along what is summed over.
+
+    Args:
+        precision: what products of float32 are computed in.
+        has_wgmma: whether warp groups multiply.
     """
     return Pipeline(
         (
@@ -72,7 +76,7 @@ def gpu_graph_pipeline(precision: str = "f32") -> Pipeline:
             DcePass(),
             *([] if precision == "tf32" else _in_precision(precision)),
             # Padding stays with convolutions: what loads their windows knows the edges. One panel holds all columns.
-            PackWeightsPass(WHOLE_ROWS),
+            PackWeightsPass(WHOLE_ROWS, by_depth=has_wgmma and precision == "tf32"),
             SinkMovementPass(),
             CsePass(),
             DcePass(),

@@ -121,9 +121,9 @@ class RoundOperands(Pattern[MatmulOp]):
         if isinstance(op, ConvOp) and op.group > 1 and ir.RankedTensorType(op.weight.type).shape[1] == 1:
             return Refusal("channels that are multiplied one by one are no matter for tensor cores")
         first, second, *rest = op.operand_values()
-        if _is_rounded(first) and _is_rounded(second):
+        if is_rounded(first) and is_rounded(second):
             return None
-        return type(op)(_rounded(first), _rounded(second), *rest, **op.attribute_values()).result
+        return type(op)(rounded(first), rounded(second), *rest, **op.attribute_values()).result
 
 
 def _cast(value: ir.Value, dtype: np.dtype) -> ir.Value:
@@ -148,13 +148,15 @@ def _within(mask: ir.Value, dtype: np.dtype) -> ir.Value:
     return ClipOp(mask, minimum=-limit, maximum=limit).result
 
 
-def _rounded(value: ir.Value) -> ir.Value:
+def rounded(value: ir.Value) -> ir.Value:
+    """The nearest numbers of 11 significant bits."""
     shape = ir.RankedTensorType(value.type).shape
     large = MulOp(value, splat_constant(_SPLITTER, shape)).result
     return SubOp(large, SubOp(large, value).result).result
 
 
-def _is_rounded(value: ir.Value) -> bool:
+def is_rounded(value: ir.Value) -> bool:
+    """Whether a value is made by `rounded`."""
     outer = defining_op(value, SubOp)
     inner = None if outer is None else defining_op(outer.rhs, SubOp)
     return outer is not None and inner is not None and outer.lhs == inner.lhs

@@ -90,3 +90,25 @@ def test_precision_that_there_is_not() -> None:
         stepwell.compile(model, options=stepwell.Options(precision="f8"))
     with pytest.raises(stepwell.TargetError, match="unknown precision 'f8'; known are f32"):
         stepwell.compile(model, "cuda:sm_80+f8", options=stepwell.Options(cache=False))
+
+
+def test_warp_groups_take_tf32_by_lines_along_the_depth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are turned before the first run; a product too small for warp groups reads them turned as well."""
+    monkeypatch.setenv("STEPWELL_CUDA", "simulate")
+    nodes = [helper.make_node("MatMul", ["x", "u"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    options = stepwell.Options(cache=False, precision="tf32", fallback="error")
+
+    def compiled(rows: int, depth: int, columns: int) -> tuple[stepwell.Executable, bytes, str]:
+        model = _model(nodes, [_weight("u", depth, columns)], [rows, depth])
+        executable = stepwell.compile(model, "cuda:sm_90a", options=options)
+        (program,) = executable.programs
+        return executable, model, b"".join(program.objects.values()).decode()
+
+    executable, model, code = compiled(64, 96, 64)
+    x = _RANDOM.standard_normal((64, 96), np.float32)
+    exact = np.asarray(stepwell.compile(model, options=stepwell.Options(cache=False))(x))
+    assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in code
+    assert 0 < np.abs(np.asarray(executable(x)) - exact).max() <= _BOUND["tf32"] * np.abs(exact).max()
+    *_, code = compiled(4096, 512, 512)
+    assert ".f32.tf32.tf32" in code
+    assert "wgmma.mma_async" in code
