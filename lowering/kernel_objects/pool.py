@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 
 from mlir import ir
 
@@ -16,14 +15,13 @@ from ...passes.recorder import is_recording
 from ...runtime.cores import available_cores
 from .. import invariants
 from .library import KernelCode, compile_library, library_of
+from .shared_queue import SharedQueue
 from .worker import Worker, compile_apart
 
-# A worker has the next library at hand before it is done with one.
-_AHEAD = 2
 # How many times as long as others kernels take that are tiled to registers; Winograd's are three in one, unrolled.
 _WEIGHTS = {"attention": 12, "contraction": 4, "convolution": 4, "depthwise": 5, "winograd": 20}
-# A library of less would take longer to begin with than to compile; one of more, longer than the same in parts.
-_LEAST_WEIGHT, _MOST_WEIGHT = 8, 40
+# A library of less would take longer to begin with than to compile; one of more would keep the others waiting.
+_LEAST_WEIGHT, _MOST_WEIGHT = 4, 20
 
 
 @dataclass
@@ -34,11 +32,13 @@ class KernelPool:
         target: the machine to generate code for, as `Target.parse` takes it.
         threads: how many kernels LLVM compiles at once where there are no workers.
         workers: the other processes.
+        queue: what they take from.
     """
 
     target: str
     threads: int = 1
-    workers: list[Worker] = field(default_factory=list)
+    workers: Sequence[Worker] = ()
+    queue: SharedQueue | None = None
 
     def compile(self, kernels: Sequence[ir.Operation]) -> dict[str, KernelCode]:
         """The code of kernels as `stepwell-form-kernels` makes them, by name.
@@ -49,23 +49,29 @@ class KernelPool:
         """
         if is_recording():
             return self._compile_one_by_one(kernels)
-        if not self.workers:
+        if self.queue is None or not self.workers:
             return compile_library(library_of(kernels), self.target, self.threads) if kernels else {}
-        libraries = deque(_shares(kernels, 1 + len(self.workers)))
-        done: dict[str, KernelCode] = {}
-        feeders = [_Feeder(worker, self.target, libraries) for worker in self.workers]
-        for feeder in feeders:
-            feeder.start()
-        for feeder in feeders:
-            feeder.has_begun.wait()  # else this thread would hardly let it: MLIR holds Python's lock
-        while libraries:
-            done |= self._compile_here(libraries.popleft())
-        for feeder in feeders:
-            feeder.join()
-            done |= feeder.done
-            for library in feeder.failed:
-                done |= self._compile_apart(library) if feeder.is_lost else self._compile_here(library)
-        return done
+        libraries = list(_shares(kernels, 1 + len(self.workers)))
+        try:
+            self.queue.fill(libraries)
+        except OSError:
+            return self._compile_all_here(libraries)
+        listeners = [_Listener(worker) for worker in self.workers if worker.share(self.target)]
+        for listener in listeners:
+            listener.start()
+        done: dict[int, dict[str, KernelCode]] = {}
+        while (library := self.queue.take()) is not None:
+            done[library.number] = self._compile_here(library.data)
+        for listener in listeners:
+            listener.join()
+            done |= listener.done | {index: self._compile_here(libraries[index]) for index in listener.failed}
+        for index, library in enumerate(libraries):
+            if index not in done:  # the worker that took it has ended
+                done[index] = self._compile_apart(library)
+        return {name: code for index in sorted(done) for name, code in done[index].items()}
+
+    def _compile_all_here(self, libraries: Sequence[bytes]) -> dict[str, KernelCode]:
+        return {name: code for library in libraries for name, code in self._compile_here(library).items()}
 
     def _compile_here(self, library: bytes) -> dict[str, KernelCode]:
         return compile_library(ir.Module.parse(library), self.target)
@@ -92,53 +98,40 @@ class KernelPool:
         return done
 
 
-class _Feeder(threading.Thread):
-    """Keeps a worker busy."""
+class _Listener(threading.Thread):
+    """Hears what becomes of the libraries that a worker takes."""
 
-    def __init__(self, worker: Worker, target: str, libraries: deque[bytes]) -> None:
+    def __init__(self, worker: Worker) -> None:
         super().__init__(daemon=True)
-        self._worker, self._target, self._libraries = worker, target, libraries
-        self.done: dict[str, KernelCode] = {}
-        self.failed: deque[bytes] = deque()
-        self.is_lost = False
-        self.has_begun = threading.Event()
+        self._worker = worker
+        self.done: dict[int, dict[str, KernelCode]] = {}
+        self.failed: set[int] = set()
 
     def run(self) -> None:
         try:
-            self._feed(self.failed)
+            for index, code in self._worker.answers():
+                if code is None:
+                    self.failed.add(index)
+                else:
+                    self.done[index] = code
         except OSError:
-            self.is_lost = True  # what is pending is left to whoever asked
-        finally:
-            self.has_begun.set()
-
-    def _feed(self, pending: deque[bytes]) -> None:
-        while True:
-            while len(pending) < _AHEAD and self._libraries:
-                pending.append(self._libraries.popleft())
-                self._worker.send(pending[-1], self._target)
-                self.has_begun.set()
-            if not pending:
-                return
-            code = self._worker.receive()
-            if code is None:
-                return
-            self.done |= code
-            pending.popleft()
+            return  # what it has not answered for is left to whoever asked
 
 
 @contextmanager
 def kernel_pool(target: str, processes: int) -> Iterator[KernelPool]:
     """A pool of up to so many processes, this one counted: no more than there are processors."""
     with ExitStack() as stack:
-        workers = []
-        for _ in range(min(processes, available_cores()) - 1):
-            try:
-                worker = Worker()
-            except OSError:
-                break  # one process does as well
-            stack.callback(worker.close)
-            workers.append(worker)
-        yield KernelPool(target, processes, workers)
+        workers, queue = [], None
+        with suppress(OSError):  # one process does as well
+            for _ in range(min(processes, available_cores()) - 1):
+                if queue is None:
+                    queue = SharedQueue()
+                    stack.callback(queue.close)
+                worker = Worker(queue)
+                stack.callback(worker.close)
+                workers.append(worker)
+        yield KernelPool(target, processes, workers, queue)
 
 
 def _shares(kernels: Sequence[ir.Operation], processes: int) -> Iterator[bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import queue
 import signal
 import socket
 import subprocess
@@ -19,6 +18,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 from mlir import ir
 
@@ -27,36 +27,39 @@ from ...passes.guarded import CompilerCrash, crash_text, last_line
 from ...passes.recorder import Recorder, recording
 from ..context import compiler_context
 from .library import KernelCode, compile_library, library_of
+from .shared_queue import SharedQueue
 
-_SERVE = f"import sys; sys.path[:] = sys.argv[2:]; from {__name__} import serve; serve(int(sys.argv[1]))"
+_SERVE = f"import sys; sys.path[:] = sys.argv[2:]; from {__name__} import serve; serve(sys.argv[1])"
 # What the interpreter was told not to look at.
 _FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "no_site": "-S"}
 _HEADER_BYTES = 8
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 
 
-Requests = queue.SimpleQueue[tuple[bytes, str, Path | None] | None]
+Requests = SimpleQueue[tuple[bytes | None, str, Path | None] | None]
 
 
 class Worker:
     """A process that compiles libraries, in the order in which they come."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue: SharedQueue | None = None) -> None:
         """Starts the process; it takes a third of a second until it compiles.
+
+        Args:
+            queue: what it takes libraries from, where it is not given them one by one.
 
         Raises:
             OSError: there can be no such process.
         """
         self._socket, theirs = socket.socketpair()
         flags = [option for name, option in _FLAGS.items() if getattr(sys.flags, name)]
-        command = [sys.executable, *flags, "-c", _SERVE, str(theirs.fileno()), *sys.path]
+        given = [theirs.fileno(), *([] if queue is None else [queue.descriptor])]
+        command = [sys.executable, *flags, "-c", _SERVE, ",".join(map(str, given)), *sys.path]
         # It calls no kernels and multiplies no matrices: thread pools would only take memory.
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with theirs:
             try:
-                self._process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=environment
-                )
+                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=given, env=environment)
             except BaseException:
                 self._socket.close()
                 raise
@@ -73,6 +76,23 @@ class Worker:
             OSError: the process has ended.
         """
         _send(self._socket, (library, target, folder))
+
+    def share(self, target: str) -> bool:
+        """Has the process take libraries from the queue until none is left; whether it is there to do so."""
+        try:
+            _send(self._socket, (None, target, None))
+        except OSError:
+            return False
+        return True
+
+    def answers(self) -> Iterator[tuple[int, dict[str, KernelCode] | None]]:
+        """The code of every library that the process has taken from the queue, None where it failed, till it is done.
+
+        Raises:
+            OSError: the process has ended.
+        """
+        while (answer := _receive(self._socket)) is not None:
+            yield answer
 
     def receive(self) -> dict[str, KernelCode] | None:
         """The code of the library that was handed over first of those not received yet; None where it failed.
@@ -140,42 +160,51 @@ def _watched(folder: Path | None) -> Iterator[None]:
         yield
 
 
-def serve(descriptor: int) -> None:
-    """Compiles what comes in by a socket until that is closed."""
+def serve(descriptors: str) -> None:
+    """Compiles what comes in by a socket, or is in a shared queue, until the socket is closed."""
+    descriptor, *shared = map(int, descriptors.split(","))
     # An interrupt from the keyboard goes to all processes of the terminal; this one ends when it is told to.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    libraries: Requests = queue.SimpleQueue()
+    requests: Requests = SimpleQueue()
     with socket.socket(fileno=descriptor) as connection:
-        threading.Thread(target=_read, args=(connection, libraries), daemon=True).start()
+        threading.Thread(target=_read, args=(connection, requests), daemon=True).start()
         try:
-            _answer(connection, libraries)
+            _answer(connection, requests, SharedQueue(shared[0]) if shared else None)
         except OSError:
             # Nobody listens any more, and there may be none to tell: threads and contexts go with the process.
             os._exit(0)
 
 
-def _answer(connection: socket.socket, libraries: Requests) -> None:
+def _answer(connection: socket.socket, requests: Requests, shared: SharedQueue | None) -> None:
     with compiler_context() as context, ir.Location.unknown():
         STEPWELL.load(context)
         # What the first library would wait for: passes are imported when they are first run.
         compile_library(library_of([]), "cpu")
-        while (request := libraries.get()) is not None:
+        while (request := requests.get()) is not None:
             data, target, folder = request
-            try:
+            if data is not None:
                 with _watched(folder):
-                    code = compile_library(ir.Module.parse(data), target)
-            except Exception:  # who asked compiles it again, and so has the error with its place
-                code = None
-            _send(connection, code)
+                    _send(connection, _compiled(data, target))
+                continue
+            while shared is not None and (library := shared.take()) is not None:
+                _send(connection, (library.number, _compiled(library.data, target)))
+            _send(connection, None)
 
 
-def _read(connection: socket.socket, libraries: Requests) -> None:
-    """Takes libraries off the socket as they come, so that whoever sends them never waits."""
+def _compiled(library: bytes, target: str) -> dict[str, KernelCode] | None:
+    try:
+        return compile_library(ir.Module.parse(library), target)
+    except Exception:  # who asked compiles it again, and so has the error with its place
+        return None
+
+
+def _read(connection: socket.socket, requests: Requests) -> None:
+    """Takes requests off the socket as they come, so that whoever sends them never waits."""
     try:
         while True:
-            libraries.put(_receive(connection))
+            requests.put(_receive(connection))
     except OSError:
-        libraries.put(None)
+        requests.put(None)
 
 
 def _send(connection: socket.socket, message: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from stepwell.lowering.context import compiler_context
 from stepwell.lowering.kernel_objects import worker
 from stepwell.lowering.kernel_objects.library import KernelCode, compile_library, library_of
 from stepwell.lowering.kernel_objects.pool import KernelPool, kernel_pool
-from stepwell.lowering.kernel_objects.worker import Worker
+from stepwell.lowering.kernel_objects.shared_queue import SharedQueue
 from stepwell.passes.runner import PassFailure
 
 OPS = ("relu", "tanh", "exp", "sigmoid", "sqrt", "abs")
@@ -67,19 +68,35 @@ def compiled(pool: KernelPool, module: ir.Module) -> dict[str, KernelCode]:
 
 
 @pytest.fixture
-def other() -> Iterator[Worker]:
-    """A worker."""
-    worker = Worker()
-    try:
-        yield worker
-    finally:
-        worker.close()
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelPool]:
+    """This process and another."""
+    monkeypatch.setattr("stepwell.lowering.kernel_objects.pool.available_cores", lambda: 2)
+    with kernel_pool("x86-64-v3", 2) as pool:
+        yield pool
 
 
-def test_another_process_makes_the_same_code(other: Worker) -> None:
+def test_another_process_makes_the_same_code(pool: KernelPool) -> None:
     alone = compiled(KernelPool("x86-64-v3"), formed())
     assert alone.keys() == {f"kernel_{number}" for number in range(len(OPS))}
-    assert compiled(KernelPool("x86-64-v3", workers=[other]), formed()) == alone
+    assert compiled(pool, formed()) == alone
+
+
+def test_another_process_makes_all_that_this_one_leaves(pool: KernelPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pool.queue is not None
+    with monkeypatch.context() as patches:
+        patches.setattr(pool.queue, "take", lambda: None)
+        patches.setattr(KernelPool, "_compile_here", None)
+        assert len(compiled(pool, formed())) == len(OPS)
+    assert len(compiled(pool, formed())) == len(OPS)
+
+
+def test_libraries_are_taken_once_and_in_order() -> None:
+    queue = SharedQueue()
+    for libraries in ([b"first", b"", b"third"], [], [b"other"]):
+        queue.fill(libraries)
+        assert [queue.take() for _ in libraries] == list(enumerate(libraries))
+        assert queue.take() is None
+    queue.close()
 
 
 def test_code_does_not_depend_on_what_else_is_compiled() -> None:
@@ -89,7 +106,7 @@ def test_code_does_not_depend_on_what_else_is_compiled() -> None:
         assert compile_library(library_of([kernel]), "cpu").items() <= together.items()
 
 
-def test_a_failure_elsewhere_is_explained_here(other: Worker) -> None:
+def test_a_failure_elsewhere_is_explained_here(pool: KernelPool) -> None:
     module = formed()
     kernel = list(invariants.kernels(module))[3]
     # There is no schedule for such kernels.
@@ -97,12 +114,35 @@ def test_a_failure_elsewhere_is_explained_here(other: Worker) -> None:
     changed = {entry.name: entry.attr for entry in facts} | {"class": ir.StringAttr.get("magic")}
     kernel.attributes["stepwell.kernel"] = ir.DictAttr.get(changed)
     with pytest.raises(PassFailure, match="no schedule for kernels of class 'magic'"):
-        compiled(KernelPool("cpu", workers=[other]), module)
+        compiled(pool, module)
 
 
-def test_does_without_a_process_that_dies(other: Worker) -> None:
-    os.kill(other.process_id, signal.SIGKILL)
-    assert len(compiled(KernelPool("cpu", workers=[other]), formed())) == len(OPS)
+def test_does_without_a_process_that_dies(pool: KernelPool) -> None:
+    os.kill(pool.workers[0].process_id, signal.SIGKILL)
+    assert len(compiled(pool, formed())) == len(OPS)
+
+
+def test_does_without_a_process_that_dies_at_work(pool: KernelPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pool.queue is not None
+    taken, take = [], pool.queue.take
+
+    def take_for_another():
+        # As if the other had taken the first library, and then ended.
+        if not taken:
+            os.kill(pool.workers[0].process_id, signal.SIGKILL)
+            taken.append(take())
+        return take()
+
+    monkeypatch.setattr(pool.queue, "take", take_for_another)
+    assert len(compiled(pool, formed())) == len(OPS)
+
+
+def test_does_without_room_for_the_queue(pool: KernelPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(libraries: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(pool.queue, "fill", fail)
+    assert len(compiled(pool, formed())) == len(OPS)
 
 
 def test_does_without_processes_where_there_can_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
