@@ -61,7 +61,7 @@ class AttentionBlock(AttentionRows):
 
     def emit(self) -> int:
         """Writes the body at the insertion point; returns how many blocks there are."""
-        blocks = self.place()
+        self.place(memory.block_number())
         pointer = memory.shared_memory()
         self.shared = Shared(pointer, memory.shared_address(pointer))
         query, keys, values = (
@@ -94,7 +94,7 @@ class AttentionBlock(AttentionRows):
         if end.known != whole.known or whole.known is None:
             state = repeat(end - whole, state, lambda step, state: turn(whole + step, state, True))
         self.write(state[count : 2 * count], state[2 * count :])
-        return blocks
+        return self.row_blocks
 
     def _copies(self, name: str, lines: str, inner: str, place: int) -> TileCopies:
         operand = getattr(self.attention, name)

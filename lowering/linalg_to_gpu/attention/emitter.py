@@ -12,8 +12,8 @@ from ...target import Capability, Target
 from ..launch import Geometry, Launch
 from ..values import Values
 from ..views import memories
+from .boxed import GROUP_ROWS
 from .elements import check_scores
-from .groups import GROUP_ROWS
 from .problem import Attention, NoAttention, attention_of
 from .simt import FmaTiles
 from .tensor import FORMS, MmaTiles
@@ -82,6 +82,7 @@ def _tiles(method: str, attention: Attention, capability: Capability) -> Tiles |
     if method == "wgmma":
         suiting = [tiles for tiles in fitting if isinstance(tiles, WgmmaTiles) and tiles.suits(attention)]
         most = [tiles for tiles in suiting if tiles.keys == suiting[0].keys]
-        return min(most, key=lambda tiles: tiles.cost(attention, capability), default=None)
+        best = min(most, key=lambda tiles: tiles.cost(attention, capability), default=None)
+        return None if best is None else best.spread(attention, capability)
     rows, smallest = attention.sizes["g"] * attention.sizes["q"], min(tiles.down for tiles in _TILES[method])
     return next((tiles for tiles in fitting if tiles.down == smallest or tiles.rows // 2 < rows), None)

@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import arith, gpu
+from mlir.dialects import arith, gpu, scf
 
 from .. import memory
-from ..bulk_copies import arrive_expecting, copy_box, make_barrier, prefetch_map, publish_barriers, wait_for
-from ..contraction.access import Access
+from ..bulk_copies import copy_box, prefetch_map, publish_barriers
 from ..contraction.boxes import BoxedTile, boxed_tile
 from ..contraction.wgmma import FORMS
 from ..integers import Int
@@ -29,55 +28,31 @@ from ..ring import Ring
 from ..warp_groups import (
     ALIGNMENT,
     GROUP,
-    LINE,
     Turns,
     await_products,
     matrix_descriptor,
     multiply_group,
     specialised,
 )
+from .boxed import GROUP_ROWS, ITEMS, operands, whole
 from .fragments import DEPTH, SHARING, WARP, by_row, columns_of, left_fragment, row_of, rows_of, runs
 from .problem import Attention
 from .rows import AttentionRows, Rows, smaller
 from .softmax import number
-from .tiles import access_of
 
-BYTES = 2
-"""Of an element."""
-GROUP_ROWS = 64
-"""Rows of a warp group."""
-PANEL = LINE // BYTES
-"""Elements of a line in shared memory."""
-_ITEMS = "bhg"
 State = Sequence[ir.Value]
-
-
-def whole(size: int, multiple: int) -> int:
-    """The smallest multiple that holds a size."""
-    return -(-size // multiple) * multiple
-
-
-def operands(attention: Attention, rows: int, keys: int) -> list[tuple[ir.Value, Access, int, int]]:
-    """Query, keys and values as operands of products: where they lie, how, and the rows and depth of a tile."""
-    query, key, value = attention.query, attention.key, attention.value
-    depth, width = (whole(attention.sizes[name], PANEL) for name in "dv")
-    found = [(query, "d", "q", rows, depth), (key, "d", "k", keys, depth), (value, "k", "v", width, keys)]
-    return [
-        (operand.base, access_of(operand, attention.sizes, _ITEMS, deep, along), size, deepest)
-        for operand, deep, along, size, deepest in found
-    ]
 
 
 class WarpGroups(AttentionRows):
     """A block of a warp group that lets tiles be copied, and others that multiply them."""
 
-    items = _ITEMS
+    items = ITEMS
     lines = "q"
 
-    def __init__(self, attention: Attention, sizes: tuple[int, int, int], launch: Launch) -> None:
-        """Prepares for so many multiplying warp groups, keys of a tile, and stages."""
+    def __init__(self, attention: Attention, sizes: tuple[int, int, int, int], launch: Launch) -> None:
+        """Prepares for so many multiplying warp groups, keys of a tile, stages, and blocks."""
         super().__init__(attention, launch)
-        self._groups, self.keys, self._stages = sizes
+        self._groups, self.keys, self._stages, self._blocks = sizes
         self.threads, self.rows = GROUP * (self._groups + 1), GROUP_ROWS * self._groups
         described = operands(attention, self.rows, self.keys)
         self._query, self._key, self._value = (boxed_tile(launch, *operand) for operand in described)
@@ -102,31 +77,38 @@ class WarpGroups(AttentionRows):
 
     def emit(self) -> int:
         """Writes the body at the insertion point; returns how many blocks there are."""
-        blocks = self.place()
         raw = memory.shared_address(memory.shared_memory())
-        self._start = (raw + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
-        at, stages = self._start + self._query.bytes, self._stages
-        barriers = at + stages * (self._key.bytes + self._value.bytes)
-        self._rings = (
-            Ring(stages, self._key.bytes, at, barriers),
-            Ring(
-                stages,
-                self._value.bytes,
-                at + stages * self._key.bytes,
-                barriers + Ring.barrier_bytes(stages),
-            ),
-        )
-        self._query_came = barriers + 2 * Ring.barrier_bytes(stages)
+        at = (raw + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+        tiles = [(1, self._query), (self._stages, self._key), (self._stages, self._value)]
+        barriers = at + sum(stages * boxed.bytes for stages, boxed in tiles)
+        rings = []
+        for stages, boxed in tiles:
+            rings.append(Ring(stages, boxed.bytes, at, barriers))
+            at, barriers = at + stages * boxed.bytes, barriers + Ring.barrier_bytes(stages)
+        self._rings = rings
         with when(self.thread.equals(0)):
-            for boxed in (self._query, self._key, self._value):
+            for ring, (_, boxed) in zip(rings, tiles, strict=True):
                 prefetch_map(boxed.map)
-            for ring in self._rings:
                 ring.make(self._groups * (GROUP // WARP))
-            make_barrier(self._query_came, 1)
             publish_barriers()
         gpu.barrier()
         specialised(self.thread, self._groups, self._copy, self._multiply)
-        return blocks
+        return self._blocks or self.row_blocks
+
+    def _each(self, body: Callable[[State], list[ir.Value]]) -> None:
+        """Builds `body` for all rows of the block: it takes and gives stage and parity of keys, and parity of queries.
+
+        Where blocks go through several tiles of rows, the ring runs on from one to the next.
+        """
+        carried = [Int(0).ir] * 3
+        if not self._blocks:
+            self.place(memory.block_number())
+            body(carried)
+            return
+        loop = scf.ForOp(memory.block_number().ir, Int(self.row_blocks).ir, Int(self._blocks).ir, carried)
+        with ir.InsertionPoint(loop.body):
+            self.place(Int(loop.induction_variable))
+            scf.yield_(body(list(loop.inner_iter_args)))
 
     def _tiles(self) -> tuple[Int, Int, Int]:
         """The last tile of keys, the first that not all rows see whole or the last, the first one."""
@@ -136,56 +118,69 @@ class WarpGroups(AttentionRows):
         return last, smaller(whole, last), smaller(first, last)
 
     def _copy(self) -> None:
-        with when(self.thread.equals(0)):
+        queries, keys, values = self._rings
+
+        def rows(carried: State) -> list[ir.Value]:
+            *places, turn = carried
             last, _, first = self._tiles()
-            arrive_expecting(self._query_came, self._query.bytes)
-            self._copy_boxes(self._query, (self.first, Int(0)), self._start, self._query_came)
+            query = queries.begin(Int(0), Int(turn))
+            self._copy_boxes(self._query, (self.first, Int(0)), queries.tiles(Int(0)), query)
 
             def step(number: Int, carried: State) -> list[ir.Value]:
                 stage, parity = map(Int, carried)
                 key = (last - number) * self.keys
-                corners = [(key, Int(0)), (Int(0), key)]
-                for ring, boxed, corner in zip(self._rings, (self._key, self._value), corners, strict=True):
+                corners = [(keys, self._key, (key, Int(0))), (values, self._value, (Int(0), key))]
+                for ring, boxed, corner in corners:
                     self._copy_boxes(boxed, corner, ring.tiles(stage), ring.begin(stage, parity))
-                return [part.ir for part in self._rings[0].after(stage, parity)]
+                return [part.ir for part in keys.after(stage, parity)]
 
-            repeat(last - first + 1, [Int(0).ir, Int(0).ir], step)
+            return [*repeat(last - first + 1, places, step), (Int(turn) ^ 1).ir]
+
+        with when(self.thread.equals(0)):
+            self._each(rows)
 
     def _copy_boxes(self, boxed: BoxedTile, corner: tuple[Int, Int], target: Int, barrier: Int) -> None:
         for offset, place in boxed.boxes(self.item, *corner):
             copy_box(target + offset, boxed.map, place, barrier)
 
     def _multiply(self) -> None:
-        keys, values = self._rings
-        last, whole, first = self._tiles()
-        length, band = self.sizes["k"], self.attention.band
         self._group = self.thread // GROUP - 1
         self._turns = Turns(self._group, self._groups)
-        wait_for(self._query_came, Int(0))
         self._turns.begin()
-        keys.await_tiles(Int(0), Int(0))
-        products = await_products(0, self._scores_of(Int(0)))
-        self._leave(keys, Int(0))
+        self._each(self._rows)
+        self._turns.end()
+
+    def _rows(self, carried: State) -> list[ir.Value]:
+        queries, keys, values = self._rings
+        last, whole, first = self._tiles()
+        length, band = self.sizes["k"], self.attention.band
+        stage, parity, turn = map(Int, carried)
+        queries.await_tiles(Int(0), turn)
+        keys.await_tiles(stage, parity)
+        products = await_products(0, self._scores_of(stage))
+        self._leave(keys, stage)
         state = [number(self.attention.start)] * 2 + [number(0.0)] * 2
         masked = band is not None or length % self.keys != 0
         weights, _, state = self.softmax(last * self.keys, by_row(products, self.keys), state, masked)
         sums = [number(0.0)] * (self._width // 2)
         # The keys are one stage ahead of the values.
-        ahead = [part.ir for part in keys.after(Int(0), Int(0))]
-        carried = [*state, *sums, *self._fragments(weights), *ahead, Int(0).ir, Int(0).ir]
+        ahead = [part.ir for part in keys.after(stage, parity)]
+        carried = [*state, *sums, *self._fragments(weights), *ahead, stage.ir, parity.ir]
         if band is not None:
             carried = repeat(last - whole, carried, self._turn(last - 1, True))
         if band is None or band.before >= length:
             carried = repeat(whole - first, carried, self._turn(whole - 1, False))
-        state, sums, fragments, (*_, stage, parity) = self._parts(carried)
-        values.await_tiles(Int(stage), Int(parity))
-        sums = await_products(0, self._sums_of(fragments, Int(stage), sums))
-        self._turns.end()
+        self._leave(queries, Int(0))
+        state, sums, fragments, (*ahead, last_stage, last_parity) = self._parts(carried)
+        values.await_tiles(Int(last_stage), Int(last_parity))
+        sums = await_products(0, self._sums_of(fragments, Int(last_stage), sums))
+        self._leave(values, Int(last_stage))
         self.write(state[2:], sums)
+        return [*ahead, (turn ^ 1).ir]
 
     def _turn(self, start: Int, masked: bool) -> Callable[[Int, State], list[ir.Value]]:
         """One tile of keys, and the values of the one before it; they go down from a start."""
-        keys, values = self._rings
+        _, keys, values = self._rings
 
         def turn(step: Int, carried: State) -> list[ir.Value]:
             state, sums, fragments, places = self._parts(carried)
@@ -217,8 +212,8 @@ class WarpGroups(AttentionRows):
     def _scores_of(self, stage: Int) -> list[ir.Value]:
         """Starts the products of the query and a stage's keys."""
         query, key = self._query, self._key
-        left = matrix_descriptor(self._start + query.row_offset(self._group, GROUP_ROWS), query.panel_bytes)
-        right = matrix_descriptor(self._rings[0].tiles(stage), key.panel_bytes)
+        left = matrix_descriptor(self._rings[0].tiles_at + query.row_offset(self._group, GROUP_ROWS), query.panel_bytes)
+        right = matrix_descriptor(self._rings[1].tiles(stage), key.panel_bytes)
         steps = [(query.step_offset(step), key.step_offset(step)) for step in range(self._depth // DEPTH)]
         turned = not query.by_depth, not key.by_depth
         return multiply_group(f"m64n{self.keys}k{DEPTH}.{self._form}", left, right, steps, None, turned)
@@ -226,7 +221,7 @@ class WarpGroups(AttentionRows):
     def _sums_of(self, fragments: State, stage: Int, sums: State) -> list[ir.Value]:
         """Starts adding the products of weights and a stage's values."""
         value = self._value
-        right = matrix_descriptor(self._rings[1].tiles(stage), value.panel_bytes)
+        right = matrix_descriptor(self._rings[2].tiles(stage), value.panel_bytes)
         count = self.keys // DEPTH
         lefts = [fragments[4 * step : 4 * step + 4] for step in range(count)]
         steps = [(0, value.step_offset(step)) for step in range(count)]

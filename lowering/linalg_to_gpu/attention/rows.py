@@ -43,6 +43,7 @@ class AttentionRows(ABC):
         """Prepares for the kernel of a launch."""
         self.attention, self.sizes = attention, attention.sizes
         self.pointers = {item.base: memory.global_memory(item.base) for item in launch.arguments.values()}
+        self.thread = memory.thread_number()
         self._count = self._extent(self.lines)
         self._scores = Scores(attention, self.pointers)
 
@@ -67,16 +68,18 @@ class AttentionRows(ABC):
     def padded(self) -> bool:
         """Whether sums reach past the last column of the result."""
 
-    def place(self) -> int:
-        """Finds out which rows are this block's; gives how many blocks there are."""
+    @property
+    def row_blocks(self) -> int:
+        """How many times there are `rows` rows, of all items."""
+        return -(-self._count // self.rows) * self._extent(self.items)
+
+    def place(self, number_: Int) -> None:
+        """Goes to the rows of that number."""
         blocks = -(-self._count // self.rows)
-        self.thread = memory.thread_number()
-        number_ = memory.block_number()
         self.item, block = divmod(number_, blocks) if blocks > 1 else (number_, Int(0))
         if self.attention.band is not None:
             block = Int(blocks - 1) - block  # those that attend to most keys come first
         self.first = block * self.rows
-        return blocks * self._extent(self.items)
 
     def tiles_seen(self) -> tuple[Int, Int, Int]:
         """The first tile of keys that any row of the block attends to, the first that not all rows see whole, the end.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...target import Capability
-from ..bulk_copies import BARRIER_BYTES
 from ..contraction.boxes import box_of
 from ..launch import Launch
 from ..ring import Ring
 from ..warp_groups import ALIGNMENT, GROUP
+from .boxed import BYTES, GROUP_ROWS, PANEL, operands, whole
 from .fragments import DEPTH
-from .groups import BYTES, GROUP_ROWS, PANEL, WarpGroups, operands, whole
+from .groups import WarpGroups
 from .problem import Attention
 
 # What ptxas manages to keep without spilling of a thread's registers, by the number of groups that share them.
@@ -28,11 +28,13 @@ class WgmmaTiles:
         down: warp groups that multiply, of 64 rows each.
         keys: keys of a tile; a multiple of 64.
         stages: tiles of keys, and of values, in shared memory.
+        blocks: how many blocks go through all rows; 0: each its own.
     """
 
     down: int
     keys: int
     stages: int
+    blocks: int = 0
 
     @property
     def rows(self) -> int:
@@ -48,7 +50,7 @@ class WgmmaTiles:
         """The shared memory of a block."""
         depth, width = (whole(attention.sizes[name], PANEL) * BYTES for name in "dv")
         tiles = self.rows * depth + self.stages * self.keys * (depth + width)
-        return ALIGNMENT + tiles + 2 * Ring.barrier_bytes(self.stages) + BARRIER_BYTES
+        return ALIGNMENT + tiles + 2 * Ring.barrier_bytes(self.stages) + Ring.barrier_bytes(1)
 
     def fits_registers(self, attention: Attention) -> bool:
         """Whether a thread has registers for its sums, its scores, and the weights that are multiplied meanwhile."""
@@ -62,10 +64,21 @@ class WgmmaTiles:
 
     def cost(self, attention: Attention, capability: Capability) -> float:
         """How long it takes, relatively: blocks come in waves, one on a multiprocessor at once."""
-        rows = -(-attention.sizes["q"] // self.rows)
-        waves = -(-rows * attention.heads * attention.sizes["g"] // capability.multiprocessors)
+        waves = -(-self._row_blocks(attention) // capability.multiprocessors)
         return waves * (_BLOCK_COST + self.down)
+
+    def spread(self, attention: Attention, capability: Capability) -> WgmmaTiles:
+        """The same with as many blocks as multiprocessors, where rows of one copy while those of another are written.
+
+        Rows that attend to fewer keys than others are left to the GPU to spread.
+        """
+        is_even = attention.band is None and self._row_blocks(attention) > capability.multiprocessors
+        return replace(self, blocks=capability.multiprocessors if is_even else 0)
+
+    def _row_blocks(self, attention: Attention) -> int:
+        sizes = attention.sizes
+        return -(-sizes["q"] // self.rows) * attention.heads * sizes["g"]
 
     def block(self, attention: Attention, launch: Launch) -> WarpGroups:
         """What writes the kernel."""
-        return WarpGroups(attention, (self.down, self.keys, self.stages), launch)
+        return WarpGroups(attention, (self.down, self.keys, self.stages, self.blocks), launch)

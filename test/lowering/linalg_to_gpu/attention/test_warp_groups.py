@@ -20,6 +20,7 @@ SHAPES = [
     [(1, 2, 70, 64), (1, 1, 150, 64), (1, 1, 150, 64)],
     [(1, 1, 130, 128), (1, 1, 256, 128), (1, 1, 256, 128)],
     [(2, 1, 200, 40), (2, 1, 330, 40), (2, 1, 330, 72)],
+    [(1, 5, 70, 64), (1, 5, 200, 64), (1, 5, 200, 64)],
 ]
 
 
@@ -39,6 +40,7 @@ def on_hopper(simulated):
         ("f16", SHAPES[0], {"down": 1, "keys": 64, "stages": 2}),
         ("bf16", SHAPES[1], {"down": 2, "keys": 128, "stages": 2}),
         ("f16", SHAPES[2], {"down": 3, "keys": 64, "stages": 3}),
+        ("f16", SHAPES[3], {"down": 2, "keys": 64, "stages": 2, "blocks": 2}),
     ],
 )
 def test_sizes_and_shared_heads(on_hopper, element, shapes, numbers):
