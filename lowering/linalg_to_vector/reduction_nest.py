@@ -19,6 +19,7 @@ from mlir.dialects import linalg, scf
 
 from .linear_forms import Linear, Place, constant_index, linear_place
 from .row_stream import RowStream, row_stream
+from .schedules.tile_script import FEWEST
 from .slices import shape_of
 from .tile_reads import Reader
 from .tile_stream import TileStream, tile_streams
@@ -61,7 +62,8 @@ class ReductionNest:
         steps, iterations = math.prod(self.sizes), math.prod(self.sizes[:-1]) * (self.sizes[-1] // self._steps)
         if "stepwell.contraction" in self.op.attributes and steps > self._unroll_limit and iterations:
             count = math.prod(shape_of(self.op.results[0])[:-1])
-            weights = weight_stream(self.op.operands[1], self.op.operation.block, count, iterations)
+            fewest = list(ir.DenseI64ArrayAttr(self.op.attributes[FEWEST])) if FEWEST in self.op.attributes else []
+            weights = weight_stream(self.op.operands[1], self.op.operation.block, count, iterations, fewest)
             rows = row_stream(self.op, self.op.operation.block, iterations) if len(self.sizes) == 1 else None
             streams = [*filter(None, (weights, rows)), *tile_streams(self.op, steps, iterations)]
         return self._loops(reader, 0, {}, sums, streams)

@@ -6,6 +6,9 @@ fetches its share of what comes after the panel, a few cache lines at a time:
     scf.for %tile .. { scf.for %k .. { read %panel[%k] } }
     // -->
     scf.for %tile .. { scf.for %k .. { read %panel[%k]; memref.prefetch %weight[end of panel + share of %tile + %k] } }
+
+Where the number of rows varies, the tiles that there are at least share the next panel out, and all others fetch the
+last share again, which is there already.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ _AHEAD_BYTES = 4096
 
 # With so few rows a tile goes through its panel as fast as the processor fetches ahead by itself.
 _FEW_ROWS = 4
+
+# A tile that fetches a whole panel by itself has no time to.
+_LEAST_SHARING = 2
 
 # To the second-level cache: the first level holds what the tile works on.
 _LOCALITY = 2
@@ -62,7 +68,9 @@ class WeightStream:
             memref.prefetch(self.memory, [index], False, _LOCALITY, True)
 
 
-def weight_stream(weight: ir.Value, block: ir.Block, rows: int, iterations: int) -> WeightStream | None:
+def weight_stream(
+    weight: ir.Value, block: ir.Block, rows: int, iterations: int, fewest: Sequence[int]
+) -> WeightStream | None:
     """How the tile at the insertion point fetches the weights after its own; None where that brings nothing.
 
     Args:
@@ -70,6 +78,7 @@ def weight_stream(weight: ir.Value, block: ir.Block, rows: int, iterations: int)
         block: the body of the innermost loop over tiles.
         rows: how many rows the tile has.
         iterations: how often the tile's reduction loop runs in all.
+        fewest: where the number of rows varies, how many rounds each loop over tiles has at least; else nothing.
     """
     source, offsets = whole(weight)
     shape, part = shape_of(source), shape_of(weight)
@@ -79,22 +88,31 @@ def weight_stream(weight: ir.Value, block: ir.Block, rows: int, iterations: int)
     if total * size < _LEAST_BYTES or panel == total or not _is_contiguous(part, shape):
         return None
     loops = tile_loops(block, {value for _, terms in offsets for value, _ in terms})
+    counts = fewest if len(fewest) == len(loops) else [count for _, _, count in loops]
     tiles = math.prod(count for _, _, count in loops)
     if tiles == 1 and rows <= _FEW_ROWS:
         return None
-    stride = -(-panel // (tiles * iterations))
+    sharing = max(min(tiles, _LEAST_SHARING), math.prod(counts))
+    stride = -(-panel // (sharing * iterations))
     base, terms = _flat(shape, offsets)
     base += panel if tiles > 1 else min(panel, _AHEAD_BYTES // size)
-    share = stride * iterations
-    for index, step, count in reversed(loops):
-        terms = (*terms, (index, share // step))
-        share *= count
-    start = apply_linear((base, terms))
-    bounds = [ir.AffineExpr.get_dim(0), ir.AffineExpr.get_constant(total - panel)]
-    inside = affine.AffineMinOp(ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, bounds)), [start]).result
+    share = step_share = stride * iterations
+    shares: tuple[tuple[ir.Value, int], ...] = ()
+    for (index, step, _), count in reversed(list(zip(loops, counts, strict=True))):
+        shares = (*shares, (index, step_share // step))
+        step_share *= count
+    if sharing < tiles:
+        shares = ((_at_most(apply_linear((0, shares)), (sharing - 1) * share), 1),)
+    start = apply_linear((base, (*terms, *shares)))
+    inside = _at_most(start, total - panel)
     flat = tensor.collapse_shape(ir.RankedTensorType.get([total], element), source, [list(range(len(shape)))])
     memory = bufferization.to_buffer(ir.MemRefType.get([total], element), flat, read_only=True)
     return WeightStream(memory, inside, _LINE_BYTES // size, stride)
+
+
+def _at_most(index: ir.Value, last: int) -> ir.Value:
+    bounds = [ir.AffineExpr.get_dim(0), ir.AffineExpr.get_constant(last)]
+    return affine.AffineMinOp(ir.AffineMapAttr.get(ir.AffineMap.get(1, 0, bounds)), [index]).result
 
 
 def _is_contiguous(part: Sequence[int], whole: Sequence[int]) -> bool:

@@ -18,14 +18,14 @@ from mlir import ir
 
 from ....passes.rewriting import walk
 from ...target import Target
+from .base import Schedule
+from .tile_script import make_schedule
 from .tiles import (
     CACHE_BYTES,
     Extents,
-    Schedule,
     cut_rows,
     divisor,
     groups_of,
-    make_schedule,
     most_rows,
     registers_per_row,
     wanted_blocks,
@@ -105,7 +105,7 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
         is_even = extents.panels % 2 == 0 or extents.panels > _MANY_PANELS
         least = _LEAST_ROWS if is_even else _LEAST_ROWS // 2
         most = max(1, min(-(-_BLOCKS_OF_WEIGHTS // there), places // least))
-    rows = cut_rows(extents, tile, block, most)
+    rows = cut_rows(extents, tile, block, most, there)
     there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
     return [*_fewer(extents, tile, rows), divisor(extents.panels, there * extents.panels // parts)]
 

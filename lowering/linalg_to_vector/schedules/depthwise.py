@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ...target import Target
+from .base import Schedule
+from .tile_script import make_schedule
 from .tiles import (
     Extents,
-    Schedule,
     cut_rows,
     groups_of,
-    make_schedule,
     most_rows,
     registers_per_row,
     wanted_blocks,

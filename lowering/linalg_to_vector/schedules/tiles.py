@@ -1,11 +1,10 @@
-"""What the register-tiled schedules share: extents, the choice of rows, the transform script."""
+"""What the register-tiled schedules choose by: extents, rows of a tile, blocks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mlir import ir
 
@@ -13,7 +12,6 @@ from ....dialects.types import numpy_dtype
 from ....passes.rewriting import walk
 from ...target import Target
 from ..tile_reads import Indexing, chunks_of, linear_form
-from .base import Schedule, given_parameters
 from .typical import typical_sizes
 
 # What may be taken for granted in the first-level cache and in the second-level one.
@@ -152,112 +150,39 @@ def wanted_blocks(extents: Extents, kernel: ir.Operation) -> int:
     return max(1, min(_BLOCKS, extents.flops // _BLOCK_FLOPS))
 
 
-def even_count(steps: int, most: int) -> int:
-    """Into how many parts of about `most` a run of steps is best cut, so that two or more threads get the same."""
+def even_count(steps: int, most: int, others: int = 1) -> int:
+    """Into how many parts of about `most` a run of steps is best cut, so that two or more threads get the same.
+
+    Args:
+        steps: how many steps there are.
+        most: how many parts there should be.
+        others: into how many each of these parts is cut by other means.
+    """
 
     def unevenness(count: int) -> tuple[float, int]:
-        part = -(-steps // count)
-        return max(part * count / steps * (1 if count % 2 == 0 else 1 + 1 / count), most / (2 * count)), -count
+        part, blocks = -(-steps // count), count * others
+        # A part that overhangs does again what the one before it did.
+        return max(part * count / steps * (1 if blocks % 2 == 0 else 1 + 1 / blocks), most / (2 * count)), -count
 
     return min(range(1, max(1, min(steps, most)) + 1), key=unevenness)
 
 
-def cut_rows(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int) -> list[int]:
+def cut_rows(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int, others: int = 1) -> list[int]:
     """Cuts the last two row dimensions of a block to about so many parts in all, the outer one first.
 
     So the parts of one thread, which follow each other, are rows of an image that follow each other, in all kernels.
+
+    Args:
+        extents: the iteration space.
+        tile: the register tile.
+        block: the block.
+        parts: how many parts there should be.
+        others: into how many each of these parts is cut along other dimensions.
     """
     rows = list(block)
     for dim in extents.rows[-2:]:
         steps = -(-extents.outer[dim] // tile[dim])
-        count = even_count(steps, parts)
+        count = even_count(steps, parts, others)
         rows[dim] = min(rows[dim], tile[dim] * -(-steps // count))
-        parts //= count
+        parts, others = parts // count, others * count
     return rows
-
-
-def make_schedule(
-    name: str,
-    kernel: ir.Operation,
-    groups: Sequence[Group],
-    tiles: list[list[int]],
-    blocks: list[list[int]],
-    *,
-    is_panel_outermost: Callable[[Extents], bool],
-    unroll: int = 0,
-    ahead: int = 1,
-) -> Schedule:
-    """A schedule with these tiles and blocks, or with those that the kernel's `stepwell.schedule` names instead.
-
-    Args:
-        name: the schedule's name.
-        kernel: the kernel.
-        groups: its column groups.
-        tiles: per group, the register tile along the outer dimensions.
-        blocks: per group, the parallel block along the outer dimensions and the panels.
-        is_panel_outermost: whether a group's loop over panels is outside of those over rows.
-        unroll: up to how many reduction steps are unrolled (0: as the vectoriser thinks best).
-        ahead: how many elements of a row, used in one step after the other, may be read as a vector.
-    """
-    parameters: dict[str, Any] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}
-    if ahead > 1:
-        parameters["ahead"] = ahead
-    parameters |= given_parameters(kernel)
-    steps = [
-        _group_script(group, tile, block, parameters["unroll"], is_panel_outermost(group.extents))
-        for group, tile, block in zip(groups, parameters["tiles"], parameters["blocks"], strict=True)
-    ]
-    return Schedule(name, parameters, _SCRIPT.format(steps="\n".join(steps)))
-
-
-_SCRIPT = """
-module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%kernel: !transform.any_op) {{
-{steps}
-    transform.yield
-  }}
-}}
-"""
-
-
-def _group_script(
-    group: Group, tile: Sequence[int], block: Sequence[int], unroll: int, is_panel_outermost: bool
-) -> str:
-    """Blocks become an scf.forall, tiles loops inside it."""
-    extents, number = group.extents, group.number
-    sizes = [*extents.outer, extents.panels]
-    blocks = [0 if part >= size else part for part, size in zip(block, sizes, strict=True)]
-    inside = [min(part, size) for part, size in zip(block, sizes, strict=True)]
-    tiles = [0 if part >= size else part for part, size in zip([*tile, 1], inside, strict=True)]
-    lines, handle = [_match(f"%root{number}", "root", number)], f"%root{number}"
-    if unroll:
-        lines += [
-            _match(f"%sum{number}", "contraction", number),
-            f"%unroll{number} = transform.param.constant {unroll} : i64 -> !transform.param<i64>",
-            f'transform.annotate %sum{number} "stepwell.unroll" = %unroll{number}'
-            " : !transform.any_op, !transform.param<i64>",
-        ]
-    outer = list(range(len(tiles) - 1))
-    order = [len(tiles) - 1, *outer] if is_panel_outermost else [*outer, len(tiles) - 1]
-    if any(blocks):
-        sequence = f" interchange {order}" if is_panel_outermost and extents.is_panel_major else ""
-        lines.append(
-            f"%block{number}, %forall{number} = transform.structured.fuse {handle} tile_sizes {blocks}{sequence}"
-            " {use_forall} : (!transform.any_op) -> (!transform.any_op, !transform.any_op)"
-        )
-        handle = f"%block{number}"
-    count = sum(part > 0 for part in tiles)
-    if count:
-        kinds = ", ".join(["!transform.any_op"] * (count + 1))
-        lines.append(
-            f"%tile{number}, %loops{number}:{count} = transform.structured.fuse {handle} tile_sizes {tiles}"
-            f" interchange {order} : (!transform.any_op) -> ({kinds})"
-        )
-    return "\n".join(f"    {line}" for line in lines)
-
-
-def _match(handle: str, tag: str, number: int) -> str:
-    return (
-        f"{handle} = transform.structured.match attributes {{stepwell.{tag} = {number} : i64}} in %kernel"
-        " : (!transform.any_op) -> !transform.any_op"
-    )

@@ -1,0 +1,117 @@
+"""The transform script of the register-tiled schedules: parallel blocks, and loops over tiles in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlir import ir
+
+from .base import Schedule, given_parameters
+from .tiles import Extents, Group
+
+FEWEST = "stepwell.fewest"
+"""On a contraction: how many rounds each loop over tiles of one panel has at least, where sizes vary."""
+
+
+def make_schedule(
+    name: str,
+    kernel: ir.Operation,
+    groups: Sequence[Group],
+    tiles: list[list[int]],
+    blocks: list[list[int]],
+    *,
+    is_panel_outermost: Callable[[Extents], bool],
+    unroll: int = 0,
+    ahead: int = 1,
+) -> Schedule:
+    """A schedule with these tiles and blocks, or with those that the kernel's `stepwell.schedule` names instead.
+
+    Args:
+        name: the schedule's name.
+        kernel: the kernel.
+        groups: its column groups.
+        tiles: per group, the register tile along the outer dimensions.
+        blocks: per group, the parallel block along the outer dimensions and the panels.
+        is_panel_outermost: whether a group's loop over panels is outside of those over rows.
+        unroll: up to how many reduction steps are unrolled (0: as the vectoriser thinks best).
+        ahead: how many elements of a row, used in one step after the other, may be read as a vector.
+    """
+    parameters: dict[str, Any] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}
+    if ahead > 1:
+        parameters["ahead"] = ahead
+    parameters |= given_parameters(kernel)
+    steps = [
+        _group_script(group, tile, block, parameters["unroll"], is_panel_outermost(group.extents))
+        for group, tile, block in zip(groups, parameters["tiles"], parameters["blocks"], strict=True)
+    ]
+    return Schedule(name, parameters, _SCRIPT.format(steps="\n".join(steps)))
+
+
+_SCRIPT = """
+module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%kernel: !transform.any_op) {{
+{steps}
+    transform.yield
+  }}
+}}
+"""
+
+
+def _group_script(
+    group: Group, tile: Sequence[int], block: Sequence[int], unroll: int, is_panel_outermost: bool
+) -> str:
+    """Blocks become an scf.forall, tiles loops inside it."""
+    extents, number = group.extents, group.number
+    sizes = [*extents.outer, extents.panels]
+    blocks = [0 if part >= size else part for part, size in zip(block, sizes, strict=True)]
+    inside = [min(part, size) for part, size in zip(block, sizes, strict=True)]
+    tiles = [0 if part >= size else part for part, size in zip([*tile, 1], inside, strict=True)]
+    lines, handle = [_match(f"%root{number}", "root", number)], f"%root{number}"
+    if unroll:
+        lines += _annotated(number, "stepwell.unroll", f"{unroll} : i64")
+    outer = list(range(len(tiles) - 1))
+    fewest = [_least_rounds(extents, dim, step, inside[dim]) for dim, step in enumerate(tiles[:-1]) if step]
+    if extents.typical and is_panel_outermost and fewest:
+        lines += _annotated(number, FEWEST, f"array<i64: {', '.join(map(str, fewest))}>")
+    order = [len(tiles) - 1, *outer] if is_panel_outermost else [*outer, len(tiles) - 1]
+    if any(blocks):
+        sequence = f" interchange {order}" if is_panel_outermost and extents.is_panel_major else ""
+        lines.append(
+            f"%block{number}, %forall{number} = transform.structured.fuse {handle} tile_sizes {blocks}{sequence}"
+            " {use_forall} : (!transform.any_op) -> (!transform.any_op, !transform.any_op)"
+        )
+        handle = f"%block{number}"
+    count = sum(part > 0 for part in tiles)
+    if count:
+        kinds = ", ".join(["!transform.any_op"] * (count + 1))
+        lines.append(
+            f"%tile{number}, %loops{number}:{count} = transform.structured.fuse {handle} tile_sizes {tiles}"
+            f" interchange {order} : (!transform.any_op) -> ({kinds})"
+        )
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _least_rounds(extents: Extents, dim: int, step: int, part: int) -> int:
+    """How many steps along a dimension a part of it takes at least, where its extent varies."""
+    if dim not in extents.rows[-2:]:
+        return -(-part // step)
+    place = extents.rows[-2:].index(dim)
+    return min((-(-min(sizes[place], part) // step) for sizes in extents.typical), default=-(-part // step))
+
+
+def _annotated(number: int, name: str, value: str) -> list[str]:
+    """The lines that give the sum of a column group an attribute."""
+    handle = f"%{name.rpartition('.')[2]}{number}"
+    return [
+        _match(f"{handle}_sum", "contraction", number),
+        f"{handle} = transform.param.constant {value} -> !transform.any_param",
+        f'transform.annotate {handle}_sum "{name}" = {handle} : !transform.any_op, !transform.any_param',
+    ]
+
+
+def _match(handle: str, tag: str, number: int) -> str:
+    return (
+        f"{handle} = transform.structured.match attributes {{stepwell.{tag} = {number} : i64}} in %kernel"
+        " : (!transform.any_op) -> !transform.any_op"
+    )
