@@ -19,7 +19,7 @@ from .frontend.onnx.importer import ImportedModel
 from .lowering.context import compiler_context
 from .passes.apart import apart
 from .passes.failure import ModelOp
-from .passes.graph.bounded.bind import bind_to_bounds
+from .passes.graph.bounded.bind import MoreSizes, bind_to_bounds
 from .passes.graph.bounded.snapshot import BoundedError, Snapshot
 from .passes.graph.canonicalize import patterns
 from .passes.graph.cse import CsePass
@@ -38,8 +38,11 @@ from .source import ModelSource, PieceSource
 
 __all__ = ["BoundedError", "compile_bounded", "sample_sizes"]
 
-_SAMPLES = 3
-"""In so many sizes beside the upper bounds a model is looked at."""
+_SAMPLES = 2
+"""In so many sizes between the bounds a model is looked at."""
+
+_ROUNDS = 8
+"""So often more sizes are looked at."""
 
 _TYPICAL = 4
 """Into so many steps a range is cut, to choose tiles for the sizes between."""
@@ -94,12 +97,24 @@ def _programs(
         )
         if fixed not in taken or fixed:
             ranges = bucket if fixed else whole
-            taken[fixed] = [_snapshot(source, inputs, sizes) for sizes in sample_sizes(ranges)]
+            taken[fixed] = _samples(source, inputs, ranges)
         program = _compile(compilation, source, inputs, bucket, taken[fixed])
         # Programs that pack a weight in the same way have it once.
         shared = {name: known.setdefault(_contents(array), array) for name, array in program.parameters.items()}
         programs.append(replace(program, parameters=shared))
     return programs
+
+
+def _samples(
+    source: ModelSource | PieceSource, inputs: Sequence[TensorInfo], ranges: Mapping[str, Range]
+) -> list[Snapshot]:
+    """What the model says at some sizes, and at the lower bounds, unless that is less than elsewhere, as of size 1."""
+    samples = [_snapshot(source, inputs, sizes) for sizes in sample_sizes(ranges)]
+    least = {name: values.low for name, values in ranges.items()}
+    if least not in [sample.sizes for sample in samples]:
+        lowest = _snapshot(source, inputs, least)
+        samples += [lowest] if samples and lowest.is_like(samples[0]) else []
+    return samples
 
 
 def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
@@ -116,6 +131,21 @@ def _compile(
     ranges: Mapping[str, Range],
     samples: Sequence[Snapshot],
 ) -> Program:
+    for _ in range(_ROUNDS):
+        try:
+            return _compile_as(compilation, source, inputs, ranges, samples)
+        except MoreSizes as error:
+            samples = [*samples, *(_snapshot(source, inputs, sizes) for sizes in error.sizes)]
+    raise BoundedError("numbers depend on the sizes in no simple way")
+
+
+def _compile_as(
+    compilation: Compilation,
+    source: ModelSource | PieceSource,
+    inputs: Sequence[TensorInfo],
+    ranges: Mapping[str, Range],
+    samples: Sequence[Snapshot],
+) -> Program:
     sizes = {name: values.high for name, values in ranges.items()}
     with compiler_context() as context, ir.Location.unknown():
         shapes = _shapes(inputs, sizes)
@@ -124,7 +154,7 @@ def _compile(
         _to_sample(module, inputs, shapes)
         here = Snapshot.of(module, sizes)
         symbols = [tuple(_dim(dim, ranges) if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
-        limits = {name: (values.low, values.high) for name, values in ranges.items()}
+        limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}
         others = [sample for sample in samples if sample.sizes != sizes]
         bounds = bind_to_bounds(module, [here, *others], symbols, limits, typical_sizes(ranges))
         program = compilation.from_static(module, imported.parameters, imported.nodes)
@@ -135,10 +165,11 @@ def _compile(
 def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
     """Sizes below the upper bounds that tell expressions over them apart: no two alike, if that is possible."""
     samples: list[dict[str, int]] = []
-    for number in range(_SAMPLES):
+    for number in range(_SAMPLES + 1):
         sample: dict[str, int] = {}
         for position, (name, values) in enumerate(ranges.items()):
-            sample[name] = _typical(values, (number + 1) / (_SAMPLES + 1) + 0.037 * position, set(sample.values()))
+            share = (number / (_SAMPLES + 1) + 0.037 * position) if number else 0.0
+            sample[name] = _typical(values, share, set(sample.values()))
         if sample not in samples and any(sample[name] != values.high for name, values in ranges.items()):
             samples.append(sample)
     return samples
@@ -159,7 +190,8 @@ def typical_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
 
 def _typical(values: Range, share: float, taken: set[int]) -> int:
     count = (values.high - values.low) // values.step
-    first = min(count, max(0, -(-(_LEAST - values.low) // values.step)))
+    least = _LEAST if values.high >= 2 * _LEAST else 2
+    first = min(count, max(0, -(-(least - values.low) // values.step)))
     place = first + int((count - first) * min(share, 1.0))
     choices = sorted(range(first, count + 1), key=lambda item: (abs(item - place), item))
     sizes = [values.low + item * values.step for item in choices[: len(taken) + 1]]

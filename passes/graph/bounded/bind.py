@@ -14,10 +14,12 @@ from ....dialects.stepwell import STEPWELL
 from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, SelectOp, UnaryOp
 from ...functions import body_of, dictionaries, main_function
 from ...kernel import demand
-from ...rewriting import erase_dead_ops
+from ...rewriting import erase_dead_ops, walk
 from ..values import shape_of
 from . import movement, reductions, rules
-from .extents import Expression, Extent, Fitter, count_of, expression, is_dynamic
+from .control import Control
+from .extents import Expression, Extent, count_of, expression, is_dynamic
+from .fitting import Fitter, Ranges
 from .rewriter import Rewriter, Rule, prefix, require_same
 from .snapshot import BoundedError, OpState, Snapshot
 
@@ -38,11 +40,20 @@ class Bounds:
     outputs: tuple[tuple[Expression, ...], ...]
 
 
+class MoreSizes(Exception):
+    """Some more sizes have to be looked at before it is certain what depends on them in which way."""
+
+    def __init__(self, sizes: Sequence[Mapping[str, int]]) -> None:
+        """With these sizes."""
+        super().__init__(", ".join(str(dict(item)) for item in sizes))
+        self.sizes = sizes
+
+
 def bind_to_bounds(
     module: ir.Module,
     samples: Sequence[Snapshot],
     inputs: Sequence[Sequence[Dim]],
-    ranges: Mapping[str, tuple[int, int]],
+    ranges: Ranges,
     typical: Sequence[Mapping[str, int]] = (),
 ) -> Bounds:
     """Makes `@main` right for every size in the ranges, with one more input that holds extents.
@@ -51,27 +62,32 @@ def bind_to_bounds(
         module: the graph at the upper bounds.
         samples: what the graph says there, and at some other sizes.
         inputs: the shape of every input, over the sizes' names.
-        ranges: the least and the greatest size by name.
+        ranges: the least and the greatest size by name, and the step.
         typical: some sizes that kernels should be fast for.
 
     Raises:
         BoundedError: an op needs to know the size when it is compiled; names the op.
+        MoreSizes: the samples do not tell enough.
     """
     main = main_function(module.operation)
     body = body_of(main)
     _check_alike(samples)
-    operations = [op.operation for op in body.operations]
-    graph = Rewriter(_add_table(main), operations[0], Fitter([sample.sizes for sample in samples]), dict(ranges))
+    operations = list(walk(main))
+    fitter = Fitter([sample.sizes for sample in samples], ranges)
+    graph = Rewriter(_add_table(main), operations[0], fitter, ranges)
     for argument, shape in zip(body.arguments, inputs, strict=False):
         sizes = shape_of(argument) or ()
         graph.extents[argument] = [prefix(dim, size) for dim, size in zip(shape, sizes, strict=True)]
         graph.is_zero_beyond(argument)
+    control = Control(graph)
     for position, op in enumerate(operations[:-1]):
         states = [sample.ops[position] for sample in samples]
         try:
-            _bind(graph, op, states)
+            _bind(graph, control, op, states)
         except BoundedError as error:
             raise BoundedError(f"'{op.name}' op: {error}", op.location) from error
+    if fitter.missing:
+        raise MoreSizes(fitter.missing)
     results = list(operations[-1].operands)
     outputs = tuple(tuple(expression(count_of(extent)) for extent in graph.of(value)) for value in results)
     if any(len(extent) > 1 and is_dynamic(extent) for value in results for extent in graph.of(value)):
@@ -104,9 +120,11 @@ def _check_alike(samples: Sequence[Snapshot]) -> None:
             raise BoundedError(f"the model computes something else at sizes {where}")
 
 
-def _bind(graph: Rewriter, op: ir.Operation, states: Sequence[OpState]) -> None:
+def _bind(graph: Rewriter, control: Control, op: ir.Operation, states: Sequence[OpState]) -> None:
     view = STEPWELL.view(op)
-    assert view is not None
+    if view is None:
+        control.bind(op, states)
+        return
     rule = RULES.get(type(view))
     if rule is None and isinstance(view, UnaryOp | BinaryOp | ComparisonOp | LogicalOp | SelectOp | CastOp):
         rule = rules.elementwise

@@ -7,7 +7,7 @@ length: of the bound's 64 * 512 elements those hold data whose position is below
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -118,69 +118,3 @@ def _expression(expr: ir.AffineExpr) -> Expression:
         case ir.AffineBinaryExpr() as binary:
             return [_OPERATORS[type(binary)], _expression(binary.lhs), _expression(binary.rhs)]
     raise ValueError(f"not an expression over sizes: {expr}")
-
-
-def at(dim: Dim, sizes: Mapping[str, int]) -> int | None:
-    """What a dimension is at given sizes; None if it depends on others."""
-    bound = dims.bind(dim, sizes)
-    return bound if isinstance(bound, int) else None
-
-
-class Fitter:
-    """Finds the expressions over sizes that have given values at the sizes that were looked at."""
-
-    def __init__(self, samples: Sequence[Mapping[str, int]]) -> None:
-        self._samples = samples
-        self._known: dict[tuple[int, ...], Dim] = {}
-        for name in samples[0]:
-            self.learn(dims.symbol(name))
-
-    def values(self, dim: Dim) -> tuple[int | None, ...]:
-        """What `dim` is at each of the sizes."""
-        return tuple(at(dim, sizes) for sizes in self._samples)
-
-    def learn(self, dim: Dim) -> None:
-        """Remembers an expression that occurs, as what others are likely made of."""
-        values = self.values(dim)
-        if None not in values and len(set(values)) > 1:
-            self._known.setdefault(tuple(value for value in values if value is not None), dim)
-
-    def fit(self, values: Sequence[int]) -> Dim | None:
-        """The expression with these values; None where there is none of a simple form."""
-        wanted = tuple(values)
-        if len(set(wanted)) == 1:
-            return wanted[0]
-        if wanted in self._known:
-            return self._known[wanted]
-        for known, dim in self._known.items():
-            found = _linear(known, wanted, dim)
-            if found is not None and self.values(found) == wanted:
-                return found
-        return self._product(wanted)
-
-    def _product(self, wanted: tuple[int, ...]) -> Dim | None:
-        entries = list(self._known.items())
-        for position, (first, left) in enumerate(entries):
-            for second, right in entries[position:]:
-                values = tuple(a * b for a, b in zip(first, second, strict=True))
-                found = _linear(values, wanted, left * right)
-                if found is not None and self.values(found) == wanted:
-                    return found
-        return None
-
-
-def _linear(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | None:
-    """`dim * factor + offset` (or its quotient) as the first two different samples say."""
-    pairs = [(a, b) for a, b in zip(known, wanted, strict=True) if a != known[0]]
-    if not pairs:
-        return None
-    rise, run = pairs[0][1] - wanted[0], pairs[0][0] - known[0]
-    if rise == 0:
-        return None
-    if rise % run == 0:
-        factor = rise // run
-        return dim * factor + (wanted[0] - known[0] * factor)
-    if run % rise == 0 and run // rise > 1:
-        divisor = run // rise
-        return (dim + (wanted[0] * divisor - known[0])) // divisor
-    return None

@@ -19,9 +19,11 @@ from ....dialects.stepwell.movement import (
     ReshapeOp,
     ResizeOp,
     ReverseOp,
+    RowOp,
     SliceOp,
     TileOp,
     TransposeOp,
+    WithRowOp,
 )
 from ...rewriting import defining_op
 from ..values import constant, dtype_of, shape_of
@@ -211,6 +213,19 @@ def gather(graph: Rewriter, op: GatherOp, states: States) -> Result:
     return [[*data[:axis], *indices, *data[axis + 1 :]]]
 
 
+def row(graph: Rewriter, op: RowOp, states: States) -> Result:
+    """The other dimensions; a row that holds no data is never asked for."""
+    require_same(states)
+    extents = graph.of(op.input)
+    return [extents[1:]]
+
+
+def with_row(graph: Rewriter, op: WithRowOp, states: States) -> Result:
+    """The dimensions of the tensor."""
+    require_same(states)
+    return [graph.of(op.input)]
+
+
 def resize(graph: Rewriter, op: Any, states: States) -> Result:
     """By whole factors, to the nearest element: no result depends on where the data ends."""
     require_same(states, but=("sizes",))
@@ -239,5 +254,7 @@ RULES: dict[type[Op], Rule] = {
     ReverseOp: reverse,
     PadOp: pad,
     GatherOp: gather,
+    RowOp: row,
+    WithRowOp: with_row,
     ResizeOp: resize,
 }

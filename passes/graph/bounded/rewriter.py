@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from mlir import ir
+from mlir.dialects import arith, tensor
 
-from ....dialects import dims
 from ....dialects.core import Op
 from ....dialects.dims import Dim, Sym
 from ....dialects.stepwell.constant import ConstantOp
@@ -18,7 +18,8 @@ from ....dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
 from ....dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
 from ....dialects.types import is_float
 from ..values import constant, dtype_of, shape_of
-from .extents import Expression, Extent, Factor, Fitter, count_of, expression, is_dynamic, size_of, whole
+from .extents import Expression, Extent, Factor, count_of, expression, is_dynamic, size_of, whole
+from .fitting import Fitter, Ranges, at
 from .projections import repeats_elements, source_of
 from .snapshot import BoundedError, OpState, differing
 
@@ -31,7 +32,7 @@ class Rewriter:
         table: the argument that holds the extents, 1-D i64.
         start: the first op of the graph, before which come the masks.
         fitter: finds expressions over sizes.
-        ranges: the least and the greatest size by name.
+        ranges: the least and the greatest size by name, and the step.
         expressions: what the table's entries are.
         extents: the dimensions of every value.
     """
@@ -39,7 +40,7 @@ class Rewriter:
     table: ir.Value
     start: ir.Operation
     fitter: Fitter
-    ranges: dict[str, tuple[int, int]]
+    ranges: Ranges
     expressions: list[Expression] = field(default_factory=list)
     extents: dict[ir.Value, list[Extent]] = field(default_factory=dict)
     _entries: dict[Dim, int] = field(default_factory=dict)
@@ -72,6 +73,11 @@ class Rewriter:
         """A scalar run-time number."""
         value = self.numbers(np.array(dim, object))
         return value if dtype == np.int64 else self.noted(CastOp(value, dtype=dtype))
+
+    def use_number(self, op: ir.Operation, place: int, dim: Dim) -> None:
+        """Lets an operand of an op, an index, be a run-time number."""
+        value = tensor.ExtractOp(self.number(dim, np.dtype(np.int64)), []).result
+        op.operands[place] = arith.IndexCastOp(ir.IndexType.get(), value).result
 
     def noted(self, op: Op, extents: Sequence[Extent] | None = None) -> ir.Value:
         """The result of a new op, whose dimensions are `extents` (all static ones, if they are not given)."""
@@ -179,7 +185,11 @@ class Rewriter:
         owner = value.owner
         while not isinstance(owner, ir.Block) and owner.name == KeepOp.OPERATION_NAME:
             owner = owner.operands[0].owner
-        return ir.InsertionPoint(self.start) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(value.owner)
+        if not isinstance(owner, ir.Block):
+            return ir.InsertionPoint.after(value.owner)
+        if owner == self.table.owner:
+            return ir.InsertionPoint(self.start)
+        return ir.InsertionPoint.at_block_begin(owner) if value.owner == owner else ir.InsertionPoint.after(value.owner)
 
     def fit(self, values: Sequence[int], what: str) -> Dim:
         """The expression with these values at the sizes that were looked at.
@@ -194,8 +204,8 @@ class Rewriter:
 
     def least(self, dim: Dim) -> int:
         """The least value of an expression that grows with the sizes."""
-        value = dims.bind(dim, {name: low for name, (low, _) in self.ranges.items()})
-        assert isinstance(value, int)
+        value = at(dim, {name: low for name, (low, _, _) in self.ranges.items()})
+        assert value is not None
         return value
 
 

@@ -12,6 +12,7 @@ from mlir import ir
 from ....dialects.stepwell import STEPWELL
 from ...base import PassError
 from ...functions import body_of, main_function
+from ...rewriting import walk
 
 
 class BoundedError(PassError):
@@ -53,21 +54,17 @@ class Snapshot:
     def of(module: ir.Module, sizes: Mapping[str, int]) -> Snapshot:
         """What a module says, all of whose shapes are known.
 
-        Raises:
-            BoundedError: there is control flow that depends on contents.
+        Those inside an op come right after it.
         """
-        body = body_of(main_function(module.operation))
-        numbers = {value: index for index, value in enumerate(body.arguments)}
+        main = main_function(module.operation)
+        numbers = {value: index for index, value in enumerate(body_of(main).arguments)}
         ops: list[OpState] = []
-        *operations, returned = [op.operation for op in body.operations]
+        *operations, returned = walk(main)
         for op in operations:
-            view = STEPWELL.view(op)
-            if view is None:
-                raise BoundedError(f"'{op.name}' op: control flow that depends on contents", op.location)
             operands = tuple(numbers[value] for value in op.operands)
-            shapes = tuple(tuple(ir.RankedTensorType(value.type).shape) for value in op.results)
-            ops.append(OpState(op.name, operands, view.attribute_values(), shapes))
-            for value in op.results:
+            ops.append(OpState(op.name, operands, _attributes(op), tuple(map(_shape, op.results))))
+            inner = [value for region in op.regions for block in region for value in block.arguments]
+            for value in (*inner, *op.results):
                 numbers[value] = len(numbers)
         return Snapshot(dict(sizes), ops, tuple(numbers[value] for value in returned.operands))
 
@@ -80,6 +77,19 @@ class Snapshot:
             and list(map(len, a.shapes)) == list(map(len, b.shapes))
             for a, b in zip(self.ops, other.ops, strict=True)
         )
+
+
+def _attributes(op: ir.Operation) -> Mapping[str, Any]:
+    view = STEPWELL.view(op)
+    if view is not None:
+        return view.attribute_values()
+    if op.name == "arith.constant" and isinstance(op.attributes["value"].type, ir.IndexType):
+        return {"value": ir.IntegerAttr(op.attributes["value"]).value}
+    return {item.name: str(item.attr) for item in op.attributes}
+
+
+def _shape(value: ir.Value) -> tuple[int, ...]:
+    return tuple(ir.RankedTensorType(value.type).shape) if isinstance(value.type, ir.RankedTensorType) else ()
 
 
 def differing(states: Sequence[OpState]) -> set[str]:

@@ -1,0 +1,109 @@
+"""Control flow in programs for ranges of sizes.
+
+How often a loop goes round is looked up where it depends on sizes; what rounds carry, and what either branch makes, has
+the same dimensions everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import arith, tensor
+
+from ....dialects.dims import Dim
+from .extents import Extent, is_dynamic
+from .rewriter import Rewriter, require_same
+from .snapshot import BoundedError, OpState
+
+_LOOP, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
+_BOUND = 1
+"""The operand of a counted loop that says where it ends."""
+
+
+class Control:
+    """What is known of the control flow of a graph while its ops are bound, outer ones before inner ones."""
+
+    def __init__(self, graph: Rewriter) -> None:
+        """Knows nothing yet."""
+        self._graph = graph
+        self._indices: dict[ir.Value, Dim] = {}
+
+    def bind(self, op: ir.Operation, states: Sequence[OpState]) -> None:
+        """Makes an op that is none of tensors right for every size, and says what it passes on.
+
+        Raises:
+            BoundedError: it does something else at other sizes.
+        """
+        if op.name == "arith.constant":
+            self._constant(op, states)
+            return
+        require_same(states)
+        if op.name == _LOOP:
+            self._loop(op)
+        elif op.name == _WHILE:
+            self._pass(op.operands, op.regions[0].blocks[0].arguments)
+        elif op.name == "scf.condition":
+            parent = op.parent.operation
+            self._pass(list(op.operands)[1:], parent.regions[1].blocks[0].arguments)
+            self._pass(list(op.operands)[1:], parent.results)
+        elif op.name == "scf.yield":
+            self._yield(op)
+        elif op.name != _IF:
+            self._plain(op)
+
+    def _constant(self, op: ir.Operation, states: Sequence[OpState]) -> None:
+        values = [state.attributes["value"] for state in states]
+        if len(set(values)) == 1:
+            return
+        if not all(isinstance(value, int) for value in values):
+            raise BoundedError("a number that is no index depends on the sizes")
+        self._indices[op.results[0]] = self._graph.fit(values, "how often a loop goes round")
+
+    def _loop(self, op: ir.Operation) -> None:
+        bounds, initial = list(op.operands)[:3], list(op.operands)[3:]
+        if any(value in self._indices for value in (bounds[0], bounds[2])):
+            raise BoundedError("where a loop begins depends on the sizes")
+        if bounds[_BOUND] in self._indices:
+            with op.location, ir.InsertionPoint(op):
+                self._graph.use_number(op, _BOUND, self._indices[bounds[_BOUND]])
+        self._pass(initial, list(op.regions[0].blocks[0].arguments)[1:])
+        self._pass(initial, op.results)
+
+    def _yield(self, op: ir.Operation) -> None:
+        parent = op.parent.operation
+        if parent.name == _IF:
+            first = [value for value in parent.results if value not in self._graph.extents]
+            if len(first) == len(parent.results):
+                self._pass(op.operands, parent.results)
+            self._require_alike(op.operands, parent.results)
+        elif parent.name == _WHILE:
+            self._require_alike(op.operands, parent.regions[0].blocks[0].arguments)
+        else:
+            self._require_alike(op.operands, parent.results)
+
+    def _plain(self, op: ir.Operation) -> None:
+        if any(value in self._indices for value in op.operands):
+            raise BoundedError("it computes with a number that depends on the sizes")
+        if op.name == "tensor.cast":
+            self._pass(op.operands, op.results)
+        elif any(_is_tensor(value) and self._graph.dynamic(value) for value in op.operands):
+            raise BoundedError("there is no rule for it with a dimension that varies")
+
+    def _pass(self, values: Sequence[ir.Value], receivers: Sequence[ir.Value]) -> None:
+        for value, receiver in zip(values, receivers, strict=True):
+            if value in self._indices:
+                raise BoundedError("it passes on a number that depends on the sizes")
+            if _is_tensor(value):
+                self._graph.extents[receiver] = self._graph.of(value)
+
+    def _require_alike(self, values: Sequence[ir.Value], receivers: Sequence[ir.Value]) -> None:
+        for value, receiver in zip(values, receivers, strict=True):
+            if value in self._indices:
+                raise BoundedError("it passes on a number that depends on the sizes")
+            if _is_tensor(value) and self._graph.of(value) != self._graph.of(receiver):
+                raise BoundedError("what it passes on has not always the same dimensions")
+
+
+def _is_tensor(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType)

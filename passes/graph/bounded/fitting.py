@@ -1,0 +1,154 @@
+"""Expressions over sizes, from the values that they have at some sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from mlir import ir
+
+from ....dialects import dims
+from ....dialects.dims import Dim, Sym
+
+Ranges = Mapping[str, tuple[int, int, int]]
+"""The least size by name, the greatest, and the step from one to the next."""
+
+
+def at(dim: Dim, sizes: Mapping[str, int]) -> int | None:
+    """What a dimension is at given sizes; None if it depends on others."""
+    bound = dims.bind(dim, sizes)
+    return bound if isinstance(bound, int) else None
+
+
+class Fitter:
+    """Finds the expressions over sizes that have given values at the sizes that were looked at.
+
+    A quotient that is rounded is known when it was seen on either side of a step. Where that was not so, the sizes
+    there are noted, to be looked at too.
+
+    Attributes:
+        missing: sizes that have to be looked at before what was found is certain.
+    """
+
+    def __init__(self, samples: Sequence[Mapping[str, int]], ranges: Ranges) -> None:
+        """Knows the sizes themselves."""
+        self.missing: list[dict[str, int]] = []
+        self._samples = [dict(sample) for sample in samples]
+        self._ranges = ranges
+        self._known: dict[tuple[int, ...], Dim] = {}
+        self._certain: set[Dim] = set()
+        for name in samples[0]:
+            self.learn(dims.symbol(name))
+
+    def values(self, dim: Dim) -> tuple[int | None, ...]:
+        """What `dim` is at each of the sizes."""
+        return tuple(at(dim, sizes) for sizes in self._samples)
+
+    def learn(self, dim: Dim) -> None:
+        """Remembers an expression that occurs, as what others are likely made of."""
+        values = self.values(dim)
+        if None not in values and len(set(values)) > 1:
+            self._known.setdefault(tuple(value for value in values if value is not None), dim)
+
+    def fit(self, values: Sequence[int]) -> Dim | None:
+        """The expression with these values; None where there is none of a simple form."""
+        found = self._found(tuple(values))
+        if isinstance(found, Sym) and found not in self._certain:
+            self._certain.add(found)
+            self._ask(found)
+        return found
+
+    def _found(self, wanted: tuple[int, ...]) -> Dim | None:
+        if len(set(wanted)) == 1:
+            return wanted[0]
+        if wanted in self._known:
+            return self._known[wanted]
+        for known, dim in self._known.items():
+            for found in (_linear(known, wanted, dim), _quotient(known, wanted, dim)):
+                if found is not None and self.values(found) == wanted:
+                    return found
+        shared = math.gcd(*wanted)
+        if shared > 1:
+            part = self._found(tuple(value // shared for value in wanted))
+            return None if part is None else part * shared
+        return self._product(wanted)
+
+    def _product(self, wanted: tuple[int, ...]) -> Dim | None:
+        entries = list(self._known.items())
+        for position, (first, left) in enumerate(entries):
+            for second, right in entries[position:]:
+                values = tuple(a * b for a, b in zip(first, second, strict=True))
+                found = _linear(values, wanted, left * right)
+                if found is not None and self.values(found) == wanted:
+                    return found
+        return None
+
+    def _ask(self, dim: Sym) -> None:
+        """Notes the sizes on either side of a step of `dim` along each size that it rounds."""
+        if not _rounds(dim.expr):
+            return
+        for name, (low, _, step) in self._ranges.items():
+            if any(self._is_step(dim, sample, other, name) for sample in self._samples for other in self._samples):
+                continue
+            for sizes in self._samples:
+                down = range(sizes[name], low, -step)
+                sides = next(
+                    (
+                        (size, size - step)
+                        for size in down[:_FAR]
+                        if at(dim, {**sizes, name: size}) != at(dim, {**sizes, name: size - step})
+                    ),
+                    None,
+                )
+                if sides is not None:
+                    self.missing += [
+                        item for size in sides if (item := {**sizes, name: size}) not in (*self._samples, *self.missing)
+                    ]
+                    break
+
+    def _is_step(self, dim: Sym, first: Mapping[str, int], second: Mapping[str, int], name: str) -> bool:
+        step = self._ranges[name][2]
+        if {**first, name: 0} != {**second, name: 0} or first[name] - second[name] != step:
+            return False
+        return at(dim, first) != at(dim, second)
+
+
+_FAR = 4096
+"""Steps that are farther apart are no part of what is found."""
+
+
+def _rounds(expr: ir.AffineExpr) -> bool:
+    """Whether an expression has a quotient that is rounded."""
+    match expr.maybe_downcast():
+        case ir.AffineBinaryExpr() as binary:
+            is_plain = isinstance(binary, ir.AffineAddExpr | ir.AffineMulExpr)
+            return not is_plain or _rounds(binary.lhs) or _rounds(binary.rhs)
+    return False
+
+
+def _linear(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | None:
+    """`dim * factor + offset`, as the two samples say that are farthest apart."""
+    (first, least), (last, most) = min(zip(known, wanted, strict=True)), max(zip(known, wanted, strict=True))
+    if first == last or most == least or (most - least) % (last - first):
+        return None
+    factor = (most - least) // (last - first)
+    return dim * factor + (least - first * factor)
+
+
+def _quotient(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | None:
+    """`(dim + offset) // divisor`, the divisor the least that fits, the offset as near to 0 as can be."""
+    (first, least), (last, most) = min(zip(known, wanted, strict=True)), max(zip(known, wanted, strict=True))
+    if most <= least:
+        return None
+    # Rounding moves either end by less than one.
+    fewest = max(2, -(-(last - first) // (most - least + 1)))
+    most_likely = (last - first) // max(1, most - least - 1)
+    for divisor in range(fewest, min(most_likely, fewest + _DIVISORS) + 1):
+        lowest = max(b * divisor - a for a, b in zip(known, wanted, strict=True))
+        highest = min(b * divisor - a + divisor - 1 for a, b in zip(known, wanted, strict=True))
+        if lowest <= highest:
+            return (dim + min(max(0, lowest), highest)) // divisor
+    return None
+
+
+_DIVISORS = 64
