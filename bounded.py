@@ -12,7 +12,7 @@ from mlir import ir
 
 from .compilation import Compilation
 from .dialects import dims
-from .dialects.stepwell.movement import SliceOp
+from .dialects.stepwell.movement import PadOp, ResizeOp, SliceOp
 from .failures import explained, nodes_of
 from .frontend.errors import NeedsContents
 from .frontend.onnx.importer import ImportedModel
@@ -108,12 +108,18 @@ def _programs(
 def _samples(
     source: ModelSource | PieceSource, inputs: Sequence[TensorInfo], ranges: Mapping[str, Range]
 ) -> list[Snapshot]:
-    """What the model says at some sizes, and at the lower bounds, unless that is less than elsewhere, as of size 1."""
+    """What the model says at some sizes, and at the least at which it computes what it does elsewhere.
+
+    With a single element there is often less to do.
+    """
     samples = [_snapshot(source, inputs, sizes) for sizes in sample_sizes(ranges)]
-    least = {name: values.low for name, values in ranges.items()}
-    if least not in [sample.sizes for sample in samples]:
+    for step in range(_LEAST - 1):
+        least = {name: min(values.low + step * values.step, values.high) for name, values in ranges.items()}
+        if not samples or least in [sample.sizes for sample in samples]:
+            break
         lowest = _snapshot(source, inputs, least)
-        samples += [lowest] if samples and lowest.is_like(samples[0]) else []
+        if lowest.is_like(samples[0]):
+            return [*samples, lowest]
     return samples
 
 
@@ -222,10 +228,10 @@ def _to_sample(module: ir.Module, inputs: Sequence[TensorInfo], shapes: Mapping[
 
 
 class _AtAnySize(DropIdentity):
-    """transpose(x) --> x, and others that do nothing, but not slices, which may do nothing at one size alone"""
+    """transpose(x) --> x, and others that do nothing, but not what may do nothing at one size alone"""
 
     def rewrite(self, op: Any) -> Replacement:
-        return None if isinstance(op, SliceOp) else super().rewrite(op)
+        return None if isinstance(op, SliceOp | PadOp | ResizeOp) else super().rewrite(op)
 
 
 def _shapes(inputs: Sequence[TensorInfo], sizes: Mapping[str, int]) -> dict[str, Shape]:

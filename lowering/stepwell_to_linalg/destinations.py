@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from mlir import ir
 from mlir.dialects import tensor
 
@@ -44,8 +46,12 @@ def copy_inserted(kernel: ir.Operation) -> None:
             list(ir.DenseI64ArrayAttr(op.attributes[name]))
             for name in ("static_offsets", "static_sizes", "static_strides")
         )
+        # What is no number follows the source and the destination: offsets, sizes, strides.
+        _, _, *counts = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+        given = iter(list(op.operands)[2:])
+        where, many, steps = (list(itertools.islice(given, count)) for count in counts)
         with op.location, ir.InsertionPoint(op):
-            window = tensor.ExtractSliceOp(source.type, into, [], [], [], offsets, sizes, strides).result
+            window = tensor.ExtractSliceOp(source.type, into, where, many, steps, offsets, sizes, strides).result
             op.operation.operands[0] = copy(source, window)
 
 

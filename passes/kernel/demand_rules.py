@@ -17,6 +17,7 @@ from ...dialects.stepwell.movement import (
     ConcatOp,
     GatherOp,
     PadOp,
+    ResampleOp,
     ReshapeOp,
     ResizeOp,
     SliceOp,
@@ -226,6 +227,16 @@ def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
     return [*needed[:axis], None, *needed[axis + len(indices) :]]
 
 
+def _resample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """Of the input as much as of the result, but along the axis what has indices; all indices and weights."""
+    if place:
+        return all_of(op.operands[place])
+    view = ResampleOp(op)
+    found = list(needed)
+    found[view.axis % len(found)] = table[view.extent] if view.extent >= 0 else None
+    return found
+
+
 _BY_NAME: dict[str, Rule] = {EXTRACT: _extract, INSERT: _insert}
 _BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
     (KeepOp, _keep),
@@ -244,5 +255,6 @@ _BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
     ((PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp), window_demand.conv),
     (WinogradConvOp, window_demand.winograd),
     (PoolOp, window_demand.pool),
+    (ResampleOp, _resample),
     (ResizeOp, window_demand.resize),
 )

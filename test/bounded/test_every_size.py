@@ -11,11 +11,12 @@ import pytest
 import stepwell
 
 from .graphs import GRAPHS, Graph
+from .wide_graphs import GRAPHS as MORE
 
 _MOST = 24
 
 
-@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [*GRAPHS, *MORE], ids=lambda make: make.__name__)
 def test_results_are_right_at_every_size(make):
     model, dims = make()
     with warnings.catch_warnings():
@@ -25,9 +26,8 @@ def test_results_are_right_at_every_size(make):
     rng = np.random.default_rng(3)
     for sizes in _sizes(dims, rng):
         x = _input((model, dims), sizes, rng)
-        np.testing.assert_allclose(
-            executable(x), session.run(None, {"x": x})[0], rtol=2e-5, atol=2e-5, err_msg=str(sizes)
-        )
+        expected = np.asarray(session.run(None, {"x": x})[0])
+        np.testing.assert_allclose(executable(x), expected, rtol=2e-5, atol=2e-5, err_msg=str(sizes))
     assert len(executable.programs) == 1
 
 

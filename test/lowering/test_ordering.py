@@ -41,6 +41,7 @@ def test_top_k_tells_the_extremes_of_integers_apart(check_op):
     [
         (np.float32, (3, 1100), 0, 4),
         (np.float32, (4, 5, 3), 1, 7),
+        (np.float32, (10, 3), 0, 1),
         (np.float16, (6,), 0, 9),
         (np.uint8, (6, 4), 0, 9),
         (np.bool_, (3, 5), 1, 7),

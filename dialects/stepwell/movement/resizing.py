@@ -99,6 +99,10 @@ class ResampleOp(Op):
 
     An index outside is taken for the first or the last one.
 
+    Attributes:
+        extent: where all indices are less than a number in the table of extents, the entry; -1 otherwise. It is of no
+            consequence for the values.
+
     ```mlir
     %3 = "stepwell.resample"(%0, %1, %2) {axis = 3 : i64}
         : (tensor<1x8x20x20xf32>, tensor<4x7xi64>, tensor<4x7xf32>) -> tensor<1x8x20x7xf32>
@@ -110,10 +114,11 @@ class ResampleOp(Op):
     indices = operand("i64: one per term and element of the result along `axis`")
     weights = operand("f32, or f64 for an input of that: as the indices")
     axis = attribute(int)
+    extent = attribute(int, default=-1)
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, indices: TensorSpec, weights: TensorSpec, *, axis: int) -> TensorSpec:
+    def infer(input: TensorSpec, indices: TensorSpec, weights: TensorSpec, *, axis: int, extent: int) -> TensorSpec:
         """The input's shape, with as many elements along `axis` as there are sums."""
         require_float(input=input)
         require_dtype(np.int64, indices=indices)
@@ -127,7 +132,7 @@ class ResampleOp(Op):
 
     @staticmethod
     @widened
-    def reference(input: np.ndarray, indices: np.ndarray, weights: np.ndarray, *, axis: int) -> np.ndarray:
+    def reference(input: np.ndarray, indices: np.ndarray, weights: np.ndarray, *, axis: int, extent: int) -> np.ndarray:
         """Adds up term by term."""
         along = (-1, *[1] * (input.ndim - 1 - axis % input.ndim))
         terms = (

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from mlir import ir
 
 from ....dialects.core import Op
@@ -15,18 +16,29 @@ from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, Lo
 from ...functions import body_of, dictionaries, main_function
 from ...kernel import demand
 from ...rewriting import erase_dead_ops, walk
-from ..values import shape_of
-from . import movement, reductions, rules
+from ..values import constant, shape_of
+from . import borders, movement, norms, places, reductions, resampling, rules, windows
+from .checks import require_same
 from .control import Control
-from .extents import Expression, Extent, count_of, expression, is_dynamic
+from .extents import Expression, Extent, count_of, expression, is_dynamic, prefix
 from .fitting import Fitter, Ranges
-from .rewriter import Rewriter, Rule, prefix, require_same
+from .layout import compacted
+from .rewriter import Rewriter, Rule
 from .snapshot import BoundedError, OpState, Snapshot
 
 TABLE = "stepwell.extents"
 """The name of the input that holds the extents."""
 
-RULES: dict[type[Op], Rule] = {**rules.RULES, **reductions.RULES, **movement.RULES}
+RULES: dict[type[Op], Rule] = {
+    **rules.RULES,
+    **reductions.RULES,
+    **norms.RULES,
+    **resampling.RULES,
+    **borders.RULES,
+    **windows.RULES,
+    **movement.RULES,
+    **places.RULES,
+}
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,7 @@ def bind_to_bounds(
     _check_alike(samples)
     operations = list(walk(main))
     fitter = Fitter([sample.sizes for sample in samples], ranges)
-    graph = Rewriter(_add_table(main), operations[0], fitter, ranges)
+    graph = Rewriter(_add_table(main), _start(body), fitter, ranges)
     for argument, shape in zip(body.arguments, inputs, strict=False):
         sizes = shape_of(argument) or ()
         graph.extents[argument] = [prefix(dim, size) for dim, size in zip(shape, sizes, strict=True)]
@@ -88,10 +100,8 @@ def bind_to_bounds(
             raise BoundedError(f"'{op.name}' op: {error}", op.location) from error
     if fitter.missing:
         raise MoreSizes(fitter.missing)
-    results = list(operations[-1].operands)
+    results = _results(graph, operations[-1])
     outputs = tuple(tuple(expression(count_of(extent)) for extent in graph.of(value)) for value in results)
-    if any(len(extent) > 1 and is_dynamic(extent) for value in results for extent in graph.of(value)):
-        raise BoundedError("an output merges dimensions that vary")
     erase_dead_ops(main)
     _note_extents(graph, main, results)
     _set_type(main, len(graph.expressions))
@@ -101,6 +111,20 @@ def bind_to_bounds(
         sizes = [ir.StringAttr.get(json.dumps(dict(item))) for item in typical]
         module.operation.attributes[demand.TYPICAL] = ir.ArrayAttr.get(sizes)
     return Bounds(outputs)
+
+
+def _start(body: ir.Block) -> ir.Operation:
+    """A new op before all others, which nobody reads."""
+    with ir.InsertionPoint.at_block_begin(body):
+        return constant(np.zeros(())).owner.operation
+
+
+def _results(graph: Rewriter, returned: ir.Operation) -> list[ir.Value]:
+    """What is returned, with all data first along each dimension."""
+    with returned.location, ir.InsertionPoint(returned):
+        for place, value in enumerate(list(returned.operands)):
+            returned.operands[place] = compacted(graph, value, range(len(graph.of(value))))
+    return list(returned.operands)
 
 
 def _note_extents(graph: Rewriter, main: ir.Operation, results: Sequence[ir.Value]) -> None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import arith, tensor
 
 from ....dialects.dims import Dim
-from .extents import Extent, is_dynamic
-from .rewriter import Rewriter, require_same
+from .checks import require_same
+from .rewriter import Rewriter
 from .snapshot import BoundedError, OpState
 
 _LOOP, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
@@ -44,7 +43,7 @@ class Control:
         elif op.name == _WHILE:
             self._pass(op.operands, op.regions[0].blocks[0].arguments)
         elif op.name == "scf.condition":
-            parent = op.parent.operation
+            parent = _parent(op)
             self._pass(list(op.operands)[1:], parent.regions[1].blocks[0].arguments)
             self._pass(list(op.operands)[1:], parent.results)
         elif op.name == "scf.yield":
@@ -71,7 +70,7 @@ class Control:
         self._pass(initial, op.results)
 
     def _yield(self, op: ir.Operation) -> None:
-        parent = op.parent.operation
+        parent = _parent(op)
         if parent.name == _IF:
             first = [value for value in parent.results if value not in self._graph.extents]
             if len(first) == len(parent.results):
@@ -103,6 +102,11 @@ class Control:
                 raise BoundedError("it passes on a number that depends on the sizes")
             if _is_tensor(value) and self._graph.of(value) != self._graph.of(receiver):
                 raise BoundedError("what it passes on has not always the same dimensions")
+
+
+def _parent(op: ir.Operation) -> ir.Operation:
+    assert op.parent is not None
+    return op.parent.operation
 
 
 def _is_tensor(value: ir.Value) -> bool:

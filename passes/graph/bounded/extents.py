@@ -7,7 +7,7 @@ length: of the bound's 64 * 512 elements those hold data whose position is below
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -58,8 +58,23 @@ def count_of(extent: Extent) -> Dim:
     return dims.product(factor.extent for factor in extent)
 
 
-def regroup(old: Sequence[Extent], shape: Sequence[int]) -> list[Extent] | None:
-    """The dimensions of a reshape to `shape`; None where a dimension whose size varies would be taken apart."""
+def symbolic(extents: Sequence[Extent]) -> tuple[Dim, ...]:
+    """A shape in the extents of its dimensions."""
+    return tuple(count_of(extent) for extent in extents)
+
+
+def prefix(dim: Dim, size: int) -> Extent:
+    """A dimension of `size` elements, of which the first `dim` hold data."""
+    return (Factor(dim, size),) if isinstance(dim, Sym) else whole(size)
+
+
+def regroup(
+    old: Sequence[Extent], shape: Sequence[int], divided: Callable[[Dim, int], Dim | None]
+) -> list[Extent] | None:
+    """The dimensions of a reshape to `shape`; None where the data cannot stay where it is.
+
+    `divided(extent, count)` is an extent divided by a count, None where there may be a remainder.
+    """
     factors = [factor for extent in old for factor in extent if factor.size != 1 or factor.is_dynamic]
     found: list[Extent] = []
     for size in shape:
@@ -70,10 +85,12 @@ def regroup(old: Sequence[Extent], shape: Sequence[int]) -> list[Extent] | None:
             wanted = size // math.prod(factor.size for factor in group)
             first = factors.pop(0)
             if first.size > wanted:
-                if first.is_dynamic or first.size % wanted:
+                inner, rest = divmod(first.size, wanted)
+                outer = divided(first.extent, inner)
+                if rest or outer is None:
                     return None
-                factors.insert(0, Factor(first.size // wanted, first.size // wanted))
-                first = Factor(wanted, wanted)
+                factors.insert(0, whole(inner)[0])
+                first = Factor(outer, wanted)
             group.append(first)
         if math.prod(factor.size for factor in group) != size:
             return None

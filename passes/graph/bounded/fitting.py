@@ -50,12 +50,25 @@ class Fitter:
         if None not in values and len(set(values)) > 1:
             self._known.setdefault(tuple(value for value in values if value is not None), dim)
 
-    def fit(self, values: Sequence[int]) -> Dim | None:
-        """The expression with these values; None where there is none of a simple form."""
-        found = self._found(tuple(values))
+    def fit(self, values: Sequence[int | None]) -> Dim | None:
+        """The expression with these values (None for any); None where there is none of a simple form."""
+        given = [(sample, value) for sample, value in zip(self._samples, values, strict=True) if value is not None]
+        if len(given) < len(values):
+            return self._fit_some(given)
+        found = self._found(tuple(value for _, value in given))
         if isinstance(found, Sym) and found not in self._certain:
             self._certain.add(found)
             self._ask(found)
+        return found
+
+    def _fit_some(self, given: Sequence[tuple[Mapping[str, int], int]]) -> Dim | None:
+        if not given:
+            return None
+        part = Fitter([sample for sample, _ in given], self._ranges)
+        for dim in self._known.values():
+            part.learn(dim)
+        found = part.fit([value for _, value in given])
+        self.missing += [sizes for sizes in part.missing if sizes not in (*self._samples, *self.missing)]
         return found
 
     def _found(self, wanted: tuple[int, ...]) -> Dim | None:
@@ -64,7 +77,9 @@ class Fitter:
         if wanted in self._known:
             return self._known[wanted]
         for known, dim in self._known.items():
-            for found in (_linear(known, wanted, dim), _quotient(known, wanted, dim)):
+            candidates = [_linear(known, wanted, dim), _remainder(known, wanted, dim)]
+            candidates += [_quotient(known, wanted, dim, count) for count in _COUNTS]
+            for found in candidates:
                 if found is not None and self.values(found) == wanted:
                     return found
         shared = math.gcd(*wanted)
@@ -135,8 +150,9 @@ def _linear(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | None
     return dim * factor + (least - first * factor)
 
 
-def _quotient(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | None:
-    """`(dim + offset) // divisor`, the divisor the least that fits, the offset as near to 0 as can be."""
+def _quotient(known: Sequence[int], wanted: Sequence[int], dim: Dim, count: int) -> Dim | None:
+    """`(dim * count + offset) // divisor`, the divisor the least that fits, the offset as near to 0 as can be."""
+    known = [value * count for value in known]
     (first, least), (last, most) = min(zip(known, wanted, strict=True)), max(zip(known, wanted, strict=True))
     if most <= least:
         return None
@@ -147,8 +163,23 @@ def _quotient(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | No
         lowest = max(b * divisor - a for a, b in zip(known, wanted, strict=True))
         highest = min(b * divisor - a + divisor - 1 for a, b in zip(known, wanted, strict=True))
         if lowest <= highest:
-            return (dim + min(max(0, lowest), highest)) // divisor
+            return (dim * count + min(max(0, lowest), highest)) // divisor
+    return None
+
+
+def _remainder(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | None:
+    """What is left of a size, or is missing to the next multiple, divided by the least number that fits."""
+    if min(wanted) < 0:
+        return None
+    for divisor in range(max(wanted) + 1, max(wanted) + _DIVISORS):
+        if all((b - a) % divisor == (wanted[0] - known[0]) % divisor for a, b in zip(known, wanted, strict=True)):
+            return (dim + (wanted[0] - known[0]) % divisor) % divisor
+        if all((b + a) % divisor == (wanted[0] + known[0]) % divisor for a, b in zip(known, wanted, strict=True)):
+            return (dim * -1 + (wanted[0] + known[0]) % divisor) % divisor
     return None
 
 
 _DIVISORS = 64
+
+_COUNTS = (1, 2, 3, 5, 7)
+"""How many of a size are divided."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from mlir import ir
 
@@ -15,9 +13,7 @@ from ....dialects.stepwell.movement import (
     BroadcastToOp,
     ConcatOp,
     GatherOp,
-    PadOp,
     ReshapeOp,
-    ResizeOp,
     ReverseOp,
     RowOp,
     SliceOp,
@@ -27,9 +23,10 @@ from ....dialects.stepwell.movement import (
 )
 from ...rewriting import defining_op
 from ..values import constant, dtype_of, shape_of
-from .extents import Extent, count_of, is_dynamic, regroup, size_of, whole
-from .projections import repeats_elements
-from .rewriter import Rewriter, Rule, prefix, replace, require_same
+from .checks import require_same
+from .extents import Extent, count_of, is_dynamic, prefix, regroup, size_of, whole
+from .layout import agree, compact_all, compacted, rearranged, set_operands
+from .rewriter import Rewriter, Rule, replace
 from .rules import Result, States
 from .snapshot import BoundedError
 
@@ -43,13 +40,14 @@ def transpose(graph: Rewriter, op: TransposeOp, states: States) -> Result:
     return [[extents[axis] for axis in op.permutation]]
 
 
-def reshape(graph: Rewriter, op: ReshapeOp, states: States) -> Result:
-    """Dimensions that vary may be merged with others and separated again, not cut."""
-    found = regroup(graph.of(op.input), shape_of(op.result) or ())
-    if found is None:
-        shapes = " to ".join("x".join(map(str, shape_of(value) or ())) for value in (op.input, op.result))
-        raise BoundedError(f"a dimension that varies is cut by a reshape ({shapes})")
-    return [found]
+def reshape(graph: Rewriter, op: ReshapeOp, states: States) -> Result | None:
+    """Dimensions that vary may be merged with others and separated again; where others begin, data moves."""
+    shape = shape_of(op.result) or ()
+    found = regroup(graph.of(op.input), shape, graph.divided)
+    if found is not None:
+        return [found]
+    replace(op, rearranged(graph, op.input, [_fitted(graph, states, axis, size) for axis, size in enumerate(shape)]))
+    return None
 
 
 def broadcast_to(graph: Rewriter, op: BroadcastToOp, states: States) -> Result:
@@ -82,15 +80,17 @@ def tile(graph: Rewriter, op: TileOp, states: States) -> Result:
 def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
     """What comes after a dimension that varies is read from where it is at the bounds."""
     require_same(states)
-    parts = [graph.of(value) for value in op.operation.operands]
-    rank = len(parts[0])
+    rank = len(graph.of(op.lhs))
     axis = op.axis % rank
+    for dim in range(rank):
+        operands = list(op.operation.operands)
+        values = compact_all(graph, operands, dim) if dim == axis else agree(graph, operands, [dim, dim])
+        set_operands(op, values)
+    parts = [graph.of(value) for value in op.operation.operands]
     found = [next((part[dim] for part in parts if is_dynamic(part[dim])), parts[0][dim]) for dim in range(rank)]
     first, second = (part[axis] for part in parts)
     total = count_of(first) + count_of(second)
     found[axis] = prefix(total, size_of(first) + size_of(second))
-    if len(first) > 1 or len(second) > 1:
-        raise BoundedError("dimensions that vary together are joined with others")
     if not is_dynamic(first):
         return [found]
     # The second part is where the first one's bound is.
@@ -116,6 +116,8 @@ def _gathered(graph: Rewriter, value: ir.Value, indices: ir.Value, axis: int, ex
 def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
     """A slice from a fixed start is one at the bounds; others are gathers."""
     require_same(states, but=("starts", "stops"))
+    cut = [axis for axis, size in enumerate(shape_of(op.result) or ()) if not _takes_all(states, axis, size)]
+    op.operation.operands[0] = compacted(graph, op.input, cut)
     extents = graph.of(op.input)
     value, found = op.input, list(extents)
     shape = shape_of(op.result) or ()
@@ -137,6 +139,13 @@ def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
         return [found]
     replace(op, _gathered_slice(graph, op, states, value, found))
     return None
+
+
+def _takes_all(states: States, axis: int, size: int) -> bool:
+    """Whether a slice takes all along a dimension, as it does at the bounds and where it starts at 0 elsewhere."""
+    first = states[0].attributes
+    is_whole = (first["starts"][axis], first["stops"][axis], first["steps"][axis]) == (0, size, 1)
+    return is_whole and all(state.attributes["stops"][axis] == state.shapes[0][axis] for state in states)
 
 
 def _gathered_slice(graph: Rewriter, op: SliceOp, states: States, value: ir.Value, found: list[Extent]) -> ir.Value:
@@ -161,34 +170,14 @@ def reverse(graph: Rewriter, op: ReverseOp, states: States) -> Result | None:
         return [extents]
     rest = tuple(axis for axis in axes if axis not in varying)
     value = graph.noted(ReverseOp(op.input, axes=rest), extents) if rest else op.input
+    value = compacted(graph, value, varying)
+    extents = graph.of(value)
     for axis in varying:
-        if len(extents[axis]) > 1:
-            raise BoundedError("dimensions that vary together are reversed")
         last = graph.number(count_of(extents[axis]) - 1, _INDEX)
         indices = graph.noted(SubOp(last, constant(np.arange(size_of(extents[axis])))))
         value = _gathered(graph, value, indices, axis, extents)
     replace(op, value)
     return None
-
-
-def pad(graph: Rewriter, op: PadOp, states: States) -> Result:
-    """After the data comes the padding."""
-    require_same(states)
-    extents = graph.of(op.input)
-    varying = [axis for axis, extent in enumerate(extents) if is_dynamic(extent) and op.low[axis] + op.high[axis]]
-    if any(len(extents[axis]) > 1 for axis in varying):
-        raise BoundedError("dimensions that vary together are padded")
-    after = [axis for axis in varying if op.high[axis]]
-    if after and op.mode != "constant":
-        raise BoundedError(f"what comes after a dimension that varies is padded with mode {op.mode}")
-    op.operation.operands[0] = graph.keep(op.input, after, op.value)
-    shape = shape_of(op.result) or ()
-    found = list(extents)
-    for axis, extent in enumerate(extents):
-        added = op.low[axis] + op.high[axis]
-        if added:
-            found[axis] = prefix(count_of(extent) + added, shape[axis])
-    return [found]
 
 
 def gather(graph: Rewriter, op: GatherOp, states: States) -> Result:
@@ -197,14 +186,13 @@ def gather(graph: Rewriter, op: GatherOp, states: States) -> Result:
     Those of inputs are such as exist: the runtime sees to that.
     """
     require_same(states)
+    axis = op.axis % len(graph.of(op.input))
+    op.operation.operands[0] = compacted(graph, op.input, [axis])
     data, indices = graph.of(op.input), graph.of(op.indices)
-    axis = op.axis % len(data)
     index = op.indices
     if not isinstance(index.owner, ir.Block) and defining_op(index, ConstantOp) is None:
         index = graph.keep(index, range(len(indices)), 0.0)
     if is_dynamic(data[axis]):
-        if len(data[axis]) > 1:
-            raise BoundedError("dimensions that vary together are indexed")
         zero = constant(np.zeros((), dtype_of(index)))
         end = graph.number(count_of(data[axis]), dtype_of(index))
         from_end = graph.noted(AddOp(index, end), indices)
@@ -226,24 +214,6 @@ def with_row(graph: Rewriter, op: WithRowOp, states: States) -> Result:
     return [graph.of(op.input)]
 
 
-def resize(graph: Rewriter, op: Any, states: States) -> Result:
-    """By whole factors, to the nearest element: no result depends on where the data ends."""
-    require_same(states, but=("sizes",))
-    extents, shape = graph.of(op.input), shape_of(op.result) or ()
-    found = list(extents)
-    for axis, extent in enumerate(extents):
-        scale = float(op.scales[axis])
-        if not is_dynamic(extent):
-            found[axis] = _fitted(graph, states, axis, shape[axis])
-            if is_dynamic(found[axis]):
-                raise BoundedError("a resize to a size that varies")
-        elif scale != 1:
-            if len(extent) > 1 or not repeats_elements(op, axis):
-                raise BoundedError(f"a resize of mode {op.mode} by {scale:g} of a dimension that varies")
-            found[axis] = prefix(count_of(extent) * int(scale), shape[axis])
-    return [found]
-
-
 RULES: dict[type[Op], Rule] = {
     TransposeOp: transpose,
     ReshapeOp: reshape,
@@ -252,9 +222,7 @@ RULES: dict[type[Op], Rule] = {
     ConcatOp: concat,
     SliceOp: slice_,
     ReverseOp: reverse,
-    PadOp: pad,
     GatherOp: gather,
     RowOp: row,
     WithRowOp: with_row,
-    ResizeOp: resize,
 }

@@ -10,15 +10,12 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.core import Op
-from ....dialects.dims import Dim
-from ....dialects.stepwell.elementwise import AddOp, AndOp, DivOp
+from ....dialects.stepwell.elementwise import AddOp, AndOp, NotOp
 from ....dialects.stepwell.normalization import (
     AttentionOp,
     BatchNormOp,
-    LayerNormOp,
     LocalResponseNormOp,
     LogSoftmaxOp,
-    RmsNormOp,
     SoftmaxOp,
 )
 from ....dialects.stepwell.reduction import (
@@ -31,17 +28,20 @@ from ....dialects.stepwell.reduction import (
 )
 from ....dialects.types import is_float
 from ..values import constant, dtype_of
-from .extents import Extent, count_of, is_dynamic, size_of, whole
-from .rewriter import Rewriter, Rule, least_of, replace, require_same, require_static
+from .checks import require_same, require_static
+from .extents import Extent, is_dynamic, size_of, whole
+from .layout import compacted
+from .norms import mean
+from .rewriter import Rewriter, Rule, least_of, replace
 from .rules import Result, States
 from .snapshot import BoundedError
 
-
-def _greatest(dtype: np.dtype) -> float:
-    return math.inf if is_float(dtype) else float(np.iinfo(dtype).max)
-
-
-_NEUTRAL = {ReduceSumOp: lambda _: 0.0, ReduceProdOp: lambda _: 1.0, ReduceMaxOp: least_of, ReduceMinOp: _greatest}
+_NEUTRAL = {
+    ReduceSumOp: lambda _: 0.0,
+    ReduceProdOp: lambda _: 1.0,
+    ReduceMaxOp: least_of,
+    ReduceMinOp: lambda _: math.inf,
+}
 
 
 def reduction(graph: Rewriter, op: Any, states: States) -> Result | None:
@@ -55,29 +55,25 @@ def reduction(graph: Rewriter, op: Any, states: States) -> Result | None:
         return None
     if varying:
         neutral = _NEUTRAL[type(op)](dtype_of(op.input))
-        if not is_float(dtype_of(op.input)) and not isinstance(op, ReduceSumOp | ReduceProdOp):
-            neutral = _exact(neutral, dtype_of(op.input))
+        if isinstance(op, ReduceMinOp) and not is_float(dtype_of(op.input)):
+            replace(op, _least_integer(graph, op, varying, _reduced(extents, axes, op.keepdims)))
+            return None
         op.operation.operands[0] = graph.kept_here(op.input, varying, neutral)
     return [_reduced(extents, axes, op.keepdims)]
 
 
-def _exact(number: float, dtype: np.dtype) -> float:
-    """A number that a float64 holds and the type too, or an error."""
-    if int(number) < np.iinfo(dtype).min or int(number) > np.iinfo(dtype).max:
-        raise BoundedError(f"the greatest {np.dtype(dtype).name} is no float64")
-    return number
+def _least_integer(graph: Rewriter, op: Any, varying: Sequence[int], reduced: Sequence[Extent]) -> ir.Value:
+    """min(x) --> ~max(~x): the greatest integer of 64 bits is no float64, as which masks hold numbers."""
+    turned = graph.noted(NotOp(op.input), graph.of(op.input))
+    kept = graph.kept_here(turned, varying, least_of(dtype_of(op.input)))
+    greatest = graph.noted(ReduceMaxOp(kept, axes=tuple(op.axes), keepdims=op.keepdims), reduced)
+    return graph.noted(NotOp(greatest), reduced)
 
 
 def _replace_mean(graph: Rewriter, op: Any, axes: Sequence[int]) -> None:
-    dtype, extents = dtype_of(op.input), graph.of(op.input)
-    if not is_float(dtype):
+    if not is_float(dtype_of(op.input)):
         raise BoundedError("the mean of integers over a dimension that varies is rounded")
-    total = graph.kept_here(op.input, axes, 0.0)
-    count: Dim = math.prod((count_of(extents[axis]) for axis in axes), start=1)
-    summed = ReduceSumOp(total, axes=tuple(op.axes), keepdims=op.keepdims)
-    reduced = _reduced(extents, axes, op.keepdims)
-    value = graph.noted(summed, reduced)
-    replace(op, graph.noted(DivOp(value, graph.number(count, dtype)), reduced))
+    replace(op, mean(graph, op.input, axes, op.keepdims))
 
 
 def _reduced(extents: Sequence[Extent], axes: Sequence[int], keepdims: bool) -> list[Extent]:
@@ -91,6 +87,8 @@ def argmax(graph: Rewriter, op: ArgmaxOp, states: States) -> Result:
     require_same(states)
     extents = graph.of(op.input)
     axis = op.axis % len(extents)
+    op.operation.operands[0] = compacted(graph, op.input, [axis])
+    extents = graph.of(op.input)
     op.operation.operands[0] = graph.keep(op.input, [axis], least_of(dtype_of(op.input)))
     return [_reduced(extents, [axis], op.keepdims)]
 
@@ -104,11 +102,9 @@ def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, states: States) -> Re
 
 
 def normalisation(graph: Rewriter, op: Any, states: States) -> Result:
-    """As it is, if what is normalised over does not vary."""
+    """As it is, if there are always as many channels."""
     require_same(states)
-    rank = len(graph.of(op.input))
-    axes = range(op.axis % rank, rank) if isinstance(op, LayerNormOp | RmsNormOp) else [1]
-    require_static(graph, op, axes)
+    require_static(graph, op, [1])
     return [graph.of(op.input)]
 
 
@@ -153,6 +149,6 @@ RULES: dict[type[Op], Rule] = {
     ArgmaxOp: argmax,
     SoftmaxOp: softmax,
     LogSoftmaxOp: softmax,
-    **dict.fromkeys((LayerNormOp, RmsNormOp, BatchNormOp, LocalResponseNormOp), normalisation),
+    **dict.fromkeys((BatchNormOp, LocalResponseNormOp), normalisation),
     AttentionOp: attention,
 }

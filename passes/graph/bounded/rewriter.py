@@ -12,16 +12,16 @@ from mlir import ir
 from mlir.dialects import arith, tensor
 
 from ....dialects.core import Op
-from ....dialects.dims import Dim, Sym
+from ....dialects.dims import Dim
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
 from ....dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
 from ....dialects.types import is_float
 from ..values import constant, dtype_of, shape_of
-from .extents import Expression, Extent, Factor, count_of, expression, is_dynamic, size_of, whole
+from .extents import Expression, Extent, expression, is_dynamic, size_of, whole
 from .fitting import Fitter, Ranges, at
 from .projections import repeats_elements, source_of
-from .snapshot import BoundedError, OpState, differing
+from .snapshot import BoundedError, OpState
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Rewriter:
 
     Attributes:
         table: the argument that holds the extents, 1-D i64.
-        start: the first op of the graph, before which come the masks.
+        start: an op before all others, before which come the masks.
         fitter: finds expressions over sizes.
         ranges: the least and the greatest size by name, and the step.
         expressions: what the table's entries are.
@@ -112,6 +112,11 @@ class Rewriter:
     def reshaped(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
         """A reshape of a static tensor."""
         return value if shape_of(value) == tuple(shape) else self.noted(ReshapeOp(value, shape=tuple(shape)))
+
+    def reshaped_to(self, value: ir.Value, extents: Sequence[Extent]) -> ir.Value:
+        """A reshape to dimensions in which the data lies where it is."""
+        shape = tuple(map(size_of, extents))
+        return value if shape_of(value) == shape else self.noted(ReshapeOp(value, shape=shape), extents)
 
     def keep(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
         """`value` with the number `otherwise` wherever one of some dimensions holds no data."""
@@ -202,6 +207,13 @@ class Rewriter:
             raise BoundedError(f"{what} depends on the sizes in no simple way ({', '.join(map(str, values))})")
         return found
 
+    def divided(self, dim: Dim, count: int) -> Dim | None:
+        """An expression divided by a number; None where there is a remainder at some size."""
+        values = [value for value in self.fitter.values(dim) if value is not None]
+        if any(value % count for value in values):
+            return None
+        return self.fitter.fit([value // count for value in values])
+
     def least(self, dim: Dim) -> int:
         """The least value of an expression that grows with the sizes."""
         value = at(dim, {name: low for name, (low, _, _) in self.ranges.items()})
@@ -217,42 +229,9 @@ def _location(value: ir.Value) -> ir.Location:
     return value.owner.owner.location if isinstance(value.owner, ir.Block) else value.owner.location
 
 
-def require_same(states: Sequence[OpState], but: Sequence[str] = ()) -> None:
-    """Checks that the attributes of an op are the same at all sizes.
-
-    Raises:
-        BoundedError: one is not.
-    """
-    others = sorted(differing(states) - set(but))
-    if others:
-        raise BoundedError(f"its attribute '{others[0]}' depends on the sizes")
-
-
-def symbolic(extents: Sequence[Extent]) -> tuple[Dim, ...]:
-    """A shape in the extents of its dimensions."""
-    return tuple(count_of(extent) for extent in extents)
-
-
-def prefix(dim: Dim, size: int) -> Extent:
-    """A dimension of `size` elements, of which the first `dim` hold data."""
-    return (Factor(dim, size),) if isinstance(dim, Sym) else whole(size)
-
-
 def replace(op: Op, value: ir.Value) -> None:
     """Makes all readers of an op read a value."""
     op.operation.results[0].replace_all_uses_with(value)
-
-
-def require_static(graph: Rewriter, op: Op, axes: Sequence[int]) -> None:
-    """Checks that some dimensions of an op's first operand do not vary.
-
-    Raises:
-        BoundedError: one does.
-    """
-    extents = graph.of(op.operation.operands[0])
-    varying = [axis for axis in axes if is_dynamic(extents[axis])]
-    if varying:
-        raise BoundedError(f"it takes all elements along dimension {varying[0]} together, whose size varies")
 
 
 def least_of(dtype: np.dtype) -> float:

@@ -7,22 +7,21 @@ where there is no data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell.constant import ConstantOp, ParameterOp
-from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
-from ....dialects.stepwell.elementwise import CastOp
-from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolOp
+from ....dialects.stepwell.contraction import MatmulOp
+from ....dialects.stepwell.elementwise import AddOp, CastOp, MulOp
 from ....dialects.stepwell.recurrent import LstmOp
-from ....dialects.stepwell.windows import CHANNELS_FIRST
 from ....dialects.types import TensorSpec
-from ..values import dtype_of, shape_of
-from .extents import Extent, count_of, is_dynamic, size_of, whole
-from .rewriter import Rewriter, Rule, least_of, prefix, replace, require_same, require_static, symbolic
+from ..values import constant, dtype_of, shape_of
+from .checks import require_same
+from .extents import Extent, count_of, is_dynamic, prefix, size_of, symbolic, whole
+from .layout import agree, set_operands
+from .rewriter import Rewriter, Rule, replace
 from .snapshot import BoundedError, OpState
 
 Result = Sequence[Sequence[Extent]]
@@ -33,6 +32,11 @@ def elementwise(graph: Rewriter, op: Op, states: States) -> Result:
     """Each dimension is that of the operands that have it."""
     require_same(states)
     shape = shape_of(op.operation.results[0]) or ()
+    for axis in range(len(shape)):
+        values = list(op.operation.operands)
+        ranks = [len(graph.of(value)) for value in values]
+        places = [axis - len(shape) + rank if rank >= len(shape) - axis else None for rank in ranks]
+        set_operands(op, agree(graph, values, places))
     found = [whole(size) for size in shape]
     for value in op.operation.operands:
         extents = graph.of(value)
@@ -62,11 +66,42 @@ def literal(graph: Rewriter, op: ConstantOp, states: States) -> Result | None:
         found.append(
             prefix(graph.fit([array.shape[axis] for array in arrays], "a constant's shape"), first.shape[axis])
         )
-    for array in arrays[1:]:
-        inside = tuple(slice(size) for size in array.shape)
-        if not np.array_equal(array, first[inside], equal_nan=first.dtype.kind == "f"):
+    if all(np.array_equal(array, _part(first, array), equal_nan=first.dtype.kind == "f") for array in arrays[1:]):
+        return [found]
+    replace(op, _counted(graph, arrays, found))
+    return None
+
+
+def _part(whole: np.ndarray, array: np.ndarray) -> np.ndarray:
+    return whole[tuple(slice(size) for size in array.shape)]
+
+
+def _counted(graph: Rewriter, arrays: Sequence[np.ndarray], extents: Sequence[Extent]) -> ir.Value:
+    """Numbers that grow by the same from each place to the next, of which the first and the step depend on sizes."""
+    first = arrays[0]
+    if first.dtype != np.int64 or not all(array.size and _is_even(array) for array in arrays):
+        raise BoundedError("a constant depends on the sizes, in its contents too")
+    value = graph.numbers(np.array(graph.fit([int(array.flat[0]) for array in arrays], "a number"), object))
+    for axis, size in enumerate(first.shape):
+        step = graph.fitter.fit([_step(array, axis) for array in arrays]) if size > 1 else 0
+        if step is None:
             raise BoundedError("a constant depends on the sizes, in its contents too")
-    return [found]
+        places = constant(np.arange(size).reshape(-1, *[1] * (first.ndim - axis - 1)))
+        factor = constant(np.array(step)) if isinstance(step, int) else graph.number(step, first.dtype)
+        value = graph.noted(AddOp(value, graph.noted(MulOp(places, factor))))
+    graph.extents[value] = list(extents)
+    return value
+
+
+def _step(array: np.ndarray, axis: int) -> int | None:
+    """By how much the next element is greater; None where there is none."""
+    return int(np.take(array, 1, axis).flat[0] - array.flat[0]) if array.shape[axis] > 1 else None
+
+
+def _is_even(array: np.ndarray) -> bool:
+    steps = [_step(array, axis) or 0 for axis in range(array.ndim)]
+    grid = np.indices(array.shape).reshape(array.ndim, -1)
+    return bool(np.array_equal(array.flat[0] + np.array(steps, np.int64) @ grid, array.reshape(-1)))
 
 
 def _looked_up(graph: Rewriter, arrays: Sequence[np.ndarray]) -> ir.Value:
@@ -85,9 +120,12 @@ def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result:
     """What is summed up over is 0 on both sides where there is no data, as 0 times garbage may be NaN."""
     require_same(states)
     places = [-2 if op.transpose_lhs else -1, -1 if op.transpose_rhs else -2]
-    for position, place in enumerate(places):
+    ranks = [len(graph.of(value)) for value in op.operation.operands]
+    both = [place % rank for place, rank in zip(places, ranks, strict=True)]
+    set_operands(op, agree(graph, list(op.operation.operands), both))
+    for position, place in enumerate(both):
         value = op.operation.operands[position]
-        op.operation.operands[position] = graph.keep(value, [place % len(graph.of(value))], 0.0)
+        op.operation.operands[position] = graph.keep(value, [place], 0.0)
     lhs, rhs = graph.of(op.lhs), graph.of(op.rhs)
     rows, columns = lhs[-1 if op.transpose_lhs else -2], rhs[-2 if op.transpose_rhs else -1]
     shape = shape_of(op.result) or ()
@@ -97,33 +135,6 @@ def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result:
             if is_dynamic(extent):
                 batch[axis] = extent
     return [[*batch, rows, columns]]
-
-
-def windows(graph: Rewriter, op: Any, states: States) -> Result:
-    """Convolution and pooling: windows that reach over the end see the padding there."""
-    require_same(states)
-    extents = graph.of(op.input)
-    rank = len(extents) - 2
-    spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
-    require_static(graph, op, [axis for axis in range(1, rank + 2) if axis not in spatial])
-    if isinstance(op, ConvOp | ConvTransposeOp):
-        _require_whole(graph, op.weight)
-        kernel = (shape_of(op.weight) or ())[2:]
-    else:
-        kernel = op.kernel
-    reach = [(size - 1) * step + 1 for size, step in zip(kernel, op.dilations, strict=True)]
-    if isinstance(op, ConvTransposeOp):
-        overlaps = [size > step for size, step in zip(reach, op.strides, strict=True)]
-    else:
-        # Winograd's method sums up more than a window, in such a way that the rest cancels, if it is finite.
-        is_tiled = isinstance(op, ConvOp) and set(kernel) == {3}
-        overlaps = [is_tiled or op.pads[dim + rank] > 0 or getattr(op, "ceil_mode", False) for dim in range(rank)]
-    axes = [axis for axis, overlap in zip(spatial, overlaps, strict=True) if overlap and is_dynamic(extents[axis])]
-    if axes and isinstance(op, AveragePoolOp):
-        raise BoundedError("how many elements a mean is of depends on the sizes")
-    otherwise = least_of(dtype_of(op.input)) if isinstance(op, MaxPoolOp) else 0.0
-    op.operation.operands[0] = graph.keep(op.input, axes, otherwise)
-    return inferred(graph, op, states)
 
 
 def inferred(graph: Rewriter, op: Op, states: States) -> Result:
@@ -158,18 +169,9 @@ def _is_batch(graph: Rewriter, op: LstmOp, value: ir.Value, axis: int) -> bool:
     return axis == 1 and graph.of(value)[axis] == graph.of(first)[1]
 
 
-def _require_whole(graph: Rewriter, value: ir.Value) -> None:
-    if graph.dynamic(value):
-        raise BoundedError("the size of a weight varies")
-
-
 RULES: dict[type[Op], Rule] = {
     ParameterOp: parameter,
     ConstantOp: literal,
     MatmulOp: matmul,
-    ConvOp: windows,
-    ConvTransposeOp: windows,
-    MaxPoolOp: windows,
-    AveragePoolOp: windows,
     LstmOp: lstm,
 }

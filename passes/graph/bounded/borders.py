@@ -1,0 +1,122 @@
+"""Padding around data whose size varies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.core import Op
+from ....dialects.dims import Dim
+from ....dialects.stepwell.elementwise import (
+    AbsOp,
+    AndOp,
+    GreaterEqualOp,
+    LessOp,
+    MaximumOp,
+    MinimumOp,
+    ModOp,
+    MulOp,
+    SelectOp,
+    SubOp,
+)
+from ....dialects.stepwell.movement import GatherOp, PadOp
+from ..values import constant, dtype_of, shape_of
+from .checks import require_same
+from .extents import count_of, is_dynamic, prefix, whole
+from .layout import compacted
+from .rewriter import Rewriter, Rule, replace
+from .rules import Result, States
+
+_INDEX = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class Border:
+    """What is put around the data along one dimension.
+
+    Attributes:
+        axis: the dimension.
+        low: how many elements come before the data; negative ones are cut off.
+        extent: how many there are then.
+        size: how many there are at most.
+    """
+
+    axis: int
+    low: Dim
+    extent: Dim
+    size: int
+
+
+def bordered(graph: Rewriter, value: ir.Value, border: Border, mode: str, otherwise: float) -> ir.Value:
+    """`value` with a border that is looked up element by element."""
+    old = graph.of(value)
+    count, size = count_of(old[border.axis]), (shape_of(value) or ())[border.axis]
+    extents = [*old[: border.axis], prefix(border.extent, border.size), *old[border.axis + 1 :]]
+    places = graph.noted(SubOp(constant(np.arange(border.size)), _number(graph, border.low)))
+    end, zero = _number(graph, count), constant(np.array(0))
+    inside = graph.noted(MinimumOp(_turned(graph, places, count, mode), constant(np.array(size - 1))))
+    taken = graph.noted(GatherOp(value, graph.noted(MaximumOp(inside, zero)), axis=border.axis), extents)
+    if mode != "constant":
+        return taken
+    is_data = graph.noted(AndOp(graph.noted(GreaterEqualOp(places, zero)), graph.noted(LessOp(places, end))))
+    along = (border.size, *[1] * (len(old) - border.axis - 1))
+    fill = constant(np.array(otherwise).astype(dtype_of(value)))
+    return graph.noted(SelectOp(graph.reshaped(is_data, along), taken, fill), extents)
+
+
+def _turned(graph: Rewriter, places: ir.Value, count: Dim, mode: str) -> ir.Value:
+    """Places before and behind the data as the places of data that is repeated there."""
+    end, one = _number(graph, count), constant(np.array(1))
+    last = graph.noted(SubOp(end, one))
+    if mode == "wrap":
+        return graph.noted(ModOp(places, end))
+    if mode == "edge":
+        return graph.noted(MinimumOp(graph.noted(MaximumOp(places, constant(np.array(0)))), last))
+    if mode == "reflect":
+        # What is reflected once more at the other end comes back after so many elements.
+        period = graph.noted(MaximumOp(graph.noted(MulOp(last, constant(np.array(2)))), one))
+        along = graph.noted(ModOp(places, period))
+        return graph.noted(SubOp(last, graph.noted(AbsOp(graph.noted(SubOp(along, last))))))
+    return places
+
+
+def _number(graph: Rewriter, dim: Dim) -> ir.Value:
+    return constant(np.array(dim)) if isinstance(dim, int) else graph.number(dim, _INDEX)
+
+
+def pad(graph: Rewriter, op: PadOp, states: States) -> Result | None:
+    """After the data comes the padding; what is no constant there, or begins at a place that varies, is looked up."""
+    require_same(states, but=("low", "high"))
+    shape, rank = shape_of(op.result) or (), len(graph.of(op.input))
+    lows = [graph.fit([state.attributes["low"][axis] for state in states], "a padding") for axis in range(rank)]
+    wanted = [graph.fit([state.shapes[0][axis] for state in states], "an extent") for axis in range(rank)]
+    padded = [axis for axis in range(rank) if _differs(states, axis)]
+    value = compacted(graph, op.input, padded)
+    op.operation.operands[0] = value
+    extents = graph.of(value)
+    varying = [axis for axis in padded if is_dynamic(extents[axis]) or not isinstance(wanted[axis], int)]
+    is_plain = op.mode == "constant" and all(isinstance(lows[axis], int) for axis in varying)
+    if is_plain or not any(op.high[axis] or lows[axis] != op.low[axis] for axis in varying):
+        after = [axis for axis in varying if op.high[axis] >= 0]
+        op.operation.operands[0] = graph.keep(value, after, op.value)
+        return [[prefix(wanted[axis], shape[axis]) if axis in padded else extents[axis] for axis in range(rank)]]
+    for axis in varying:
+        border = Border(axis, lows[axis], wanted[axis], shape[axis])
+        value = bordered(graph, value, border, op.mode, op.value)
+    others = [axis for axis in padded if axis not in varying]
+    if others:
+        low = tuple(op.low[axis] if axis in others else 0 for axis in range(rank))
+        high = tuple(op.high[axis] if axis in others else 0 for axis in range(rank))
+        found = [whole(shape[axis]) if axis in others else extent for axis, extent in enumerate(graph.of(value))]
+        value = graph.noted(PadOp(value, low=low, high=high, mode=op.mode, value=op.value), found)
+    replace(op, value)
+    return None
+
+
+def _differs(states: States, axis: int) -> bool:
+    return any(state.attributes[name][axis] for state in states for name in ("low", "high"))
+
+
+RULES: dict[type[Op], Rule] = {PadOp: pad}

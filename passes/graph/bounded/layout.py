@@ -1,0 +1,125 @@
+"""Where the data of a tensor lies: along a dimension all of it first, or parts of it apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from mlir import ir
+
+from ....dialects import dims
+from ....dialects.core import Op
+from ....dialects.dims import Dim
+from ....dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, MinimumOp, ModOp, MulOp
+from ....dialects.stepwell.movement import GatherOp
+from ..values import constant, shape_of
+from .extents import Extent, Factor, count_of, prefix, size_of
+from .rewriter import Rewriter
+
+_INDEX = np.dtype(np.int64)
+
+
+def is_apart(extent: Extent) -> bool:
+    """Whether data along a dimension lies in several places, with garbage between."""
+    return len(extent) > 1 and any(factor.is_dynamic for factor in extent[1:])
+
+
+def together(extent: Extent) -> Extent:
+    """The dimension with all data first."""
+    return prefix(count_of(extent), size_of(extent))
+
+
+def compacted(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> ir.Value:
+    """`value`, in which all data along some dimensions comes first."""
+    for axis in axes:
+        extents = graph.of(value)
+        if is_apart(extents[axis]):
+            value = rearranged(graph, value, [*extents[:axis], together(extents[axis]), *extents[axis + 1 :]])
+        elif len(extents[axis]) > 1:
+            graph.extents[value] = [*extents[:axis], together(extents[axis]), *extents[axis + 1 :]]
+    return value
+
+
+def agree(graph: Rewriter, values: Sequence[ir.Value], places: Sequence[int | None]) -> list[ir.Value]:
+    """Some values with their data in the same places along a dimension, the number of which is given for each."""
+    found = [
+        graph.of(value)[axis]
+        for value, axis in zip(values, places, strict=True)
+        if axis is not None and size_of(graph.of(value)[axis]) > 1
+    ]
+    if all(extent == found[0] for extent in found) or not any(map(is_apart, found)):
+        return list(values)
+    return [
+        value if axis is None else compacted(graph, value, [axis]) for value, axis in zip(values, places, strict=True)
+    ]
+
+
+def compact_all(graph: Rewriter, values: Sequence[ir.Value], axis: int) -> list[ir.Value]:
+    """Some values with all data first along a dimension."""
+    return [compacted(graph, value, [axis]) for value in values]
+
+
+def set_operands(op: Op, values: Sequence[ir.Value]) -> None:
+    """Lets an op read other values."""
+    for place, value in enumerate(values):
+        op.operation.operands[place] = value
+
+
+def rearranged(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir.Value:
+    """The data of `value`, in the same order, in a tensor of other dimensions."""
+    old, new = graph.of(value), list(wanted)
+    first = last = 0
+    while first < min(len(old), len(new)) and old[first] == new[first]:
+        first += 1
+    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    middle, kept = old[first : len(old) - last], new[first : len(new) - last]
+    if not middle or not kept:
+        return graph.reshaped_to(value, new)
+    merged = tuple(factor for extent in middle for factor in extent)
+    flat = graph.reshaped_to(value, [*old[:first], merged, *old[len(old) - last :]])
+    places = _places(graph, merged, kept)
+    return graph.noted(GatherOp(flat, places, axis=first), new)
+
+
+def _places(graph: Rewriter, factors: Sequence[Factor], wanted: Sequence[Extent]) -> ir.Value:
+    """Where in a dimension of some factors the elements are of dimensions that hold the same data."""
+    number = _positions(graph, wanted)
+    strides = [math.prod(factor.size for factor in factors[place + 1 :]) for place in range(len(factors))]
+    place: ir.Value | None = None
+    for factor, stride in reversed(list(zip(factors, strides, strict=True))):
+        part = number
+        if factor is not factors[0]:
+            end = _number(graph, factor.extent)
+            part, number = graph.noted(ModOp(number, end)), graph.noted(DivOp(number, end))
+        if stride > 1:
+            part = graph.noted(MulOp(part, constant(np.array(stride))))
+        place = part if place is None else graph.noted(AddOp(place, part))
+    assert place is not None
+    last = math.prod(factor.size for factor in factors) - 1
+    inside = graph.noted(MinimumOp(place, constant(np.array(last))))
+    return graph.noted(MaximumOp(inside, constant(np.array(0))), wanted)
+
+
+def _positions(graph: Rewriter, wanted: Sequence[Extent]) -> ir.Value:
+    """The number of each element among all that are data."""
+    factors = [factor for extent in wanted for factor in extent]
+    total: ir.Value | None = None
+    for place, factor in enumerate(factors):
+        if factor.size == 1 and len(factors) > 1:
+            continue
+        inner = dims.product(other.extent for other in factors[place + 1 :])
+        index = constant(np.arange(factor.size).reshape(-1, *[1] * (len(factors) - place - 1)))
+        step = index if inner == 1 else graph.noted(MulOp(index, _number(graph, inner)))
+        total = step if total is None else graph.noted(AddOp(total, step))
+    if total is None:
+        total = constant(np.zeros([1] * len(factors), _INDEX))
+    shape = tuple(size_of(extent) for extent in wanted)
+    if math.prod(shape) != math.prod(shape_of(total) or ()):
+        total = graph.noted(AddOp(total, constant(np.zeros([factor.size for factor in factors], _INDEX))))
+    return graph.reshaped(total, shape)
+
+
+def _number(graph: Rewriter, dim: Dim) -> ir.Value:
+    return constant(np.array(dim)) if isinstance(dim, int) else graph.number(dim, _INDEX)

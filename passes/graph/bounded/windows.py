@@ -1,0 +1,158 @@
+"""Convolution and pooling of data whose size varies: windows that reach over its ends see the padding there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir import ir
+
+from ....dialects.core import Op
+from ....dialects.dims import Dim
+from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp
+from ....dialects.stepwell.elementwise import (
+    DivOp,
+)
+from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolIndicesOp, MaxPoolOp, SumPoolOp
+from ....dialects.stepwell.windows import CHANNELS_FIRST
+from ..values import dtype_of, shape_of, splat_constant
+from .borders import Border, bordered
+from .checks import require_same, require_static
+from .extents import count_of, is_dynamic, prefix, whole
+from .layout import compacted
+from .rewriter import Rewriter, Rule, least_of, replace
+from .rules import Result, States, inferred
+from .snapshot import BoundedError
+
+
+def windows(graph: Rewriter, op: Any, states: States) -> Result | None:
+    """Convolution and pooling: windows that reach over the end see the padding there."""
+    require_same(states, but=("pads",))
+    rank = len(graph.of(op.input)) - 2
+    spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
+    op.operation.operands[0] = compacted(graph, op.input, spatial)
+    extents = graph.of(op.input)
+    require_static(graph, op, [axis for axis in range(1, rank + 2) if axis not in spatial])
+    if isinstance(op, ConvOp | ConvTransposeOp):
+        if graph.dynamic(op.weight):
+            raise BoundedError("the size of a weight varies")
+        kernel = (shape_of(op.weight) or ())[2:]
+    else:
+        kernel = op.kernel
+    reach = [(size - 1) * step + 1 for size, step in zip(kernel, op.dilations, strict=True)]
+    if isinstance(op, ConvTransposeOp):
+        require_same(states)
+        overlaps = [size > step for size, step in zip(reach, op.strides, strict=True)]
+    else:
+        # Winograd's method sums up more than a window, in such a way that the rest cancels, if it is finite.
+        is_tiled = isinstance(op, ConvOp) and set(kernel) == {3}
+        overlaps = [is_tiled or op.pads[dim + rank] > 0 or getattr(op, "ceil_mode", False) for dim in range(rank)]
+    axes = [axis for axis, overlap in zip(spatial, overlaps, strict=True) if overlap and is_dynamic(extents[axis])]
+    otherwise = least_of(dtype_of(op.input)) if isinstance(op, MaxPoolOp | MaxPoolIndicesOp) else 0.0
+    lows = _lows(graph, states, rank)
+    moved = [dim for dim in range(rank) if not isinstance(lows[dim], int)]
+    if isinstance(op, AveragePoolOp) and (moved or (axes and not _counts_all(op))):
+        _replace_mean(graph, op, states)
+        return None
+    op.operation.operands[0] = graph.keep(
+        op.input, [axis for axis in axes if axis - spatial[0] not in moved], otherwise
+    )
+    if not moved and not _pads_vary(states):
+        return inferred(graph, op, states)
+    return _with_moved_windows(graph, op, states, spatial, reach, moved, otherwise)
+
+
+def _lows(graph: Rewriter, states: States, rank: int) -> list[Dim]:
+    return [graph.fit([state.attributes["pads"][dim] for state in states], "a padding") for dim in range(rank)]
+
+
+def _pads_vary(states: States) -> bool:
+    return len({tuple(state.attributes["pads"]) for state in states}) > 1
+
+
+def _counts_all(op: AveragePoolOp) -> bool:
+    return op.count_include_pad and not op.ceil_mode
+
+
+def _with_moved_windows(
+    graph: Rewriter,
+    op: Any,
+    states: States,
+    spatial: Sequence[int],
+    reach: Sequence[int],
+    moved: Sequence[int],
+    otherwise: float,
+) -> Result | None:
+    """Windows over data with its padding before it, where that depends on sizes."""
+    shape = shape_of(op.operation.results[0]) or ()
+    rank = len(reach)
+    value, pads, lows = op.input, list(op.pads), _lows(graph, states, rank)
+    for dim in moved:
+        axis = spatial[dim]
+        size = (shape[axis] - 1) * op.strides[dim] + reach[dim]
+        count = graph.fit([state.shapes[0][axis] for state in states], "an extent")
+        border = Border(axis, lows[dim], (count - 1) * op.strides[dim] + reach[dim], size)
+        value = bordered(graph, value, border, "constant", otherwise)
+        pads[dim] = pads[dim + rank] = 0
+    found = [*graph.of(value)]
+    result = list(found[:1]) + [whole(size) for size in shape[1:]]
+    for axis in spatial:
+        values = [state.shapes[0][axis] for state in states]
+        result[axis] = prefix(graph.fit(values, "an extent"), shape[axis])
+    if not moved:
+        return [result]
+    attributes = {**op.attribute_values(), "pads": tuple(pads)}
+    operands = [value, *list(op.operation.operands)[1:]]
+    replace(op, graph.noted(type(op)(*operands, **attributes), result))
+    return None
+
+
+def _replace_mean(graph: Rewriter, op: AveragePoolOp, states: States) -> None:
+    """average_pool(x) --> sum_pool(x) / sum_pool(1): how many elements a mean is of depends on the sizes."""
+    extents, shape = graph.of(op.input), shape_of(op.input) or ()
+    rank = len(op.kernel)
+    spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
+    attributes = {name: value for name, value in op.attribute_values().items() if name != "count_include_pad"}
+    dtype = dtype_of(op.input)
+    pads = tuple(op.pads)
+    sizes, counted = [1] * len(shape), [whole(1)] * len(shape)
+    for dim, axis in enumerate(spatial):
+        added = pads[dim] + pads[dim + rank] if op.count_include_pad else 0
+        if added and _pads_vary(states):
+            raise BoundedError("how many zeros a mean is of depends on the sizes")
+        sizes[axis] = shape[axis] + added
+        counted[axis] = prefix(count_of(extents[axis]) + added, sizes[axis])
+    ones = splat_constant(dtype.type(1), sizes)
+    graph.extents[ones] = counted
+    parts: list[ir.Value] = []
+    for value, own in ((op.input, pads), (ones, (0,) * len(pads) if op.count_include_pad else pads)):
+        part = SumPoolOp(value, **{**attributes, "pads": own})
+        parts.append(_windowed(graph, part, states, own != pads))
+    total, count = parts
+    replace(op, graph.noted(DivOp(total, count), graph.of(total)))
+
+
+def _windowed(graph: Rewriter, op: SumPoolOp, states: States, is_padded: bool) -> ir.Value:
+    """The result of a new pooling, right for every size."""
+    result = op.operation.results[0]
+    with ir.InsertionPoint(op.operation):
+        if is_padded:
+            rank = len(op.kernel)
+            spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
+            op.operation.operands[0] = graph.keep(op.input, spatial, 0.0)
+            found = inferred(graph, op, states)
+        else:
+            found = windows(graph, op, states)
+    if found is None:
+        raise BoundedError("the windows of a mean move with the sizes")
+    graph.extents[result] = list(found[0])
+    return result
+
+
+RULES: dict[type[Op], Rule] = {
+    ConvOp: windows,
+    ConvTransposeOp: windows,
+    MaxPoolOp: windows,
+    AveragePoolOp: windows,
+    SumPoolOp: windows,
+}

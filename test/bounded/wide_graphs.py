@@ -1,0 +1,120 @@
+"""More small models with dimensions that vary: loops, resizes, norms, and what moves data to other places."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from .graphs import Graph, _floats, _one
+
+_NODE = helper.make_node
+_IMAGE = {"h": (1, 7), "w": (1, 9)}
+
+
+def layers() -> Graph:
+    """Recurrent layers over time, one of them in both directions, and one backwards."""
+    nodes = [
+        _NODE("LSTM", ["x", "w0", "r0", "b0"], ["a", "h", "c"], hidden_size=4, direction="bidirectional"),
+        _NODE("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3]),
+        _NODE("Reshape", ["b", "flat"], ["d"]),
+        _NODE("GRU", ["d", "w1", "r1"], ["e", "f"], hidden_size=3, linear_before_reset=1, direction="reverse"),
+        _NODE("Squeeze", ["e", "one"], ["y"]),
+    ]
+    weights = {
+        "w0": _floats(2, 16, 3),
+        "r0": _floats(2, 16, 4),
+        "b0": _floats(2, 32),
+        "w1": _floats(1, 9, 8),
+        "r1": _floats(1, 9, 3),
+    }
+    numbers = {"flat": np.array([0, 0, -1]), "one": np.array([1])}
+    return _one(nodes, ["t", "n", 3], {"t": (1, 12), "n": (1, 3)}, **weights, **numbers)
+
+
+def loops() -> Graph:
+    """A scan over what varies, and a branch."""
+    row = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in ("s", "v", "t", "o")]
+    step = helper.make_graph([_NODE("Add", ["s", "v"], ["t"]), _NODE("Tanh", ["t"], ["o"])], "step", row[:2], row[2:])
+    out = [helper.make_tensor_value_info("z", TensorProto.FLOAT, ["t", 3])]
+    branches = [helper.make_graph([_NODE(kind, ["a"], ["z"])], kind, [], out) for kind in ("Neg", "Exp")]
+    nodes = [
+        _NODE("Scan", ["start", "x"], ["last", "a"], body=step, num_scan_inputs=1),
+        _NODE("ReduceSum", ["last"], ["total"], keepdims=0),
+        _NODE("Greater", ["total", "zero"], ["is_great"]),
+        _NODE("If", ["is_great"], ["b"], then_branch=branches[0], else_branch=branches[1]),
+        _NODE("Add", ["b", "last"], ["y"]),
+    ]
+    return _one(nodes, ["t", 3], {"t": (1, 11)}, start=_floats(3), zero=np.zeros((), np.float32))
+
+
+def resized() -> Graph:
+    """Linear, by a fraction; cubic, to a fixed size; nearest, back to the size that was."""
+    nodes = [
+        _NODE("Resize", ["x", "", "scales"], ["a"], mode="linear"),
+        _NODE("Resize", ["a", "", "", "fixed"], ["b"], mode="cubic", coordinate_transformation_mode="align_corners"),
+        _NODE("Shape", ["x"], ["shape"]),
+        _NODE("Resize", ["b", "", "", "shape"], ["c"], mode="nearest", nearest_mode="floor"),
+        _NODE("Add", ["c", "x"], ["y"]),
+    ]
+    scales, fixed = np.array([1, 1, 1.5, 2], np.float32), np.array([1, 2, 5, 6])
+    return _one(nodes, [1, 2, "h", "w"], _IMAGE, scales=scales, fixed=fixed)
+
+
+def norms() -> Graph:
+    """Norms over all that varies."""
+    nodes = [
+        _NODE("InstanceNormalization", ["x", "s", "b"], ["a"]),
+        _NODE("Reshape", ["a", "groups"], ["c"]),
+        _NODE("InstanceNormalization", ["c", "s", "b"], ["d"]),
+        _NODE("Shape", ["x"], ["shape"]),
+        _NODE("Reshape", ["d", "shape"], ["y"]),
+    ]
+    groups = np.array([0, 3, -1])
+    return _one(nodes, [2, 3, "h", "w"], {"h": (2, 7), "w": (1, 9)}, s=_floats(3), b=_floats(3), groups=groups)
+
+
+def borders() -> Graph:
+    """Windows and padding that begin at places which depend on sizes, and means of as many elements as there are."""
+    nodes = [
+        _NODE("Conv", ["x", "w"], ["a"], auto_pad="SAME_UPPER", strides=[2, 2]),
+        _NODE("Pad", ["a", "pads"], ["b"], mode="edge"),
+        _NODE("AveragePool", ["b"], ["c"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        _NODE("Pad", ["c", "pads"], ["d"], mode="reflect"),
+        _NODE("AveragePool", ["d"], ["y"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+    ]
+    pads = np.array([0, 0, 1, 2, 0, 0, 2, 1])
+    return _one(nodes, [1, 2, "h", "w"], _IMAGE, w=_floats(2, 2, 3, 3), pads=pads)
+
+
+def halves() -> Graph:
+    """Half of what varies, rounded, and padding up to a multiple."""
+    nodes = [
+        _NODE("Shape", ["x"], ["size"], start=1, end=2),
+        _NODE("Div", ["size", "two"], ["half"]),
+        _NODE("Slice", ["x", "zero", "half", "one"], ["a"]),
+        _NODE("Sub", ["zero", "half"], ["less"]),
+        _NODE("Mod", ["less", "four"], ["missing"]),
+        _NODE("Concat", ["nothing", "missing"], ["pads"], axis=0),
+        _NODE("Pad", ["a", "pads"], ["b"]),
+        _NODE("Reshape", ["b", "rows"], ["c"]),
+        _NODE("ReduceMax", ["c"], ["y"], axes=[2]),
+    ]
+    numbers = {name: np.array([value]) for name, value in {"zero": 0, "one": 1, "two": 2, "four": 4}.items()}
+    more = {"nothing": np.zeros(3, np.int64), "rows": np.array([2, -1, 4])}
+    return _one(nodes, [2, "m"], {"m": (2, 19)}, **numbers, **more)
+
+
+def sorted_() -> Graph:
+    """The greatest elements and their places, elements taken and put by place, and merged dimensions as a result."""
+    nodes = [
+        _NODE("Shape", ["x"], ["size"], start=1, end=2),
+        _NODE("TopK", ["x", "size"], ["a", "places"], axis=1, largest=0),
+        _NODE("GatherElements", ["x", "places"], ["b"], axis=1),
+        _NODE("ScatterElements", ["a", "places", "b"], ["c"], axis=1),
+        _NODE("Concat", ["c", "b"], ["d"], axis=0),
+        _NODE("Reshape", ["d", "all"], ["y"]),
+    ]
+    return _one(nodes, ["n", "m"], {"n": (1, 3), "m": (1, 8)}, all=np.array([-1]))
+
+
+GRAPHS = (layers, loops, resized, norms, borders, halves, sorted_)
