@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,9 @@ __all__ = ["BoundedError", "compile_bounded", "sample_sizes"]
 
 _SAMPLES = 2
 """In so many sizes between the bounds a model is looked at."""
+
+_LOWEST = 2
+"""At so many of the least sizes it is tried whether the model computes what it does elsewhere."""
 
 _ROUNDS = 8
 """So often more sizes are looked at."""
@@ -88,39 +91,49 @@ def _programs(
     buckets: Sequence[Mapping[str, Range]],
 ) -> list[Program]:
     whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
-    taken: dict[tuple[str, ...], list[Snapshot]] = {}
+    model = _Samples(source, inputs)
     programs, known = [], {}
     for bucket in buckets:
         # What one bucket has fixed must not vary in the samples either.
         fixed = tuple(
             name for name, values in bucket.items() if values.low == values.high and whole[name].low < whole[name].high
         )
-        if fixed not in taken or fixed:
-            ranges = bucket if fixed else whole
-            taken[fixed] = _samples(source, inputs, ranges)
-        program = _compile(compilation, source, inputs, bucket, taken[fixed])
+        program = _compile(compilation, model, bucket, model.over(bucket if fixed else whole))
         # Programs that pack a weight in the same way have it once.
         shared = {name: known.setdefault(_contents(array), array) for name, array in program.parameters.items()}
         programs.append(replace(program, parameters=shared))
     return programs
 
 
-def _samples(
-    source: ModelSource | PieceSource, inputs: Sequence[TensorInfo], ranges: Mapping[str, Range]
-) -> list[Snapshot]:
-    """What the model says at some sizes, and at the least at which it computes what it does elsewhere.
+@dataclass
+class _Samples:
+    """What a model says at some sizes, each of which is looked at once."""
 
-    With a single element there is often less to do.
-    """
-    samples = [_snapshot(source, inputs, sizes) for sizes in sample_sizes(ranges)]
-    for step in range(_LEAST - 1):
-        least = {name: min(values.low + step * values.step, values.high) for name, values in ranges.items()}
-        if not samples or least in [sample.sizes for sample in samples]:
-            break
-        lowest = _snapshot(source, inputs, least)
-        if lowest.is_like(samples[0]):
-            return [*samples, lowest]
-    return samples
+    source: ModelSource | PieceSource
+    inputs: Sequence[TensorInfo]
+    _taken: dict[tuple[int, ...], Snapshot] = field(default_factory=dict)
+
+    def at(self, sizes: Mapping[str, int]) -> Snapshot:
+        """What the model says at given sizes."""
+        key = tuple(sizes.values())
+        if key not in self._taken:
+            self._taken[key] = _snapshot(self.source, self.inputs, sizes)
+        return self._taken[key]
+
+    def over(self, ranges: Mapping[str, Range]) -> list[Snapshot]:
+        """What the model says at some sizes, and at the least at which it computes what it does elsewhere.
+
+        With a single element there is often less to do.
+        """
+        samples = [self.at(sizes) for sizes in sample_sizes(ranges)]
+        for step in range(_LOWEST):
+            least = {name: min(values.low + step * values.step, values.high) for name, values in ranges.items()}
+            if not samples or least in [sample.sizes for sample in samples]:
+                break
+            lowest = self.at(least)
+            if lowest.is_like(samples[0]):
+                return [*samples, lowest]
+        return samples
 
 
 def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
@@ -131,27 +144,20 @@ def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
 
 
 def _compile(
-    compilation: Compilation,
-    source: ModelSource | PieceSource,
-    inputs: Sequence[TensorInfo],
-    ranges: Mapping[str, Range],
-    samples: Sequence[Snapshot],
+    compilation: Compilation, model: _Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]
 ) -> Program:
     for _ in range(_ROUNDS):
         try:
-            return _compile_as(compilation, source, inputs, ranges, samples)
+            return _compile_as(compilation, model, ranges, samples)
         except MoreSizes as error:
-            samples = [*samples, *(_snapshot(source, inputs, sizes) for sizes in error.sizes)]
+            samples = [*samples, *map(model.at, error.sizes)]
     raise BoundedError("numbers depend on the sizes in no simple way")
 
 
 def _compile_as(
-    compilation: Compilation,
-    source: ModelSource | PieceSource,
-    inputs: Sequence[TensorInfo],
-    ranges: Mapping[str, Range],
-    samples: Sequence[Snapshot],
+    compilation: Compilation, model: _Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]
 ) -> Program:
+    source, inputs = model.source, model.inputs
     sizes = {name: values.high for name, values in ranges.items()}
     with compiler_context() as context, ir.Location.unknown():
         shapes = _shapes(inputs, sizes)
