@@ -51,7 +51,7 @@ class _Noted:
 Reached = Callable[[str, ir.Module, Mapping[str, np.ndarray]], None]
 
 _LARGE = 64
-"""Modules of so many ops take longer to compile than another process takes to start."""
+"""Models of so many ops take longer to compile than another process takes to start."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,10 @@ class Compilation:
     def _program(
         self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None
     ) -> Program:
-        with compiler_context() as context, ir.Location.unknown(), journal() as kept:
+        # Other processes begin to start while the model is read.
+        processes = self.codegen_threads if source.size >= _LARGE else 1
+        pools = kernel_pool(self.target, processes)
+        with compiler_context() as context, ir.Location.unknown(), journal() as kept, pools as pool:
             imported = source.import_into(context, shapes, contents or {})
             module, parameters = imported.module, imported.parameters
             start = phase_of(module)
@@ -117,14 +120,13 @@ class Compilation:
             self._tell("import", module, parameters)
             if start not in ("import", "graph"):
                 self._rehearse(module, parameters, start)
-            with kernel_pool(self.target, self.codegen_threads if _is_large(module) else 1) as pool:
-                if start == "import":
-                    parameters = self.graph(module, parameters, shapes, noted)
-                    if self.substitutes:
-                        self._rehearse(module, parameters, "graph")
-                first = max(start, "graph", key=phases.names(self.target).index)
-                program = self._finish(module, parameters, first, pool, noted)
-                return replace(program, contents=dict(contents or {}))
+            if start == "import":
+                parameters = self.graph(module, parameters, shapes, noted)
+                if self.substitutes:
+                    self._rehearse(module, parameters, "graph")
+            first = max(start, "graph", key=phases.names(self.target).index)
+            program = self._finish(module, parameters, first, pool, noted)
+            return replace(program, contents=dict(contents or {}))
 
     def graph(
         self,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Smaller files are kept in memory.
 _LARGE_BYTES = 16 << 20
+# About how long an op is in the text of a module.
+_OP_BYTES = 100
 
 
 class SourceError(Exception):
@@ -33,6 +35,15 @@ class SourceError(Exception):
 
 class Importable(Protocol):
     """A model, or a piece of one, that can become a module."""
+
+    @property
+    def size(self) -> int:
+        """About how many ops it is, weights counted.
+
+        Raises:
+            ModelError: the model cannot be read.
+        """
+        ...
 
     def import_into(
         self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
@@ -101,6 +112,17 @@ class ModelSource:
         if isinstance(self.contents, LargeFile) and self.cache is not None and not beside:
             return store.fingerprint_of_file(self.cache, self.contents, lambda: store.key_of(self.kind, self.contents))
         return store.key_of(self.kind, self.contents, *beside)
+
+    @property
+    def size(self) -> int:
+        """About how many ops it is, weights counted.
+
+        Raises:
+            ModelError: the model cannot be read.
+        """
+        if self.kind == "mlir":
+            return (self.contents.size if isinstance(self.contents, LargeFile) else len(self.contents)) // _OP_BYTES
+        return _size_of(self._parsed)
 
     def interface(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
         """What goes into the model and what comes out of it.
@@ -206,6 +228,11 @@ class PieceSource:
         """The model's name in messages."""
         return self.whole.name
 
+    @property
+    def size(self) -> int:
+        """About how many ops it is, weights counted."""
+        return _size_of(self.model)
+
     @functools.cached_property
     def model(self) -> Model:
         """The piece as a model of its own."""
@@ -224,6 +251,10 @@ class PieceSource:
         from .frontend.onnx import importer
 
         return importer.import_model(self.model, context, shapes, contents, sized=True)
+
+
+def _size_of(model: Model) -> int:
+    return len(model.proto.graph.node) + len(model.initializers)
 
 
 def _looks_like_mlir(data: bytes) -> bool:
