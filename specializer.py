@@ -12,6 +12,7 @@ from .runtime import cache_key, slow, store
 from .runtime.buckets import Buckets
 from .runtime.cache import Cache
 from .runtime.cache_key import CacheKey
+from .runtime.collection import paused_collection
 from .runtime.fallback import Fallback, FallbackWarning, summary
 from .runtime.host_step import HostNode, HostStepError
 from .runtime.loaded_plan import LoadedPlan, PieceCode
@@ -89,7 +90,8 @@ class Specializer:
         known = store.get_program(cache, key.digest) if cache else None
         if cache and known is None and self.settings.must_hit:
             raise cache_key.miss(cache, key)
-        made = self._made(shapes, contents) if known is None else known
+        with paused_collection():  # of the first compile a good part is imports
+            made = self._made(shapes, contents) if known is None else known
         if cache and known is None:
             _keep(cache, key, made)
         if known is None and isinstance(made, Program):

@@ -29,7 +29,8 @@ from ..context import compiler_context
 from .library import KernelCode, compile_library, library_of
 from .shared_queue import SharedQueue
 
-_SERVE = f"import sys; sys.path[:] = sys.argv[2:]; from {__name__} import serve; serve(sys.argv[1])"
+# What is imported stays: there is nothing to collect.
+_SERVE = f"import gc, sys; gc.disable(); sys.path[:] = sys.argv[2:]; from {__name__} import serve; serve(sys.argv[1])"
 # What the interpreter was told not to look at.
 _FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "no_site": "-S"}
 _HEADER_BYTES = 8
