@@ -20,6 +20,7 @@ from ..target import Target
 from . import (
     attention,
     contraction,
+    element_by_element,
     elementwise,
     movement,
     normalization,
@@ -40,6 +41,7 @@ from .scalars import signless
 from .strides import add_destination_strides
 
 RULES = (elementwise, movement, normalization, pooling, reduction, regions, resampling, sampling, scattering, sorting)
+GPU_RULES = (element_by_element,)
 _LOWERED_WHOLE = {
     "contraction": contraction,
     "convolution": contraction,
@@ -77,7 +79,7 @@ class ConvertToLinalgPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Lowers every kernel of a module, then rewrites its other functions."""
-        Target.parse(self.target)
+        on_gpu = Target.parse(self.target).is_gpu
         pipelines = prepared()
         functions = [
             inner.operation for inner in op.regions[0].blocks[0].operations if inner.operation.name == "func.func"
@@ -86,19 +88,19 @@ class ConvertToLinalgPass(Pass):
             if "stepwell.kernel" in function.attributes and not len(function.regions[0].blocks):
                 _lower_declaration(function)
             elif "stepwell.kernel" in function.attributes:
-                _lower_kernel(function, pipelines)
+                _lower_kernel(function, pipelines, on_gpu)
             else:
                 _rewrite_caller(function)
 
 
-def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
+def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, on_gpu: bool) -> None:
     drop_masks(kernel)
     add_destination_strides(kernel)
     kind = class_of(kernel)
     if kind in _LOWERED_WHOLE:
         _LOWERED_WHOLE[kind].lower_kernel(kernel.opview)
         return
-    _to_linalg(kernel)
+    _to_linalg(kernel, on_gpu)
     pipelines.run(_FUSE, kernel)
     collapse(kernel)
     pipelines.run("func.func(canonicalize,cse)", kernel)
@@ -115,7 +117,7 @@ def _lower_declaration(kernel: ir.Operation) -> None:
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
 
 
-def _to_linalg(kernel: ir.Operation) -> None:
+def _to_linalg(kernel: ir.Operation, on_gpu: bool) -> None:
     """Replaces the body, rule by rule, and the arguments by signless ones and a destination."""
     block = kernel.regions[0].blocks[0]
     old = list(block.arguments)
@@ -128,7 +130,7 @@ def _to_linalg(kernel: ir.Operation) -> None:
     destination = block.add_argument(signless(result.type), kernel.location)
     for op in operations[:-1]:
         with op.location, ir.InsertionPoint(returned):
-            values = _lower_op(op, lowered, destination if op.results[0] == result else None)
+            values = _lower_op(op, lowered, destination if op.results[0] == result else None, on_gpu)
         lowered.update(zip(op.results, values, strict=True))
     returned.operands[0] = lowered[result]
     for op in reversed(operations[:-1]):
@@ -139,7 +141,9 @@ def _to_linalg(kernel: ir.Operation) -> None:
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, [destination.type]))
 
 
-def _lower_op(op: ir.Operation, lowered: dict[ir.Value, ir.Value], destination: ir.Value | None) -> list[ir.Value]:
+def _lower_op(
+    op: ir.Operation, lowered: dict[ir.Value, ir.Value], destination: ir.Value | None, on_gpu: bool
+) -> list[ir.Value]:
     view = STEPWELL.view(op)
     if view is None:
         raise PassError(f"'{op.name}' op cannot be part of a kernel", op.location)
@@ -148,7 +152,7 @@ def _lower_op(op: ir.Operation, lowered: dict[ir.Value, ir.Value], destination: 
     inputs = [None if value is None else lowered[value] for value in view.operand_values()]
     kinds = [ir.RankedTensorType(signless(value.type)) for value in op.results]
     outs = [destination or tensor.EmptyOp(list(kind.shape), kind.element_type).result for kind in kinds]
-    return lower(view, inputs, outs)
+    return lower(view, inputs, outs, on_gpu)
 
 
 def _signless_constant(op: ConstantOp) -> ir.Attribute:

@@ -66,7 +66,7 @@ def _apply(
     index, is_inside = from_front(tensor.extract(indices, [batch, update]), extent)
 
     def combine(new: ir.Value, old: ir.Value) -> ir.Value:
-        return arith.select(is_inside, _combined(reduction, dtype, new, old), old)
+        return arith.select(is_inside, combined(reduction, dtype, new, old), old)
 
     if width == 1:
         zero = arith.constant(ir.IndexType.get(), 0)
@@ -78,7 +78,8 @@ def _apply(
     return put(made, block, [0, index, 0], [1, 1, width])
 
 
-def _combined(reduction: str, dtype: np.dtype, new: ir.Value, old: ir.Value) -> ir.Value:
+def combined(reduction: str, dtype: np.dtype, new: ir.Value, old: ir.Value) -> ir.Value:
+    """An element after an update."""
     if reduction == "none":
         return new
     lhs, rhs = (widen(unpack(value, dtype)) for value in (old, new))

@@ -42,7 +42,7 @@ def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.V
 
     def one_row(at: Sequence[ir.Value], block: ir.Value) -> ir.Value:
         row = part(flat, [at[0], 0], [1, extent], rank=1)
-        order = sort(_keys(row, dtype, op.largest), op.k)
+        order = sort(keys_of(row, dtype, op.largest), op.k)
         return structured([order], [block], [dims(2)[1:], dims(2)], "pp", lambda index, _: _wide(index))[0]
 
     return [with_shape(in_parallel([1, op.k], out, one_row), shape_of(outs[0]))]
@@ -52,7 +52,7 @@ def _wide(index: ir.Value) -> ir.Value:
     return arith.extui(ir.IntegerType.get_signless(64), index)
 
 
-def _keys(row: ir.Value, dtype: np.dtype, largest: bool) -> ir.Value:
+def keys_of(values: ir.Value, dtype: np.dtype, largest: bool) -> ir.Value:
     """Signed integers, of which the least are those of the elements that come first."""
     kind = ir.IntegerType.get_signless(64 if dtype.itemsize == 8 else 32)
 
@@ -60,7 +60,15 @@ def _keys(row: ir.Value, dtype: np.dtype, largest: bool) -> ir.Value:
         key = _float_key(item, kind) if is_float(dtype) else _integer_key(item, dtype, kind)
         return arith.xori(key, number(-1, kind)) if largest else key
 
-    return structured([row], [empty(shape_of(row), kind)], [dims(1), dims(1)], "p", body)[0]
+    loops = dims(len(shape_of(values)))
+    return structured([values], [empty(shape_of(values), kind)], [loops, loops], "p" * len(loops), body)[0]
+
+
+def is_before(key: ir.Value, at: ir.Value, mine: ir.Value, here: ir.Value) -> ir.Value:
+    """Whether an element comes before another one, given their keys and places."""
+    is_less = arith.cmpi(arith.CmpIPredicate.slt, key, mine)
+    is_same = arith.cmpi(arith.CmpIPredicate.eq, key, mine)
+    return arith.ori(is_less, arith.andi(is_same, arith.cmpi(arith.CmpIPredicate.slt, at, here)))
 
 
 def _integer_key(item: ir.Value, dtype: np.dtype, kind: ir.IntegerType) -> ir.Value:
@@ -89,10 +97,7 @@ def _by_counting(keys: ir.Value, k: int) -> ir.Value:
     other, own = dims(2)
 
     def count(key: ir.Value, at: ir.Value, mine: ir.Value, here: ir.Value, so_far: ir.Value) -> ir.Value:
-        is_less = arith.cmpi(arith.CmpIPredicate.slt, key, mine)
-        is_same = arith.cmpi(arith.CmpIPredicate.eq, key, mine)
-        is_before = arith.ori(is_less, arith.andi(is_same, arith.cmpi(arith.CmpIPredicate.slt, at, here)))
-        return arith.addi(so_far, arith.extui(i32, is_before))
+        return arith.addi(so_far, arith.extui(i32, is_before(key, at, mine, here)))
 
     before = filled(number(0, i32), [extent])
     ranks = structured([keys, numbers] * 2, [before], [[other]] * 2 + [[own]] * 3, "rp", count)[0]
