@@ -103,6 +103,14 @@ def hidden(number: Int) -> Int:
     return Int(value)
 
 
+def not_before(number: Int, value: ir.Value) -> Int:
+    """A number that the assembler cannot know before an f32 value, so that what it is used for comes after that."""
+    text = "{ .reg .b32 z; mov.u32 z, %nctaid.z; sub.s32 z, z, 1; and.b32 z, z, $2; add.s32 $0, $1, z; }"
+    i32 = ir.IntegerType.get_signless(32)
+    (after,) = assembly(text, [number.ir, llvm.bitcast(i32, value)], ["=r", "r", "r"], [i32])
+    return Int(after)
+
+
 def sync_warp() -> None:
     """Waits for the other lanes of the warp, and makes what they have written seen."""
     assembly("bar.warp.sync 0xffffffff;", [], [])

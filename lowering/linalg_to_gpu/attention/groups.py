@@ -21,6 +21,7 @@ from .. import memory
 from ..bulk_copies import copy_box, prefetch_map, publish_barriers
 from ..contraction.boxes import BoxedTile, boxed_tile
 from ..contraction.wgmma import FORMS
+from ..instructions import not_before
 from ..integers import Int
 from ..launch import Launch
 from ..loops import repeat, when
@@ -192,8 +193,9 @@ class WarpGroups(AttentionRows):
             sums = self._sums_of(fragments, value_stage, sums)
             self._turns.pass_on()
             products = await_products(1, products)
-            self._leave(keys, stage)
             found, factors, state = self.softmax((start - step) * self.keys, by_row(products, self.keys), state, masked)
+            # Left alone, ptxas would wait for the sums first, and only then take exponents.
+            self._leave(keys, not_before(stage, arith.addf(*state[2:])))
             kept = await_products(0, [*sums, *(item for row in found for item in row)])
             self._leave(values, value_stage)
             sums, per_row = kept[: len(sums)], len(found[0])
