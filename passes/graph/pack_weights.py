@@ -28,6 +28,10 @@ from .values import dtype_of, is_fixed, shape_of
 # A second-level cache as most are, and the rows of a product that make up for a copy of its right-hand side.
 _WAYS, _WAY_BYTES, _LEAST_ROWS = 16, 128 * 1024, 64
 
+# Rows from this distance on are a page for every two steps, and are not fetched ahead; of so many bytes, the pages are
+# more than a first-level TLB holds beside all else.
+_FAR_BYTES, _MANY_BYTES = 2048, 32 * 4096
+
 
 @register
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class PackWeightsPass(Pass):
 
     The packing is made of ordinary ops on the parameter; `stepwell-hoist-parameters` moves them to @init. What every
     run computes is packed in every run if it is a convolution's weight, or a matmul's that is transposed or whose rows
-    lie so far apart that they push each other out of the cache; any other right-hand side is read where it lies.
+    lie so far apart that they take many pages or push each other out of the cache; any other right-hand side is read
+    where it lies.
 
     ```mlir
     %0 = "stepwell.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x64xf32>) -> tensor<8x64xf32>
@@ -101,7 +106,8 @@ class PackRhs(Pattern[MatmulOp]):
     """matmul(x, y) --> packed_matmul(x, packed y), where every run packs a right-hand side that it is worth it
 
     Vectors run along the columns, so a transposed y is rearranged in any case. Any other y is packed if its rows are so
-    many and far apart that they push each other out of the cache, and if there is work enough to pay for the copy.
+    many and far apart that they take many pages or push each other out of the cache, and if there is work enough to pay
+    for the copy.
     """
 
     vector_bytes: int
@@ -130,9 +136,10 @@ class PackRhs(Pattern[MatmulOp]):
 
 
 def _is_worth_packing(rows: int, depth: int, stride: int) -> bool:
-    """Whether `depth` rows, `stride` bytes apart, do not stay in a cache of 16 ways and 128 KiB each."""
+    """Whether `depth` rows, `stride` bytes apart, take many pages, or do not stay in a cache of 16 ways of 128 KiB."""
     places = _WAY_BYTES // math.gcd(stride, _WAY_BYTES)
-    return rows >= _LEAST_ROWS and depth > _WAYS * places // 2
+    takes_pages = rows >= 2 * _LEAST_ROWS and stride >= _FAR_BYTES and depth * stride >= _MANY_BYTES
+    return takes_pages or (rows >= _LEAST_ROWS and depth > _WAYS * places // 2)
 
 
 class TransposeRhs(Pattern[MatmulOp]):

@@ -24,3 +24,16 @@ func.func @matmul_of_far_rows(%x: tensor<64x512xf32>, %y: tensor<512x1024xf32>, 
   %1 = "stepwell.matmul"(%z, %t) : (tensor<64x64xf32>, tensor<64x1024xf32>) -> tensor<64x1024xf32>
   return %0, %1 : tensor<64x1024xf32>, tensor<64x1024xf32>
 }
+
+// -----
+
+// A row of two KiB is half a page, which many rows of the other side pay for.
+// CHECK-LABEL: func.func @matmul_of_many_pages
+// CHECK: "stepwell.packed_matmul"
+// CHECK: "stepwell.matmul"
+func.func @matmul_of_many_pages(%x: tensor<128x64xf32>, %y: tensor<64x512xf32>, %z: tensor<64x64xf32>)
+    -> (tensor<128x512xf32>, tensor<64x512xf32>) {
+  %0 = "stepwell.matmul"(%x, %y) : (tensor<128x64xf32>, tensor<64x512xf32>) -> tensor<128x512xf32>
+  %1 = "stepwell.matmul"(%z, %y) : (tensor<64x64xf32>, tensor<64x512xf32>) -> tensor<64x512xf32>
+  return %0, %1 : tensor<128x512xf32>, tensor<64x512xf32>
+}
