@@ -56,6 +56,11 @@ def element_pointer(base: ir.Value, element: ir.Type, offset: Int, constant: int
     return _step(pointer, element, [], [constant]) if constant else pointer
 
 
+def far_pointer(base: ir.Value, element: ir.Type, offset: ir.Value) -> ir.Value:
+    """The address so many elements, an i64, after `base`."""
+    return _step(base, element, [offset], [_DYNAMIC])
+
+
 def load(kind: ir.Type, pointer: ir.Value, alignment: int) -> ir.Value:
     """Reads a scalar or vector."""
     return llvm.load(kind, pointer, alignment=alignment)

@@ -11,10 +11,12 @@ from ..bodies import evaluate
 from ..integers import Int
 from ..rows.axes import element_bytes
 from ..rows.generics import is_read, maps
-from .problem import Attention, NoAttention, loops, operand_of
+from .problem import Attention, NoAttention, Operand, loops, operand_of
 
 Places = Mapping[str, Int]
 """Where each loop is."""
+MOST_ELEMENTS = 2**31 - 1
+"""What is counted in 32 bits."""
 
 
 class Scores:
@@ -53,12 +55,13 @@ class Scores:
         return evaluate(op, arguments)
 
 
-def check_scores(attention: Attention) -> None:
+def check(attention: Attention) -> None:
     """Refuses scores that `Scores` cannot compute.
 
     Raises:
-        NoAttention: says what they are made of.
+        NoAttention: says what is wrong.
     """
+    read: list[Operand] = []
     pending = [attention.scores]
     while pending:
         value = pending.pop()
@@ -68,8 +71,13 @@ def check_scores(attention: Attention) -> None:
             raise NoAttention("scores are made of something else than products and what is in memory")
         op = value.owner.operation
         for position, operand in enumerate(op.operands):
-            if is_read(op, position) and operand_of(op, position, attention.known) is None:
+            memory_ = operand_of(op, position, attention.known) if is_read(op, position) else None
+            if memory_ is not None:
+                read.append(memory_)
+            elif is_read(op, position):
                 pending.append(operand)
+    if any(operand.reach(attention.sizes) > MOST_ELEMENTS for operand in read):
+        raise NoAttention("a mask has more elements than 32 bits can count")
 
 
 def _along(op: ir.Operation, position: int, places: Places) -> list[Int]:

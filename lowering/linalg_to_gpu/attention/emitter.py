@@ -13,7 +13,7 @@ from ..launch import Geometry, Launch
 from ..values import Values
 from ..views import memories
 from .boxed import GROUP_ROWS
-from .elements import check_scores
+from .elements import MOST_ELEMENTS, check
 from .problem import Attention, NoAttention, attention_of
 from .simt import FmaTiles
 from .tensor import FORMS, MmaTiles
@@ -38,11 +38,13 @@ def choose(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
     assert target.capability is not None
     try:
         attention = attention_of(function, memories(function))
-        check_scores(attention)
+        check(attention)
     except NoAttention:
         return None
     lines = (attention.sizes["d"], attention.sizes["v"])
     if min(lines) < _SHORTEST or max(lines) > _LONGEST:
+        return None
+    if attention.result.reach(attention.sizes, "gqv") > MOST_ELEMENTS:
         return None
     for method in _methods(attention, target.capability):
         tiles = _tiles(method, attention, target.capability)
@@ -84,5 +86,7 @@ def _tiles(method: str, attention: Attention, capability: Capability) -> Tiles |
         most = [tiles for tiles in suiting if tiles.keys == suiting[0].keys]
         best = min(most, key=lambda tiles: tiles.cost(attention, capability), default=None)
         return None if best is None else best.spread(attention, capability)
+    if any(part.reach(attention.sizes) > MOST_ELEMENTS for part in (attention.query, attention.key, attention.value)):
+        return None  # threads count the elements that they copy in 32 bits, which the copy engine does not
     rows, smallest = attention.sizes["g"] * attention.sizes["q"], min(tiles.down for tiles in _TILES[method])
     return next((tiles for tiles in fitting if tiles.down == smallest or tiles.rows // 2 < rows), None)

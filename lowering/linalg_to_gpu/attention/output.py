@@ -28,9 +28,9 @@ class Output:
             item: which element of the batch.
         """
         self._access: Access = access_of(attention.result, attention.sizes, *letters, "v")
-        self._pointer, self._element = pointer, attention.result.element
-        self._columns = attention.sizes["v"]
-        self._base = self._access.origin() + self._access.place(self._access.batch, item)
+        self._element, self._columns = attention.result.element, attention.sizes["v"]
+        # All results together may be more than 32 bits can count.
+        self._pointer = memory.far_pointer(pointer, self._element, self._access.far(item))
 
     def write(self, row: Int, column: Int, results: Sequence[ir.Value], padded: bool) -> None:
         """Writes neighbours of a row that exists.
@@ -42,7 +42,7 @@ class Output:
             padded: whether some of them may lie past the last column.
         """
         access = self._access
-        line = self._base + access.place(access.depth, row)
+        line = access.place(access.depth, row)
         width = 1 if access.by_depth else min(access.vector, len(results))
         for first in range(0, len(results), width):
             part, start = results[first : first + width], column + first

@@ -44,6 +44,11 @@ class Operand:
         """How far apart neighbours along a loop lie."""
         return self.strides.get(letter, 0)
 
+    def reach(self, sizes: Mapping[str, int], letters: str = LETTERS) -> int:
+        """Past which element of the argument none of it lies, as far as some loops go."""
+        steps = {letter: stride for letter, stride in self.strides.items() if letter in letters}
+        return self.offset + sum((sizes[letter] - 1) * stride for letter, stride in steps.items()) + 1
+
 
 @dataclass(frozen=True)
 class Band:

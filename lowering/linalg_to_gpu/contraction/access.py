@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
+from mlir.dialects import arith
 
-from ..integers import Int
+from ..integers import Int, constant
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,15 @@ class Access:
             offset += coordinate * dim.stride
             guarded = [part + coordinate * move for part, move in zip(guarded, dim.moves, strict=True)]
         return Place(offset, tuple(guarded))
+
+    def far(self, number: Int) -> ir.Value:
+        """The offset of an element of the batch as an i64: 32 bits may not count so far."""
+        offset = constant(self.start, 64)
+        for position, dim in reversed(list(enumerate(self.batch))):
+            coordinate = number % dim.size if position else number
+            number = number // dim.size if position else number
+            offset = arith.addi(offset, arith.muli(coordinate.wide(), constant(dim.stride, 64)))
+        return offset
 
     def origin(self) -> Place:
         """The place of the first element."""

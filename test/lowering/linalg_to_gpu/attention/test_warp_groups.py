@@ -1,5 +1,6 @@
 """Attention on Hopper's warp groups: on the simulator at small sizes, its code and registers at real ones."""
 
+import re
 import subprocess
 
 import numpy as np
@@ -94,9 +95,9 @@ def test_numbers_added(on_hopper):
     )
 
 
-def code(length: int, depth: int, element: str, target: str = HOPPER, **attributes: int) -> str:
-    """The code of an attention of 64 heads."""
-    shapes = [(4, 16, length, depth)] * 3
+def code(length: int, depth: int, element: str, target: str = HOPPER, batch: int = 4, **attributes: int) -> str:
+    """The code of an attention of 16 heads."""
+    shapes = [(batch, 16, length, depth)] * 3
     with compiler_context() as context:
         STEPWELL.load(context)
         module = ir.Module.parse(attention(shapes, element, None, **attributes))
@@ -145,3 +146,10 @@ def test_other_gpus_have_no_warp_groups(target):
     text = code(2048, 64, "f16", target)
     assert "mma.sync.aligned.m16n8k16" in text
     assert "wgmma" not in text
+
+
+def test_more_elements_than_32_bits_count():
+    """The copy engine goes by coordinates, and what is written begins at an address of 64 bits."""
+    text = code(16384, 128, "bf16", batch=128)
+    assert "wgmma.mma_async" in text
+    assert re.search(r"mad\.wide\.u32|mul\.wide\.u32|mul\.lo\.s64", text)
