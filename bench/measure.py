@@ -263,6 +263,8 @@ class _KernelBench(ExitStack):
                 self._renew(name)
         for name in ready:
             rows[name] = rows[name].timed(times[name])
+        if HERE in ready and self._threads == 1 and limit.is_compute_bound(kernel.flops, kernel.bytes):
+            rows[HERE] = replace(rows[HERE], peak_then=ready[HERE].ask("peak_then", plan.seconds))
         yield from rows.values()
 
     def _renew(self, name: str) -> None:

@@ -49,6 +49,7 @@ class Row:
         bytes: read and written by a call at least.
         bound_seconds: how long that takes at least, at the measured peaks.
         copy_seconds: how long copying takes that moves as many bytes; kernels only.
+        peak_then: operations per second of multiply-adds alone, right after Stepwell's calls; kernels on one core only.
         one_session: calls per second of one session.
         two_sessions: calls per second of two sessions at once, together.
     """
@@ -75,6 +76,7 @@ class Row:
     bytes: float | None = None
     bound_seconds: float | None = None
     copy_seconds: float | None = None
+    peak_then: float | None = None
     one_session: float | None = None
     two_sessions: float | None = None
 
@@ -126,6 +128,14 @@ class Case:
         if self.here.bound_seconds is None or self.here.median_seconds is None:
             return None
         return self.here.bound_seconds / self.here.median_seconds
+
+    @property
+    def share_of_peak_then(self) -> float | None:
+        """The operations per second by what the core could have done at the clock that it had; None for little work."""
+        row = self.here
+        if row.peak_then is None or row.flops is None or row.median_seconds is None:
+            return None
+        return row.flops / row.median_seconds / row.peak_then
 
 
 @dataclass(frozen=True)

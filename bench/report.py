@@ -108,7 +108,8 @@ def _peaks(peaks: dict[int, Peaks]) -> Table:
 def _times(results: Results, cases: Sequence[Case]) -> Table:
     peers = list(dict.fromkeys(name for case in cases for name in case.peers))
     is_bare = results.what == "kernels"
-    headers = [results.what[:-1], "threads", "stepwell", "GF/s", "GB/s", "of peak", *["of a copy"] * is_bare]
+    headers = [results.what[:-1], "threads", "stepwell", "GF/s", "GB/s", "of peak"]
+    headers += ["of peak then", "of a copy"] if is_bare else []
     headers += [*peers, "difference", "fastest peer", "faster by"]
     rows = [
         (
@@ -118,7 +119,7 @@ def _times(results: Results, cases: Sequence[Case]) -> Table:
             _per_second(case.here.flops, case.here),
             _per_second(case.here.bytes, case.here),
             _percent(case.share_of_peak),
-            *[_share(case.here.copy_seconds, case.here.median_seconds)] * is_bare,
+            *(_beside(case) if is_bare else ()),
             *(_against(case, case.peers.get(name)) for name in peers),
             _difference(row.difference for row in case.peers.values()),
             case.fastest.system if case.fastest else _NONE,
@@ -176,6 +177,11 @@ def _failures(results: Results) -> Table:
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_NAMED])
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def _beside(case: Case) -> tuple[str, str]:
+    """What a kernel's time is compared with beside the machine's limits."""
+    return _percent(case.share_of_peak_then), _share(case.here.copy_seconds, case.here.median_seconds)
 
 
 def _against(case: Case, peer: Row | None) -> str:

@@ -9,6 +9,7 @@ import ctypes
 import importlib
 import os
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -19,6 +20,8 @@ from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _REASON_CHARACTERS = 240
+# Long enough to be timed, too short for the clock to change.
+_MOMENT = 1e-4
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -68,6 +71,18 @@ class Server:
             call()
             times.append(time.perf_counter() - start)
         return times
+
+    def peak_then(self, seconds: float) -> float:
+        """Operations per second of multiply-adds alone, right after calls: the median over so many seconds."""
+        from ..runtime import peaks
+
+        call, rate = self._sessions[0].call, peaks.multiply_adds()
+        rates: list[float] = []
+        end = time.perf_counter() + seconds
+        while not rates or time.perf_counter() < end:
+            call()
+            rates.append(rate(_MOMENT))
+        return statistics.median(rates)
 
     def throughput(self, sessions: int, seconds: float) -> float:
         """Calls per second of so many sessions at once, each called from a thread of its own."""

@@ -25,6 +25,8 @@ from .store import key_of
 _ACCUMULATORS = 12
 _BLOCK = 512
 _BYTES_PER_GO = 4e8
+_LIKELY_STEPS = 5e8
+"""Per second: two multiply-adds per cycle of three gigahertz."""
 _ADD_REPEATS, _COPY_REPEATS = 24, 8
 _VERSION = "1"
 """Of how it is measured."""
@@ -54,6 +56,10 @@ class Peaks:
     def seconds(self, flops: float, size: float) -> float:
         """How long work takes at least that computes and moves so much, wherever `size` bytes have room."""
         return max(flops / self.flops, size / self.rate(size))
+
+    def is_compute_bound(self, flops: float, size: float) -> bool:
+        """Whether work waits for its computing, rather than for what it moves."""
+        return flops / self.flops > size / self.rate(size)
 
     def rate(self, size: float) -> float:
         """Bytes per second at which `size` bytes can be moved."""
@@ -127,6 +133,27 @@ def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_GO) -> Peaks:
     copy = [(size, _copy_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
     read = [(size, _read_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
     return Peaks(len(cpus), flops / seconds, copy, read)
+
+
+def multiply_adds() -> Callable[[float], float]:
+    """What measures one core's peak at the moment: takes about how many seconds to, returns operations per second.
+
+    A core's clock falls while it multiplies, and rises again within milliseconds: right after other work, this is what
+    the core could have done of that.
+    """
+    width = lanes()
+    code = orc.load_objects({})
+    code.add_ir(_additions(width))
+
+    def rate(seconds: float) -> float:
+        # The code is there for as long as this function refers to it.
+        add = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("add"))
+        steps = max(1, int(seconds * _LIKELY_STEPS))
+        start = time.perf_counter()
+        add(steps)
+        return steps * 2 * _ACCUMULATORS * width / (time.perf_counter() - start)
+
+    return rate
 
 
 def lanes() -> int:

@@ -72,6 +72,7 @@ def test_kernels(quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert here.bytes == there.bytes == 3 * 4 * 128 * 384
     assert there.difference == 0
     assert here.bound_seconds and here.copy_seconds and here.median_seconds
+    assert here.peak_then is None
 
 
 @pytest.mark.slow

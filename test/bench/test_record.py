@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stepwell.bench import compare, report
 from stepwell.bench.machine import Machine
-from stepwell.bench.record import Results, ResultsError, Row
+from stepwell.bench.record import Case, Results, ResultsError, Row
 from stepwell.runtime.peaks import Peaks
 
 MACHINE = Machine(
@@ -46,6 +46,9 @@ def test_ratios(results: Results) -> None:
     assert list(results.speedups()) == ["1"]
     assert results.speedups()["1"] == pytest.approx({"onnxruntime": 1, "openvino": 3, "fastest": 1})
     assert swift.share_of_peak == pytest.approx(0.2)
+    assert swift.share_of_peak_then is None
+    # 2e10 operations in a second.
+    assert Case(replace(swift.here, peak_then=8e10), {}).share_of_peak_then == pytest.approx(0.25)
 
 
 def test_a_file_is_read_as_it_was_written(results: Results, tmp_path: Path) -> None:

@@ -48,6 +48,12 @@ def test_turns_are_timed(tmp_path: Path) -> None:
         assert worker.ask("throughput", 2, 0.001) > 0
 
 
+def test_the_peak_right_after_calls_is_measured(tmp_path: Path) -> None:
+    with turns.pinned(1) as worker:
+        worker.ask("open", "numpy", job(tmp_path))
+        assert worker.ask("peak_then", 0.001) > 1e8
+
+
 def test_what_a_system_throws_is_the_reason(tmp_path: Path) -> None:
     with turns.pinned(1) as worker:
         with pytest.raises(turns.Failure, match="numpy has no such function"):
