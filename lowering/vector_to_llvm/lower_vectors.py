@@ -64,12 +64,11 @@ class LowerVectorsPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Rewrites every function."""
         exact, contract = (ir.Attribute.parse(f"#arith.fastmath<{flag}>") for flag in ("none", "contract"))
-        for inner in ops_named(op, *_FLOAT_OPS):
-            if inner.attributes["fastmath"] == exact:
+        for inner in ops_named(op, *_FLOAT_OPS, *_TRANSFERS):
+            if inner.name in _FLOAT_OPS and inner.attributes["fastmath"] == exact:
                 inner.attributes["fastmath"] = contract
-        for transfer in ops_named(op, *_TRANSFERS):
-            if _is_strided(transfer):
-                _unroll(transfer)
+            elif inner.name in _TRANSFERS and _is_strided(inner):
+                _unroll(inner)
         script = ir.Module.parse(_SCRIPT)
         interpreter.apply_named_sequence(op, script.body.operations[0], script.operation)
 

@@ -163,6 +163,8 @@ def _guard(ops: Sequence[ir.Operation], first: ir.Value, last: ir.Value, block: 
 
 def _take_slot(loop: ir.Operation, number: ir.Value) -> None:
     """Moves the views of the workspace in a loop to the slot with a number."""
+    if SLOTS not in loop.attributes:
+        return
     for view in [op for op in ops_named(loop, "memref.view") if SLOT_BYTES in op.attributes]:
         size = ir.IntegerAttr(view.attributes[SLOT_BYTES]).value
         with view.location, ir.InsertionPoint(view):

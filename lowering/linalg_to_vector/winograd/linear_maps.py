@@ -22,34 +22,40 @@ from mlir.dialects import arith, vector
 Term = tuple[float, ir.Value]
 
 
-def apply_matrix(matrix: np.ndarray, values: Sequence[ir.Value]) -> list[ir.Value]:
-    """The matrix times the vectors `values`, as vectors; every row must have an element that is not 0."""
-    terms = _terms(matrix, values)
-    results: dict[int, ir.Value] = {}
-    for row, partner in _pairs(matrix):
-        even = [term for term in terms[row] if term in terms[partner]]
-        odd = [term for term in terms[row] if term not in even]
-        scale = odd[-1][0]
-        base, offset = _sum(even), _sum([(factor / scale, value) for factor, value in odd])
-        results[row], results[partner] = _add(base, scale, offset), _add(base, -scale, offset)
-    return [results[row] if row in results else _sum(terms[row]) for row in range(len(matrix))]
+class LinearMap:
+    """A matrix to apply to vectors; every row must have an element that is not 0."""
 
+    def __init__(self, matrix: np.ndarray) -> None:
+        """Finds what rows and columns of `matrix` have in common."""
+        self._matrix = matrix
+        self._rows, self._columns = _pairs(matrix), dict(_pairs(matrix.T))
 
-def _terms(matrix: np.ndarray, values: Sequence[ir.Value]) -> list[list[Term]]:
-    """For each row the factors that are not 0 and what they multiply, with common sums and differences."""
-    rows: list[list[Term]] = [[] for _ in matrix]
-    paired = dict(_pairs(matrix.T))
-    for column, value in enumerate(values):
-        if column in paired.values():
-            continue
-        other = paired.get(column)
-        combined = None if other is None else (arith.addf(value, values[other]), arith.subf(value, values[other]))
-        for row, factor in enumerate(matrix[:, column]):
-            if factor and (combined is None or other is None):
-                rows[row].append((float(factor), value))
-            elif factor and combined is not None:
-                rows[row].append((float(factor), combined[int(matrix[row, other] != factor)]))
-    return rows
+    def apply(self, values: Sequence[ir.Value]) -> list[ir.Value]:
+        """The matrix times the vectors `values`, as vectors."""
+        terms = self._terms(values)
+        results: dict[int, ir.Value] = {}
+        for row, partner in self._rows:
+            even = [term for term in terms[row] if term in terms[partner]]
+            odd = [term for term in terms[row] if term not in even]
+            scale = odd[-1][0]
+            base, offset = _sum(even), _sum([(factor / scale, value) for factor, value in odd])
+            results[row], results[partner] = _add(base, scale, offset), _add(base, -scale, offset)
+        return [results[row] if row in results else _sum(terms[row]) for row in range(len(self._matrix))]
+
+    def _terms(self, values: Sequence[ir.Value]) -> list[list[Term]]:
+        """For each row the factors that are not 0 and what they multiply, with common sums and differences."""
+        rows: list[list[Term]] = [[] for _ in self._matrix]
+        for column, value in enumerate(values):
+            if column in self._columns.values():
+                continue
+            other = self._columns.get(column)
+            combined = None if other is None else (arith.addf(value, values[other]), arith.subf(value, values[other]))
+            for row, factor in enumerate(self._matrix[:, column]):
+                if factor and (combined is None or other is None):
+                    rows[row].append((float(factor), value))
+                elif factor and combined is not None:
+                    rows[row].append((float(factor), combined[int(self._matrix[row, other] != factor)]))
+        return rows
 
 
 def _pairs(matrix: np.ndarray) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from mlir.dialects import arith, vector
 from ....dialects.types import array_of
 from ..loops.indices import Index, loop, value_of
 from ..tile_reads import Chunk, chunks_of
-from .linear_maps import apply_matrix
+from .linear_maps import LinearMap
 
 
 def matrix_of(op: ir.Operation) -> np.ndarray:
@@ -21,10 +21,11 @@ def matrix_of(op: ir.Operation) -> np.ndarray:
 
 def apply_twice(matrix: np.ndarray, values: Sequence[Sequence[ir.Value]]) -> list[tuple[tuple[int, int], ir.Value]]:
     """matrix * values * transposed matrix, with the place of each element."""
-    columns = [apply_matrix(matrix, [row[place] for row in values]) for place in range(len(values))]
+    linear = LinearMap(matrix)
+    columns = [linear.apply([row[place] for row in values]) for place in range(len(values))]
     found = []
     for place in range(len(matrix)):
-        results = apply_matrix(matrix, [column[place] for column in columns])
+        results = linear.apply([column[place] for column in columns])
         found += [((place, other), value) for other, value in enumerate(results)]
     return found
 
