@@ -18,7 +18,8 @@ from ..launch import Launch, TensorMap, width_of
 from ..warp_groups import LINE, STEP_BYTES
 from .access import Access, Dim
 
-_MOST_DIMS, _MOST_BOX, _STRIDE_UNIT = 5, 256, 16
+MOST_DIMS, MOST_BOX, STRIDE_UNIT = 5, 256, 16
+"""Of a tensor; elements of a box; what the bytes between elements are a multiple of."""
 _ELEMENTS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 
 
@@ -29,12 +30,14 @@ class Box:
     Attributes:
         sizes: elements in each dimension.
         strides: bytes from element to element in each dimension but the innermost.
-        box: the elements of one copy in each dimension.
+        box: the elements that one copy spans in each dimension.
+        steps: of which one is taken; all of them if empty.
     """
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
+    steps: tuple[int, ...] = ()
 
 
 def box_of(access: Access, rows: int, depth: int) -> Box | None:
@@ -45,13 +48,13 @@ def box_of(access: Access, rows: int, depth: int) -> Box | None:
     """
     bytes = access.element_bytes
     dims = _dims(access)
-    if dims is None or len(dims) > _MOST_DIMS or access.start * bytes % _STRIDE_UNIT:
+    if dims is None or len(dims) > MOST_DIMS or access.start * bytes % STRIDE_UNIT:
         return None
     strides = tuple(dim.stride * bytes for dim in dims[1:])
     inner, outer = (depth, rows) if access.by_depth else (rows, depth)
     if inner * bytes < LINE or (access.by_depth and inner * bytes % LINE):
         return None
-    if dims[0].stride != 1 or any(stride % _STRIDE_UNIT for stride in strides) or outer > _MOST_BOX:
+    if dims[0].stride != 1 or any(stride % STRIDE_UNIT for stride in strides) or outer > MOST_BOX:
         return None
     box = (LINE // bytes, outer, *(1 for _ in dims[2:]))
     return Box(tuple(dim.size for dim in dims), strides, box)
@@ -108,6 +111,15 @@ class BoxedTile:
         for number in range(math.ceil(size / per_panel)):
             yield number * self.panel_bytes, [inner + number * per_panel, lines, *outer]
 
+    def place(self, start: Int, offset: Int) -> Int:
+        """The row of the product that is `offset` rows into the tile from `start` on."""
+        return start + offset
+
+    def bound(self, rows: int) -> int:
+        """A number that divides the rows of the product only where no tile reaches past them."""
+        del rows
+        return self.rows
+
     def _batch_corner(self, batch: Int) -> Iterator[Int]:
         dims = self.access.batch
         sizes = [math.prod(dim.size for dim in dims[place + 1 :]) for place in range(len(dims))]
@@ -126,11 +138,17 @@ def boxed_tile(launch: Launch, base: ir.Value, access: Access, rows: int, depth:
     box = box_of(access, rows, depth)
     if box is None:
         raise PassError("the copy engine cannot bring such an operand", launch.function.location)
+    return BoxedTile(access, add_map(launch, base, box, access.start), rows, depth)
+
+
+def add_map(launch: Launch, base: ir.Value, box: Box, start: int) -> ir.Value:
+    """The tensor map of boxes of an argument of a launch, from an element on."""
     position = next(place for place, memory in enumerate(launch.arguments.values()) if memory.base == base)
     element = ir.ShapedType(base.type).element_type
-    name, start = _ELEMENTS.get(str(element), "uint8"), access.start * width_of(element) // 8
-    map_ = TensorMap(position, name, box.sizes, box.strides, box.box, swizzle=LINE, offset=start)
-    return BoxedTile(access, launch.add_map(map_), rows, depth)
+    name, offset = _ELEMENTS.get(str(element), "uint8"), start * width_of(element) // 8
+    return launch.add_map(
+        TensorMap(position, name, box.sizes, box.strides, box.box, swizzle=LINE, steps=box.steps, offset=offset)
+    )
 
 
 def _dims(access: Access) -> list[Dim] | None:

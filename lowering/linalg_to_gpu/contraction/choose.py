@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...target import Capability
 from .cost import cycles
@@ -13,6 +13,7 @@ from .mma import KINDS
 from .sums import scratch_bytes
 from .tiles import Piece, Problem, Tiling
 from .wgmma import shared_bytes as wgmma_bytes
+from .windows import Window
 
 _LINE = 128
 
@@ -27,6 +28,7 @@ class Wish:
         by_boxes: whether the copy engine can bring both operands.
         turned: whether lines of either operand run along rows, so that bytes of them cannot be multiplied by wgmma.
         pieces: how threads copy the left-hand side and the right-hand side, where the copy engine does not.
+        window: how the copy engine brings the left-hand side where it is no matrix but windows of an image.
     """
 
     problem: Problem
@@ -34,6 +36,7 @@ class Wish:
     by_boxes: bool = False
     turned: bool = False
     pieces: tuple[Piece, ...] = ()
+    window: Window | None = None
 
     @property
     def element_bytes(self) -> int:
@@ -46,9 +49,15 @@ def choose(wish: Wish, capability: Capability) -> Tiling:
     bytes = wish.element_bytes
 
     def cost(tiling: Tiling) -> float:
-        return cycles(wish.problem, tiling, wish.compute, bytes, shared_bytes(tiling, bytes), capability, wish.pieces)
+        problem = wgmma_problem(wish.problem, wish.window, tiling) if tiling.method == "wgmma" else wish.problem
+        return cycles(problem, tiling, wish.compute, bytes, shared_bytes(tiling, bytes), capability, wish.pieces)
 
     return min(_candidates(wish, capability), key=cost)
+
+
+def wgmma_problem(problem: Problem, window: Window | None, tiling: Tiling) -> Problem:
+    """What warp groups compute of a problem: of windows whole tiles, some of whose rows may be none of the result."""
+    return problem if window is None else replace(problem, rows=window.tiles(tiling.rows) * tiling.rows)
 
 
 def shared_bytes(tiling: Tiling, element_bytes: int) -> int:

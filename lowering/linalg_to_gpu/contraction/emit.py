@@ -20,8 +20,8 @@ from ..values import Values
 from ..views import memories
 from . import block, wgmma
 from .access import Access
-from .boxes import box_of, boxed_tile
-from .choose import Wish, choose, persistent_blocks, shared_bytes
+from .boxes import BoxedTile, box_of, boxed_tile
+from .choose import Wish, choose, persistent_blocks, shared_bytes, wgmma_problem
 from .copies import converted
 from .cost import occupancy
 from .finish import Finisher
@@ -29,6 +29,7 @@ from .matching import Contraction, contraction_of, has_other_sums, way_out
 from .operands import Operand, computed_access, operand_of
 from .tiles import Piece, Problem, Tiling
 from .ways import unravelled
+from .windows import Window, WindowTile, window_of, window_tile
 
 _SIGNS = {"arith.extui": "u8", "arith.extsi": "s8"}
 _FLOATS = ("f16", "bf16", "f8E4M3FN", "f8E5M2")
@@ -61,7 +62,8 @@ def wish_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: 
     if any(_reach(contraction, side, operand) >= _INDEX_LIMIT for side, operand in enumerate(operands)):
         return None
     pieces = [_piece(contraction, side, operand, compute) for side, operand in enumerate(operands)]
-    return Wish(problem, compute, *_boxes(operands, compute), tuple(pieces))
+    by_boxes, turned, window = _boxes(operands, compute)
+    return Wish(problem, compute, by_boxes, turned, tuple(pieces), window)
 
 
 def emit(launch: Launch, values: Values) -> Geometry:
@@ -105,18 +107,29 @@ def problem_of(contraction: Contraction) -> Problem:
 
 
 def _emit_boxed(launch: Launch, contraction: Contraction, tiling: Tiling, compute: str, finisher: Finisher) -> Geometry:
-    problem, tiles = problem_of(contraction), []
+    tiles: list[BoxedTile] = []
     for side, size in enumerate((tiling.rows, tiling.columns)):
         operand = operand_of(contraction, side, launch.arguments)
         if operand is None:
             raise PassError("the copy engine cannot bring what is computed", contraction.op.location)
-        tiles.append(boxed_tile(launch, operand.memory.base, operand.access, size, tiling.depth))
+        by_boxes = side or box_of(operand.access, size, tiling.depth)
+        base = operand.memory.base
+        tiles.append(
+            boxed_tile(launch, base, operand.access, size, tiling.depth)
+            if by_boxes
+            else window_tile(launch, operand, size, tiling.depth)
+        )
+    lhs, rhs = tiles
+    known = problem_of(contraction)
+    # Tiles of windows may have rows that the product has not.
+    problem = wgmma_problem(known, lhs.window if isinstance(lhs, WindowTile) else None, tiling)
     blocks = persistent_blocks(problem, tiling, 1, launch.capability)
+    bounds = lhs.bound(known.rows), tiling.columns
 
     def finish(batch: Int, row: Int, column: Int, sums: list[ir.Value]) -> None:
-        finisher.write(batch, row, column, sums, (tiling.rows, tiling.columns))
+        finisher.write(batch, row, column, sums, bounds)
 
-    wgmma.emit(problem, tiling, compute, tiles[0], tiles[1], finish, max(4, finisher.width), blocks)
+    wgmma.emit(problem, tiling, compute, lhs, rhs, finish, max(4, finisher.width), blocks)
     bytes = wgmma.FORMS[compute].element_bytes
     shared = wgmma.shared_bytes(tiling, bytes)
     return Geometry((blocks, 1, 1), (tiling.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=1)
@@ -160,14 +173,18 @@ def _compute(contraction: Contraction, target: Target) -> str | None:
     return "f32" if all(kind in ("f32", "f16", "bf16") for kind in kinds) else None
 
 
-def _boxes(operands: list[Operand | None], compute: str) -> tuple[bool, bool]:
-    """Whether the copy engine can bring the operands, and whether lines of any run along rows."""
+def _boxes(operands: list[Operand | None], compute: str) -> tuple[bool, bool, Window | None]:
+    """Whether the copy engine can bring the operands, whether lines of any run along rows, and windows as such."""
     found = [operand for operand in operands if operand is not None]
     if len(found) < len(operands) or compute not in wgmma.FORMS:
-        return False, False
+        return False, False, None
     depth = 128 // wgmma.FORMS[compute].element_bytes
-    by_boxes = all(box_of(operand.access, _LEAST_ROWS, depth) for operand in found)
-    return by_boxes, not all(operand.access.by_depth for operand in found)
+    turned = not all(operand.access.by_depth for operand in found)
+    by_boxes = [box_of(operand.access, _LEAST_ROWS, depth) is not None for operand in found]
+    window = None if by_boxes[0] else window_of(found[0].access)
+    if window is not None and not all(window.box(rows) for rows in (_LEAST_ROWS, 2 * _LEAST_ROWS)):
+        window = None
+    return (by_boxes[0] or window is not None) and by_boxes[1], turned, window
 
 
 def _piece(contraction: Contraction, side: int, operand: Operand | None, compute: str) -> Piece:

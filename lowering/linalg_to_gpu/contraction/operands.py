@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
+from ...stepwell_to_linalg.strides import reassociation
 from ..launch import Memory
 from ..views import memory_of
 from .access import Access, Dim, Guard
@@ -32,13 +33,10 @@ def operand_of(contraction: Contraction, side: int, known: Mapping[ir.Value, Mem
     tensor, low = contraction.op.operands[position], None
     memory = memory_of(tensor, known)
     if memory is None:
-        padding = _zeros_around(tensor)
+        padding = _zeros_around(tensor, known)
         if padding is None:
             return None
-        tensor, low = padding
-        memory = memory_of(tensor, known)
-    if memory is None:
-        return None
+        memory, low = padding
     weights = [weights_of(expression) for expression in maps_of(contraction.op)[position].results]
     low = low or [0] * len(weights)
     padded = contraction.op.operands[position].type
@@ -95,11 +93,16 @@ def _bytes(element: ir.Type) -> int:
     return ir.FloatType(element).width // 8
 
 
-def _zeros_around(tensor: ir.Value) -> tuple[ir.Value, list[int]] | None:
-    """What lies inside of a tensor that is padded with zeros, and where in it."""
-    if isinstance(tensor.owner, ir.Block) or tensor.owner.name != "tensor.pad":
+def _zeros_around(tensor: ir.Value, known: Mapping[ir.Value, Memory]) -> tuple[Memory, list[int]] | None:
+    """What lies inside of a tensor that is padded with zeros, and where in it; dimensions of size 1 may be gone."""
+    if isinstance(tensor.owner, ir.Block):
         return None
     op = tensor.owner.operation
+    if op.name == "tensor.collapse_shape":
+        padding = _zeros_around(op.operands[0], known)
+        return None if padding is None else _without_units(op, *padding)
+    if op.name != "tensor.pad":
+        return None
     low = list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))
     if len(op.operands) != 1 or ir.ShapedType.get_dynamic_size() in low:
         return None
@@ -109,4 +112,17 @@ def _zeros_around(tensor: ir.Value) -> tuple[ir.Value, list[int]] | None:
     value = yielded.owner.attributes["value"]
     if not isinstance(value, ir.FloatAttr | ir.IntegerAttr) or value.value != 0:
         return None
-    return op.operands[0], low
+    memory = memory_of(op.operands[0], known)
+    return None if memory is None else (memory, low)
+
+
+def _without_units(op: ir.Operation, memory: Memory, low: list[int]) -> tuple[Memory, list[int]] | None:
+    """The same without dimensions of size 1 that a collapse takes away; None where it does more."""
+    padded, kept = ir.RankedTensorType(op.operands[0].type).shape, []
+    for run in reassociation(op):
+        longer = [axis for axis in run if padded[axis] != 1] or run[-1:]
+        if len(longer) > 1:
+            return None
+        kept += longer
+    shape, strides = (tuple(items[axis] for axis in kept) for items in (memory.shape, memory.strides))
+    return replace(memory, shape=shape, strides=strides), [low[axis] for axis in kept]

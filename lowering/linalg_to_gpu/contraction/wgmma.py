@@ -170,7 +170,7 @@ class _Worker:
             for row, column, values in self._runs(sums, width):
                 # The same value for the same columns, so that what depends on them alone is computed once.
                 across = columns.setdefault(id(column), place.column + column)
-                finish(place.batch, place.row + row, across, values)
+                finish(place.batch, self._operands[0].place(place.row, row), across, values)
             return [stage, parity]
 
         _each_tile(self._problem, self._tiling, blocks, tile)

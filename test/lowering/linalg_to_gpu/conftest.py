@@ -81,7 +81,7 @@ def simulated() -> Callable[..., Simulated]:
         *inputs: np.ndarray,
         target: str = "cuda:sm_80",
         start: str = "kernels",
-        numbers: Mapping[str, int] | None = None,
+        numbers: Mapping[str, int | str] | None = None,
     ) -> Simulated:
         with compiler_context() as context:
             STEPWELL.load(context)
@@ -114,7 +114,7 @@ def simulated() -> Callable[..., Simulated]:
     return run
 
 
-def _change_schedule(function: ir.Operation, numbers: Mapping[str, int]) -> None:
+def _change_schedule(function: ir.Operation, numbers: Mapping[str, int | str]) -> None:
     if "stepwell.schedule" in function.attributes:
         name, known = recorded_schedule(function)
         function.attributes["stepwell.schedule"] = schedule_attribute(name, {**known, **numbers})

@@ -1,0 +1,100 @@
+"""Convolutions by wgmma on the simulator: tiles are boxes of the image, padding what lies outside of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from mlir import ir
+from stepwell.dialects.stepwell import STEPWELL
+from stepwell.lowering import phases
+from stepwell.lowering.context import compiler_context
+
+RNG = np.random.default_rng(0)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution of an image [n, *image, channels] with `columns` kernels."""
+
+    image: tuple[int, ...]
+    channels: int
+    columns: int
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    images: int = 1
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        rank, places = len(self.image), []
+        for axis, size in enumerate(self.image):
+            padded = size + self.pads[axis] + self.pads[axis + rank]
+            span = (self.kernel[axis] - 1) * self.dilations[axis] + 1
+            places.append((padded - span) // self.strides[axis] + 1)
+        return tuple(places)
+
+    def text(self) -> str:
+        """A model of it alone, its weight packed in one panel."""
+        source = f"tensor<{'x'.join(map(str, (self.images, *self.image, self.channels)))}xf16>"
+        weight = f"tensor<{int(np.prod(self.kernel)) * self.channels * self.columns}xf16>"
+        result = f"tensor<{'x'.join(map(str, (self.images, *self.result, self.columns)))}xf16>"
+        lists = {name: list(getattr(self, name)) for name in ("kernel", "strides", "dilations", "pads")}
+        listed = ", ".join(f"{name} = array<i64: {', '.join(map(str, item))}>" for name, item in lists.items())
+        return f"""
+          module attributes {{stepwell.phase = "graph",
+                              stepwell.interface = {{guards = [], inputs = [], outputs = []}}}} {{
+            func.func @main(%x: {source}, %w: {weight}) -> {result} {{
+              %0 = "stepwell.packed_conv"(%x, %w)
+                  {{columns = {self.columns} : i64, panel = {self.columns} : i64, {listed}}}
+                  : ({source}, {weight}) -> {result}
+              %1 = "stepwell.relu"(%0) : ({result}) -> {result}
+              return %1 : {result}
+            }}
+          }}"""
+
+    def expected(self, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        rank = len(self.image)
+        around = [(self.pads[axis], self.pads[axis + rank]) for axis in range(rank)]
+        padded = np.pad(x.astype(np.float64), [(0, 0), *around, (0, 0)])
+        total = np.zeros((self.images, *self.result, self.columns))
+        for tap in np.ndindex(*self.kernel):
+            steps = zip(tap, self.dilations, self.strides, self.result, strict=True)
+            part = [slice(t * d, t * d + (count - 1) * s + 1, s) for t, d, s, count in steps]
+            total += padded[(slice(None), *part)] @ weight[tap].astype(np.float64)
+        return np.maximum(total, 0)
+
+
+CASES = {
+    "3x3": Convolution((9, 13), 64, 64, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), images=2),
+    "of every second": Convolution((11, 14), 64, 72, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1)),
+    "dilated, padded on one side": Convolution((10, 9), 128, 64, (3, 2), (1, 1), (2, 1), (0, 1, 4, 0)),
+    "pixels of every second": Convolution((12, 10), 64, 64, (1, 1), (2, 2), (1, 1), (0, 0, 0, 0)),
+    "of sequences": Convolution((70,), 64, 64, (5,), (1,), (1,), (2, 2)),
+}
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+@pytest.mark.parametrize("name", CASES)
+def test_windows(simulated, name, rows):
+    case = CASES[name]
+    x = RNG.standard_normal((case.images, *case.image, case.channels)).astype(np.float16)
+    weight = (RNG.standard_normal((*case.kernel, case.channels, case.columns)) / 16).astype(np.float16)
+    numbers = {"method": "wgmma", "rows": rows, "columns": 64, "depth": 64, "warp_rows": 64, "warp_columns": 64}
+    made = simulated(
+        case.text(), x, weight.reshape(-1), start="graph", target="cuda:sm_90a", numbers={**numbers, "stages": 3}
+    )
+    assert "wgmma.mma_async" in made.ptx
+    np.testing.assert_allclose(made.result, case.expected(x, weight), atol=1e-2)
+
+
+@pytest.mark.parametrize(("images", "method"), [(64, "wgmma"), (1, "mma")])
+def test_warp_groups_take_many_rows(images, method):
+    case = Convolution((28, 28), 128, 128, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), images)
+    with compiler_context() as context:
+        STEPWELL.load(context)
+        module = ir.Module.parse(case.text())
+        phases.run(module, "cuda:sm_90a", "graph", "tiled")
+        assert f'method = "{method}", name = "contraction"' in str(module)
