@@ -14,7 +14,7 @@ from .compilation import Compilation
 from .dialects import dims
 from .dialects.stepwell.movement import PadOp, ResizeOp, SliceOp
 from .failures import explained, nodes_of
-from .frontend.errors import NeedsContents
+from .frontend.errors import NeedsContents, NodeError
 from .frontend.onnx.importer import ImportedModel
 from .lowering.context import compiler_context
 from .passes.apart import apart
@@ -213,7 +213,11 @@ def _typical(values: Range, share: float, taken: set[int]) -> int:
 def _snapshot(source: ModelSource | PieceSource, inputs: Sequence[TensorInfo], sizes: Mapping[str, int]) -> Snapshot:
     with compiler_context() as context, ir.Location.unknown():
         shapes = _shapes(inputs, sizes)
-        module = _imported(source, context, shapes).module
+        try:
+            module = _imported(source, context, shapes).module
+        except NodeError as error:
+            listed = ", ".join(f"{name}={size}" for name, size in sizes.items())
+            raise BoundedError(f"there is no result at {listed}, so perhaps they need a step: {error}") from error
         _to_sample(module, inputs, shapes)
         return Snapshot.of(module, sizes)
 

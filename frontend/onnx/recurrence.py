@@ -6,6 +6,7 @@ directions of a layer advance in each of its rounds, one from either end.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -52,6 +53,7 @@ class Layer:
         clip: how far from 0 what they take may be; 0 for any.
         size: H.
         is_backward: whether it begins at the end.
+        multiplied: how the state is multiplied with all of `recurrence`, if not as floating point.
     """
 
     inputs: ir.Value
@@ -62,6 +64,7 @@ class Layer:
     clip: float
     size: int
     is_backward: bool
+    multiplied: Callable[[ir.Value], ir.Value] | None = None
 
     def activated(self, function: int, value: ir.Value) -> ir.Value:
         """An activation of what a gate sums up."""
@@ -70,6 +73,8 @@ class Layer:
 
     def product(self, state: ir.Value, first: int, last: int) -> ir.Value:
         """The state's part in the gates from `first` to before `last`."""
+        if self.multiplied is not None:
+            return self.part(self.multiplied(state), first, last)
         return emit(MatmulOp, state, self.part(self.recurrence, first, last, 0), transpose_rhs=True)
 
     def part(self, value: ir.Value, first: int, last: int, axis: int = 1) -> ir.Value:
@@ -83,6 +88,9 @@ class Layer:
             return value
         return emit(ew.AddOp, value, emit(ew.MulOp, self.part(self.peepholes, gate, gate + 1, 0), cell))
 
+
+Product = Callable[[ir.Value, int], ir.Value]
+"""`product(value, direction)`: a value times the weight, or the recurrence, of a direction."""
 
 Step = Callable[[Layer, ir.Value, Sequence[ir.Value]], list[ir.Value]]
 """`step(layer, what the inputs add [B, gates * H], states [B, H])`: the next states; the first is the output."""
@@ -111,14 +119,18 @@ def recurrent(
     inputs: tuple[ir.Value, ir.Value, ir.Value, ir.Value | None, ir.Value | None],
     lengths: ir.Value | None,
     initial: Sequence[ir.Value | None],
+    products: tuple[Product, Product] | None = None,
 ) -> tuple[ir.Value | None, ...]:
-    """The whole layer: the outputs of all steps, and the last states."""
+    """The whole layer: the outputs of all steps, and the last states.
+
+    With `products`, the weights [directions, I, gates * H] and [directions, H, gates * H] are multiplied by these.
+    """
     is_batch_first = bool(node.attribute("layout", 0))
     sequence, *weights = inputs
     if is_batch_first:
         sequence = transposed(sequence, _BATCH_SECOND)
         initial = [None if value is None else transposed(value, _BATCH_SECOND) for value in initial]
-    layers = _layers(node, cell, sequence, weights)
+    layers = _layers(node, cell, sequence, weights, products)
     extents = joined([dims_of(sequence, 1, 2), integers([layers[0].size])])
     zeros = emit(FillOp, extents, value=np.zeros((), dtype(sequence)))
     states = [zeros if value is None else _row(value, index) for index in range(len(layers)) for value in initial]
@@ -163,7 +175,13 @@ def _places(layer: Layer, number: ir.Value, steps: ir.Value, index: int, directi
     return at, emit(ew.AddOp, emit(ew.MulOp, at, scalar(directions, at)), scalar(index, at))
 
 
-def _layers(node: Node, cell: Cell, sequence: ir.Value, weights: Sequence[ir.Value | None]) -> list[Layer]:
+def _layers(
+    node: Node,
+    cell: Cell,
+    sequence: ir.Value,
+    weights: Sequence[ir.Value | None],
+    products: tuple[Product, Product] | None,
+) -> list[Layer]:
     direction = node.attribute("direction", "forward")
     if direction not in _DIRECTIONS:
         raise NodeError(f"has the direction '{direction}', which is none of {', '.join(_DIRECTIONS)}")
@@ -178,16 +196,24 @@ def _layers(node: Node, cell: Cell, sequence: ir.Value, weights: Sequence[ir.Val
     for index, is_backward in enumerate(directions):
         weight, recurrence, bias, peepholes = (None if value is None else _row(value, index) for value in weights)
         assert weight is not None and recurrence is not None
-        size = node.attribute("hidden_size") or known_dim(recurrence, 1, "the size of the state")
+        size = node.attribute("hidden_size", 0) or known_dim(recurrence, 0 if products else 1, "the size of the state")
         own = functions[index * count : (index + 1) * count]
         inner = Layer(sequence, recurrence, None, peepholes, own, clip, size, is_backward)
-        gates = emit(MatmulOp, sequence, weight, transpose_rhs=True)
+        if products is None:
+            gates = emit(MatmulOp, sequence, weight, transpose_rhs=True)
+        else:
+            gates = products[0](sequence, index)
+            inner = replace(inner, multiplied=functools.partial(_turned, products[1], index))
         if bias is not None:
             first, second = (inner.part(bias, half * cell.gates, (half + 1) * cell.gates, 0) for half in range(2))
             gates = emit(ew.AddOp, gates, first if cell.keeps_bias else emit(ew.AddOp, first, second))
             inner = replace(inner, bias=second if cell.keeps_bias else None)
         layers.append(replace(inner, inputs=gates))
     return layers
+
+
+def _turned(product: Product, index: int, state: ir.Value) -> ir.Value:
+    return product(state, index)
 
 
 def _row(value: ir.Value, index: int) -> ir.Value:

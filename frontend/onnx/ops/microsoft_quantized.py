@@ -26,10 +26,11 @@ imports("QuantizeLinear", domain="com.microsoft")(quantize)
 
 
 def _numbers(value: Value, scale: Value, zero: Value | None) -> Value:
-    return emit(ew.MulOp, cast(_beyond(value, zero), _F32), scale)
+    return emit(ew.MulOp, cast(beyond(value, zero), _F32), scale)
 
 
-def _beyond(value: Value, zero: Value | None) -> Value:
+def beyond(value: Value, zero: Value | None) -> Value:
+    """What is beyond a zero point, in 32 bits."""
     wide = cast(value, _I32)
     return wide if zero is None else emit(ew.SubOp, wide, cast(zero, _I32))
 
@@ -129,7 +130,7 @@ def qgemm(
         spread = (
             b_zero if rank(b_zero) == 0 or not transposes["transpose_rhs"] else emit(ExpandDimsOp, b_zero, axes=(1,))
         )
-        total = emit(MatmulOp, _beyond(a, a_zero), _beyond(b, spread), **transposes)
+        total = emit(MatmulOp, beyond(a, a_zero), beyond(b, spread), **transposes)
     factor = emit(ew.MulOp, emit(ew.MulOp, a_scale, b_scale), scalar(node.attribute("alpha", 1.0), a_scale))
     result = emit(ew.MulOp, cast(added(total, bias), _F32), factor)
     return result if scale is None else _quantized(result, scale, zero, dtype(a) if zero is None else dtype(zero))

@@ -1,4 +1,4 @@
-"""Operators of classical machine learning (ai.onnx.ml) on numbers: trees, linear models, scalers.
+"""Ensembles of decision trees (ai.onnx.ml).
 
 All rows go down all trees at once, a step at a time: the nodes that they are at are a matrix of indices.
 """
@@ -115,6 +115,7 @@ def tree_ensemble_classifier(node: Node, input: ir.Value) -> tuple[ir.Value, ir.
 
 def _listed_forest(node: Node, kind: str, count: int, input: ir.Value) -> Forest:
     """The trees of the older operators: nodes are named by tree and number, leaves are among them."""
+    node.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
     trees, ids = _ints(node, "nodes_treeids"), _ints(node, "nodes_nodeids")
     place = {name: index for index, name in enumerate(zip(trees.tolist(), ids.tolist(), strict=True))}
     modes = list(node.attribute("nodes_modes", ()))

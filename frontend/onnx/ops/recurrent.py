@@ -74,6 +74,12 @@ def lstm(
     peepholes: ir.Value | None = None,
 ) -> tuple[ir.Value | None, ...]:
     """LSTM, its gates in the order input, output, forget, cell; peepholes are those of the first three."""
+    weights = (input, weight, recurrence, bias, peepholes)
+    return recurrent(node, lstm_cell(node), weights, lengths, [initial_h, initial_c])
+
+
+def lstm_cell(node: Node) -> Cell:
+    """What an LSTM does in each step."""
     is_coupled = bool(node.attribute("input_forget", 0))
 
     def step(layer: Layer, given: ir.Value, states: Sequence[ir.Value]) -> list[ir.Value]:
@@ -88,5 +94,4 @@ def lstm(
         leave = layer.activated(0, layer.seen(1, leave, cell))
         return [emit(ew.MulOp, leave, layer.functions[2](cell)), cell]
 
-    cell = Cell(4, ("Sigmoid", "Tanh", "Tanh"), False, step)
-    return recurrent(node, cell, (input, weight, recurrence, bias, peepholes), lengths, [initial_h, initial_c])
+    return Cell(4, ("Sigmoid", "Tanh", "Tanh"), False, step)

@@ -1,0 +1,91 @@
+"""Operators of ONNX Runtime that quantise their inputs by the range which these turn out to have."""
+
+from __future__ import annotations
+
+import numpy as np
+from mlir import ir
+
+from ....dialects.stepwell import elementwise as ew
+from ....dialects.stepwell.contraction import MatmulOp
+from ....dialects.stepwell.movement import ExpandDimsOp
+from ..build import added, cast, constant, emit, rank
+from ..byte_products import Bytes, may_multiply, multiplied
+from ..loops import row
+from ..node import Node
+from ..recurrence import Product, recurrent
+from ..registry import imports
+from .microsoft_quantized import beyond
+from .quantization import dynamic_quantize
+from .recurrent import lstm_cell
+
+_F32 = np.dtype(np.float32)
+_MS = "com.microsoft"
+Value = ir.Value
+
+
+@imports("MatMulIntegerToFloat", domain=_MS)
+def matmul_integer_to_float(
+    node: Node,
+    a: Value,
+    b: Value,
+    a_scale: Value,
+    b_scale: Value,
+    a_zero: Value | None = None,
+    b_zero: Value | None = None,
+    bias: Value | None = None,
+) -> Value:
+    """MatMulIntegerToFloat: the product of what is beyond the zero points, times both scales."""
+    return added(_scaled(node, Bytes(a, a_zero), a_scale, Bytes(b, b_zero), b_scale), bias)
+
+
+@imports("DynamicQuantizeMatMul", domain=_MS)
+def dynamic_quantize_matmul(
+    node: Node, a: Value, b: Value, b_scale: Value, b_zero: Value | None = None, bias: Value | None = None
+) -> Value:
+    """DynamicQuantizeMatMul: A is quantised by its range."""
+    return added(_by_range(node, a, Bytes(b, b_zero), b_scale), bias)
+
+
+@imports("DynamicQuantizeLSTM", domain=_MS)
+def dynamic_quantize_lstm(
+    node: Node,
+    input: Value,
+    weight: Value,
+    recurrence: Value,
+    bias: Value | None,
+    lengths: Value | None,
+    initial_h: Value | None,
+    initial_c: Value | None,
+    peepholes: Value | None,
+    weight_scale: Value,
+    weight_zero: Value,
+    recurrence_scale: Value,
+    recurrence_zero: Value,
+) -> tuple[Value | None, ...]:
+    """DynamicQuantizeLSTM: inputs of all steps are quantised together, states step by step."""
+
+    def product(weights: Value, scale: Value, zero: Value) -> Product:
+        def times(value: Value, direction: int) -> Value:
+            own, own_scale, own_zero = (row(item, constant(np.array(direction))) for item in (weights, scale, zero))
+            return _by_range(node, value, Bytes(own, own_zero), own_scale)
+
+        return times
+
+    products = product(weight, weight_scale, weight_zero), product(recurrence, recurrence_scale, recurrence_zero)
+    parts = (input, weight, recurrence, bias, peepholes)
+    return recurrent(node, lstm_cell(node), parts, lengths, [initial_h, initial_c], products)
+
+
+def _by_range(node: Node, value: Value, by: Bytes, scale: Value) -> Value:
+    numbers, own_scale, zero = dynamic_quantize(node, value)
+    return _scaled(node, Bytes(numbers, zero), own_scale, by, scale)
+
+
+def _scaled(node: Node, left: Bytes, left_scale: Value, right: Bytes, right_scale: Value) -> Value:
+    if may_multiply(node, left, right):
+        total = multiplied(node, left, right)
+    else:
+        # Rows have zero points of their own, as columns of the other have.
+        zero = left.zero if left.zero is None or rank(left.zero) == 0 else emit(ExpandDimsOp, left.zero, axes=(1,))
+        total = emit(MatmulOp, beyond(left.numbers, zero), beyond(right.numbers, right.zero))
+    return emit(ew.MulOp, cast(total, _F32), emit(ew.MulOp, left_scale, right_scale))
