@@ -169,7 +169,7 @@ class WarpGroups(AttentionRows):
         carried = [*state, *sums, *self._fragments(weights), *ahead, stage.ir, parity.ir]
         if band is not None:
             carried = repeat(last - whole, carried, self._turn(last - 1, True))
-        if band is None or band.before >= length:
+        if not self.attention.hides_before:
             carried = repeat(whole - first, carried, self._turn(whole - 1, False))
         self._leave(queries, Int(0))
         state, sums, fragments, (*ahead, last_stage, last_parity) = self._parts(carried)

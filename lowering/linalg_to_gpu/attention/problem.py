@@ -98,6 +98,11 @@ class Attention:
         return self.scores != self.products
 
     @property
+    def hides_before(self) -> bool:
+        """Whether some query does not attend to keys as they lie too far before it."""
+        return self.band is not None and self.band.before < self.sizes["q"] - 1
+
+    @property
     def heads(self) -> int:
         """How many keys and values there are, over batch and heads."""
         return self.sizes["b"] * self.sizes["h"]

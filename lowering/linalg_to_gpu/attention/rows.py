@@ -95,7 +95,7 @@ class AttentionRows(ABC):
             return Int(0), Int(0), Int(tiles)
         query = self.first % self.sizes["q"] if shared else self.first
         end = smaller((query + (self.rows + band.after + self.keys - 1)) // self.keys, tiles)
-        if band.before < length:
+        if self.attention.hides_before:
             first = (query - band.before).where(Int(band.before).below(query), 0) // self.keys
             return first, first, end
         return Int(0), smaller((query + (band.after + 1)) // self.keys, length // self.keys), end
@@ -168,7 +168,7 @@ class AttentionRows(ABC):
         end = Int(length) if band is None else smaller(query + (band.after + 1), length)
         reach = _above(end, start)
         seen = [Int(step).below(reach) for step in steps]
-        if band is None or band.before >= length:
+        if band is None or not self.attention.hides_before:
             return [*seen]
         hidden = _above(_above(query, Int(band.before)), start)
         return [arith.andi(item, hidden.below(step + 1)) for item, step in zip(seen, steps, strict=True)]

@@ -87,6 +87,15 @@ def test_bands_hide_what_is_far_away(simulated, element, before, after):
     check(made, element, expected(arrays, near(80, 140, before, after)))
 
 
+@pytest.mark.parametrize("element", ["f32", "f16"])
+def test_a_band_wider_than_the_keys_are_many(simulated, element):
+    """The last queries are farther from the first keys than the band reaches, and from all keys."""
+    shapes = [(1, 1, 150, 32), (1, 1, 40, 32), (1, 1, 40, 32)]
+    arrays = drawn(shapes, element)
+    text = attention(shapes, element, before=60, after=0, zero_empty=True)
+    check(simulated(text, *arrays, start="graph"), element, np.nan_to_num(expected(arrays, near(150, 40, 60, 0))))
+
+
 def test_causal_heads_that_share_keys_in_whole_blocks(simulated):
     shapes = [(1, 2, 256, 64), (1, 1, 256, 64), (1, 1, 256, 64)]
     arrays = drawn(shapes, "f16")
