@@ -126,6 +126,8 @@ class _Samples:
         With a single element there is often less to do.
         """
         samples = [self.at(sizes) for sizes in sample_sizes(ranges)]
+        if len(samples) > 1 and not samples[0].is_like(samples[1]):
+            samples = samples[1:]
         for step in range(_LOWEST):
             least = {name: min(values.low + step * values.step, values.high) for name, values in ranges.items()}
             if not samples or least in [sample.sizes for sample in samples]:
@@ -150,7 +152,8 @@ def _compile(
         try:
             return _compile_as(compilation, model, ranges, samples)
         except MoreSizes as error:
-            samples = [*samples, *map(model.at, error.sizes)]
+            more = [model.at(sizes) for sizes in error.sizes]
+            samples = [*samples, *(sample for sample in more if sample.is_like((samples or more)[-1]))]
     raise BoundedError("numbers depend on the sizes in no simple way")
 
 
@@ -234,7 +237,7 @@ def _to_sample(module: ir.Module, inputs: Sequence[TensorInfo], shapes: Mapping[
     specialize = SpecializeShapesPass.of([shapes[info.name] for info in inputs])
     Pipeline((specialize, InferShapesPass(), FoldConstantsPass(_MOST_ELEMENTS))).run(module)
     apply_patterns(module.operation, [_AtAnySize() if isinstance(item, DropIdentity) else item for item in patterns()])
-    Pipeline((CsePass(), DcePass(), FuseCompositesPass())).run(module)
+    Pipeline((CsePass(), DcePass(), FuseCompositesPass(at_any_size=True))).run(module)
 
 
 class _AtAnySize(DropIdentity):

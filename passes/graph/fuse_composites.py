@@ -29,13 +29,15 @@ class FuseCompositesPass(Pass):
 
     Attributes:
         on_gpu: whether the kernels are for GPUs, where those of attention take more types and sizes.
+        at_any_size: whether lengths of attention do not count, being one of many.
 
     Preconditions: canonical form (constants on the right), common subexpressions shared.
     """
 
     name = "stepwell-fuse-composites"
     on_gpu: bool = False
+    at_any_size: bool = False
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns until none fits."""
-        apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS, FuseAttention(self.on_gpu)))
+        apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS, FuseAttention(self.on_gpu, self.at_any_size)))

@@ -148,18 +148,24 @@ def attention_of_one_head() -> Graph:
     return _attention(heads=1, depth=128, lengths=(40, 128))
 
 
-def _attention(heads: int, depth: int, lengths: tuple[int, int]) -> Graph:
+def attention_of_every_fourth() -> Graph:
+    """Attention of so few rows, in many of the sizes, that a program for one of these sizes would do it op by op."""
+    return _attention(heads=2, depth=8, lengths=(8, 64), stride=4)
+
+
+def _attention(heads: int, depth: int, lengths: tuple[int, int], stride: int = 1) -> Graph:
     """Projections, heads, scores, softmax: as models spell out attention, with shapes computed from sizes."""
     width = heads * depth
     nodes = [
-        _NODE("Shape", ["x"], ["shape"]),
+        _NODE("Slice", ["x", "zero", "most", "one", "stride"], ["rows_in"]),
+        _NODE("Shape", ["rows_in"], ["shape"]),
         _NODE("Slice", ["shape", "zero", "two"], ["outer"]),
         _NODE("Concat", ["outer", "heads"], ["split"], axis=0),
         _NODE("Concat", ["outer", "width"], ["joined"], axis=0),
     ]
     for name in "qkv":
         nodes += [
-            _NODE("MatMul", ["x", f"w{name}"], [f"{name}0"]),
+            _NODE("MatMul", ["rows_in", f"w{name}"], [f"{name}0"]),
             _NODE("Reshape", [f"{name}0", "split"], [f"{name}1"]),
             _NODE("Transpose", [f"{name}1"], [name], perm=[0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]),
         ]
@@ -178,8 +184,9 @@ def _attention(heads: int, depth: int, lengths: tuple[int, int]) -> Graph:
         "heads": np.array([heads, depth]),
         "width": np.array([width]),
     }
+    numbers |= {"one": np.array([1]), "most": np.array([1 << 40]), "stride": np.array([stride])}
     scale = np.array(depth**-0.5, np.float32)
-    return _one(nodes, ["n", "m", width], {"n": (1, 2), "m": lengths}, scale=scale, **weights, **numbers)
+    return _one(nodes, ["n", "m", width], {"n": (1, 3), "m": lengths}, scale=scale, **weights, **numbers)
 
 
 def grouped_attention() -> Graph:
@@ -265,6 +272,7 @@ GRAPHS: tuple[Callable[[], Graph], ...] = (
     attention_to_rounds,
     attention_in_one_round,
     attention_of_one_head,
+    attention_of_every_fourth,
     grouped_attention,
     joined,
     reversed_,

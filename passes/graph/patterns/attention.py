@@ -27,8 +27,15 @@ _GPU_TYPES = ("float32", "float16", "bfloat16")
 _LEAST_DEPTH, _MOST_DEPTH = 8, 256
 
 
-def is_kernel(query: ir.Value, key: ir.Value, on_gpu: bool) -> bool:
-    """Whether one kernel computes the attention of [batch, heads, length, depth] tensors as a whole."""
+def is_kernel(query: ir.Value, key: ir.Value, on_gpu: bool, *, at_any_size: bool = False) -> bool:
+    """Whether one kernel computes the attention of [batch, heads, length, depth] tensors as a whole.
+
+    Args:
+        query: of which the scores have a row for each.
+        key: of which they have a column.
+        on_gpu: whether the kernel is for a GPU.
+        at_any_size: whether the lengths may be others, so that they do not count.
+    """
     shapes = static_shapes(query, key)
     if shapes is None or 0 in (*shapes[0], *shapes[1]):
         return False
@@ -36,7 +43,7 @@ def is_kernel(query: ir.Value, key: ir.Value, on_gpu: bool) -> bool:
         return str(dtype_of(query)) in _GPU_TYPES and _LEAST_DEPTH <= shapes[0][3] <= _MOST_DEPTH
     if dtype_of(query) != np.float32:
         return False
-    return shapes[0][2] >= _LEAST_QUERIES and shapes[1][2] <= _MOST_KEYS
+    return at_any_size or (shapes[0][2] >= _LEAST_QUERIES and shapes[1][2] <= _MOST_KEYS)
 
 
 @dataclass(frozen=True)
@@ -104,9 +111,11 @@ class FuseAttention(Pattern[MatmulOp]):
 
     Attributes:
         on_gpu: whether the kernels are for GPUs.
+        at_any_size: whether lengths do not count, being one of many.
     """
 
     on_gpu: bool = False
+    at_any_size: bool = False
 
     root = MatmulOp
 
@@ -125,7 +134,7 @@ class FuseAttention(Pattern[MatmulOp]):
             return Refusal("the scores are no product with a scale and a mask")
         heads = _heads(product.lhs) if scores.mask is None and len(shape) == 3 else None
         shape = (*heads, *shape[1:]) if heads else (*[1] * (4 - len(shape)), *shape)
-        return _assemble(op, product, scores, shape, self.on_gpu)
+        return _assemble(op, product, scores, shape, self)
 
 
 @dataclass
@@ -226,7 +235,7 @@ def _heads(query: ir.Value) -> tuple[int, ...] | None:
     return before[:2]
 
 
-def _assemble(op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape, on_gpu: bool) -> Replacement:
+def _assemble(op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape, how: FuseAttention) -> Replacement:
     """The attention op in place of `op`; `shape` is that of the scores, [batch, heads, length, key length]."""
     batch, heads, length, keys = shape
     mask, made = scores.mask, shape_of(op.result)
@@ -241,7 +250,7 @@ def _assemble(op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape, on
     key = key if product.transpose_rhs else _turned(key)
     key = _reshaped(key, (batch, heads, keys, _depth(key)))
     value = _reshaped(value, (batch, heads, keys, _depth(value)))
-    if not is_kernel(query, key, on_gpu):
+    if not is_kernel(query, key, how.on_gpu, at_any_size=how.at_any_size):
         return Refusal("no kernel computes attention of this type and size as a whole")
     if mask is not None:
         mask = NotOp(mask).result if scores.is_negated else mask
