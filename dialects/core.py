@@ -71,8 +71,8 @@ class OperandField:
     def __get__(self, op: Op | None, owner: type) -> Any:
         if op is None:
             return self
-        values = op.operand_values() if owner.has_optional_operands() else op.operation.operands
-        return values[owner.places()[self.name]]
+        values = op.operand_values() if owner.has_optional_operands else op.operation.operands
+        return values[owner.places[self.name]]
 
 
 class ResultField:
@@ -85,7 +85,7 @@ class ResultField:
         self.name = name
 
     def __get__(self, op: Op | None, owner: type[Op]) -> Any:
-        return self if op is None else op.operation.results[owner.places()[self.name]]
+        return self if op is None else op.operation.results[owner.places[self.name]]
 
 
 def operand(doc: str = "") -> Any:
@@ -104,7 +104,12 @@ def result(doc: str = "") -> Any:
 
 
 class Op(ir.OpView):
-    """Base of every op that is declared in Python. All of them are pure."""
+    """Base of every op that is declared in Python. All of them are pure.
+
+    Attributes:
+        places: the positions of operands and results among those of their kind, by name.
+        has_optional_operands: whether some operand may be absent.
+    """
 
     OPERATION_NAME: ClassVar[str]
     # Fields of these names take the place of OpView's properties.
@@ -112,6 +117,15 @@ class Op(ir.OpView):
     name: Any  # pyright: ignore[reportIncompatibleMethodOverride]
     infer: ClassVar[Callable[..., Any]]
     reference: ClassVar[Callable[..., Any]]
+    places: ClassVar[dict[str, int]]
+    has_optional_operands: ClassVar[bool]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Notes what every access to a field asks for."""
+        super().__init_subclass__(**options)
+        kinds = (cls.operand_fields(), cls.result_fields())
+        cls.places = {field.name: place for kind in kinds for place, field in enumerate(kind)}
+        cls.has_optional_operands = any(field.is_optional for field in cls.operand_fields())
 
     def __init__(
         self, *operands: Any, loc: ir.Location | None = None, ip: ir.InsertionPoint | None = None, **attributes: Any
@@ -196,16 +210,6 @@ class Op(ir.OpView):
 
     @classmethod
     @functools.cache
-    def places(cls) -> dict[str, int]:
-        """The positions of operands and results among those of their kind, by name."""
-        return {
-            field.name: place
-            for kind in (cls.operand_fields(), cls.result_fields())
-            for place, field in enumerate(kind)
-        }
-
-    @classmethod
-    @functools.cache
     def attribute_fields(cls) -> list[AttributeField]:
         """The declared attributes, in order."""
         return list(_fields(cls, AttributeField))
@@ -217,19 +221,13 @@ class Op(ir.OpView):
 
     @classmethod
     @functools.cache
-    def has_optional_operands(cls) -> bool:
-        """Whether some operand may be absent."""
-        return any(field.is_optional for field in cls.operand_fields())
-
-    @classmethod
-    @functools.cache
     def has_segments(cls) -> bool:
         """Whether `operandSegmentSizes` is needed to tell the operands apart."""
         return sum(field.is_optional for field in cls.operand_fields()) > 1
 
     def operand_values(self) -> list[ir.Value | None]:
         """One entry per declared operand: its value, or None where an optional one is absent."""
-        if not self.has_optional_operands():
+        if not self.has_optional_operands:
             return list(self.operation.operands)
         fields, operands = self.operand_fields(), iter(self.operation.operands)
         if self.has_segments():

@@ -237,7 +237,7 @@ class _Driver:
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
         """Looks at every operation inside `root`, and again where something changed; returns how many it rewrote."""
         self.refused, self._refusals = [], []
-        operations = [op for op in walk(root) if op.name in STEPWELL.ops]
+        operations = find_ops(root, lambda op: op.name in STEPWELL.ops)
         identities = list(map(identity, operations))
         self._known = set(identities)
         self._pending = dict(zip(identities, operations, strict=True))

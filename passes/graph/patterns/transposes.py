@@ -78,10 +78,10 @@ class SinkThroughElementwise(Pattern):
         rank = rank_of(result)
         operands = list(op.operation.operands)
         transposes = [found for value in operands if (found := defining_op(value, TransposeOp)) is not None]
-        # A transpose at compile time costs nothing where it is.
-        sinking = [found for found in transposes if rank_of(found.input) == rank and not is_fixed(found.input)]
         # One that moves nothing is there to be dropped: it would sink for ever.
-        permutations = {found.permutation for found in sinking} - {tuple(range(rank))}
+        moving = [(permutation, found.input) for found in transposes if _moves(permutation := found.permutation)]
+        # A transpose at compile time costs nothing where it is.
+        permutations = {permutation for permutation, value in moving if rank_of(value) == rank and not is_fixed(value)}
         for permutation in sorted(permutations):
             moved = _moved(op, operands, permutation)
             if isinstance(moved, list):
@@ -90,6 +90,10 @@ class SinkThroughElementwise(Pattern):
                     attributes["axis"] = permutation[op.axis % rank]
                 return transposed(type(op)(*moved, **attributes).operation.results[0], permutation)
         return Refusal("another operand would have to be transposed instead") if permutations else None
+
+
+def _moves(permutation: Permutation) -> bool:
+    return permutation != tuple(range(len(permutation)))
 
 
 def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[ir.Value] | None:
