@@ -18,7 +18,6 @@ from ..facts import kernel_details
 from ..linalg_to_gpu.pipelines import LAUNCHES
 from ..llvm_to_object.codegen import emit_objects
 from ..llvm_to_object.emit_objects import EmitObjectsPass
-from ..llvm_to_object.ptx import emit_ptx
 from ..target import Target
 from ..vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
 
@@ -85,6 +84,8 @@ def generate(module: ir.Module, target: str, threads: int) -> dict[str, bytes]:
     with in_phase("object"):
         machine = Target.parse(target)
         if machine.is_gpu:
+            from ..llvm_to_object.ptx import emit_ptx  # with all that emits code for GPUs
+
             return emit_ptx(module, machine)
         if is_recording():  # as a pass, so that it can be shown again
             Pipeline((EmitObjectsPass(target),)).run(module)

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import TypeVar
 
 from mlir import ir
-from mlir.dialects import llvm as llvm_dialect
 
 from ...passes.failure import CompileError
 from ..target import Target
@@ -110,6 +109,9 @@ def exported(module: ir.Module) -> list[str]:
 
 def llvm_ir(module: ir.Module) -> dict[str, str]:
     """The functions that become objects as LLVM IR text, each with the private symbols that it uses."""
+    # A tenth of all imports, and first needed when other processes are at work already.
+    from mlir.dialects import llvm as llvm_dialect
+
     # The stubs of the bindings lack this function.
     text = llvm_dialect.translate_module_to_llvmir(module.operation)  # pyright: ignore[reportAttributeAccessIssue]
     return split(text)
