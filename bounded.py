@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from mlir import ir
 from .compilation import Compilation
 from .dialects import dims
 from .dialects.stepwell.movement import PadOp, ResizeOp, SliceOp
+from .dialects.stepwell.ranges import keep_ranges
 from .failures import explained, nodes_of
 from .frontend.errors import NeedsContents, NodeError
 from .frontend.onnx.importer import ImportedModel
@@ -20,7 +22,7 @@ from .lowering.context import compiler_context
 from .passes.apart import apart
 from .passes.failure import ModelOp
 from .passes.graph.bounded.bind import MoreSizes, bind_to_bounds
-from .passes.graph.bounded.snapshot import BoundedError, Snapshot
+from .passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant
 from .passes.graph.canonicalize import patterns
 from .passes.graph.cse import CsePass
 from .passes.graph.dce import DcePass
@@ -90,8 +92,15 @@ def _programs(
     inputs: Sequence[TensorInfo],
     buckets: Sequence[Mapping[str, Range]],
 ) -> list[Program]:
+    try:
+        return _programs_as(compilation, _Samples(source, inputs), buckets)
+    except VaryingConstant:
+        # Numbers of places, as of the centres of all cells of an image, may be computed while the model runs.
+        return _programs_as(compilation, _Samples(source, inputs, keep_ranges), buckets)
+
+
+def _programs_as(compilation: Compilation, model: _Samples, buckets: Sequence[Mapping[str, Range]]) -> list[Program]:
     whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
-    model = _Samples(source, inputs)
     programs, known = [], {}
     for bucket in buckets:
         # What one bucket has fixed must not vary in the samples either.
@@ -107,17 +116,24 @@ def _programs(
 
 @dataclass
 class _Samples:
-    """What a model says at some sizes, each of which is looked at once."""
+    """What a model says at some sizes, each of which is looked at once.
+
+    Attributes:
+        source: the model.
+        inputs: its inputs.
+        folding: entered while constants are computed.
+    """
 
     source: ModelSource | PieceSource
     inputs: Sequence[TensorInfo]
+    folding: Callable[[], AbstractContextManager[None]] = nullcontext
     _taken: dict[tuple[int, ...], Snapshot] = field(default_factory=dict)
 
     def at(self, sizes: Mapping[str, int]) -> Snapshot:
         """What the model says at given sizes."""
         key = tuple(sizes.values())
         if key not in self._taken:
-            self._taken[key] = _snapshot(self.source, self.inputs, sizes)
+            self._taken[key] = _snapshot(self, sizes)
         return self._taken[key]
 
     def over(self, ranges: Mapping[str, Range]) -> list[Snapshot]:
@@ -164,9 +180,10 @@ def _compile_as(
     sizes = {name: values.high for name, values in ranges.items()}
     with compiler_context() as context, ir.Location.unknown():
         shapes = _shapes(inputs, sizes)
-        imported = _imported(source, context, shapes)
-        module = imported.module
-        _to_sample(module, inputs, shapes)
+        with model.folding():
+            imported = _imported(source, context, shapes)
+            module = imported.module
+            _to_sample(module, model, shapes)
         here = Snapshot.of(module, sizes)
         symbols = [tuple(_dim(dim, ranges) if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
         limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}
@@ -213,15 +230,15 @@ def _typical(values: Range, share: float, taken: set[int]) -> int:
     return next((size for size in sizes if size not in taken), sizes[0])
 
 
-def _snapshot(source: ModelSource | PieceSource, inputs: Sequence[TensorInfo], sizes: Mapping[str, int]) -> Snapshot:
-    with compiler_context() as context, ir.Location.unknown():
-        shapes = _shapes(inputs, sizes)
+def _snapshot(model: _Samples, sizes: Mapping[str, int]) -> Snapshot:
+    with compiler_context() as context, ir.Location.unknown(), model.folding():
+        shapes = _shapes(model.inputs, sizes)
         try:
-            module = _imported(source, context, shapes).module
+            module = _imported(model.source, context, shapes).module
         except NodeError as error:
             listed = ", ".join(f"{name}={size}" for name, size in sizes.items())
             raise BoundedError(f"there is no result at {listed}, so perhaps they need a step: {error}") from error
-        _to_sample(module, inputs, shapes)
+        _to_sample(module, model, shapes)
         return Snapshot.of(module, sizes)
 
 
@@ -232,9 +249,9 @@ def _imported(source: ModelSource | PieceSource, context: ir.Context, shapes: Ma
         raise BoundedError(f"what an input holds decides on sizes: {error}") from error
 
 
-def _to_sample(module: ir.Module, inputs: Sequence[TensorInfo], shapes: Mapping[str, Shape]) -> None:
+def _to_sample(module: ir.Module, model: _Samples, shapes: Mapping[str, Shape]) -> None:
     """Takes a module to where shape arithmetic is constant, and composites are found, at any size in the same way."""
-    specialize = SpecializeShapesPass.of([shapes[info.name] for info in inputs])
+    specialize = SpecializeShapesPass.of([shapes[info.name] for info in model.inputs])
     Pipeline((specialize, InferShapesPass(), FoldConstantsPass(_MOST_ELEMENTS))).run(module)
     apply_patterns(module.operation, [_AtAnySize() if isinstance(item, DropIdentity) else item for item in patterns()])
     Pipeline((CsePass(), DcePass(), FuseCompositesPass(at_any_size=True))).run(module)

@@ -17,6 +17,7 @@ from ...dialects.dims import Dim, is_static, product
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import AddOp, CastOp
 from ...dialects.stepwell.movement import ConcatOp, DynamicReshapeOp, DynamicSliceOp, GatherOp, ReshapeOp, TransposeOp
+from ...dialects.stepwell.ranges import may_fold, note_folded
 from ...dialects.stepwell.reduction import ReduceProdOp
 from ...dialects.stepwell.shape import ShapeOfOp
 from ...dialects.stepwell.shapes import normalize_axis as normal_axis
@@ -39,10 +40,12 @@ def emit(op: type[Op], *operands: ir.Value | None, **attributes: Any) -> Any:
     results = tuple(built.operation.results)
     given = [value for value in operands if value is not None]
     contents = [array for value in given if (array := spec_of(value).value) is not None]
-    if given and len(contents) == len(given) and _is_small(results):
+    if given and len(contents) == len(given) and _is_small(results) and may_fold(built):
         arrays = built.evaluate(dict(zip(given, contents, strict=True)).__getitem__)
+        values = [constant(np.asarray(array)) for array in arrays]
+        note_folded(built, values)
         built.operation.erase()
-        results = tuple(constant(np.asarray(array)) for array in arrays)
+        results = tuple(values)
     return results[0] if len(results) == 1 else results
 
 

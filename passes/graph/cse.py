@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.ranges import may_share
 from ..base import Pass, register
 from ..journal import note_end
 from ..rewriting import replace_op
@@ -54,6 +55,8 @@ def _share_one(op: ir.Operation, scope: ChainMap[Hashable, ir.Operation]) -> Non
     if op.name not in STEPWELL.ops and op.name not in _ALSO:
         # What a function computes is not visible in another.
         _share(op, ChainMap() if op.name == "func.func" else scope)
+        return
+    if not may_share(op):
         return
     first = _lookup(scope, _key(op), op)
     if first is not op:

@@ -12,6 +12,7 @@ from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import BinaryOp, CastOp, UnaryOp
 from ...dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, DynamicReshapeOp, ReshapeOp, TransposeOp
+from ...dialects.stepwell.ranges import may_fold, note_folded
 from ...dialects.stepwell.shape import FillOp
 from ...dialects.types import array_of
 from ..base import Pass, register
@@ -64,12 +65,13 @@ class FoldConstantsPass(Pass):
             inference = infer_function(function, input_specs(function))
             for inner in walk(function):
                 view = STEPWELL.view(inner)
-                if view is None or isinstance(view, ConstantOp):
+                if view is None or isinstance(view, ConstantOp) or not may_fold(view):
                     continue
                 known = [inference.spec(result).value for result in inner.results]
                 with inner.location, ir.InsertionPoint(inner):
                     values = self._fold(view, known)
                 if values is not None:
+                    note_folded(view, values)
                     note_end(inner, "folded", self.name)
                     replace_op(inner, values)
             erase_dead_ops(function)

@@ -117,4 +117,30 @@ def sorted_() -> Graph:
     return _one(nodes, ["n", "m"], {"n": (1, 3), "m": (1, 8)}, all=np.array([-1]))
 
 
-GRAPHS = (layers, loops, resized, norms, borders, halves, sorted_)
+def cells() -> Graph:
+    """The centres of all cells of an image and a factor for each, as detectors compute them from sizes."""
+    nodes = [
+        _NODE("Shape", ["x"], ["both"]),
+        _NODE("Shape", ["x"], ["rows"], start=0, end=1),
+        _NODE("Squeeze", ["rows"], ["h"]),
+        _NODE("Range", ["zero", "h", "one"], ["numbers"]),
+        _NODE("Cast", ["numbers"], ["floats"], to=TensorProto.FLOAT),
+        _NODE("Add", ["floats", "half"], ["centres"]),
+        _NODE("Unsqueeze", ["centres", "last"], ["column"]),
+        _NODE("Expand", ["column", "both"], ["grid"]),
+        _NODE("Add", ["grid", "x"], ["a"]),
+        _NODE("Reshape", ["a", "all"], ["fine"]),
+        _NODE("ReduceMean", ["x"], ["coarse"], axes=[1], keepdims=0),
+        _NODE("Concat", ["fine", "coarse"], ["b"], axis=0),
+        _NODE("Shape", ["fine"], ["many"]),
+        _NODE("Expand", ["eight", "many"], ["small"]),
+        _NODE("Expand", ["sixteen", "rows"], ["large"]),
+        _NODE("Concat", ["small", "large"], ["factors"], axis=0),
+        _NODE("Mul", ["b", "factors"], ["y"]),
+    ]
+    numbers = {"zero": np.array(0), "one": np.array(1), "last": np.array([1]), "all": np.array([-1])}
+    factors = {name: np.array([value], np.float32) for name, value in {"half": 0.5, "eight": 8, "sixteen": 16}.items()}
+    return _one(nodes, ["h", "w"], {"h": (1, 7), "w": (1, 9)}, **numbers, **factors)
+
+
+GRAPHS = (layers, loops, resized, norms, borders, halves, sorted_, cells)

@@ -97,7 +97,7 @@ def bind_to_bounds(
         try:
             _bind(graph, control, op, states)
         except BoundedError as error:
-            raise BoundedError(f"'{op.name}' op: {error}", op.location) from error
+            raise type(error)(f"'{op.name}' op: {error}", op.location) from error
     if fitter.missing:
         raise MoreSizes(fitter.missing)
     results = _results(graph, operations[-1])

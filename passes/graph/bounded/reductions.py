@@ -123,8 +123,11 @@ def attention(graph: Rewriter, op: AttentionOp, states: States) -> Result | None
 
 
 def _require_same_depth(graph: Rewriter, op: AttentionOp) -> None:
-    if any(is_dynamic(graph.of(value)[axis]) for value in (op.query, op.key, op.value) for axis in (1, 3)):
-        raise BoundedError("the heads of an attention, or their depth, vary")
+    operands = [graph.of(value) for value in (op.query, op.key, op.value)]
+    if any(is_dynamic(extents[3]) for extents in operands):
+        raise BoundedError("the depth of the heads of an attention varies")
+    if any(is_dynamic(extents[1]) and extents[1] != operands[0][1] for extents in operands):
+        raise BoundedError("heads of an attention share others, and their number varies")
 
 
 def _mask(graph: Rewriter, op: AttentionOp, keys: Extent) -> ir.Value:

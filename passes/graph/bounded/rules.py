@@ -22,7 +22,7 @@ from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, size_of, symbolic, whole
 from .layout import agree, set_operands
 from .rewriter import Rewriter, Rule, replace
-from .snapshot import BoundedError, OpState
+from .snapshot import BoundedError, OpState, VaryingConstant
 
 Result = Sequence[Sequence[Extent]]
 States = Sequence[OpState]
@@ -62,10 +62,11 @@ def literal(graph: Rewriter, op: ConstantOp, states: States) -> Result | None:
         replace(op, _looked_up(graph, arrays))
         return None
     found = []
-    for axis in range(first.ndim):
-        found.append(
-            prefix(graph.fit([array.shape[axis] for array in arrays], "a constant's shape"), first.shape[axis])
-        )
+    for axis, size in enumerate(first.shape):
+        count = graph.fitter.fit([array.shape[axis] for array in arrays])
+        if count is None:
+            raise VaryingConstant("a constant's shape depends on the sizes in no simple way")
+        found.append(prefix(count, size))
     if all(np.array_equal(array, _part(first, array), equal_nan=first.dtype.kind == "f") for array in arrays[1:]):
         return [found]
     replace(op, _counted(graph, arrays, found))
@@ -80,12 +81,12 @@ def _counted(graph: Rewriter, arrays: Sequence[np.ndarray], extents: Sequence[Ex
     """Numbers that grow by the same from each place to the next, of which the first and the step depend on sizes."""
     first = arrays[0]
     if first.dtype != np.int64 or not all(array.size and _is_even(array) for array in arrays):
-        raise BoundedError("a constant depends on the sizes, in its contents too")
+        raise VaryingConstant("a constant depends on the sizes, in its contents too")
     value = graph.numbers(np.array(graph.fit([int(array.flat[0]) for array in arrays], "a number"), object))
     for axis, size in enumerate(first.shape):
         step = graph.fitter.fit([_step(array, axis) for array in arrays]) if size > 1 else 0
         if step is None:
-            raise BoundedError("a constant depends on the sizes, in its contents too")
+            raise VaryingConstant("a constant depends on the sizes, in its contents too")
         places = constant(np.arange(size).reshape(-1, *[1] * (first.ndim - axis - 1)))
         factor = constant(np.array(step)) if isinstance(step, int) else graph.number(step, first.dtype)
         value = graph.noted(AddOp(value, graph.noted(MulOp(places, factor))))

@@ -19,6 +19,10 @@ class BoundedError(PassError):
     """A model has something that no program for a range of sizes can do; the message says what."""
 
 
+class VaryingConstant(BoundedError):
+    """A constant that is computed from sizes, which might do as what it is computed by."""
+
+
 @dataclass(frozen=True)
 class OpState:
     """One op of a graph.
