@@ -27,7 +27,7 @@ def test_results_are_right_at_every_size(make):
     for sizes in _sizes(dims, rng):
         x = _input((model, dims), sizes, rng)
         expected = np.asarray(session.run(None, {"x": x})[0])
-        np.testing.assert_allclose(executable(x), expected, rtol=2e-5, atol=2e-5, err_msg=str(sizes))
+        np.testing.assert_allclose(executable(x), expected, rtol=2e-5, atol=5e-5, err_msg=str(sizes))
     assert len(executable.programs) == 1
 
 
