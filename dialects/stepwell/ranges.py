@@ -1,4 +1,4 @@
-"""What is computed from ranges of numbers, and is to be told from arithmetic on shapes."""
+"""What compiling for ranges of sizes needs of those who build graphs: that they are the same at every size."""
 
 from __future__ import annotations
 
@@ -13,6 +13,24 @@ from .movement import BroadcastToOp, DynamicBroadcastToOp
 from .shape import FillOp, RangeOp
 
 _kept: ContextVar[set[ir.Value] | None] = ContextVar("kept", default=None)
+
+
+_for_sizes: ContextVar[bool] = ContextVar("for_sizes", default=False)
+
+
+@contextmanager
+def for_sizes() -> Iterator[None]:
+    """While it is entered, the ops that are built should not depend on how large tensors are."""
+    token = _for_sizes.set(True)
+    try:
+        yield
+    finally:
+        _for_sizes.reset(token)
+
+
+def is_for_sizes() -> bool:
+    """Whether a graph of the same ops at every size is wanted, though it may be slower."""
+    return _for_sizes.get()
 
 
 @contextmanager

@@ -117,6 +117,15 @@ def sorted_() -> Graph:
     return _one(nodes, ["n", "m"], {"n": (1, 3), "m": (1, 8)}, all=np.array([-1]))
 
 
+def running() -> Graph:
+    """Cumulative sums along either of two dimensions, one of them backwards without the element itself."""
+    nodes = [
+        _NODE("CumSum", ["x", "first"], ["a"]),
+        _NODE("CumSum", ["a", "second"], ["y"], exclusive=1, reverse=1),
+    ]
+    return _one(nodes, ["n", "m"], {"n": (1, 6), "m": (1, 9)}, first=np.array(0), second=np.array(1))
+
+
 def cells() -> Graph:
     """The centres of all cells of an image and a factor for each, as detectors compute them from sizes."""
     nodes = [
@@ -143,4 +152,4 @@ def cells() -> Graph:
     return _one(nodes, ["h", "w"], {"h": (1, 7), "w": (1, 9)}, **numbers, **factors)
 
 
-GRAPHS = (layers, loops, resized, norms, borders, halves, sorted_, cells)
+GRAPHS = (layers, loops, resized, norms, borders, halves, sorted_, running, cells)

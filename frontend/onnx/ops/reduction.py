@@ -9,9 +9,10 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.movement import GatherOp, ReverseOp, SqueezeOp
+from ....dialects.stepwell.movement import ExpandDimsOp, GatherOp, ReverseOp, SqueezeOp
+from ....dialects.stepwell.ranges import is_for_sizes
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
-from ..build import dims_of, dtype, emit, integers, known_dim, normal_axis, rank, reshaped, scalar
+from ..build import constant, dims_of, dtype, emit, integers, known_dim, normal_axis, rank, reshaped, scalar
 from ..node import Node
 from ..registry import Handler, imports
 
@@ -109,6 +110,18 @@ def _descending(input: ir.Value) -> ir.Value:
 _RUNNING: dict[str, tuple[type[Op], int]] = {"CumSum": (ew.AddOp, 0), "CumProd": (ew.MulOp, 1)}
 
 
+def _all_before(
+    input: ir.Value, axis: int, combine: type[Op], neutral: int, is_reverse: bool, is_exclusive: bool
+) -> ir.Value:
+    """What `cumulative` computes, each element by itself from all those before it: as many ops at any size."""
+    count = known_dim(input, axis, "the extent of the axis")
+    is_before = np.tri(count, k=-1 if is_exclusive else 0, dtype=np.bool_)
+    mask = constant((is_before.T if is_reverse else is_before).reshape(count, count, *[1] * (rank(input) - 1 - axis)))
+    each = emit(ew.SelectOp, mask, emit(ExpandDimsOp, input, axes=(axis,)), scalar(neutral, input))
+    reduce = ReduceSumOp if combine is ew.AddOp else ReduceProdOp
+    return emit(reduce, each, axes=(axis + 1,), keepdims=False)
+
+
 @imports("CumSum", "CumProd")
 def cumulative(node: Node, input: ir.Value, axis: ir.Value) -> ir.Value:
     """CumSum and CumProd: every element takes that before it, then the one two places before it, then four, and so on.
@@ -120,6 +133,8 @@ def cumulative(node: Node, input: ir.Value, axis: ir.Value) -> ir.Value:
     count = known_dim(input, along, "the extent of the axis")
     places = np.arange(count)
     is_reverse, is_exclusive = node.attribute("reverse"), node.attribute("exclusive")
+    if is_for_sizes():
+        return _all_before(input, along, combine, neutral, is_reverse, is_exclusive)
 
     def moved(value: ir.Value, by: int) -> ir.Value:
         sources = places + by if is_reverse else places - by

@@ -67,14 +67,16 @@ def literal(graph: Rewriter, op: ConstantOp, states: States) -> Result | None:
         if count is None:
             raise VaryingConstant("a constant's shape depends on the sizes in no simple way")
         found.append(prefix(count, size))
-    if all(np.array_equal(array, _part(first, array), equal_nan=first.dtype.kind == "f") for array in arrays[1:]):
+    if all(np.array_equal(*_common(first, array), equal_nan=first.dtype.kind == "f") for array in arrays[1:]):
         return [found]
     replace(op, _counted(graph, arrays, found))
     return None
 
 
-def _part(whole: np.ndarray, array: np.ndarray) -> np.ndarray:
-    return whole[tuple(slice(size) for size in array.shape)]
+def _common(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of two arrays what both have; a size that was looked at may be greater than those of a bucket."""
+    inside = tuple(slice(min(sizes)) for sizes in zip(first.shape, second.shape, strict=True))
+    return first[inside], second[inside]
 
 
 def _counted(graph: Rewriter, arrays: Sequence[np.ndarray], extents: Sequence[Extent]) -> ir.Value:
