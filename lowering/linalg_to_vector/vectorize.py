@@ -84,7 +84,7 @@ def _results(kernel: ir.Operation) -> list[ir.Type]:
 def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any], pipelines: PreparedPipelines) -> None:
     """The contractions and what follows them as register tiles; all else as loops over vectors."""
     clamp_tiles(kernel, pipelines)
-    pipelines.run("func.func(canonicalize,cse,canonicalize)", kernel)
+    pipelines.run("func.func(canonicalize)", kernel)
     sink_fills(kernel)
     for roles in REGISTER_TILES:
         ops = [op.opview for op in walk(kernel) if role_of(op) in roles]
@@ -95,7 +95,7 @@ def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any], pipel
 
 def _tile_registers(kernel: ir.Operation, tiler: RegisterTiler, pipelines: PreparedPipelines) -> None:
     clamp_tiles(kernel, pipelines)
-    pipelines.run("func.func(canonicalize,cse,canonicalize)", kernel)
+    pipelines.run("func.func(canonicalize)", kernel)
     tiles = find_ops(kernel, lambda op: op.name.startswith("linalg.") and op.name != "linalg.yield")
     blocks = {op.block: None for op in tiles}
     for block in blocks:
