@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import compileall
 import importlib.util
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from ..tools import arguments
 from ..tools.console import Steps, duration, print_table, progress
 from ..tools.flags import UsageError
 from ..tools.profile_tables import print_profile
-from . import compare, kernels, measure, models, report, turns
+from . import compare, kernels, measure, models, ranges, report, turns
 from .machine import PINNING, cores, describe
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, SYSTEMS
 from .record import Results, Row
@@ -59,6 +60,20 @@ def _parser() -> argparse.ArgumentParser:
     made = _command(commands, "growth", _growth, "how compile time grows with the layers of a transformer")
     made.add_argument("--layers", default="12,24,48,96", help="numbers of layers (default: %(default)s)")
     _systems_and_files(made, ("onnxruntime", "openvino"))
+    made = _command(commands, "ranges", _ranges, "one compile for ranges of sizes, against one for each size")
+    made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
+    made.add_argument("--dims", action="append", required=True, metavar="NAME=1:512", help="all sizes of a dimension")
+    made.add_argument(
+        "--at",
+        action="append",
+        default=[],
+        metavar="NAME=7,NAME=16",
+        help="where (default: the bounds and some)",
+    )
+    made.add_argument("--threads", type=arguments.positive, default=1, help="of a call (default: %(default)s)")
+    made.add_argument("--rounds", type=arguments.positive, default=5, help="turns of each (default: %(default)s)")
+    made.add_argument("--seconds", type=float, default=0.2, help="of a turn (default: %(default)s)")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     made = _command(commands, "profile", _profile, "how long each kernel of a running model takes")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
     made.add_argument(
@@ -139,6 +154,27 @@ def _growth(options: argparse.Namespace) -> int:
     layers = _numbers(options.layers, "--layers")
     options.threads, options.rounds, options.seconds = str(len(cores())), 1, 0.0
     return _measure(options, "growth", lambda plan, limits, steps: measure.measure_growth(layers, plan, steps))
+
+
+def _ranges(options: argparse.Namespace) -> int:
+    dims = arguments.parse_dims(options.dims)
+    places = [arguments.parse_dims(item.split(",")) for item in options.at] or ranges.chosen_sizes(dims)
+    for place in places:
+        if place.keys() != dims.keys() or not all(isinstance(size, int) for size in place.values()):
+            raise UsageError(f"--at must give a size to each of {', '.join(dims)}: {', '.join(options.at)}")
+    _check_cores([options.threads])
+    model = models.named(options.model)
+    with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
+        plan = (options.threads, options.rounds, options.seconds)
+        try:
+            made = worker.ask("run", "stepwell.bench.ranges", "measure", model.file(Path(folder)), dims, places, *plan)
+        except turns.Failure as failure:
+            raise UsageError(f"{options.model}: {failure}") from None
+    print(f"{describe()}")
+    _print([report.ranges_table(made)])
+    if options.json is not None:
+        options.json.write_text(json.dumps(made.record(), indent=1) + "\n", encoding="utf-8")
+    return 0
 
 
 def _profile(options: argparse.Namespace) -> int:

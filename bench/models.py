@@ -103,6 +103,18 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
     return found
 
 
+def named(text: str) -> Model:
+    """A model of the list, or of a file, whatever the shapes of its inputs.
+
+    Raises:
+        UsageError: there is no such name or file.
+    """
+    by_name = {model.name: model for model in known()}
+    if text not in by_name and not Path(text).is_file():
+        raise UsageError(f"{text}: no such file, nor one of {', '.join(by_name)}")
+    return by_name.get(text) or Model(text, _given(Path(text)))
+
+
 def _name(path: Path, shapes: Mapping[str, Shape]) -> str:
     return " ".join([path.stem, *(f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items())])
 

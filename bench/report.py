@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..runtime.peaks import Peaks
 from ..tools.console import duration
 from .compare import Comparison
+from .ranges import Ranges
 from .record import Case, Results, Row
 
 _NONE = "-"
@@ -58,6 +59,22 @@ def change_table(comparison: Comparison, tolerance: float) -> Table:
     ]
     headers = ("case", "threads", "old", "new", "new / old", "")
     return Table(f"In {comparison.unit}, the worst first", headers, rows, ("case", ""))
+
+
+def ranges_table(made: Ranges) -> Table:
+    """A program for ranges of sizes beside those for each size."""
+    rows = [
+        (
+            ", ".join(f"{name}={size}" for name, size in place.sizes.items()),
+            _seconds(place.ranged_seconds),
+            _seconds(place.alone_seconds),
+            f"{place.ranged_seconds / place.alone_seconds:.2f}",
+            _difference([place.difference]),
+        )
+        for place in made.places
+    ]
+    title = f"Programs for all sizes: {made.programs}, compiled in {_seconds(made.compile_seconds)}"
+    return Table(title, ("sizes", "for the ranges", "alone", "ranges / alone", "difference"), rows, ("sizes",))
 
 
 def _growth(rows: Sequence[Row]) -> Table:

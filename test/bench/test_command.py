@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from stepwell.bench import command, measure
+import stepwell
+from stepwell.bench import command, measure, ranges
 from stepwell.bench.peers import SYSTEMS, System
 from stepwell.bench.record import Results
 from stepwell.runtime.peaks import Peaks
@@ -73,6 +74,27 @@ def test_kernels(quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert there.difference == 0
     assert here.bound_seconds and here.copy_seconds and here.median_seconds
     assert here.peak_then is None
+
+
+@pytest.mark.slow
+def test_ranges(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (dim,) = [dim for info in stepwell.compile(str(tiny)).inputs for dim in info.shape if isinstance(dim, str)]
+    arguments = ["ranges", str(tiny), f"--dims={dim}=1:9", "--rounds=2", "--seconds=0.001"]
+    assert command.main([*arguments, "--json=ranges.json"]) == 0
+    assert f"{dim}=9" in capsys.readouterr().out
+    record = json.loads(Path("ranges.json").read_text())
+    assert record["programs"] == 1 and record["compile_seconds"] > 0
+    assert [place["sizes"] for place in record["places"]] == [{dim: 1}, {dim: 3}, {dim: 9}]
+    assert all(place["difference"] < 1e-6 and place["ranged_seconds"] > 0 for place in record["places"])
+    assert command.main([*arguments, "--at=other=3"]) == 2
+    assert "--at must give a size to each of" in capsys.readouterr().err
+
+
+def test_sizes_are_chosen_from_the_bounds_on() -> None:
+    found = ranges.chosen_sizes({"a": (1, 8), "b": (32, 960, 32), "c": 5, "d": [16, 64]})
+    assert found[0] == {"a": 1, "b": 32, "c": 5, "d": 16}
+    assert found[-1] == {"a": 8, "b": 960, "c": 5, "d": 64}
+    assert all(sizes["b"] % 32 == 0 for sizes in found)
 
 
 @pytest.mark.slow

@@ -1,0 +1,129 @@
+"""A model compiled once for ranges of sizes, beside the same model compiled for each size by itself."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..compiler import Options, compile
+from ..runtime.program import Shape, TensorInfo
+from ..tools import arguments
+from .measure import difference
+
+Dims = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One set of sizes in the ranges.
+
+    Attributes:
+        sizes: by the names of the dimensions.
+        ranged_seconds: the median of a call of the program for the ranges.
+        alone_seconds: that of the program for these sizes alone.
+        difference: the largest difference of an output, relative to its largest value.
+    """
+
+    sizes: Mapping[str, int]
+    ranged_seconds: float
+    alone_seconds: float
+    difference: float | None
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What was measured of a model.
+
+    Attributes:
+        compile_seconds: of the compile for the ranges, without the cache.
+        programs: how many it made; 0 where the model is compiled for each size by itself.
+        places: by sizes.
+    """
+
+    compile_seconds: float
+    programs: int
+    places: Sequence[Place]
+
+    def record(self) -> dict[str, Any]:
+        """What `--json` writes."""
+        return {"schema": 1, **asdict(self)}
+
+
+def measure(
+    path: Path, dims: Dims, sizes: Sequence[Mapping[str, int]], threads: int, rounds: int, seconds: float
+) -> Ranges:
+    """Compiles a model both ways in this process, and calls the two in turns.
+
+    Args:
+        path: the ONNX file.
+        dims: what varies, as `Options.dims`.
+        sizes: where to measure: the sizes of all dimensions that vary.
+        threads: of a call.
+        rounds: turns of each program at each place.
+        seconds: of a turn.
+    """
+    start = time.perf_counter()
+    ranged = compile(path, threads=threads, options=Options(cache=False, dims=dims))
+    compile_seconds = time.perf_counter() - start
+    alone = compile(path, threads=threads, options=Options(cache=False))
+    places = []
+    for at in sizes:
+        random = np.random.default_rng(0)
+        inputs = {info.name: arguments.random_array(_shape(info, at), info.dtype, random) for info in ranged.inputs}
+        calls = [functools.partial(executable, **inputs) for executable in (ranged, alone)]
+        away = difference(_listed(ranged(**inputs)), _listed(alone(**inputs)))
+        times = _turns(calls, rounds, seconds)
+        here, there = map(statistics.median, times)
+        places.append(Place(dict(at), here, there, away))
+    return Ranges(compile_seconds, len(ranged.programs), places)
+
+
+def _shape(info: TensorInfo, sizes: Mapping[str, int]) -> Shape:
+    return tuple(sizes[dim] if isinstance(dim, str) else int(dim) for dim in info.shape)
+
+
+def _listed(outputs: Any) -> list[np.ndarray]:
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]
+
+
+def _turns(calls: Sequence[Callable[[], object]], rounds: int, seconds: float) -> list[list[float]]:
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(rounds):
+        for call, found in zip(calls, times, strict=True):
+            call()
+            end, first = time.perf_counter() + seconds, len(found)
+            while len(found) == first or time.perf_counter() < end:
+                start = time.perf_counter()
+                call()
+                found.append(time.perf_counter() - start)
+    return times
+
+
+def chosen_sizes(dims: Dims) -> list[dict[str, int]]:
+    """The bounds of all ranges, and sizes in between, each about three times the one before; all of a bucket list.
+
+    The dimensions grow together.
+    """
+    ladders = {name: _ladder(given) for name, given in dims.items()}
+    most = max(map(len, ladders.values()))
+    return [
+        {name: ladder[min(len(ladder) - 1, place * len(ladder) // most)] for name, ladder in ladders.items()}
+        for place in range(most)
+    ]
+
+
+def _ladder(given: Any) -> list[int]:
+    if not isinstance(given, tuple):
+        return sorted(given) if isinstance(given, list) else [given]
+    low, high, step = (*given, 1)[:3]
+    found = [low]
+    while 3 * found[-1] < high:
+        found.append(low + (3 * found[-1] - low + step - 1) // step * step)
+    return list(dict.fromkeys([*(size for size in found if size < high), high]))
