@@ -126,6 +126,12 @@ def running() -> Graph:
     return _one(nodes, ["n", "m"], {"n": (1, 6), "m": (1, 9)}, first=np.array(0), second=np.array(1))
 
 
+def sampled() -> Graph:
+    """An image at as many positions as there are."""
+    nodes = [_NODE("GridSample", ["image", "x"], ["y"], mode="bilinear", padding_mode="border")]
+    return _one(nodes, [1, "n", "m", 2], {"n": (1, 5), "m": (1, 9)}, image=_floats(1, 3, 4, 6))
+
+
 def cells() -> Graph:
     """The centres of all cells of an image and a factor for each, as detectors compute them from sizes."""
     nodes = [
@@ -152,4 +158,4 @@ def cells() -> Graph:
     return _one(nodes, ["h", "w"], {"h": (1, 7), "w": (1, 9)}, **numbers, **factors)
 
 
-GRAPHS = (layers, loops, resized, norms, borders, halves, sorted_, running, cells)
+GRAPHS = (layers, loops, resized, norms, borders, halves, sorted_, running, sampled, cells)

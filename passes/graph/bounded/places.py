@@ -10,13 +10,13 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell.elementwise import AddOp, DivOp, LessOp, ModOp, MulOp, NotOp, SelectOp
-from ....dialects.stepwell.movement import ScatterOp
+from ....dialects.stepwell.movement import SampleOp, ScatterOp
 from ....dialects.stepwell.pooling import MaxPoolIndicesOp
 from ....dialects.stepwell.sorting import TopKOp
 from ....dialects.stepwell.windows import CHANNELS_FIRST
 from ....dialects.types import is_float
 from ..values import constant, dtype_of, shape_of
-from .checks import require_same
+from .checks import require_same, require_static
 from .extents import count_of, is_dynamic, prefix
 from .layout import agree, compacted
 from .rewriter import Rewriter, Rule, least_of, replace
@@ -102,4 +102,14 @@ def _renumbered(graph: Rewriter, index: ir.Value, sizes: Sequence[int], counts: 
     return total
 
 
-RULES: dict[type[Op], Rule] = {TopKOp: top_k, ScatterOp: scatter, MaxPoolIndicesOp: max_pool_indices}
+def sample(graph: Rewriter, op: SampleOp, states: States) -> Result:
+    """At any number of positions, in images of one size: where there is no data, positions may be anywhere."""
+    require_same(states)
+    images, positions = graph.of(op.input), graph.of(op.positions)
+    require_static(graph, op, range(1, len(images)))
+    if any(is_dynamic(extent) for extent in (images[0], positions[0])) and images[0] != positions[0]:
+        raise BoundedError("the batch of the positions is not that of the images")
+    return [[images[0], images[1], *positions[2:]]]
+
+
+RULES: dict[type[Op], Rule] = {SampleOp: sample, TopKOp: top_k, ScatterOp: scatter, MaxPoolIndicesOp: max_pool_indices}
