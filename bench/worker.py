@@ -96,7 +96,7 @@ class Server:
             try:
                 call()
                 barrier.wait()
-                while time.perf_counter() < clock[0] + seconds:
+                while not counts[index] or time.perf_counter() < clock[0] + seconds:
                     call()
                     counts[index] += 1
             except Exception as error:  # it is raised below, in the thread that answers
