@@ -173,10 +173,11 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     shapes = [shape for shape in itertools.product(*steps) if math.prod(shape) <= limit]
     best = min(shapes, key=cycles)
     if extents.typical:
-        # Of about the same, those that read neighbours: other sizes than these are as likely.
+        # Of about the same, those that read neighbours, fit the greatest size and are large: other sizes than these are
+        # as likely, and each tile reads its panel again.
         most = _NEAR * cycles(best)[0]
         near = [shape for shape in shapes if cycles(shape)[0] <= most]
-        best = min(near, key=lambda shape: (math.prod(shape[:-1]), cycles(shape)))
+        best = min(near, key=lambda shape: (math.prod(shape[:-1]), sizes[-1] % shape[-1] != 0, -shape[-1]))
     tile = [1] * len(extents.outer)
     for dim, step in zip(extents.rows[-2:], best, strict=True):
         tile[dim] = step
