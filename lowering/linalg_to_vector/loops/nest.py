@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlir import ir
 from mlir.dialects import arith
 
-from .access import Point, broadcast, read, write
+from .access import Point, broadcast, is_vector, read, write
 from .body import Body
 from .generic import Generic
 from .groups import Group, lane_dim
@@ -114,6 +114,11 @@ class Nest:
             before = [low_lanes(item, point.width) for item in taken[member.op]]
             arguments = list(member.block.arguments)[member.num_inputs :]
             after = self._run(member, point, values, dict(zip(arguments, before, strict=True)))
+            # What is the same for all elements is a scalar.
+            after = [
+                broadcast(new, ir.VectorType(old.type).shape[0]) if is_vector(old) else new
+                for new, old in zip(after, before, strict=True)
+            ]
             after = [
                 _where(point, new, old) if self._lane_dim in self._reductions else new
                 for new, old in zip(after, before, strict=True)
