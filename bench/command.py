@@ -166,11 +166,8 @@ def _ranges(options: argparse.Namespace) -> int:
     model = models.named(options.model)
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
         plan = (options.threads, options.rounds, options.seconds)
-        try:
-            made = worker.ask("run", "stepwell.bench.ranges", "measure", model.file(Path(folder)), dims, places, *plan)
-        except turns.Failure as failure:
-            raise UsageError(f"{options.model}: {failure}") from None
-    print(f"{describe()}")
+        made = worker.ask("run", "stepwell.bench.ranges", "measure", model.file(Path(folder)), dims, places, *plan)
+    print(describe())
     _print([report.ranges_table(made)])
     if options.json is not None:
         options.json.write_text(json.dumps(made.record(), indent=1) + "\n", encoding="utf-8")

@@ -90,9 +90,7 @@ def chosen(texts: Sequence[str], shapes: Iterable[Mapping[str, Shape]] = ({},)) 
         if named:
             found += named
             continue
-        path = Path(text)
-        if not path.is_file():
-            raise UsageError(f"{text}: no such file, nor one of {', '.join(by_name)}")
+        path = _existing(text, by_name)
         if arguments.is_artefact(text):
             raise UsageError(f"{text}: only Stepwell reads artefacts: give the ONNX file")
         takes, _ = ModelSource.read(path).interface()
@@ -110,9 +108,14 @@ def named(text: str) -> Model:
         UsageError: there is no such name or file.
     """
     by_name = {model.name: model for model in known()}
-    if text not in by_name and not Path(text).is_file():
-        raise UsageError(f"{text}: no such file, nor one of {', '.join(by_name)}")
-    return by_name.get(text) or Model(text, _given(Path(text)))
+    return by_name.get(text) or Model(text, _given(_existing(text, by_name)))
+
+
+def _existing(text: str, names: Iterable[str]) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise UsageError(f"{text}: no such file, nor one of {', '.join(names)}")
+    return path
 
 
 def _name(path: Path, shapes: Mapping[str, Shape]) -> str:

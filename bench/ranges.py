@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from ..compiler import Options, compile
 from ..runtime.program import Shape, TensorInfo
 from ..tools import arguments
 from .measure import difference
+from .turns import CALLS_AT_MOST
+from .worker import timed_calls
 
 Dims = Mapping[str, Any]
 
@@ -75,13 +77,17 @@ def measure(
     alone = compile(path, threads=threads, options=Options(cache=False))
     places = []
     for at in sizes:
-        random = np.random.default_rng(0)
-        inputs = {info.name: arguments.random_array(_shape(info, at), info.dtype, random) for info in ranged.inputs}
+        shapes = {info.name: _shape(info, at) for info in ranged.inputs}
+        inputs = arguments.made_up_inputs(ranged.inputs, shapes, np.random.default_rng(0))
         calls = [functools.partial(executable, **inputs) for executable in (ranged, alone)]
-        away = difference(_listed(ranged(**inputs)), _listed(alone(**inputs)))
-        times = _turns(calls, rounds, seconds)
-        here, there = map(statistics.median, times)
-        places.append(Place(dict(at), here, there, away))
+        here, there = (_listed(call()) for call in calls)
+        away = difference(here, there)
+        times: list[list[float]] = [[], []]
+        for _ in range(rounds):
+            for call, found in zip(calls, times, strict=True):
+                found += timed_calls(call, seconds, CALLS_AT_MOST)
+        ranged_seconds, alone_seconds = map(statistics.median, times)
+        places.append(Place(dict(at), ranged_seconds, alone_seconds, away))
     return Ranges(compile_seconds, len(ranged.programs), places)
 
 
@@ -91,19 +97,6 @@ def _shape(info: TensorInfo, sizes: Mapping[str, int]) -> Shape:
 
 def _listed(outputs: Any) -> list[np.ndarray]:
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
-
-
-def _turns(calls: Sequence[Callable[[], object]], rounds: int, seconds: float) -> list[list[float]]:
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(rounds):
-        for call, found in zip(calls, times, strict=True):
-            call()
-            end, first = time.perf_counter() + seconds, len(found)
-            while len(found) == first or time.perf_counter() < end:
-                start = time.perf_counter()
-                call()
-                found.append(time.perf_counter() - start)
-    return times
 
 
 def chosen_sizes(dims: Dims) -> list[dict[str, int]]:

@@ -20,7 +20,7 @@ from typing import Any
 from .machine import cores, cpus
 
 SECONDS_TO_START = 300.0
-_CALLS_AT_MOST = 2000
+CALLS_AT_MOST = 2000
 # Not by -m: what the worker sends must be of the module's classes, not of those of __main__.
 _MAIN = "import sys; from stepwell.bench.worker import main; main(sys.argv[1:])"
 
@@ -118,7 +118,7 @@ def take_turns(workers: Mapping[str, Worker], seconds: float, times: dict[str, l
     reasons = {}
     for name, worker in workers.items():
         try:
-            times[name] += worker.ask("turn", seconds, _CALLS_AT_MOST)
+            times[name] += worker.ask("turn", seconds, CALLS_AT_MOST)
         except Failure as failure:
             reasons[name] = str(failure)
     return reasons

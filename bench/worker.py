@@ -61,16 +61,8 @@ class Server:
         return Start(time.perf_counter() - start, _cpu_seconds() - cpu, outputs)
 
     def turn(self, seconds: float, calls_at_most: int) -> list[float]:
-        """The times of calls, for about so many seconds; the first, which finds caches cold, does not count."""
-        call = self._sessions[0].call
-        call()
-        times: list[float] = []
-        end = time.perf_counter() + seconds
-        while len(times) < calls_at_most and (not times or time.perf_counter() < end):
-            start = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - start)
-        return times
+        """See `timed_calls`."""
+        return timed_calls(self._sessions[0].call, seconds, calls_at_most)
 
     def peak_then(self, seconds: float) -> float:
         """Operations per second of multiply-adds alone, right after calls: the median over so many seconds."""
@@ -126,6 +118,18 @@ class Server:
     def run(self, module: str, function: str, *arguments: Any) -> Any:
         """What a function of the harness returns in this process."""
         return getattr(importlib.import_module(module), function)(*arguments)
+
+
+def timed_calls(call: Callable[[], object], seconds: float, calls_at_most: int) -> list[float]:
+    """The times of calls, for about so many seconds; the first, which finds caches cold, does not count."""
+    call()
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < calls_at_most and (not times or time.perf_counter() < end):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return times
 
 
 def serve(connection: Connection) -> None:
