@@ -32,8 +32,7 @@ def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     shape = shape_of(input)
     if 0 in (*shape, *shape_of(updates)):
         return [copy(input, outs[0])]
-    axis = op.axis % len(shape)
-    batches, extent, size = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    batches, extent, size = scattering.around(op.axis, shape)
     count = shape_of(indices)[-1]
     keeps_last = op.reduction == "none"
     if batches * extent * count * (1 if keeps_last else size) > _MOST_LOOKS:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from mlir import ir
@@ -25,6 +26,12 @@ from .tensors import copy, dims, shape_of, structured, with_shape
 _PART = 512
 
 
+def around(axis: int, shape: Sequence[int]) -> tuple[int, int, int]:
+    """The elements before an axis, along it, and after it."""
+    axis %= len(shape)
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
 @lowers(ops.ScatterOp)
 def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Updates of [batch, slice, element]."""
@@ -32,8 +39,7 @@ def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     shape = shape_of(input)
     if 0 in (*shape, *shape_of(updates)):
         return [copy(input, outs[0])]
-    axis = op.axis % len(shape)
-    batches, extent, size = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    batches, extent, size = around(op.axis, shape)
     count = shape_of(indices)[-1]
     dtype = spec_of_type(op.operation.operands[0].type).dtype
     where, changes = with_shape(indices, [batches, count]), with_shape(updates, [batches, count, size])
