@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .runtime import artefact, slow, store
-from .runtime.buckets import parse_dims
+from .runtime.buckets import named_sizes, parse_dims
 from .runtime.cache import default_cache, is_turned_off
 from .runtime.executable import Executable
 from .runtime.loaded_plan import LoadedPlan
@@ -107,10 +107,6 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         raise ValueError("guarded: what 'reached' and 'instrumentation' are told of would happen in another process")
     if options.cache and is_turned_off():
         slow.warn("the compiler", ["the cache is turned off (STEPWELL_CACHE): every start compiles again"])
-    if options.dims and target.startswith("cuda:"):
-        raise ValueError(
-            "dims: a program for a GPU is for one set of shapes; further ones are compiled when called for"
-        )
     if options.precision not in PRECISIONS:
         raise ValueError(f"precision is {options.precision!r}, and must be one of {', '.join(PRECISIONS)}")
     if options.precision != "f32":
@@ -125,6 +121,10 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         inputs, outputs, programs, specialize=specializer, threads=threads, name=name, source=kept, ranges=ranges
     )
     executable.unranged = unranged
+    for sizes in [] if programs or not options.dims else named_sizes(options.dims):
+        executable.try_prepare(
+            {info.name: tuple(int(sizes.get(str(dim), dim)) for dim in info.shape) for info in inputs}
+        )
     if options.shapes or all(info.is_static for info in inputs):
         executable.try_prepare(options.shapes)
     return executable

@@ -116,10 +116,15 @@ class Specializer:
             raise cache_key.miss(cache, keys[len(programs)])
         from .bounded import BoundedError, compile_bounded
         from .frontend.errors import UnsupportedError
+        from .lowering.llvm_to_object.codegen import CodegenError
+        from .passes.base import PassError
+        from .passes.runner import PassFailure
 
+        # What CPUs can loop over may have no place in a launch plan; of CPUs it is a fault of ours.
+        of_gpu = (PassError, PassFailure, CodegenError) if self.settings.target.startswith("cuda:") else ()
         try:
             programs = compile_bounded(self._compilation(), self.source, inputs, buckets)
-        except (BoundedError, UnsupportedError) as error:
+        except (BoundedError, UnsupportedError, *of_gpu) as error:
             message = f"{self.source.name}: compiled for each size by itself, when a call first has it: {error}"
             warnings.warn(message, stacklevel=3)
             return [], str(error)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .program import Program, Shape, aligned_empty
 from .report import facts
-from .sizes import evaluate
+from .sizes import evaluate, table_of
 from .workspace import LoadedProgram, Workspace
 
 
@@ -55,8 +55,7 @@ class BoundedCall(LoadedProgram):
         bounds = loaded.program.bounds
         assert bounds is not None
         self.loaded = loaded
-        self._table = np.zeros(int(loaded.program.inputs[-1].shape[0]), np.int64)
-        self._table[: len(bounds.table)] = [evaluate(item, sizes) for item in bounds.table]
+        self._table = table_of(bounds, int(loaded.program.inputs[-1].shape[0]), sizes)
         self._shapes = [tuple(evaluate(item, sizes) for item in shape) for shape in bounds.outputs]
 
     def run(self, workspace: Workspace, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:

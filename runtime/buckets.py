@@ -49,6 +49,14 @@ def parse_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[d
     return ranges, [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*parts.values())]
 
 
+def named_sizes(dims: Mapping[str, Any]) -> list[dict[str, int]]:
+    """The sizes that `dims` name one by one, in all combinations; none where a range is among them."""
+    each = [[given] if not isinstance(given, list | tuple) else given for given in dims.values()]
+    if any(isinstance(item, tuple) for given in each for item in (given, *given)):
+        return []
+    return [dict(zip(dims, map(int, sizes), strict=True)) for sizes in itertools.product(*each)]
+
+
 def _cut(parts: dict[str, list[Range]], wholes: Mapping[str, bool]) -> dict[str, list[Range]]:
     """Cuts ranges that are given as wholes into buckets, as a program's tiles and blocks suit its greatest sizes.
 

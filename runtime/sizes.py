@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .errors import InputError
 
 if TYPE_CHECKING:
@@ -82,6 +84,13 @@ class Bounds:
     def volume(self) -> int:
         """The product of the upper bounds: of two programs the one with less does less in vain."""
         return math.prod(values.high for values in self.ranges.values())
+
+
+def table_of(bounds: Bounds, length: int, sizes: Mapping[str, int]) -> np.ndarray:
+    """What the last input of a program holds at given sizes: so many int64, the table and zeros."""
+    table = np.zeros(length, np.int64)
+    table[: len(bounds.table)] = [evaluate(item, sizes) for item in bounds.table]
+    return table
 
 
 def sizes_of(inputs: Sequence[TensorInfo], shapes: Sequence[Shape]) -> dict[str, int]:

@@ -248,7 +248,13 @@ class Specializations:
             return None
         if id(program) not in self._wide:
             self._wide[id(program)] = self._load(program)
-        return BoundedCall(self._wide[id(program)], sizes)
+        wide = self._wide[id(program)]
+        if program.launches is not None:
+            from .cuda.loaded import BoundedLaunches, LoadedLaunches
+
+            assert isinstance(wide, LoadedLaunches)
+            return BoundedLaunches(wide, sizes)
+        return BoundedCall(wide, sizes)
 
     def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
         key = shapes, _key_of(contents)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..runtime import artefact, artefact_writer, safetensors
+from ..runtime.errors import InputError
 from ..runtime.executable import Executable
 from ..runtime.program import Program, Shape
 from . import arguments
@@ -129,6 +130,9 @@ def _compile_to_file(options: argparse.Namespace) -> int:
     if options.keep_model and executables[0].source is None:
         raise UsageError(f"--keep-model: {options.model} is in several files")
     models = [executable.stored(keep_model=options.keep_model) for executable in executables]
+    for target, executable, model in zip(targets, executables, models, strict=True):
+        if not (model.programs or model.plan or model.source):
+            raise InputError(_no_code(target, executable))
     artefact_writer.write(path, _merged(models), cubins=options.cubins)
     made = f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}"
     if options.json:
@@ -145,6 +149,12 @@ def _compile_to_file(options: argparse.Namespace) -> int:
         _report(options.opt_report, executables[0])
     print(made)
     return 0
+
+
+def _no_code(target: str, executable: Executable) -> str:
+    """Why an artefact would hold nothing that runs."""
+    why = f"--dims: no program for {target} serves these sizes: {executable.unranged}; " if executable.unranged else ""
+    return f"{why}name the sizes one by one (--dims n=16/64, or --shape), or take the model along (--keep-model)"
 
 
 def _report(where: str, executable: Executable) -> None:

@@ -108,6 +108,8 @@ class _Outliner:
         result = group[-1].results[0]
         entries, keys = self._demand.entries(result), self._demand.keys(group)
         skipped, kept = _skipped(group, inputs), self._demand.kept(group)
+        if self._on_gpu:  # masks are read there: threads beyond the data would wait for the others anyway
+            entries, keys, skipped, kept = None, None, [], []
         if entries is None and (keys is not None or skipped or max(kept, default=-1) >= 0):
             entries = [-1] * ir.RankedTensorType(result.type).rank
         if entries is not None:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from .boxes import Box
 from .launch_plan import Launch, TensorMap
 
 Stream = int
@@ -47,8 +48,8 @@ class Device(Protocol):
         """Gives an allocation back, once all that was put on streams before is done."""
         ...
 
-    def discard(self, address: int, nbytes: int) -> None:
-        """What these bytes hold is of no use any longer."""
+    def discard(self, address: int, nbytes: int, *, garbage: bool = False) -> None:
+        """What these bytes hold is of no use any longer; `garbage` may be read, if nothing comes of it."""
         ...
 
     def write(self, address: int, array: np.ndarray, stream: Stream) -> None:
@@ -61,6 +62,10 @@ class Device(Protocol):
 
     def copy(self, target: int, source: int, nbytes: int, stream: Stream) -> None:
         """Copies within the device."""
+        ...
+
+    def copy_box(self, target: int, source: int, box: Box, stream: Stream) -> None:
+        """Copies a part of a tensor at one address into a part of a tensor at another, within the device."""
         ...
 
     def fill(self, address: int, nbytes: int, value: int, stream: Stream) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .boxes import Box
 from .device import Arguments, Kernel, Stream
 from .errors import DeviceError, DeviceMemoryError
 from .launch_plan import Launch, TensorMap, ptx_of
@@ -130,7 +131,7 @@ class CudaDevice:
     def free(self, address: int) -> None:
         self._call("free memory", "cuMemFree", address)
 
-    def discard(self, address: int, nbytes: int) -> None:
+    def discard(self, address: int, nbytes: int, *, garbage: bool = False) -> None:
         pass  # a device keeps no account of that
 
     def write(self, address: int, array: np.ndarray, stream: Stream) -> None:
@@ -145,6 +146,16 @@ class CudaDevice:
     def copy(self, target: int, source: int, nbytes: int, stream: Stream) -> None:
         if nbytes:
             self._call("copy on the device", "cuMemcpyDtoDAsync", target, source, nbytes, stream)
+
+    def copy_box(self, target: int, source: int, box: Box, stream: Stream) -> None:
+        driver = self._driver
+        what = driver.CUDA_MEMCPY3D()
+        what.srcMemoryType = what.dstMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+        what.srcDevice, what.dstDevice = source + box.source.offset, target + box.target.offset
+        what.srcPitch, what.dstPitch = box.source.pitch, box.target.pitch
+        what.srcHeight, what.dstHeight = box.source.rows, box.target.rows
+        what.WidthInBytes, what.Height, what.Depth = box.width, box.height, box.depth
+        self._call("copy on the device", "cuMemcpy3DAsync", what, stream)
 
     def fill(self, address: int, nbytes: int, value: int, stream: Stream) -> None:
         if nbytes:

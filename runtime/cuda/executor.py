@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import CapacityError
-from ..program import Program, TensorInfo
+from ..program import Program, Shape, TensorInfo
+from .boxes import boxes
 from .device import Device, Kernel, Stream
 from .dlpack import DEFAULT_STREAM, DeviceArray
 from .errors import DeviceError, DeviceMemoryError
@@ -41,6 +42,8 @@ class Lane:
         outputs: where outputs for the host are computed.
         graphs: by input and output addresses what does a whole run; None after the first run with them.
         spare: outputs on the device that nobody has any longer.
+        staged: of a program for a range of sizes, where inputs and outputs lie that are smaller than the greatest.
+        held: of the inputs on the device, the shapes of what they hold; around that there are zeros.
     """
 
     stream: Stream
@@ -49,6 +52,8 @@ class Lane:
     outputs: Addresses
     graphs: dict[tuple[Addresses, Addresses], Run | None] = field(default_factory=dict)
     spare: list[Addresses] = field(default_factory=list)
+    staged: tuple[Addresses, Addresses] | None = None
+    held: dict[int, Shape] = field(default_factory=dict)
 
 
 class DeviceProgram:
@@ -63,6 +68,8 @@ class DeviceProgram:
         """
         assert program.launches is not None
         self._plan, self._device = program.launches, device
+        self._is_bounded = program.bounds is not None
+        self._takes = list(program.inputs)
         self._inputs = [info.nbytes for info in program.inputs]
         guards = [TensorInfo(reason, np.dtype(bool), ()) for reason in program.guards]
         self._results = [*program.outputs, *guards]
@@ -86,6 +93,8 @@ class DeviceProgram:
     def run(self, inputs: Sequence[np.ndarray | DeviceArray], outputs: Sequence[np.ndarray]) -> None:
         """Runs the plan on arrays of the host, or inputs on the device, into arrays of the host.
 
+        A program for a range of sizes takes and gives arrays that are smaller than its own.
+
         Raises:
             DeviceError: something failed.
         """
@@ -106,23 +115,37 @@ class DeviceProgram:
         with self._borrowed() as lane:
             self._discard(lane)
             sources = self._placed(inputs, lane)
-            self._device.discard(lane.arena, self._plan.arena_bytes)
+            self._device.discard(lane.arena, self._plan.arena_bytes, garbage=self._is_bounded)
             steps = [self._step(place, lane, sources, lane.outputs) for place in range(len(self._plan.steps))]
             seconds = self._device.times(steps, lane.stream)
             self._read(lane, outputs)
         return seconds
 
-    def run_on_device(self, inputs: Sequence[np.ndarray | DeviceArray]) -> list[DeviceArray]:
+    def run_on_device(
+        self, inputs: Sequence[np.ndarray | DeviceArray], shapes: Sequence[Shape] | None = None
+    ) -> list[DeviceArray]:
         """Runs the plan into tensors on the device, which may still be computed when this returns.
+
+        Args:
+            inputs: what it takes.
+            shapes: of the outputs (and guards), where those are smaller than the program's.
 
         Raises:
             DeviceError: something failed.
         """
+        wide = [_shape(info) for info in self._results]
+        shapes = list(shapes or wide)
         with self._borrowed() as lane:
             targets = lane.spare.pop() if lane.spare else self._allocated(self._outputs, "outputs")
-            self._replay(lane, self._placed(inputs, lane), targets)
+            sources = self._placed(inputs, lane)
+            if shapes == wide:
+                self._replay(lane, sources, targets)
+            else:
+                self._replay(lane, sources, lane.outputs)
+                for place, target in enumerate(targets):
+                    self._copy_box(place, target, lane.outputs[place], shapes[place], lane.stream)
             # Whoever gets the lane next puts its work behind, on the same stream.
-            return self._handed_out(targets, lane, inputs)
+            return self._handed_out(targets, lane, inputs, shapes)
 
     def fetched(self, array: DeviceArray) -> np.ndarray:
         """A result on the host."""
@@ -147,14 +170,26 @@ class DeviceProgram:
     def _discard(self, lane: Lane) -> None:
         """What the last call has left in the outputs counts as never written."""
         for address, nbytes in zip(lane.outputs, self._outputs, strict=True):
-            self._device.discard(address, nbytes)
+            self._device.discard(address, nbytes, garbage=self._is_bounded)
 
     def _read(self, lane: Lane, outputs: Sequence[np.ndarray]) -> None:
-        for address, array in zip(lane.outputs, outputs, strict=True):
-            self._device.read(address, array, lane.stream)
+        for place, (address, array) in enumerate(zip(lane.outputs, outputs, strict=True)):
+            source = address
+            if array.shape != _shape(self._results[place]):
+                source = self._staged(lane)[1][place]
+                self._copy_box(place, source, address, array.shape, lane.stream)
+            self._device.read(source, array, lane.stream)
         self._device.synchronize(lane.stream)
 
-    def _handed_out(self, targets: Addresses, lane: Lane, inputs: Sequence[Any]) -> list[DeviceArray]:
+    def _copy_box(self, place: int, target: int, source: int, shape: Shape, stream: Stream) -> None:
+        """Copies as much of a result as a shape says into a dense tensor of that shape."""
+        info = self._results[place]
+        for box in boxes(_shape(info), shape, info.dtype.itemsize):
+            self._device.copy_box(target, source, box, stream)
+
+    def _handed_out(
+        self, targets: Addresses, lane: Lane, inputs: Sequence[Any], shapes: Sequence[Shape]
+    ) -> list[DeviceArray]:
         """The results as tensors; when all of them are gone, their memory is used again."""
         device, readers = self._device, set()
         # Inputs are kept as long, as they may still be read.
@@ -166,26 +201,53 @@ class DeviceProgram:
             device.hand_over(lane.stream, consumer)
 
         return [
-            DeviceArray(address, tuple(map(int, info.shape)), info.dtype, device.number, owner, hand_over)
-            for address, info in zip(targets, self._results, strict=True)
+            DeviceArray(address, shape, info.dtype, device.number, owner, hand_over)
+            for address, info, shape in zip(targets, self._results, shapes, strict=True)
         ]
 
     def _placed(self, inputs: Sequence[np.ndarray | DeviceArray], lane: Lane) -> Addresses:
         """The addresses of the inputs: their own, where kernels can read them there, else those of copies."""
         if any(isinstance(value, DeviceArray) for value in inputs):
             self._device.hand_over(DEFAULT_STREAM, lane.stream)
-        return tuple(self._place(value, target, lane) for value, target in zip(inputs, lane.inputs, strict=True))
+        return tuple(self._place(place, value, lane) for place, value in enumerate(inputs))
 
-    def _place(self, value: np.ndarray | DeviceArray, target: int, lane: Lane) -> int:
+    def _place(self, place: int, value: np.ndarray | DeviceArray, lane: Lane) -> int:
+        target = lane.inputs[place]
+        if isinstance(value, DeviceArray) and value.number != self._device.number:
+            raise DeviceError(f"{value!r} is given to a program on device {self._device.number}")
+        if self._is_bounded and value.shape != _shape(self._takes[place]):
+            self._spread(place, value, lane)
+            return target
         if not isinstance(value, DeviceArray):
+            lane.held.pop(place, None)
             self._device.write(target, value, lane.stream)
             return target
-        if value.number != self._device.number:
-            raise DeviceError(f"{value!r} is given to a program on device {self._device.number}")
         if value.address % _READABLE == 0:
             return value.address
+        lane.held.pop(place, None)
         self._device.copy(target, value.address, value.nbytes, lane.stream)
         return target
+
+    def _spread(self, place: int, value: np.ndarray | DeviceArray, lane: Lane) -> None:
+        """Puts an input into the one as large as the bounds, with zeros around it: the program relies on these."""
+        device, target, info = self._device, lane.inputs[place], self._takes[place]
+        if lane.held.get(place) != value.shape:
+            device.fill(target, info.nbytes, 0, lane.stream)
+            lane.held[place] = value.shape
+        if isinstance(value, DeviceArray):
+            source = value.address
+        else:
+            source = self._staged(lane)[0][place]
+            device.write(source, value, lane.stream)
+        for box in boxes(value.shape, _shape(info), info.dtype.itemsize):
+            device.copy_box(target, source, box, lane.stream)
+
+    def _staged(self, lane: Lane) -> tuple[Addresses, Addresses]:
+        """Where inputs and outputs lie dense that are smaller than the program's."""
+        if lane.staged is None:
+            inputs = self._allocated(self._inputs, "inputs of fewer elements")
+            lane.staged = inputs, self._allocated(self._outputs, "outputs of fewer elements")
+        return lane.staged
 
     def _replay(self, lane: Lane, inputs: Addresses, outputs: Addresses) -> None:
         """All steps: one by one the first time that these addresses come, from the second time on as a graph."""
@@ -206,7 +268,7 @@ class DeviceProgram:
         graph(lane.stream)
 
     def _steps(self, lane: Lane, inputs: Addresses, outputs: Addresses, stream: Stream) -> None:
-        self._device.discard(lane.arena, self._plan.arena_bytes)
+        self._device.discard(lane.arena, self._plan.arena_bytes, garbage=self._is_bounded)
         for place in range(len(self._plan.steps)):
             self._step(place, lane, inputs, outputs)(stream)
 
@@ -271,6 +333,11 @@ class DeviceProgram:
     def _needs(self) -> str:
         parts = {"inputs": sum(self._inputs), "outputs": sum(self._outputs), "scratch": self._plan.arena_bytes}
         return ", ".join(f"{size / 2**20:.1f} MiB of {what}" for what, size in parts.items())
+
+
+def _shape(info: TensorInfo) -> Shape:
+    """The shape of what a program takes or gives, which is always known."""
+    return tuple(map(int, info.shape))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from .boxes import Box
 from .device import Arguments, Kernel, Stream
 from .errors import SimulationError
 from .launch_plan import Launch, TensorMap, ptx_of
 from .simulator.batch import Checks, Geometry, Observer
-from .simulator.memory import UNDEFINED, GlobalMemory
+from .simulator.memory import DEFINED, UNDEFINED, GlobalMemory
 from .simulator.simulate import SimulatedModule
 from .simulator.tensor_maps import encode
+
+_GARBAGE = 0xFF
+"""No number, as a float of any width."""
 
 
 class SimulatedDevice:
@@ -45,8 +50,10 @@ class SimulatedDevice:
     def free(self, address: int) -> None:
         self.memory.free(address)
 
-    def discard(self, address: int, nbytes: int) -> None:
-        self.memory.state[self.memory.part(address, nbytes)] = UNDEFINED
+    def discard(self, address: int, nbytes: int, *, garbage: bool = False) -> None:
+        part = self.memory.part(address, nbytes)
+        self.memory.state[part] = DEFINED if garbage else UNDEFINED
+        self.memory.data[part] = _GARBAGE
 
     def write(self, address: int, array: np.ndarray, stream: Stream) -> None:
         self.memory.write(address, array)
@@ -67,6 +74,14 @@ class SimulatedDevice:
         target_part, source_part = memory.part(target, nbytes), memory.part(source, nbytes)
         memory.data[target_part] = memory.data[source_part]
         memory.state[target_part] = memory.state[source_part]
+
+    def copy_box(self, target: int, source: int, box: Box, stream: Stream) -> None:
+        for plane, row in itertools.product(range(box.depth), range(box.height)):
+            written, read = (
+                address + side.offset + side.pitch * (row + side.rows * plane)
+                for address, side in ((target, box.target), (source, box.source))
+            )
+            self.copy(written, read, box.width, stream)
 
     def fill(self, address: int, nbytes: int, value: int, stream: Stream) -> None:
         self.memory.write(address, np.full(nbytes, value, np.uint8))

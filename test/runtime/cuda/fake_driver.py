@@ -36,7 +36,7 @@ class FakeDriver:
     CUresult = SimpleNamespace(CUDA_SUCCESS=OK)
     CUdevice_attribute = CUstream_flags = CUevent_flags = CUfunction_attribute = CUjit_option = _Names()
     CUstreamCaptureMode = CUtensorMapDataType = CUtensorMapInterleave = CUtensorMapSwizzle = _Names()
-    CUtensorMapL2promotion = CUtensorMapFloatOOBfill = CUlaunchAttributeID = _Names()
+    CUmemorytype = CUtensorMapL2promotion = CUtensorMapFloatOOBfill = CUlaunchAttributeID = _Names()
     cuuint32_t = cuuint64_t = CUstream = int
 
     def __init__(self, capacity: int = 1 << 24) -> None:
@@ -113,6 +113,18 @@ class FakeDriver:
 
     def cuMemcpyDtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> tuple:
         return self._do(lambda: self.memory.write(target, self.memory.read(source, nbytes)))
+
+    def CUDA_MEMCPY3D(self) -> SimpleNamespace:
+        return SimpleNamespace()
+
+    def cuMemcpy3DAsync(self, what: SimpleNamespace, stream: int) -> tuple:
+        assert what.srcPitch >= what.WidthInBytes and what.srcHeight >= what.Height
+        assert what.dstPitch >= what.WidthInBytes and what.dstHeight >= what.Height
+        for plane, row in itertools.product(range(what.Depth), range(what.Height)):
+            source = what.srcDevice + what.srcPitch * (row + what.srcHeight * plane)
+            target = what.dstDevice + what.dstPitch * (row + what.dstHeight * plane)
+            self.cuMemcpyDtoDAsync(target, source, what.WidthInBytes, stream)
+        return (OK,)
 
     def cuMemsetD8Async(self, address: int, value: int, nbytes: int, stream: int) -> tuple:
         return self._do(lambda: self.memory.write(address, np.full(nbytes, value, np.uint8)))

@@ -16,6 +16,7 @@ from stepwell.runtime.cuda.launch_plan import Buffer, Copy, Fill, Launch, Launch
 from stepwell.runtime.cuda.simulated import SimulatedDevice
 from stepwell.runtime.errors import InputError
 from stepwell.runtime.program import CpuTarget, Program, TensorInfo
+from stepwell.runtime.sizes import Bounds, Range
 
 from .conftest import kernel
 from .fake_driver import FakeDriver
@@ -158,6 +159,21 @@ def test_a_capsule_that_nobody_takes_gives_its_tensor_back() -> None:
     assert len(dlpack._lent) == held + 1 and taken.dtype == np.int64
     del taken
     assert len(dlpack._lent) == held
+
+
+@pytest.mark.parametrize("kind", ["driver", "simulator"])
+def test_a_program_for_ranges_takes_and_gives_less(kind: str, fake: FakeDriver) -> None:
+    device: Device = CudaDevice(fake) if kind == "driver" else SimulatedDevice()
+    ranged = replace(program(), bounds=Bounds({"n": Range(1, 64)}))
+    loaded, random = DeviceProgram(ranged, device), np.random.default_rng(0)
+    for size in (64, 5, 5, 17, 3, 64):
+        a, results = random.random(size, np.float32), [np.empty(size, F32), np.empty((2, size), F32)]
+        loaded.run([a], results)
+        np.testing.assert_array_equal(results[0], 3 * (a + np.arange(size, dtype=F32)))
+        np.testing.assert_array_equal(results[1], [a, np.zeros(size, F32)])
+        whole = outputs()
+        loaded.run([a], whole)  # around the data there are zeros
+        np.testing.assert_array_equal(whole[1][0], np.pad(a, (0, 64 - size)))
 
 
 def test_each_step_is_timed(fake: FakeDriver) -> None:
