@@ -93,8 +93,3 @@ def test_layers(make: Any, architecture: str, monkeypatch: pytest.MonkeyPatch) -
         pytest.skip("there is no ptxas to ask: install nvidia-cuda-nvcc")
     for code in program.programs[0].objects.values():
         assert assemble(assembler, code, architecture, ("-O1",))
-
-
-def test_ranges_of_sizes_are_refused() -> None:
-    with pytest.raises(ValueError, match="one set of shapes"):
-        stepwell.compile(_transformer(), "cuda:sm_80", options=stepwell.Options(dims={"batch": 4}))
