@@ -9,12 +9,15 @@ from mlir import ir
 
 from ..dialects.types import numpy_dtype
 from ..passes.base import PassError
-from ..passes.functions import strings
+from ..passes.functions import main_function, strings
 from ..runtime.program import WORK, ArenaBuffer, CpuTarget, KernelInfo, Program, TensorInfo, aligned
 from .target import Target
 
 LIFETIMES = "stepwell.lifetimes"
 """The attribute of modules that says what lies where in the arena, and when."""
+
+# Operations and bytes together that take one core some tens of microseconds.
+_LITTLE_WORK = 4_000_000
 
 CONSTANT = "stepwell.constant."
 """What parameters are called that are constants of a program for a GPU."""
@@ -55,9 +58,16 @@ def program_of(
         objects=objects,
         kernels=kernels,
         uses_threads=WORK in objects,
+        is_short=not target.is_gpu and _is_short(module, kernels),
         buffers=_buffers(module),
         launches=launches,
     )
+
+
+def _is_short(module: ir.Module, kernels: Sequence[KernelInfo]) -> bool:
+    """Whether a call does little, by the work of its kernels; @main has no loops, that call them more often."""
+    work = sum(kernel.calls * (kernel.flops + kernel.bytes) for kernel in kernels)
+    return work <= _LITTLE_WORK and len(main_function(module.operation).regions[0].blocks) == 1
 
 
 def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

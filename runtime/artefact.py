@@ -220,6 +220,7 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
         library=None if entry.library is None else _member(members, entry.library),
         kernels=entry.kernels,
         uses_threads=entry.uses_threads,
+        is_short=entry.is_short,
         guards=entry.guards,
         contents=_parameters(entry.contents, tensors),
         bounds=entry.bounds,

@@ -128,6 +128,7 @@ class _Content:
             library=None if library is None else f"programs/{number}.so",
             kernels=tuple(program.kernels),
             uses_threads=program.uses_threads,
+            is_short=program.is_short,
             guards=tuple(program.guards),
             contents=self._add_parameters(program.contents),
             bounds=program.bounds,

@@ -17,6 +17,9 @@ from .errors import ArtefactError, NativeCodeError
 from .program import ENTRY, WORK, Program
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+# For short calls. To hand the interpreter's lock to another thread and get it back takes longer than they do: two
+# sessions in two threads would together be slower than one.
+_LOCKED_ENTRY_TYPE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _WORK_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _MODE = os.RTLD_NOW | os.RTLD_LOCAL
 
@@ -55,16 +58,17 @@ def load(program: Program) -> NativeCode:
     Raises:
         ArtefactError: the code cannot be loaded here; the message says what is missing.
     """
+    kind = _LOCKED_ENTRY_TYPE if program.is_short else _ENTRY_TYPE
     if program.library is not None:
-        return _load_library(program.library)
-    return _load_objects(program)
+        return _load_library(program.library, kind)
+    return _load_objects(program, kind)
 
 
-def _load_library(image: bytes) -> NativeCode:
+def _load_library(image: bytes, kind: Any) -> NativeCode:
     """Loads a shared library from memory where the system can, else from a file that is gone once it is mapped."""
     try:
         library = _open_in_memory(image) if sys.platform == "linux" else _open_from_file(image)
-        entry = _ENTRY_TYPE((ENTRY, library))
+        entry = kind((ENTRY, library))
     except (OSError, AttributeError) as error:
         raise ArtefactError(f"the artefact's shared library cannot be loaded: {error}") from error
     return NativeCode(entry, library)
@@ -90,10 +94,10 @@ def _open_from_file(image: bytes) -> ctypes.CDLL:
         return ctypes.CDLL(str(path), mode=_MODE)
 
 
-def _load_objects(program: Program) -> NativeCode:
+def _load_objects(program: Program, kind: Any) -> NativeCode:
     try:
         code = _linked(program.objects)
-        return NativeCode(_ENTRY_TYPE(code.address(ENTRY)), code)
+        return NativeCode(kind(code.address(ENTRY)), code)
     except NativeCodeError as error:
         raise ArtefactError(f"the objects cannot be linked: {error}") from error
 

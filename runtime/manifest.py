@@ -58,6 +58,7 @@ class StoredProgram:
     library: str | None
     kernels: tuple[KernelInfo, ...]
     uses_threads: bool
+    is_short: bool
     guards: tuple[str, ...]
     contents: tuple[StoredParameter, ...]
     bounds: Bounds | None = None
@@ -224,6 +225,7 @@ def _program(program: StoredProgram) -> dict[str, Any]:
         "parameters": [asdict(parameter) for parameter in program.parameters],
         "arena_bytes": program.arena_bytes,
         "uses_threads": program.uses_threads,
+        "is_short": program.is_short,
         "guards": list(program.guards),
         "contents": [asdict(parameter) for parameter in program.contents],
         "bounds": sizes.encode(program.bounds),
@@ -255,6 +257,7 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         library=None if entry["library"] is None else str(entry["library"]),
         kernels=tuple(map(KernelInfo.read, entry["kernels"])),
         uses_threads=bool(entry["uses_threads"]),
+        is_short=bool(entry.get("is_short", False)),  # older artefacts do not say
         guards=tuple(map(str, entry["guards"])),
         contents=_read_contents(entry["contents"], {info.name for info in inputs}),
         bounds=_read_bounds(entry["bounds"], len(inputs), outputs),

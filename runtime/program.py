@@ -180,6 +180,7 @@ class Program:
         library: all of them, linked to a shared library.
         kernels: what it calls.
         uses_threads: whether its code shares out work to a team of threads.
+        is_short: whether a call is over before another thread of Python could have begun to make use of the time.
         contents: what some inputs, by name, must hold for the program to be right, in the order in which that was
             found; it does not read these.
         bounds: the sizes that it serves, where these are more than those of its shapes; its last input is a table then.
@@ -198,6 +199,7 @@ class Program:
     library: bytes | None = None
     kernels: Sequence[KernelInfo] = ()
     uses_threads: bool = True
+    is_short: bool = False
     contents: Mapping[str, np.ndarray] = field(default_factory=dict)
     bounds: Bounds | None = None
     buffers: Sequence[ArenaBuffer] = ()
