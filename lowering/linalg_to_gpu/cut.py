@@ -17,6 +17,8 @@ from .values import PURE
 
 MATERIALIZE = "stepwell.materialize"
 """Says of an op that a launch of its own computes its result."""
+WHOLE = "stepwell.whole"
+"""Says of an op that a launch of its own computes its result together with all that it is made of."""
 _READ_COST = 4.0
 _WORTH_A_LAUNCH = 64.0
 """So many operations more for each element, and a launch of its own and its memory traffic take less time."""
@@ -71,17 +73,18 @@ class Cut:
         for op in made:
             for result in op.results:
                 if isinstance(result.type, ir.RankedTensorType):
-                    self._costs[result] = self._cost(op)
+                    self._costs[result] = _READ_COST if _is_cut_at(op) else self._cost(op)
         for op in reversed(made):
             for result in op.results:
                 times = self._times.get(result, 0.0)
                 if not times:
                     continue
                 is_worth_it = (times - 1) * (self._costs[result] - _READ_COST) > _WORTH_A_LAUNCH
-                if result not in roots and (is_worth_it or MATERIALIZE in op.attributes):
+                if result not in roots and (is_worth_it or _is_cut_at(op)):
                     found.append(result)
                     times = 1.0
-                self._pass_on(op, result, times)
+                if WHOLE not in op.attributes:
+                    self._pass_on(op, result, times)
         self.materialized = found[::-1]
 
     def _cost(self, op: ir.Operation) -> float:
@@ -110,6 +113,11 @@ class Cut:
         for value, each in reads:
             evaluations = times * _count(result) * each / max(1, _count(value))
             self._times[value] = self._times.get(value, 0.0) + evaluations
+
+
+def _is_cut_at(op: ir.Operation | ir.OpView) -> bool:
+    """Whether it has been decided already that a launch of its own computes what an op makes."""
+    return WHOLE in op.attributes or MATERIALIZE in op.attributes
 
 
 def _count(value: ir.Value) -> int:

@@ -15,6 +15,7 @@ from ...passes.kernel.views import EXTRACT, INSERT
 from ...passes.rewriting import walk
 from ..target import Target
 from . import elements, emitters
+from .attention.emitter import split as split_attention
 from .cut import Cut, operands_read
 from .emitters import ATTRIBUTE
 from .rows.split import split_long_reduction
@@ -66,6 +67,7 @@ class FormLaunchesPass(Pass):
 def _form(kernel: ir.Operation, target: Target) -> None:
     if ATTRIBUTE not in kernel.attributes:
         split_long_reduction(kernel, target)
+        split_attention(kernel, target)
     whole = emitters.choose(kernel, target)
     if ATTRIBUTE in kernel.attributes or whole is not None:
         _form_one(kernel, target, whole)

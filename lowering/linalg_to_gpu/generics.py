@@ -27,7 +27,13 @@ def fill(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index
 
 def generic(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
     """What the body yields, for reductions after a loop over all that is reduced."""
-    return all_results(values, op, list(op.results).index(tensor), indices, width)[list(op.results).index(tensor)]
+    number = list(op.results).index(tensor)
+    made = all_results(values, op, number, indices, width)
+    outputs = maps_of(op)[inputs_of(op) :]
+    for result, lanes, map_ in zip(op.results, made, outputs, strict=True):
+        if map_ == outputs[number]:
+            values.note(result, indices, lanes)
+    return made[number]
 
 
 def all_results(values: Values, op: ir.Operation, result: int, indices: Sequence[Index], width: int) -> Sequence[Lanes]:

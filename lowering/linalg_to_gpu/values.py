@@ -100,6 +100,10 @@ class Values:
         self._scopes[-1][key] = found
         return found
 
+    def note(self, tensor: ir.Value, indices: Sequence[Index], lanes: Lanes) -> None:
+        """Keeps neighbours that were computed together with those of another tensor."""
+        self._scopes[-1][(tensor, len(lanes), *indices)] = lanes
+
     def one_by_one(self, tensor: ir.Value, indices: Sequence[Index], width: int) -> Lanes:
         """`lanes`, each by itself."""
         return [self.element(tensor, [*indices[:-1], add(indices[-1], lane)]) for lane in range(width)]

@@ -93,7 +93,7 @@ class AttentionBlock(AttentionRows):
             state = repeat(whole - first, state, lambda step, state: turn(first + step, state, False))
         if end.known != whole.known or whole.known is None:
             state = repeat(end - whole, state, lambda step, state: turn(whole + step, state, True))
-        self.write(state[count : 2 * count], state[2 * count :])
+        self.write(state[: 2 * count], state[2 * count :])
         return self.row_blocks
 
     def _copies(self, name: str, lines: str, inner: str, place: int) -> TileCopies:

@@ -9,7 +9,7 @@ from ..warp_groups import LINE
 from .problem import Attention
 from .tiles import access_of
 
-ITEMS = "bhg"
+ITEMS = "bhgp"
 """The loops over what different blocks do: a block's rows are queries of one head."""
 GROUP_ROWS = 64
 """Rows of a warp group."""

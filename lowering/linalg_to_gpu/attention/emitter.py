@@ -16,6 +16,7 @@ from .boxed import GROUP_ROWS
 from .elements import MOST_ELEMENTS, check
 from .problem import Attention, NoAttention, attention_of
 from .simt import FmaTiles
+from .split_keys import split_long_attention
 from .tensor import FORMS, MmaTiles
 from .wgmma import WgmmaTiles
 
@@ -51,6 +52,16 @@ def choose(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
         if tiles is not None:
             return {"method": method, **{name: getattr(tiles, name) for name in tiles.__dataclass_fields__}}
     return None
+
+
+def split(kernel: ir.Operation, target: Target) -> None:
+    """Cuts the keys of a kernel into parts, if as a whole it would leave most of the device idle."""
+    numbers = choose(kernel, target)
+    if numbers is not None:
+        tiles = _METHODS[str(numbers["method"])](
+            **{name: int(item) for name, item in numbers.items() if name != "method"}
+        )
+        split_long_attention(kernel, target, tiles.rows)
 
 
 def emit(launch: Launch, _values: Values) -> Geometry:

@@ -176,7 +176,7 @@ class WarpGroups(AttentionRows):
         values.await_tiles(Int(last_stage), Int(last_parity))
         sums = await_products(0, self._sums_of(fragments, Int(last_stage), sums))
         self._leave(values, Int(last_stage))
-        self.write(state[2:], sums)
+        self.write(state, sums)
         return [*ahead, (turn ^ 1).ir]
 
     def _turn(self, start: Int, masked: bool) -> Callable[[Int, State], list[ir.Value]]:

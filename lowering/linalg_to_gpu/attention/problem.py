@@ -1,7 +1,7 @@
 """What an attention kernel does, read off the ops that lowering/stepwell_to_linalg/attention.py marks with roles.
 
 Loops are letters: `b`atch, `h`ead of key and value, `g` (the query heads that share one of those), `q`uery, `k`ey,
-`d`epth, `v`alue depth.
+`d`epth, `v`alue depth, `p`art of the keys, each of which has a result of its own (split_keys.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from ..launch import Memory
 from ..rows.generics import is_read, loop_sizes, maps
 from ..views import memory_of
 
-LETTERS = "bhgqkdv"
+LETTERS = "bhgqkdvp"
+
+PART = "stepwell.part"
+"""The attribute of an op that hides the keys of other parts: how many keys a part has."""
+
+EXTRA = 4
+"""Columns behind the sums of a part: the greatest score, the total, and zeros, so that rows begin at 16 bytes."""
 
 
 class NoAttention(Exception):
@@ -72,10 +78,11 @@ class Attention:
         scores: the tensor whose softmax is taken; made of `products` element by element.
         products: query times key.
         start: what the greatest score starts from.
-        inverse: the op that makes the factor of a row of its sum.
+        inverse: the op that makes the factor of a row of its sum; None where parts are the result.
         last: the op that makes the result of sums and factors.
         known: the tensors that are memory.
         band: to which keys queries attend by their places; None for all.
+        part: how many keys a part has; 0 where there is none but the whole.
     """
 
     sizes: Mapping[str, int]
@@ -87,10 +94,11 @@ class Attention:
     scores: ir.Value
     products: ir.Value
     start: float
-    inverse: ir.Operation
+    inverse: ir.Operation | None
     last: ir.Operation
     known: Mapping[ir.Value, Memory]
     band: Band | None = None
+    part: int = 0
 
     @property
     def has_mask(self) -> bool:
@@ -125,19 +133,23 @@ def attention_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> At
         NoAttention: it is none.
     """
     block = function.regions[0].blocks[0]
-    roles = {role: op.operation for op in block.operations if (role := _role(op.operation)) is not None}
-    missing = {"query", "scores", "greatest", "weights", "total", "inverse", "sum", "result"} - set(roles)
+    roles = {role: op.operation for op in block.operations if (role := role_of(op.operation)) is not None}
+    end = {"parts"} if "parts" in roles else {"inverse", "result"}
+    missing = {"query", "scores", "greatest", "weights", "total", "sum", *end} - set(roles)
     if missing:
         raise NoAttention("it has no op that makes the " + sorted(missing)[0])
     sizes = dict.fromkeys(LETTERS, 1)
     for role in ("scores", "sum"):
         sizes.update(zip(loops(roles[role]), loop_sizes(roles[role]), strict=True))
     *_, returned = block.operations
-    last = roles["result"]
+    last = roles["parts"] if "parts" in roles else roles["result"]
     made, written = root_before(function, returned.operands[0], known[block.arguments[len(block.arguments) - 1]])
     if made != last.results[0]:
         raise NoAttention("its result lies in no regular way")
-    query, scores, band = roles["query"], roles["greatest"].operands[0], None
+    query, scores, band, part = roles["query"], roles["greatest"].operands[0], None, 0
+    if not isinstance(scores.owner, ir.Block) and PART in scores.owner.attributes:
+        part = ir.IntegerAttr(scores.owner.attributes[PART]).value
+        scores = scores.owner.operands[0]
     if not isinstance(scores.owner, ir.Block) and "stepwell.band" in scores.owner.attributes:
         band = Band(*ir.DenseI64ArrayAttr(scores.owner.attributes["stepwell.band"]))
         scores = scores.owner.operands[0]
@@ -151,10 +163,11 @@ def attention_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> At
         scores=scores,
         products=roles["scores"].results[0],
         start=_start(roles["greatest"]),
-        inverse=roles["inverse"],
+        inverse=roles.get("inverse"),
         last=last,
         known=known,
         band=band,
+        part=part,
     )
 
 
@@ -169,7 +182,8 @@ def operand_of(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]
     return None if view is None else _operand(view, maps(op)[position], loops(op))
 
 
-def _role(op: ir.Operation) -> str | None:
+def role_of(op: ir.Operation) -> str | None:
+    """What an op of an attention kernel does; None for those that only hold something."""
     if "stepwell.role" not in op.attributes or op.name != "linalg.generic":
         return None
     return ir.StringAttr(op.attributes["stepwell.role"]).value

@@ -36,7 +36,7 @@ class AttentionRows(ABC):
     threads: int
     rows: int
     keys: int
-    items = "bh"
+    items = "bhp"
     lines = "gq"
 
     def __init__(self, attention: Attention, launch: Launch) -> None:
@@ -69,6 +69,11 @@ class AttentionRows(ABC):
         """Whether sums reach past the last column of the result."""
 
     @property
+    def _is_plain(self) -> bool:
+        """Whether the softmax is of products as they are, which it scales itself: also what it says is the greatest."""
+        return not self.attention.has_mask and self.attention.scale > 0
+
+    @property
     def row_blocks(self) -> int:
         """How many times there are `rows` rows, of all items."""
         return -(-self._count // self.rows) * self._extent(self.items)
@@ -88,6 +93,11 @@ class AttentionRows(ABC):
         """
         length, band = self.sizes["k"], self.attention.band
         tiles = -(-length // self.keys)
+        if self.attention.part:
+            each = self.attention.part // self.keys
+            first = self.item % self.sizes["p"] * each
+            end = smaller(first + each, tiles)
+            return first, smaller(end, length // self.keys), end
         if band is None:
             return Int(0), Int(length // self.keys), Int(tiles)
         shared = "g" in self.lines and self.sizes["g"] > 1
@@ -115,7 +125,7 @@ class AttentionRows(ABC):
             The weights, the factors for earlier sums, and the new state.
         """
         attention, count = self.attention, len(products)
-        plain = not attention.has_mask and attention.scale > 0
+        plain = self._is_plain
         softmax = Softmax(attention.scale if plain else None, lambda value: self._reduced(value, greater))
         weights, factors, greatest, totals = [], [], [], []
         first, steps = self.thread_keys()
@@ -138,10 +148,18 @@ class AttentionRows(ABC):
             totals.append(total)
         return weights, factors, [*greatest, *totals]
 
-    def write(self, totals: Sequence[ir.Value], sums: Sequence[ir.Value]) -> None:
-        """Divides and writes this thread's results."""
-        attention = self.attention
-        totals = [self._reduced(total, arith.addf) for total in totals]
+    def write(self, state: Sequence[ir.Value], sums: Sequence[ir.Value]) -> None:
+        """Divides and writes this thread's results.
+
+        Args:
+            state: the greatest scores, and the totals.
+            sums: of weights times values.
+        """
+        attention, count = self.attention, len(state) // 2
+        totals = [self._reduced(total, arith.addf) for total in state[count:]]
+        if attention.inverse is None:
+            self._write_part(state[:count], totals, sums)
+            return
         inverses = [evaluate(attention.inverse, [total, None]) for total in totals]
         pointer = self.pointers[attention.result.base]
         output = Output(attention, pointer, (self.items, self.lines), self.item)
@@ -150,6 +168,23 @@ class AttentionRows(ABC):
             results = [evaluate(attention.last, [part, inverses[row], None]) for part in parts]
             with when(rows[row].below(self._count) if self._count % self.rows else None):
                 output.write(rows[row], column, results, self.padded)
+
+    def _write_part(self, greatest: Sequence[ir.Value], totals: Sequence[ir.Value], sums: Sequence[ir.Value]) -> None:
+        """Writes what is to be put together with other parts."""
+        attention = self.attention
+        pointer = self.pointers[attention.result.base]
+        output = Output(attention, pointer, (self.items, self.lines), self.item)
+        rows = [self.first + row for row in self.thread_rows()]
+        first, _ = self.thread_keys()
+        if self._is_plain:
+            greatest = [arith.mulf(item, number(attention.scale)) for item in greatest]
+        ragged = self._count % self.rows != 0
+        for row, column, parts in self.results(sums):
+            with when(rows[row].below(self._count) if ragged else None):
+                output.write(rows[row], column, parts, self.padded)
+        for row, numbers in zip(rows, zip(greatest, totals, strict=True), strict=True):
+            with when(first.equals(0)), when(row.below(self._count) if ragged else None):
+                output.write(row, Int(self.sizes["v"]), [*numbers, number(0.0), number(0.0)], False)
 
     def _extent(self, letters: str) -> int:
         return math.prod(self.sizes[letter] for letter in letters)

@@ -77,7 +77,7 @@ class WgmmaTiles:
 
     def _row_blocks(self, attention: Attention) -> int:
         sizes = attention.sizes
-        return -(-sizes["q"] // self.rows) * attention.heads * sizes["g"]
+        return -(-sizes["q"] // self.rows) * attention.heads * sizes["g"] * sizes["p"]
 
     def block(self, attention: Attention, launch: Launch) -> WarpGroups:
         """What writes the kernel."""
