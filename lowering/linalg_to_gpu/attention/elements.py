@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mlir import ir
+from mlir.dialects import arith, vector
 
 from .. import memory
 from ..bodies import evaluate
@@ -26,33 +27,67 @@ class Scores:
         """Prepares for a kernel whose arguments are at `pointers`."""
         self._attention, self._pointers = attention, pointers
 
-    def score(self, product: ir.Value, places: Places) -> ir.Value:
-        """The score of a scaled product."""
-        return self._element(self._attention.scores, product, places)
+    def scores(self, products: Sequence[ir.Value], places: Places) -> list[ir.Value]:
+        """The scores of scaled products with neighbouring keys.
 
-    def _element(self, value: ir.Value, product: ir.Value, places: Places) -> ir.Value:
+        Args:
+            products: one for each key; the first key of several has to be a multiple of how many there are.
+            places: where each loop is, at the first key.
+        """
+        return self._elements(self._attention.scores, products, places)
+
+    def _elements(self, value: ir.Value, products: Sequence[ir.Value], places: Places) -> list[ir.Value]:
         if value == self._attention.products:
-            return product
+            return list(products)
         op = value.owner.operation
-        arguments = []
+        arguments: list[Sequence[ir.Value | None]] = []
         for position, operand in enumerate(op.operands):
             if not is_read(op, position):
-                arguments.append(None)
+                arguments.append([None] * len(products))
                 continue
             if operand == self._attention.products:
-                arguments.append(product)
+                arguments.append(products)
                 continue
             memory_ = operand_of(op, position, self._attention.known)
             if memory_ is None:
                 own = dict(zip(loops(operand.owner.operation), _along(op, position, places), strict=True))
-                arguments.append(self._element(operand, product, own))
+                arguments.append(self._elements(operand, products, own))
                 continue
-            offset = Int(0)
-            for letter, stride in memory_.strides.items():
-                offset = offset + places[letter] * stride
-            address = memory.element_pointer(self._pointers[memory_.base], memory_.element, offset, memory_.offset)
-            arguments.append(memory.load(memory_.element, address, element_bytes(memory_.element)))
-        return evaluate(op, arguments)
+            arguments.append(self._loaded(memory_, places, len(products)))
+        return [evaluate(op, list(lane)) for lane in zip(*arguments, strict=True)]
+
+    def _loaded(self, operand: Operand, places: Places, count: int) -> list[ir.Value]:
+        """What belongs to neighbouring keys: with one access, where all keys come in whole groups of neighbours."""
+        offset, width = Int(0), element_bytes(operand.element)
+        for letter, stride in operand.strides.items():
+            offset = offset + places[letter] * stride
+        step = operand.stride("k")
+        address = memory.element_pointer(self._pointers[operand.base], operand.element, offset, operand.offset)
+        if step == 0:
+            return [memory.load(operand.element, address, width)] * count
+        if count > 1 and is_read_at_once(operand, self._attention.sizes, count):
+            return _neighbours(operand.element, address, count)
+        addresses = [memory.element_pointer(address, operand.element, Int(0), lane * step) for lane in range(count)]
+        return [memory.load(operand.element, place, width) for place in addresses]
+
+
+def _neighbours(element: ir.Type, address: ir.Value, count: int) -> list[ir.Value]:
+    width = element_bytes(element)
+    if width > 1:
+        value = memory.load(ir.VectorType.get([count], element), address, width * count)
+        return [vector.extract(value, [], [lane]) for lane in range(count)]
+    # As a vector LLVM would read bytes one by one.
+    word = ir.IntegerType.get_signless(8 * count)
+    value = memory.load(word, address, count)
+    shifted = [arith.shrui(value, arith.constant(word, 8 * lane)) for lane in range(count)]
+    return [arith.trunci(element, item) for item in shifted]
+
+
+def is_read_at_once(operand: Operand, sizes: Mapping[str, int], count: int) -> bool:
+    """Whether groups of `count` neighbouring keys lie side by side, at a multiple of their size."""
+    steps = [stride for letter, stride in operand.strides.items() if letter != "k" and sizes[letter] > 1]
+    whole = not any(number % count for number in (operand.offset, sizes["k"], *steps))
+    return whole and operand.stride("k") == 1 and operand.alignment % (count * element_bytes(operand.element)) == 0
 
 
 def check(attention: Attention) -> None:

@@ -39,12 +39,14 @@ class Operand:
         element: the type in memory.
         offset: of the first element, in elements.
         strides: by loop; loops along which it does not change are left out.
+        alignment: what the address of the argument is a multiple of, in bytes.
     """
 
     base: ir.Value
     element: ir.Type
     offset: int
     strides: Mapping[str, int]
+    alignment: int = 16
 
     def stride(self, letter: str) -> int:
         """How far apart neighbours along a loop lie."""
@@ -218,7 +220,7 @@ def _operand(view: Memory, map_: ir.AffineMap, letters: str) -> Operand:
                 pass
             case _:
                 raise NoAttention("an operand is indexed by more than loops")
-    return Operand(view.base, ir.ShapedType(view.base.type).element_type, view.offset, strides)
+    return Operand(view.base, ir.ShapedType(view.base.type).element_type, view.offset, strides, view.alignment)
 
 
 def _scale(query: ir.Operation) -> float:

@@ -21,6 +21,9 @@ from .output import Output
 from .problem import Attention
 from .softmax import Softmax, greater, number
 
+_NEIGHBOURS = 2
+"""Keys side by side of which a thread has scores, where it has any."""
+
 Rows = list[list[ir.Value]]
 """Of every row of a thread, its values."""
 
@@ -129,24 +132,37 @@ class AttentionRows(ABC):
         softmax = Softmax(attention.scale if plain else None, lambda value: self._reduced(value, greater))
         weights, factors, greatest, totals = [], [], [], []
         first, steps = self.thread_keys()
-        start, last = key + first, self.sizes["k"] - 1
-        ragged = masked and (last + 1) % self.keys != 0
+        start, ragged = key + first, masked and self.sizes["k"] % self.keys != 0
         for row, items in enumerate(products):
             places = self._row_places(row)
-            scores = []
-            for step, item, seen in zip(steps, items, self._seen(places["q"], start, steps, masked), strict=True):
-                score = item
-                if not plain:
-                    score = arith.mulf(score, number(attention.scale))
-                    place = start + step
-                    score = self._scores.score(score, {**places, "k": smaller(place, last) if ragged else place})
-                scores.append(score if seen is None else arith.select(seen, score, number(-math.inf)))
+            scores = items if plain else self._masked(items, places, start, ragged)
+            limits = self._seen(places["q"], start, steps, masked)
+            scores = [
+                score if seen is None else arith.select(seen, score, number(-math.inf))
+                for score, seen in zip(scores, limits, strict=True)
+            ]
             made, factor, most, total = softmax.step(scores, state[row], state[count + row])
             weights.append(made)
             factors.append(factor)
             greatest.append(most)
             totals.append(total)
         return weights, factors, [*greatest, *totals]
+
+    def _masked(self, products: Sequence[ir.Value], places: dict[str, Int], start: Int, ragged: bool) -> list[ir.Value]:
+        """The scores of a row's products, of which those of neighbouring keys are made together.
+
+        Where keys end within a tile, those past the end have the scores of others, which nobody uses.
+        """
+        _, steps = self.thread_keys()
+        length, scale = self.sizes["k"], number(self.attention.scale)
+        pairs = len(steps) > 1 and steps[1] == 1 and length % _NEIGHBOURS == 0
+        count, scores = _NEIGHBOURS if pairs else 1, []
+        for first in range(0, len(steps), count):
+            key = start + steps[first]
+            key = smaller(key, length - count) if ragged else key
+            scaled = [arith.mulf(item, scale) for item in products[first : first + count]]
+            scores += self._scores.scores(scaled, {**places, "k": key})
+        return scores
 
     def write(self, state: Sequence[ir.Value], sums: Sequence[ir.Value]) -> None:
         """Divides and writes this thread's results.

@@ -168,7 +168,7 @@ class _Splitter:
         names = [letters, rows, self._letters("total"), order]
         exprs = [[_loop(order, letter) for letter in item] for item in names]
         (made,) = structured([padded, greatest, total], [out], exprs, "p" * len(order), choose)
-        _name(made.owner, "parts", "".join(order))
+        _name(made.owner, "parts", order)
         made.owner.attributes[WHOLE] = ir.UnitAttr.get()
         return made
 
@@ -217,11 +217,10 @@ class _Splitter:
         return ["p", *(loops(op)[ir.AffineDimExpr(expr).position] for expr in maps(op)[-1].results)]
 
 
-def _with_part(letters: Sequence[str]) -> list[str] | str:
+def _with_part(letters: Sequence[str]) -> list[str]:
     """Letters with that of parts: before keys, or in front."""
     at = letters.index("k") if "k" in letters else 0
-    found = [*letters[:at], "p", *letters[at:]]
-    return "".join(found) if isinstance(letters, str) else found
+    return [*letters[:at], "p", *letters[at:]]
 
 
 def _is_loop(expr: ir.AffineExpr) -> bool:
@@ -241,6 +240,6 @@ def _columns(value: ir.Value, first: int, count: int) -> ir.Value:
     return tensor.ExtractSliceOp(made, value, [], [], [], [*outer, first], shape, [1] * kind.rank).result
 
 
-def _name(op: ir.Operation | ir.OpView, role: str, letters: str) -> None:
+def _name(op: ir.Operation | ir.OpView, role: str, letters: Sequence[str]) -> None:
     op.attributes["stepwell.role"] = ir.StringAttr.get(role)
-    op.attributes["stepwell.loops"] = ir.StringAttr.get(letters)
+    op.attributes["stepwell.loops"] = ir.StringAttr.get("".join(letters))

@@ -124,6 +124,24 @@ def test_a_mask_of_bits(simulated):
     check(made, element, wanted)
 
 
+@pytest.mark.parametrize(
+    ("mask", "load"),
+    [
+        ("1x1x70x90xi1", "ld.global.nc.b16"),
+        ("1x2x70x90xf16", "ld.global.nc.v2.b16"),
+        ("1x1x70x90xf32", "ld.global.nc.v2.b32"),
+    ],
+)
+def test_masks_of_neighbouring_keys_are_read_at_once(simulated, mask, load):
+    shape = [int(size) for size in mask.split("x")[:-1]]
+    arrays, is_bits = drawn(SHAPES[0], "f16"), mask.endswith("i1")
+    drawn_mask = RNG.random(shape) < 0.7 if is_bits else RNG.standard_normal(shape)
+    given = drawn_mask.astype(np.int8 if is_bits else TYPES[mask.rpartition("x")[2]])
+    made = simulated(attention(SHAPES[0], "f16", f"tensor<{mask}>"), *arrays, given, start="graph")
+    check(made, "f16", expected(arrays, given))
+    assert load in made.ptx
+
+
 @pytest.mark.parametrize("element", ["f32", "f16"])
 def test_numbers_added_and_queries_that_attend_to_nothing(simulated, element):
     shapes = SHAPES[1]
