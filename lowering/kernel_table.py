@@ -12,6 +12,7 @@ from ..passes.base import PassError
 from ..passes.functions import strings
 from ..passes.kernel.form_kernels import WORK as SHARES
 from ..passes.kernel.merge_kernels import kernel_text
+from ..passes.kernel.versions import rename_versions, versions_of
 from ..passes.rewriting import walk
 from ..runtime import store
 from ..runtime.program import KernelInfo
@@ -41,9 +42,12 @@ def name_by_content(module: ir.Module, target: Target) -> dict[str, KernelInfo]:
                 raise PassError(f"'func.call' op calls @{callee}, which is no kernel", call.location)
             name = renamed[callee]
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
+            rename_versions(call, renamed.__getitem__)
             ops = strings(call.attributes["stepwell.ops"]) if "stepwell.ops" in call.attributes else ()
             sites = (*infos[name].sites, _shares(call, ops))
             infos[name] = replace(infos[name], calls=len(sites), ops=infos[name].ops or ops, sites=sites)
+            for version in versions_of(call)[1:]:  # each is called as often, but only one of them at a time
+                infos[version] = replace(infos[version], ops=infos[version].ops or ops, sites=sites)
     return infos
 
 

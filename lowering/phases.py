@@ -72,6 +72,8 @@ def form_kernels_pipeline(target: str = "cpu") -> Pipeline:
             # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.
             f"stepwell-form-kernels{{on-gpu={str(is_gpu).lower()}}}",
             "stepwell-merge-kernels",
+            # Where sizes vary, no tile suits all of them.
+            *(() if is_gpu else (f"stepwell-version-kernels{{target={target}}}",)),
             # Threads access 16 bytes at once, where these are known to lie at a multiple of 16.
             *(("stepwell-record-alignment",) if is_gpu else ()),
         )

@@ -18,6 +18,8 @@ def memref_pipeline(target: str) -> Pipeline:
         (
             # Main needs a plan more than an analysis: every tensor in it is a whole buffer that one kernel writes.
             "stepwell-plan-memory",
+            # From here on a call is of one version of its kernel.
+            "stepwell-branch-to-versions",
             "stepwell-eliminate-empty-tensors",
             "one-shot-bufferize{buffer-alignment=64}",
             # Bufferisation leaves copies of a buffer to itself; they go once cse has made the two sides one value.

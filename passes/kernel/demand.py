@@ -25,6 +25,9 @@ TABLE = "stepwell.table"
 KEYS = "stepwell.keys"
 """The attribute of kernels that attend to some of their keys: the entry, and how many keys there are."""
 
+MOST_ENTRIES = 256
+"""The table of extents has room for so many numbers."""
+
 SKIPPED = "stepwell.skipped"
 """The attribute of kernels that reduce what they read through masks: argument, dimension, and entry, for each mask."""
 
@@ -35,6 +38,9 @@ data ends, or -1."""
 TYPICAL = "stepwell.typical"
 """The attribute of a module that holds some sizes a call may have, as JSON; that of a kernel says how much of its
 result is needed at each of them, per dimension."""
+
+RANGES = "stepwell.ranges"
+"""The attribute of a module that holds the least and the greatest value of each size, and the step, as JSON."""
 
 UNBOUNDED = "stepwell.unbounded"
 """The attribute of kernels that says of what they do all, whatever the sizes of a call, and why."""

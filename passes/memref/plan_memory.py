@@ -12,8 +12,10 @@ from mlir.dialects import arith, func, memref, scf
 
 from ...dialects.types import array_of, dense
 from ..base import Pass, PassError, register
-from ..functions import LIBRARY, dictionaries, functions_with_bodies
+from ..functions import LIBRARY, dictionaries, functions_with_bodies, main_function
+from ..kernel.versions import CHOICE, VERSIONS, versions_of
 from ..kernel.views import EXTRACT, INSERT, normal_strides, row_major
+from ..rewriting import ops_named
 from . import arena
 from .buffers import BufferAnalysis
 from .layout import byte_size, element_bytes, is_tensor, memref_type, strided_type
@@ -80,9 +82,16 @@ class PlanMemoryPass(Pass):
         offsets = {buffer: item.offset for buffer, item in zip(buffers, placed, strict=True)}
         _describe(op, analysis.parameters, buffers, placed)
         numbers = {buffer: number for number, buffer in enumerate(buffers)} if self.reuse else {}
+        versions = _versions(op)
         _MainRewriter(main, analysis, offsets, arena.arena_size(placed), numbers).run()
-        for name in analysis.callees:
+        for name in dict.fromkeys([*analysis.callees, *versions]):
             convert_signature(symbols[name].operation)
+
+
+def _versions(module: ir.Operation) -> list[str]:
+    """The kernels that calls may be of, beside those that they name."""
+    calls = ops_named(main_function(module), "func.call")
+    return [version for call in calls for version in versions_of(call)]
 
 
 class _MainRewriter:
@@ -145,6 +154,9 @@ class _MainRewriter:
             arguments = [self._memory(item) for item in _operands_and_results(op)]
             call = func.CallOp([], ir.FlatSymbolRefAttr(op.attributes["callee"]), arguments)
             call.operation.attributes["stepwell.step"] = _i64(self._analysis.steps[op])
+            for name in (VERSIONS, CHOICE):
+                if name in op.attributes:
+                    call.operation.attributes[name] = op.attributes[name]
         elif op.name == "func.return":
             func.ReturnOp([])
         elif op.name in ("scf.yield", "scf.condition"):

@@ -48,6 +48,9 @@ _LEAST_TILES = 2
 # Tiles that take up to so much longer are as good, where it is only known what sizes are likely.
 _NEAR = 1.06
 
+# What a tile takes beside its multiply-adds, in cycles.
+_TILE_CYCLES = 40
+
 # What a block waits for its weights, however early they are asked for, in bytes per cycle: from the second-level cache,
 # and from beyond.
 _STREAM_BYTES, _FAR_STREAM_BYTES = 32, 10
@@ -162,17 +165,19 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     depth = math.prod(extents.reduction)
     panel_bytes = extents.element_bytes * depth * extents.lane
     streamed = vectors if panel_bytes > CACHE_BYTES[0] else 0
-    waits = panel_bytes / depth / _FAR_STREAM_BYTES if extents.weight_bytes > _CACHED_WEIGHT_BYTES else 0
+    waits = waiting_cycles(extents.weight_bytes, panel_bytes / depth)
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
-        step = _step_cycles(math.prod(shape), vectors, streamed)
+        step = step_cycles(math.prod(shape), vectors, streamed)
         count = count_tiles(extents.typical, sizes, shape, limit, waits / step)
         return count * depth * step, -math.prod(shape[-1:])
 
     steps = [range(1, min(size, limit) + 1) for size in sizes]
     shapes = [shape for shape in itertools.product(*steps) if math.prod(shape) <= limit]
     best = min(shapes, key=cycles)
-    if extents.typical:
+    if extents.tile[-len(sizes) :] in shapes and math.prod(extents.tile[: -len(sizes)]) == 1:
+        best = extents.tile[-len(sizes) :]
+    elif extents.typical:
         # Of about the same, those that read neighbours, fit the greatest size and are large: other sizes than these are
         # as likely, and each tile reads its panel again.
         most = _NEAR * cycles(best)[0]
@@ -181,11 +186,24 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     tile = [1] * len(extents.outer)
     for dim, step in zip(extents.rows[-2:], best, strict=True):
         tile[dim] = step
-    per_tile = depth * _step_cycles(math.prod(best), vectors, streamed)
+    per_tile = depth * step_cycles(math.prod(best), vectors, streamed)
     return tiles_in(sizes, sizes, best) * per_tile, tile
 
 
-def _step_cycles(rows: int, vectors: int, streamed: int) -> float:
+def step_cycles(rows: int, vectors: int, streamed: int) -> float:
     """Cycles of one reduction step: two multiply-adds and two loads per cycle, four cycles from one sum to the next."""
     overhead = 0.4 if rows * vectors <= _MOST_SUMS else 0.8
     return max(rows * vectors / 2, (rows + vectors + streamed) / 2, 4) + overhead + 0.3 * streamed
+
+
+def waiting_cycles(weight_bytes: int, row_bytes: float) -> float:
+    """What a step waits for a row of a panel of the weight, however few rows are multiplied with it."""
+    return row_bytes / _FAR_STREAM_BYTES if weight_bytes > _CACHED_WEIGHT_BYTES else 0
+
+
+def tile_cycles(rows: int, vectors: int, row_bytes: int, depth: int) -> float:
+    """Cycles of one reduction step of a tile that many others follow, each of which reads its panel again."""
+    own = _TILE_CYCLES / depth
+    if row_bytes * depth <= CACHE_BYTES[0]:
+        return own + step_cycles(rows, vectors, 0)
+    return own + max(step_cycles(rows, vectors, vectors), row_bytes / _STREAM_BYTES)

@@ -12,7 +12,7 @@ from ....dialects.types import numpy_dtype
 from ....passes.rewriting import walk
 from ...target import Target
 from ..tile_reads import Indexing, chunks_of, linear_form
-from .typical import typical_sizes
+from .typical import chosen_tile, typical_sizes
 
 # What may be taken for granted in the first-level cache and in the second-level one.
 CACHE_BYTES = 32 * 1024, 1024 * 1024
@@ -42,6 +42,7 @@ class Extents:
         stride: how far apart neighbouring places along the last row dimension read.
         is_spread: whether neighbouring columns share what they read, as those of one feature group do.
         typical: where sizes vary, the extents along the last two row dimensions at some of them.
+        tile: where that was chosen before, the tile along these two; else empty.
     """
 
     outer: tuple[int, ...]
@@ -53,6 +54,7 @@ class Extents:
     stride: int = 1
     is_spread: bool = False
     typical: tuple[tuple[int, ...], ...] = ()
+    tile: tuple[int, ...] = ()
 
     @property
     def weight_bytes(self) -> int:
@@ -108,6 +110,7 @@ def groups_of(kernel: ir.Operation) -> list[Group]:
             stride=max((_factor(expr, rows[-1]) for expr in loops.exprs[0]), default=1) if rows else 1,
             is_spread=any("floordiv" in str(expr) for expr in loops.exprs[0]),
             typical=tuple(tuple(found[dim] for dim in rows[-2:]) for found in typical_sizes(kernel, outer)),
+            tile=chosen_tile(kernel),
         )
         groups.append(Group(number, extents))
     return groups
@@ -127,8 +130,12 @@ def registers_per_row(extents: Extents, target: Target) -> int:
 
 def most_rows(extents: Extents, target: Target) -> int:
     """How many rows fit the registers beside one row of the weight and what is being broadcast."""
-    vectors, registers = registers_per_row(extents, target), target.vector_registers
-    per_row = vectors + target.multiplies_by_lane
+    return rows_of_registers(registers_per_row(extents, target), target)
+
+
+def rows_of_registers(vectors: int, target: Target) -> int:
+    """How many rows of so many registers fit beside one row of the weight and what is being broadcast."""
+    registers, per_row = target.vector_registers, vectors + target.multiplies_by_lane
     return max(1, min(_MOST_ROWS, registers // 2, (registers - vectors - 1) // per_row))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....passes.kernel.demand import TYPICAL
+from ....passes.kernel.versions import TILE
 
 Sizes = tuple[int, ...]
 
@@ -28,6 +29,11 @@ def typical_sizes(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[Sizes, ..
     ]
     known = [item for item in found if item is not None]
     return tuple(known) if len(known) == len(found) else ()
+
+
+def chosen_tile(kernel: ir.Operation) -> tuple[int, ...]:
+    """The tile that a version of a kernel is for, along the last two loops over rows; empty where none was chosen."""
+    return tuple(ir.DenseI64ArrayAttr(kernel.attributes[TILE])) if TILE in kernel.attributes else ()
 
 
 def _along(shape: Sequence[int], needed: Sequence[int], sizes: Sequence[int]) -> Sizes | None:

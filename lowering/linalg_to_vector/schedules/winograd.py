@@ -21,7 +21,7 @@ from ..winograd.steps import Steps
 from ..winograd.strips import cut_into_strips
 from .base import Schedule, given_parameters
 from .contraction import contraction
-from .typical import tiles_in, typical_sizes
+from .typical import chosen_tile, tiles_in, typical_sizes
 
 # What one core does, roughly, in a nanosecond: multiply-adds of a product, elements that a transform makes.
 _MULTIPLY_ADDS, _TRANSFORMED = 100.0, 16.0
@@ -44,7 +44,7 @@ def winograd(kernel: ir.Operation, target: Target) -> Schedule:
     parallel block of the transforms.
     """
     steps = Steps.of(kernel)
-    strip = _strip(steps, target, _typical(kernel, steps))
+    strip = list(chosen_tile(kernel)) or _strip(steps, target, _typical(kernel, steps))
     parameters = {"strip": strip, "part": _part(steps, strip), **given_parameters(kernel)}
     cut_into_strips(kernel, steps, parameters["strip"], parameters["part"])
     products = contraction(kernel, target)
@@ -62,24 +62,37 @@ def _typical(kernel: ir.Operation, steps: Steps) -> list[tuple[int, ...]]:
 def _strip(steps: Steps, target: Target, typical: Sequence[Sequence[int]]) -> list[int]:
     """Rows and columns of tiles: few enough to stay in the cache, many enough for what the weights cost to read."""
     _, rows, cols = steps.tiles
-    points = steps.points**2
-    tile_bytes = 4 * points * (steps.channels + steps.columns)
-    weights = points * steps.channels * steps.columns
+    heights, widths = ({-(-size // cut) for cut in range(1, size + 1)} for size in (rows, cols))
+    possible = {}
+    for shape in itertools.product(heights, widths):
+        each = strip_nanoseconds(shape, steps.points, steps.channels, steps.columns, target)
+        if each is not None:
+            strips = sum(tiles_in(sizes, sizes, shape) / math.prod(sizes) for sizes in typical)
+            possible[shape] = strips * each, -shape[1]
+    return list(min(possible, key=lambda shape: possible[shape]))
+
+
+def strip_nanoseconds(shape: tuple[int, int], points: int, channels: int, columns: int, target: Target) -> float | None:
+    """How long a strip of so many rows and columns of tiles takes; None where it would take too much memory.
+
+    Args:
+        shape: rows and columns of tiles.
+        points: at how many points a tile is evaluated, in each direction.
+        channels: the channels of the input.
+        columns: those of the result.
+        target: the machine.
+    """
+    tile_bytes = 4 * points**2 * (channels + columns)
+    weights = points**2 * channels * columns
     # A product's register tile is two registers wide, of which all but a few are sums.
     height = (target.vector_registers - 3) // 2
-
-    def nanoseconds(shape: tuple[int, int]) -> tuple[float, int]:
-        count = math.prod(shape)
-        strips = sum(tiles_in(sizes, sizes, shape) / math.prod(sizes) for sizes in typical)
-        products = -(-count // height) * height * weights / _MULTIPLY_ADDS
-        transforms = count * tile_bytes / 4 / _TRANSFORMED
-        spilled = count * tile_bytes * _SPILLED_NS * math.log2(max(1, count * tile_bytes / _CACHED_BYTES))
-        return strips * (products + transforms + spilled + 4 * weights * _WEIGHT_NS), -shape[1]
-
-    heights, widths = ({-(-size // cut) for cut in range(1, size + 1)} for size in (rows, cols))
-    shapes = itertools.product(heights, widths)
-    possible = [shape for shape in shapes if math.prod(shape) * tile_bytes <= _MOST_BYTES or math.prod(shape) <= height]
-    return list(min(possible, key=nanoseconds))
+    count = math.prod(shape)
+    if count * tile_bytes > _MOST_BYTES and count > height:
+        return None
+    products = -(-count // height) * height * weights / _MULTIPLY_ADDS
+    transforms = count * tile_bytes / 4 / _TRANSFORMED
+    spilled = count * tile_bytes * _SPILLED_NS * math.log2(max(1, count * tile_bytes / _CACHED_BYTES))
+    return products + transforms + spilled + 4 * weights * _WEIGHT_NS
 
 
 def _part(steps: Steps, strip: Sequence[int]) -> list[int]:

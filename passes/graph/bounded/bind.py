@@ -107,6 +107,8 @@ def bind_to_bounds(
     _set_type(main, len(graph.expressions))
     texts = [ir.StringAttr.get(json.dumps(item)) for item in graph.expressions]
     module.operation.attributes[demand.TABLE] = ir.ArrayAttr.get(texts)
+    named = {name: list(values) for name, values in ranges.items()}
+    module.operation.attributes[demand.RANGES] = ir.StringAttr.get(json.dumps(named))
     if typical:
         sizes = [ir.StringAttr.get(json.dumps(dict(item))) for item in typical]
         module.operation.attributes[demand.TYPICAL] = ir.ArrayAttr.get(sizes)
@@ -186,16 +188,13 @@ def _add_table(main: ir.Operation) -> ir.Value:
     """The new argument; how many entries it has is known later."""
     body = body_of(main)
     i64 = ir.IntegerType.get_signless(64)
-    return body.add_argument(ir.RankedTensorType.get([_MOST_ENTRIES], i64), main.location)
-
-
-_MOST_ENTRIES = 256
+    return body.add_argument(ir.RankedTensorType.get([demand.MOST_ENTRIES], i64), main.location)
 
 
 def _set_type(main: ir.Operation, count: int) -> None:
     body = body_of(main)
-    if count > _MOST_ENTRIES:
-        raise BoundedError(f"{count} numbers depend on the sizes, more than {_MOST_ENTRIES}")
+    if count > demand.MOST_ENTRIES:
+        raise BoundedError(f"{count} numbers depend on the sizes, more than {demand.MOST_ENTRIES}")
     names = [*dictionaries(main, "arg_attrs"), ir.DictAttr.get({"stepwell.name": ir.StringAttr.get(TABLE)})]
     main.attributes["arg_attrs"] = ir.ArrayAttr.get(names)
     old = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)

@@ -1,0 +1,193 @@
+"""`stepwell-version-kernels`: kernels of which tiles suit some sizes only get versions, of which each call runs one."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ..passes.base import Pass, register
+from ..passes.functions import class_of, kernels_in, main_function
+from ..passes.kernel.demand import EXTENTS, KEPT, MOST_ENTRIES, RANGES, TABLE, TYPICAL, read_table, varying_rows
+from ..passes.kernel.versions import CHOICE, TILE, VERSIONS
+from ..passes.rewriting import ops_named
+from ..runtime.sizes import Expression, evaluate
+from .target import Target
+from .version_plans import Plan, plans_of
+
+# Along each dimension so many of the least sizes are looked at, and so many in all.
+_LEAST_SIZES, _SIZES = 12, 28
+
+# A kernel has versions only where it does so much of all operations.
+_SHARE = 0.008
+
+# So many sizes tell a schedule what to suit.
+_TYPICAL = 16
+
+
+@register
+@dataclass(frozen=True)
+class VersionKernelsPass(Pass):
+    """Give kernels a version for each kind of sizes, where sizes vary and no tile suits all of them.
+
+    A tile of twelve rows does six in twice the time, and thirteen in nearly twice. Which version takes the least at the
+    sizes of a call is an expression over them, and so an entry of the table of extents; a version differs from others
+    in the sizes that its schedule has to suit, `stepwell.typical`.
+
+        %0 = call @k(%x, %table)
+        -->
+        %0 = call @k(%x, %table) {stepwell.versions = [@k, @k_version_1], stepwell.choice = 7}
+
+    `stepwell-branch-to-versions` calls the right one. Preconditions: kernels of stepwell ops.
+
+    Attributes:
+        target: the machine that schedules are for, as `Target.parse` takes it.
+    """
+
+    name = "stepwell-version-kernels"
+    target: str = "cpu"
+
+    def run(self, op: ir.Operation) -> None:
+        """Adds versions to the kernels of a module."""
+        if RANGES not in op.attributes or TABLE not in op.attributes:
+            return
+        target = Target.parse(self.target)
+        table, sizes = read_table(op), _sizes(json.loads(ir.StringAttr(op.attributes[RANGES]).value))
+        kernels = [kernel for kernel in kernels_in(op) if EXTENTS in kernel.attributes]
+        calls = ops_named(main_function(op), "func.call")
+        total = sum(_flops(kernel) for kernel in kernels_in(op))
+        for kernel in kernels:
+            if _flops(kernel) >= _SHARE * total and class_of(kernel) in ("contraction", "convolution", "winograd"):
+                _Versions(kernel, target, table, sizes).add(calls)
+        texts = [ir.StringAttr.get(json.dumps(item)) for item in table]
+        op.attributes[TABLE] = ir.ArrayAttr.get(texts)
+
+
+class _Versions:
+    """The versions of one kernel."""
+
+    def __init__(self, kernel: ir.Operation, target: Target, table: list[Any], sizes: Sequence[dict[str, int]]) -> None:
+        self._kernel, self._target, self._table, self._sizes = kernel, target, table, sizes
+        entries, kept = (
+            list(ir.DenseI64ArrayAttr(kernel.attributes[name])) if name in kernel.attributes else None
+            for name in (EXTENTS, KEPT)
+        )
+        assert entries is not None
+        self._ends = [
+            end if end >= 0 else entry for entry, end in zip(entries, kept or [-1] * len(entries), strict=True)
+        ]
+
+    def add(self, calls: Sequence[ir.Operation]) -> None:
+        """Makes them, and says so at the calls of the kernel."""
+        rows = self._rows()
+        if not rows:
+            return
+        found = [tuple(evaluate(item, given) for item in rows) for given in self._sizes]
+        places = np.array(sorted(set(found)))
+        plans = plans_of(self._kernel, self._target, places)
+        if not plans or len(self._table) >= MOST_ENTRIES:
+            return
+        chosen = np.argmin([_keys(plan, place, len(plans), places) for place, plan in enumerate(plans)], axis=0)
+        kept = np.unique(chosen)
+        plans, chosen = [plans[number] for number in kept], np.searchsorted(kept, chosen)
+        names, own = [], ir.StringAttr(self._kernel.attributes["sym_name"]).value
+        versions = [self._kernel]
+        for _ in plans[1:]:
+            versions.append(self._kernel.clone(ip=ir.InsertionPoint.after(versions[-1])))
+        for number, version in enumerate(versions):
+            suited = [given for given, at in zip(self._sizes, found, strict=True) if _is_at(places, chosen, at, number)]
+            version.attributes[TILE] = ir.DenseI64ArrayAttr.get(list(plans[number].rows))
+            version.attributes[TYPICAL] = self._typical(suited)
+            names.append(f"{own}_version_{number}" if number else own)
+            version.attributes["sym_name"] = ir.StringAttr.get(names[-1])
+        if len(plans) == 1:
+            return
+        entry = self._entry(_choice(plans, rows))
+        for call in calls:
+            if ir.FlatSymbolRefAttr(call.attributes["callee"]).value == own:
+                call.attributes[VERSIONS] = ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(name) for name in names])
+                call.attributes[CHOICE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), entry)
+
+    def _rows(self) -> list[Expression]:
+        """How many rows there are along the last two loops over rows, as expressions; none where nothing varies."""
+        shape = self._shape[:-1]
+        groups: list[list[int]] = []
+        apart = varying_rows(self._kernel, self._shape)
+        for axis, size in enumerate(shape):
+            if size == 1:
+                continue
+            if groups and axis not in apart:
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+        if not any(self._ends[axis] >= 0 for group in groups for axis in group):
+            return []
+        rows = []
+        for first, *others in groups[-2:]:
+            count = math.prod(shape[axis] for axis in others)
+            extent: Expression = self._table[self._ends[first]] if self._ends[first] >= 0 else shape[first]
+            rows.append(extent if count == 1 else ["*", extent, count])
+        return [1, *rows][-2:]
+
+    @property
+    def _shape(self) -> list[int]:
+        kind = ir.FunctionType(ir.TypeAttr(self._kernel.attributes["function_type"]).value)
+        return list(ir.RankedTensorType(kind.results[0]).shape)
+
+    def _typical(self, suited: Sequence[dict[str, int]]) -> ir.ArrayAttr:
+        """The extents of the result at some of the sizes that a version is for."""
+        step = max(1, -(-len(suited) // _TYPICAL))
+        counts = [
+            tuple(
+                size if end < 0 else min(size, evaluate(self._table[end], given))
+                for size, end in zip(self._shape, self._ends, strict=True)
+            )
+            for given in [*suited[::step], suited[-1]]
+        ]
+        return ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(list(item)) for item in dict.fromkeys(counts)])
+
+    def _entry(self, expression: Expression) -> int:
+        if expression not in self._table:
+            self._table.append(expression)
+        return self._table.index(expression)
+
+
+def _keys(plan: Plan, number: int, count: int, places: np.ndarray) -> np.ndarray:
+    """What a plan takes at some places, so that no two plans take the same."""
+    return plan.cost(places) * count + number
+
+
+def _choice(plans: Sequence[Plan], rows: Sequence[Expression]) -> Expression:
+    """The number of the plan that takes the least."""
+    least: Expression | None = None
+    for number, plan in enumerate(plans):
+        key = ["+", ["*", plan.expression(rows), len(plans)], number]
+        least = key if least is None else ["min", least, key]
+    assert least is not None
+    return ["mod", least, len(plans)]
+
+
+def _is_at(places: np.ndarray, chosen: np.ndarray, at: tuple[int, ...], number: int) -> bool:
+    return bool(chosen[np.flatnonzero((places == at).all(axis=1))[0]] == number)
+
+
+def _sizes(ranges: dict[str, Sequence[int]]) -> list[dict[str, int]]:
+    """Sizes all over the ranges: the least ones, and from there on fewer and fewer."""
+    found: list[dict[str, int]] = [{}]
+    for name, (low, high, step) in ranges.items():
+        count = (high - low) // step
+        steps = {*range(min(count, _LEAST_SIZES) + 1), count}
+        if count > _LEAST_SIZES:
+            steps |= {round(item) for item in np.geomspace(_LEAST_SIZES, count, _SIZES - _LEAST_SIZES)}
+        found = [{**item, name: low + number * step} for item in found for number in sorted(steps)]
+    return found
+
+
+def _flops(kernel: ir.Operation) -> int:
+    cost = ir.DictAttr(kernel.attributes["stepwell.kernel"])
+    return ir.IntegerAttr(cost["flops"]).value

@@ -1,0 +1,71 @@
+"""`stepwell-branch-to-versions`: a call of a kernel with versions becomes calls of each, of which one runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, func, memref, scf
+
+from ..base import Pass, PassError, register
+from ..functions import LIBRARY, body_of, dictionaries, main_function
+from ..kernel.versions import CHOICE, VERSIONS, versions_of
+from ..rewriting import ops_named
+
+TABLE = "stepwell.extents"
+"""The name of the input that holds the extents."""
+
+_STEP = "stepwell.step"
+
+
+@register
+@dataclass(frozen=True)
+class BranchToVersionsPass(Pass):
+    """Let the table of extents say which version of a kernel runs.
+
+        call @k(%x, %table, %out) {stepwell.versions = [@k, @k_version_1], stepwell.choice = 7}
+        -->
+        %number = memref.load %table[%c7]
+        %is_last = arith.cmpi eq, %number, %c1
+        scf.if %is_last { call @k_version_1(%x, %table, %out) } else { call @k(%x, %table, %out) }
+
+    Preconditions: memory is planned, workspaces are not.
+    """
+
+    name = "stepwell-branch-to-versions"
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites the calls in `@main`."""
+        if LIBRARY in op.attributes:
+            return
+        main = main_function(op)
+        calls = [call for call in ops_named(main, "func.call") if VERSIONS in call.attributes]
+        if not calls:
+            return
+        table = _table(main)
+        for call in calls:
+            with call.location, ir.InsertionPoint(call):
+                entry = arith.ConstantOp(ir.IndexType.get(), ir.IntegerAttr(call.attributes[CHOICE]).value).result
+                _branch(call, memref.LoadOp(table, [entry]).result, versions_of(call))
+            call.erase()
+
+
+def _table(main: ir.Operation) -> ir.Value:
+    for argument, named in zip(body_of(main).arguments, dictionaries(main, "arg_attrs"), strict=True):
+        if "stepwell.name" in named and ir.StringAttr(named["stepwell.name"]).value == TABLE:
+            return argument
+    raise PassError(f"kernels have versions, but @main takes no '{TABLE}' that says which to run", main.location)
+
+
+def _branch(call: ir.Operation, number: ir.Value, versions: list[str]) -> None:
+    """Calls the version with a number, at the insertion point."""
+    if len(versions) == 1:
+        made = func.CallOp([], ir.FlatSymbolRefAttr.get(versions[0]), list(call.operands))
+        made.operation.attributes[_STEP] = call.attributes[_STEP]
+        return
+    last = arith.ConstantOp(number.type, len(versions) - 1).result
+    branch = scf.IfOp(arith.CmpIOp(arith.CmpIPredicate.eq, number, last).result, has_else=True).operation
+    for region, several in zip(branch.regions, (versions[-1:], versions[:-1]), strict=True):
+        with ir.InsertionPoint(region.blocks[0]):
+            _branch(call, number, several)
+            scf.YieldOp([])

@@ -1,0 +1,29 @@
+// RUN: stepwell-opt %s --stepwell-form-kernels "--stepwell-version-kernels=target=x86-64-v4" --split-input-file | FileCheck %s
+
+// One to eight rows, and the same of images: a tile for the many, and others for the few.
+// CHECK-LABEL: module attributes {{.*}}stepwell.table = ["\22rows\22", "[\22mod\22
+// CHECK:         call @[[K:[a-z0-9_]+]](%{{.+}}) {stepwell.choice = 1 : i64,
+// CHECK-SAME:      stepwell.versions = [@[[K]], @[[K]]_version_1
+// CHECK:         func.func private @[[K]](
+// CHECK-SAME:      stepwell.tile = array<i64: 1, {{[0-9]+}}>, stepwell.typical = [array<i64:
+// CHECK:         func.func private @[[K]]_version_1(
+// CHECK-SAME:      stepwell.tile = array<i64: 1,
+module attributes {stepwell.table = ["\"rows\""], stepwell.ranges = "{\"rows\": [1, 16, 1]}"} {
+  func.func @main(%x: tensor<16x256xf32>, %table: tensor<256xi64>) -> (tensor<16x512xf32> {stepwell.extents = array<i64: 0, -1>}) {
+    %w = "stepwell.parameter"() {name = "w", shape = array<i64: 131072>, dtype = f32} : () -> tensor<131072xf32>
+    %0 = "stepwell.packed_matmul"(%x, %w) {columns = 512, panel = 32} : (tensor<16x256xf32>, tensor<131072xf32>) -> tensor<16x512xf32>
+    return %0 : tensor<16x512xf32>
+  }
+}
+
+// -----
+
+// Nothing varies.
+// CHECK-LABEL: func.func @main(%arg0: tensor<16x256xf32>) ->
+// CHECK-NOT:     stepwell.versions
+// CHECK-NOT:     stepwell.tile
+func.func @main(%x: tensor<16x256xf32>) -> tensor<16x512xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 131072>, dtype = f32} : () -> tensor<131072xf32>
+  %0 = "stepwell.packed_matmul"(%x, %w) {columns = 512, panel = 32} : (tensor<16x256xf32>, tensor<131072xf32>) -> tensor<16x512xf32>
+  return %0 : tensor<16x512xf32>
+}
