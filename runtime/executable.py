@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,7 @@ class Executable:
         self._code = Specializations(self.inputs, programs, specialize, name, ranges, recorder=recorder)
         self._code.steps = steps
         self._loaded = self._code.loaded
+        self._by_name = _getter([info.name for info in self.inputs])
         self._takes_arrays = all(_is_tensor(info) and info.dtype != object for info in self.inputs)
 
     @property
@@ -236,9 +238,12 @@ class Executable:
         return f"<Executable {self.name}: ({takes}) -> ({gives}), {len(self.programs)} programs>"
 
     def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
+        if not args and len(kwargs) == len(self.inputs):
+            try:
+                return self._by_name(kwargs)
+            except KeyError:
+                pass  # the name is not one of the inputs', which is said below
         names = [info.name for info in self.inputs]
-        if not args and len(kwargs) == len(names) and all(name in kwargs for name in names):
-            return tuple([kwargs[name] for name in names])
         if len(args) > len(names):
             raise InputError(
                 f"{len(args)} inputs were given, but the model takes {len(names)}: {_listing(self.inputs)}"
@@ -278,6 +283,13 @@ def _accept(value: Any, info: TensorInfo) -> np.ndarray:
     if array.flags.c_contiguous:
         return array
     return np.array(array, order="C", copy=True)
+
+
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple]:
+    """What takes the values of these names, all at once; KeyError where one is not there."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda given: tuple([given[name] for name in names])
 
 
 def _is_tensor(info: TensorInfo) -> bool:

@@ -17,6 +17,8 @@ from .team import POOL
 
 T = TypeVar("T")
 
+_ADDRESS_OF, _FROM_BUFFER = ctypes.addressof, ctypes.c_char.from_buffer
+
 
 class LoadedProgram:
     """A program in this process: its entry, its parameters' addresses, and how to make its outputs."""
@@ -126,6 +128,6 @@ def address(array: np.ndarray) -> int:
     """Where the first element of a contiguous array is."""
     try:
         # A third of the time that `__array_interface__` or `array.ctypes.data` take.
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+        return _ADDRESS_OF(_FROM_BUFFER(array))  # type: ignore[arg-type]  an array is a buffer
     except (TypeError, ValueError):  # read-only, empty, or of a type without a buffer
         return array.__array_interface__["data"][0]
