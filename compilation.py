@@ -16,6 +16,7 @@ from .lowering import facts, invariants, phases
 from .lowering.context import compiler_context
 from .lowering.kernel_objects.library import KernelCode, generate
 from .lowering.kernel_objects.pool import KernelPool, kernel_pool
+from .lowering.kernel_objects.team import LARGE
 from .lowering.kernel_table import name_by_content, with_signatures
 from .lowering.program import program_of
 from .lowering.substitution import Substitute
@@ -49,9 +50,6 @@ class _Noted:
 
 
 Reached = Callable[[str, ir.Module, Mapping[str, np.ndarray]], None]
-
-_LARGE = 64
-"""Models of so many ops take longer to compile than another process takes to start."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ class Compilation:
         self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None
     ) -> Program:
         # Other processes begin to start while the model is read.
-        processes = self.codegen_threads if source.size >= _LARGE else 1
+        processes = self.codegen_threads if source.size >= LARGE else 1
         pools = kernel_pool(self.target, processes)
         with compiler_context() as context, ir.Location.unknown(), journal() as kept, pools as pool:
             imported = source.import_into(context, shapes, contents or {})
@@ -121,6 +119,8 @@ class Compilation:
             if start not in ("import", "graph"):
                 self._rehearse(module, parameters, start)
             if start == "import":
+                if not self._is_watched and not Target.parse(self.target).is_gpu:
+                    pool.look_ahead(module, _input_shapes(module, shapes), self.without)
                 parameters = self.graph(module, parameters, shapes, noted)
                 if self.substitutes:
                     self._rehearse(module, parameters, "graph")
@@ -136,9 +136,7 @@ class Compilation:
         noted: _Noted | None = None,
     ) -> Mapping[str, np.ndarray]:
         """Takes a module to the phase `graph` for given input shapes, and runs its @init; returns all parameters."""
-        main = ir.SymbolTable(module.operation)["main"]
-        names = _names(main, "arg_attrs", "input")
-        specialize = Pipeline((SpecializeShapesPass.of([shapes[name] for name in names]),))
+        specialize = Pipeline((SpecializeShapesPass.of(_input_shapes(module, shapes)),))
         with in_phase("graph"):
             specialize.run(module, self.instrumentation, verify=False)
         return self._graph(module, parameters, noted or _Noted())
@@ -283,10 +281,16 @@ def _facts(module: ir.Module, noted: _Noted) -> dict[str, Any]:
     return facts.facts_of(module, noted.nodes, noted.kept, noted.initial, operands)
 
 
+def _input_shapes(module: ir.Module, shapes: Mapping[str, Shape]) -> list[Shape]:
+    """The shapes of the inputs of @main, in order."""
+    main = ir.SymbolTable(module.operation)["main"]
+    return [shapes[name] for name in _names(main, "arg_attrs", "input")]
+
+
 def _is_large(module: ir.Module) -> bool:
     """Whether it takes longer to compile than another process takes to start."""
     main = ir.SymbolTable(module.operation)["main"]
-    return sum(1 for _ in walk(main)) >= _LARGE
+    return sum(1 for _ in walk(main)) >= LARGE
 
 
 def run_init(module: ir.Module | ir.Operation, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .lowering.kernel_objects.team import LARGE, waiting_team
 from .runtime import cache_key, slow, store
 from .runtime.buckets import Buckets
 from .runtime.cache import Cache
@@ -90,7 +91,8 @@ class Specializer:
         known = store.get_program(cache, key.digest) if cache else None
         if cache and known is None and self.settings.must_hit:
             raise cache_key.miss(cache, key)
-        with paused_collection():  # of the first compile a good part is imports
+        # Of the first compile a good part is imports, and so is the work of another process until it is of use.
+        with paused_collection(), waiting_team(self._processes() if known is None else 1):
             made = self._made(shapes, contents) if known is None else known
         if cache and known is None:
             _keep(cache, key, made)
@@ -183,6 +185,17 @@ class Specializer:
             if not self._may_run_in_steps or self.settings.fallback == "error":
                 raise
             return self._planned_around(error)
+
+    def _processes(self) -> int:
+        """How many processes are worth starting, this one counted."""
+        from .frontend.errors import ModelError
+
+        if self.settings.guarded or not isinstance(self.source, ModelSource):
+            return 1  # they are started when it comes to that
+        try:
+            return self.settings.codegen_threads if self.source.size >= LARGE else 1
+        except ModelError:  # which is raised when the model is compiled
+            return 1
 
     @property
     def _may_run_in_steps(self) -> bool:

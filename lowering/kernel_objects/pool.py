@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from mlir import ir
 
-from ...passes.functions import class_of, kernels_in
+from ...passes.functions import kernels_in
 from ...passes.recorder import is_recording
-from ...runtime.cores import available_cores
 from .. import invariants
+from .claims import Claims, Outlook
 from .library import KernelCode, compile_library, library_of
+from .process import AHEAD, Worker
 from .shared_queue import SharedQueue
-from .worker import Worker, compile_apart
-
-# How many times as long as others kernels take that are tiled to registers; Winograd's are three in one, unrolled.
-_WEIGHTS = {"attention": 12, "contraction": 4, "convolution": 4, "depthwise": 5, "winograd": 20}
-# A library of less would take longer to begin with than to compile; one of more would keep the others waiting.
-_LEAST_WEIGHT, _MOST_WEIGHT = 4, 20
+from .shares import bytecode, module_bytecode, slowest_first
+from .team import joined_team
+from .worker import compile_apart
 
 
 @dataclass
@@ -33,12 +30,28 @@ class KernelPool:
         threads: how many kernels LLVM compiles at once where there are no workers.
         workers: the other processes.
         queue: what they take from.
+        claims: what one of them compiles of its own accord.
     """
 
     target: str
     threads: int = 1
     workers: Sequence[Worker] = ()
     queue: SharedQueue | None = None
+    claims: Claims | None = None
+
+    def look_ahead(self, module: ir.Module, shapes: Sequence[Sequence[int]], without: Sequence[str]) -> None:
+        """Has a worker, if there is one, begin with kernels that the first part of a model is likely to have.
+
+        Args:
+            module: the model, in the phase `import`.
+            shapes: those of its inputs.
+            without: the names of passes to leave out on the way to the phase `graph`.
+        """
+        if self.claims is None or not self.workers or is_recording():
+            return
+        with suppress(OSError):  # all is compiled later
+            self.claims.put(module_bytecode(module))
+            self.workers[0].go_ahead(Outlook(self.target, tuple(map(tuple, shapes)), tuple(without)))
 
     def compile(self, kernels: Sequence[ir.Operation]) -> dict[str, KernelCode]:
         """The code of kernels as `stepwell-form-kernels` makes them, by name.
@@ -51,24 +64,33 @@ class KernelPool:
             return self._compile_one_by_one(kernels)
         if self.queue is None or not self.workers:
             return compile_library(library_of(kernels), self.target, self.threads) if kernels else {}
-        libraries = list(_shares(kernels, 1 + len(self.workers)))
+        claimed = self.claims.settle() if self.claims is not None else set()
+        asked = [kernel for kernel in kernels if invariants.symbol(kernel) not in claimed]
+        libraries = list(map(bytecode, slowest_first(asked, 1 + len(self.workers))))
         try:
             self.queue.fill(libraries)
         except OSError:
-            return self._compile_all_here(libraries)
+            return self._compile_all_here([bytecode(kernels)])
         listeners = [_Listener(worker) for worker in self.workers if worker.share(self.target)]
         for listener in listeners:
             listener.start()
         done: dict[int, dict[str, KernelCode]] = {}
         while (library := self.queue.take()) is not None:
             done[library.number] = self._compile_here(library.data)
+        ahead: dict[str, KernelCode] = {}
         for listener in listeners:
             listener.join()
+            ahead |= listener.done.pop(AHEAD, {})
             done |= listener.done | {index: self._compile_here(libraries[index]) for index in listener.failed}
         for index, library in enumerate(libraries):
             if index not in done:  # the worker that took it has ended
                 done[index] = self._compile_apart(library)
-        return {name: code for index in sorted(done) for name, code in done[index].items()}
+        codes = {name: code for index in sorted(done) for name, code in done[index].items()}
+        known = codes | ahead
+        missing = [kernel for kernel in kernels if invariants.symbol(kernel) not in known]
+        if missing:  # the worker that claimed them failed, or has ended
+            known |= self._compile_apart(bytecode(missing))
+        return {name: known[name] for name in map(invariants.symbol, kernels)}
 
     def _compile_all_here(self, libraries: Sequence[bytes]) -> dict[str, KernelCode]:
         return {name: code for library in libraries for name, code in self._compile_here(library).items()}
@@ -92,7 +114,7 @@ class KernelPool:
         done: dict[str, KernelCode] = {}
         module = ir.Module.parse(library)  # it must live as long as what is in it
         for kernel in kernels_in(module.operation):
-            alone = _bytecode(library_of([kernel]))
+            alone = bytecode([kernel])
             code = compile_apart(alone, self.target)
             done |= self._compile_here(alone) if code is None else code
         return done
@@ -121,39 +143,5 @@ class _Listener(threading.Thread):
 @contextmanager
 def kernel_pool(target: str, processes: int) -> Iterator[KernelPool]:
     """A pool of up to so many processes, this one counted: no more than there are processors."""
-    with ExitStack() as stack:
-        workers, queue = [], None
-        with suppress(OSError):  # one process does as well
-            for _ in range(min(processes, available_cores()) - 1):
-                if queue is None:
-                    queue = SharedQueue()
-                    stack.callback(queue.close)
-                worker = Worker(queue)
-                stack.callback(worker.close)
-                workers.append(worker)
-        yield KernelPool(target, processes, workers, queue)
-
-
-def _shares(kernels: Sequence[ir.Operation], processes: int) -> Iterator[bytes]:
-    """Libraries of kernels, each a part of what is left, the slowest first: so all processes end at about one time."""
-    weights = {invariants.symbol(kernel): _weight(kernel) for kernel in kernels}
-    left, share, size = sum(weights.values()), [], 0.0
-    for kernel in sorted(kernels, key=lambda kernel: weights[invariants.symbol(kernel)], reverse=True):
-        share.append(kernel)
-        size += weights[invariants.symbol(kernel)]
-        if size >= min(max(left / (2 * processes), _LEAST_WEIGHT), _MOST_WEIGHT):
-            yield _bytecode(library_of(share))
-            left, share, size = left - size, [], 0.0
-    if share:
-        yield _bytecode(library_of(share))
-
-
-def _weight(kernel: ir.Operation) -> float:
-    kind = class_of(kernel)
-    return _WEIGHTS.get(kind, 1) + len(kernel.regions[0].blocks[0].operations) / 8
-
-
-def _bytecode(library: ir.Module) -> bytes:
-    stream = io.BytesIO()
-    library.operation.write_bytecode(stream)
-    return stream.getvalue()
+    with joined_team(processes) as team:
+        yield KernelPool(target, processes, team.workers, team.queue, team.claims)

@@ -23,6 +23,16 @@ class Library(NamedTuple):
     data: bytes
 
 
+def unlinked_file() -> int:
+    """The descriptor of a new file without a name.
+
+    Raises:
+        OSError: there can be no such file.
+    """
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
 class SharedQueue:
     """The file: how many libraries were taken, how many there are, where each ends, and the libraries.
 
@@ -36,10 +46,7 @@ class SharedQueue:
         Raises:
             OSError: there can be no such file.
         """
-        if descriptor is None:
-            with tempfile.TemporaryFile() as file:
-                descriptor = os.dup(file.fileno())
-        self.descriptor = descriptor
+        self.descriptor = unlinked_file() if descriptor is None else descriptor
 
     def fill(self, libraries: Sequence[bytes]) -> None:
         """Puts libraries in the place of those that were there.

@@ -70,7 +70,7 @@ def compiled(pool: KernelPool, module: ir.Module) -> dict[str, KernelCode]:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelPool]:
     """This process and another."""
-    monkeypatch.setattr("stepwell.lowering.kernel_objects.pool.available_cores", lambda: 2)
+    monkeypatch.setattr("stepwell.lowering.kernel_objects.team.available_cores", lambda: 2)
     with kernel_pool("x86-64-v3", 2) as pool:
         yield pool
 
@@ -154,7 +154,7 @@ def test_does_without_processes_where_there_can_be_none(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_no_process_outlives_a_compile(error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepwell.lowering.kernel_objects.pool.available_cores", lambda: 2)
+    monkeypatch.setattr("stepwell.lowering.kernel_objects.team.available_cores", lambda: 2)
     identities = []
 
     def fail() -> None:
