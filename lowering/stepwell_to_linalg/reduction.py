@@ -62,15 +62,32 @@ def reduce_mean(op: ops.ReduceMeanOp, inputs: list[ir.Value], outs: list[ir.Valu
     """The sum, divided where it is made."""
     axes, element = _axes(op), element_of(inputs[0])
     count = math.prod(shape_of(inputs[0])[axis] for axis in axes)
-    is_unsigned = spec_of_type(op.operation.operands[0].type).dtype.kind == "u"
-    divide = arith.divf if isinstance(element, ir.FloatType) else arith.divui if is_unsigned else arith.divsi
+    if isinstance(element, ir.IntegerType):
+        return _finished(op, _mean_of_integers(op, inputs[0], axes, count))
 
     def body(total: ir.Value) -> ir.Value:
-        mean = divide(total, number(count, total.type))
-        return scalars.narrow(mean, element) if isinstance(element, ir.FloatType) else mean
+        return scalars.narrow(arith.divf(total, number(count, total.type)), element)
 
     total = summed(inputs[0], axes)
     return _finished(op, elementwise_over([total], body, total, element))
+
+
+def _mean_of_integers(op: ops.ReduceMeanOp, value: ir.Value, axes: tuple[int, ...], count: int) -> ir.Value:
+    """The mean, rounded towards zero: summed in 64 bits, as the sum of bytes is no byte."""
+    element, wide = element_of(value), ir.IntegerType.get_signless(64)
+    is_unsigned = spec_of_type(op.operation.operands[0].type).dtype.kind == "u"
+    extend, divide = (arith.extui, arith.divui) if is_unsigned else (arith.extsi, arith.divsi)
+    is_wide = element == wide
+
+    def add(item: ir.Value, total: ir.Value) -> ir.Value:
+        return arith.addi(total, item if is_wide else extend(wide, item))
+
+    def body(total: ir.Value) -> ir.Value:
+        mean = divide(total, number(count, wide))
+        return mean if is_wide else arith.trunci(element, mean)
+
+    total = reduce(value, axes, number(0, wide), add)
+    return elementwise_over([total], body, total, element)
 
 
 @lowers(ops.ReduceProdOp)
