@@ -14,7 +14,18 @@ from ...dialects.stepwell.packed import (
     column_groups,
 )
 from .generics import constant, zero_of
-from .products import Product, aligned_outer, emit_contraction, emit_grains, grain, in_grains, panels_of
+from .products import (
+    Product,
+    aligned_outer,
+    emit_contraction,
+    emit_grains,
+    grain,
+    groups_of,
+    has_lines,
+    in_grains,
+    lines_of,
+    panels_of,
+)
 from .spaces import ResultSpace, Shape, collapse, expand, shape_of, slice_axis
 from .tensors import pad_with
 
@@ -29,14 +40,18 @@ def packed_conv(op: PackedConvOp, others: Sequence[Shape]) -> Product:
     if op.group > 1:
         source = expand(source, len(shape_of(source)) - 1, [op.group, channels])
     taps = [dim(space.rank + axis) for axis in range(spatial + 1)]
-    source = in_grains(source, grain(op.weight))
+    source = source if has_lines(op.panel, op.weight) else in_grains(source, grain(op.weight))
 
     def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
+        if has_lines(op.panel, op.weight):
+            weight = lines_of(op.weight, space.columns, op.group, (*op.kernel, channels))
+            weight_map = [*features, dim(space.rank - 2), dim(space.rank - 1), *taps]
+            return emit_contraction(source, [*window, *features, taps[-1]], weight, weight_map, out, spatial + 1)
         weight = panels_of(op.weight, group, op.group, (*op.kernel, channels))
         weight_map = [*features, dim(space.rank - 2), *taps, dim(space.rank - 1)]
         return emit_grains(source, [*window, *features, taps[-1]], weight, weight_map, out, spatial + 1)
 
-    return Product(space, column_groups(space.columns, op.panel), emit)
+    return Product(space, groups_of(space.columns, op.panel, op.weight), emit)
 
 
 def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Product:

@@ -82,6 +82,21 @@ def panels_of(weight: ir.Value, group: ColumnGroup, count: int, reduction: Shape
     return expand(flat, 0, [*([count] if count > 1 else []), group.panels, *reduction, wide])
 
 
+def groups_of(columns: int, panel: int, weight: ir.Value) -> Sequence[ColumnGroup]:
+    """The column groups of a packed weight; where bytes have panels of one column, all are lanes of one panel."""
+    return [ColumnGroup(0, 1, columns)] if has_lines(panel, weight) else column_groups(columns, panel)
+
+
+def has_lines(panel: int, weight: ir.Value) -> bool:
+    """Whether the columns of a weight are lines along what is summed over, as tensor cores want bytes."""
+    return panel == 1 and grain(weight) > 1
+
+
+def lines_of(weight: ir.Value, columns: int, count: int, reduction: Shape) -> ir.Value:
+    """A packed weight whose columns are lines, as [feature group?, panel, lane, *reduction]."""
+    return expand(weight, 0, [*([count] if count > 1 else []), 1, columns, *reduction])
+
+
 def aligned_outer(shapes: Sequence[Shape], rank: int) -> list[Shape]:
     """Shapes broadcastable to one of `rank`, right-aligned with it and without their last dimension."""
     return [((1,) * (rank - len(shape)) + shape)[:-1] for shape in shapes]
@@ -98,13 +113,17 @@ def packed_matmul(op: PackedMatmulOp, others: Sequence[Shape]) -> Product:
     batch = [position for position, run in enumerate(space.runs) if op.batch > 1 and run[-1] < len(result) - 2]
 
     def emit(group: ColumnGroup, out: ir.Value) -> ir.OpView:
+        if has_lines(op.panel, op.weight):
+            weight = lines_of(op.weight, op.columns, op.batch, (depth,))
+            weight_map = [*map(dim, batch), dim(panel), dim(lane), dim(k)]
+            return emit_contraction(lhs, [*map(dim, outer), dim(k)], weight, weight_map, out, 1)
         weight = panels_of(op.weight, group, op.batch, (depth,))
         if len(batch) > 1:
             weight = expand(weight, 0, [math.prod(result[axis] for axis in space.runs[position]) for position in batch])
         weight_map = [*map(dim, batch), dim(panel), dim(k), dim(lane)]
         return emit_grains(in_grains(lhs, grain(weight)), [*map(dim, outer), dim(k)], weight, weight_map, out, 1)
 
-    return Product(space, column_groups(op.columns, op.panel), emit)
+    return Product(space, groups_of(op.columns, op.panel, op.weight), emit)
 
 
 def matmul(op: MatmulOp, others: Sequence[Shape]) -> Product:

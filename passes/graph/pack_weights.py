@@ -60,18 +60,21 @@ class PackWeightsPass(Pass):
         vector_bytes: the width of the target's vector registers.
         by_depth: whether float32 weights of products have their lines along what is summed over, and are rounded to
             tf32.
+        bytes_by_depth: whether weights of bytes have their lines along what is summed over: panels of one column.
     """
 
     name = "stepwell-pack-weights"
     vector_bytes: int = 64
     by_depth: bool = False
+    bytes_by_depth: bool = False
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns to the whole module."""
         width = self.vector_bytes
-        convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width))
+        lines = self.bytes_by_depth
+        convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width, lines))
         turning = (TurnMatmul(), TurnPointwiseConv()) if self.by_depth else ()
-        products = (*turning, PackMatmul(width, self.by_depth))
+        products = (*turning, PackMatmul(width, self.by_depth, lines))
         apply_patterns(op, (*products, *convolutions, WidenBytes(), PackRhs(width), TransposeRhs()))
 
 
@@ -81,6 +84,7 @@ class PackMatmul(Pattern[MatmulOp]):
 
     vector_bytes: int
     leaves_turned: bool = False
+    bytes_by_depth: bool = False
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
@@ -96,6 +100,7 @@ class PackMatmul(Pattern[MatmulOp]):
         weight = op.rhs if op.transpose_rhs else TransposeOp(op.rhs, permutation=(1, 0)).result
         columns = shape[0] if op.transpose_rhs else shape[1]
         panel = choose_panel(columns, self.vector_bytes // sum_bytes(op), math.prod(rows[:-1]))
+        panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.rhs)) > 1 else panel
         lhs, weight = in_whole_grains(op.lhs), in_whole_grains(weight)
         packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel)
         return PackedMatmulOp(lhs, packed, columns=columns, panel=panel).result
@@ -161,6 +166,7 @@ class PackConv(Pattern[ConvOp]):
     """conv(x, w, b) --> add(packed_conv(x, packed w), b), and to packed_matmul where the kernel is one pixel"""
 
     vector_bytes: int
+    bytes_by_depth: bool = False
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
@@ -174,6 +180,7 @@ class PackConv(Pattern[ConvOp]):
         weight = in_whole_grains(weight)
         places = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
         panel = choose_panel(columns, self.vector_bytes // sum_bytes(op), places)
+        panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.weight)) > 1 else panel
         packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel)
         if math.prod(kernel) == op.group == 1 and set(op.strides) == {1} and not any(op.pads):
             result = PackedMatmulOp(input, packed, columns=outputs, panel=panel).result

@@ -75,8 +75,9 @@ def gpu_graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipel
             MergeProjectionsPass(),
             DcePass(),
             *([] if precision == "tf32" else _in_precision(precision)),
-            # Padding stays with convolutions: what loads their windows knows the edges. One panel holds all columns.
-            PackWeightsPass(WHOLE_ROWS, by_depth=has_wgmma and precision == "tf32"),
+            # Padding stays with convolutions: what loads their windows knows the edges. One panel holds all columns,
+            # but of bytes, whose lines tensor cores want along what is summed over.
+            PackWeightsPass(WHOLE_ROWS, by_depth=has_wgmma and precision == "tf32", bytes_by_depth=True),
             SinkMovementPass(),
             CsePass(),
             DcePass(),

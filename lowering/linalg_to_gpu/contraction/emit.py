@@ -62,7 +62,8 @@ def wish_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: 
     if any(_reach(contraction, side, operand) >= _INDEX_LIMIT for side, operand in enumerate(operands)):
         return None
     pieces = [_piece(contraction, side, operand, compute) for side, operand in enumerate(operands)]
-    by_boxes, turned, window = _boxes(operands, compute)
+    image = operand_of(contraction, 0, known, windows=True)
+    by_boxes, turned, window = _boxes(operands, image, compute)
     return Wish(problem, compute, by_boxes, turned, tuple(pieces), window)
 
 
@@ -114,6 +115,8 @@ def _emit_boxed(launch: Launch, contraction: Contraction, tiling: Tiling, comput
             raise PassError("the copy engine cannot bring what is computed", contraction.op.location)
         by_boxes = side or box_of(operand.access, size, tiling.depth)
         base = operand.memory.base
+        if not by_boxes:
+            operand = operand_of(contraction, side, launch.arguments, windows=True) or operand
         tiles.append(
             boxed_tile(launch, base, operand.access, size, tiling.depth)
             if by_boxes
@@ -173,7 +176,7 @@ def _compute(contraction: Contraction, target: Target) -> str | None:
     return "f32" if all(kind in ("f32", "f16", "bf16") for kind in kinds) else None
 
 
-def _boxes(operands: list[Operand | None], compute: str) -> tuple[bool, bool, Window | None]:
+def _boxes(operands: list[Operand | None], image: Operand | None, compute: str) -> tuple[bool, bool, Window | None]:
     """Whether the copy engine can bring the operands, whether lines of any run along rows, and windows as such."""
     found = [operand for operand in operands if operand is not None]
     if len(found) < len(operands) or compute not in wgmma.FORMS:
@@ -181,7 +184,7 @@ def _boxes(operands: list[Operand | None], compute: str) -> tuple[bool, bool, Wi
     depth = 128 // wgmma.FORMS[compute].element_bytes
     turned = not all(operand.access.by_depth for operand in found)
     by_boxes = [box_of(operand.access, _LEAST_ROWS, depth) is not None for operand in found]
-    window = None if by_boxes[0] else window_of(found[0].access)
+    window = None if by_boxes[0] or image is None else window_of(image.access)
     if window is not None and not all(window.box(rows) for rows in (_LEAST_ROWS, 2 * _LEAST_ROWS)):
         window = None
     return (by_boxes[0] or window is not None) and by_boxes[1], turned, window

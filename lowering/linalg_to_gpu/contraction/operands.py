@@ -27,8 +27,18 @@ class Operand:
     access: Access
 
 
-def operand_of(contraction: Contraction, side: int, known: Mapping[ir.Value, Memory]) -> Operand | None:
-    """The left-hand side (0) or right-hand side (1); None where it is computed."""
+def operand_of(
+    contraction: Contraction, side: int, known: Mapping[ir.Value, Memory], windows: bool = False
+) -> Operand | None:
+    """The left-hand side (0) or right-hand side (1); None where it is computed.
+
+    Args:
+        contraction: whose.
+        side: which.
+        known: what lies where.
+        windows: whether dimensions that several loops move along are told apart from others, as those are that are
+            padded, though nobody asks what is inside.
+    """
     position = contraction.sides[side]
     tensor, low = contraction.op.operands[position], None
     memory = memory_of(tensor, known)
@@ -42,6 +52,9 @@ def operand_of(contraction: Contraction, side: int, known: Mapping[ir.Value, Mem
     padded = contraction.op.operands[position].type
     extents = ir.RankedTensorType(padded).shape
     guarded = [axis for axis, extent in enumerate(extents) if extent != memory.shape[axis]]
+    if windows:
+        several = [axis for axis, parts in enumerate(weights) if sum(dim >= 0 for dim in parts or {}) > 1]
+        guarded = sorted({*guarded, *several})
     start = memory.offset
     guards = []
     for axis, (parts, stride) in enumerate(zip(weights, memory.strides, strict=True)):

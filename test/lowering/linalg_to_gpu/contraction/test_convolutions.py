@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -72,6 +72,8 @@ CASES = {
     "of every second": Convolution((11, 14), 64, 72, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1)),
     "dilated, padded on one side": Convolution((10, 9), 128, 64, (3, 2), (1, 1), (2, 1), (0, 1, 4, 0)),
     "pixels of every second": Convolution((12, 10), 64, 64, (1, 1), (2, 2), (1, 1), (0, 0, 0, 0)),
+    "unpadded": Convolution((9, 12), 64, 64, (3, 3), (1, 1), (1, 1), (0, 0, 0, 0), images=2),
+    "unpadded, of every second, dilated": Convolution((15, 13), 64, 64, (2, 3), (2, 1), (1, 2), (0, 0, 0, 0)),
     "of sequences": Convolution((70,), 64, 64, (5,), (1,), (1,), (2, 2)),
 }
 
@@ -88,6 +90,28 @@ def test_windows(simulated, name, rows):
     )
     assert "wgmma.mma_async" in made.ptx
     np.testing.assert_allclose(made.result, case.expected(x, weight), atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["3x3", "unpadded"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_bytes(simulated, target, name):
+    """Weights have their columns as lines along what is summed over, in panels of one column."""
+    case = replace(CASES[name], channels=128)
+    x = RNG.integers(0, 255, (case.images, *case.image, case.channels)).astype(np.uint8)
+    weight = RNG.integers(-127, 127, (*case.kernel, case.channels, case.columns)).astype(np.int8)
+    text = case.text().replace(f"panel = {case.columns}", "panel = 1")
+    source, *rest = text.split("xf16>")
+    # The operands are bytes, their sums are not.
+    kinds = iter(["xui8>", "xi8>", "xi32>", "xui8>", "xi8>", *["xi32>"] * 4])
+    text = source + "".join(next(kinds) + part for part in rest)
+    lines = np.moveaxis(weight, -1, 0).reshape(-1)
+    numbers = {"method": "wgmma", "rows": 64, "columns": 64, "depth": 128, "warp_rows": 64, "warp_columns": 64}
+    changes = {**numbers, "stages": 3} if target == "sm_90a" else {}
+    given = x.view(np.int8), lines
+    made = simulated(text, *given, start="graph", target=f"cuda:{target}", numbers=changes)
+    words = ["wgmma.mma_async", ".s32.u8.s8"] if changes else ["mma.sync", "cp.async.cg.shared.global"]
+    assert all(word in made.ptx for word in words)
+    np.testing.assert_array_equal(made.result, case.expected(x, weight))
 
 
 @pytest.mark.parametrize(("images", "method"), [(64, "wgmma"), (1, "mma")])
