@@ -64,6 +64,8 @@ def form_kernels_pipeline(target: str = "cpu") -> Pipeline:
         (
             # What @init computes are parameters from here on.
             "stepwell-erase-init",
+            # Where a batch of sequences varies in both, their rows are laid one after the other.
+            *(() if is_gpu else ("stepwell-pack-rows",)),
             # The runtime's view of inputs and outputs, before bools become bytes and results destinations.
             "stepwell-record-interface",
             # Concatenation, padding and slices that are views move nothing, and need no kernels.

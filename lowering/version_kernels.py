@@ -141,15 +141,17 @@ class _Versions:
 
     def _typical(self, suited: Sequence[dict[str, int]]) -> ir.ArrayAttr:
         """The extents of the result at some of the sizes that a version is for."""
-        step = max(1, -(-len(suited) // _TYPICAL))
-        counts = [
+        counts = {
             tuple(
                 size if end < 0 else min(size, evaluate(self._table[end], given))
                 for size, end in zip(self._shape, self._ends, strict=True)
             )
-            for given in [*suited[::step], suited[-1]]
-        ]
-        return ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(list(item)) for item in dict.fromkeys(counts)])
+            for given in suited
+        }
+        ordered = sorted(counts, key=lambda item: (math.prod(item), item))
+        step = -(-len(ordered) // _TYPICAL)
+        typical = dict.fromkeys([*ordered[::step], ordered[-1]])
+        return ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(list(item)) for item in typical])
 
     def _entry(self, expression: Expression) -> int:
         if expression not in self._table:

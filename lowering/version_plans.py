@@ -20,13 +20,25 @@ from ..runtime.sizes import Expression
 from .linalg_to_vector.schedules.contraction import tile_cycles, waiting_cycles
 from .linalg_to_vector.schedules.tiles import rows_of_registers
 from .linalg_to_vector.schedules.winograd import strip_nanoseconds
+from .linalg_to_vector.weight_stream import FETCHED_BYTES
 from .target import Target
 
 # No more versions than this of a kernel; of Winograd's convolutions, which take long to compile, fewer.
-_MOST, _MOST_WINOGRAD = 4, 3
+_MOST, _MOST_WINOGRAD = 6, 3
 
 # Versions have to make the sizes that are far from what they could be that much faster.
 _NEAR, _GAIN = 1.03, 0.015
+
+# Tiles of which there are at least so many fetch less of the weights each; by how much one that fetches all by itself
+# takes longer.
+_FEWEST, _FETCHING = (1, 4, 8), 0.4
+
+# Where weights come from beyond the second-level cache, no tile goes through a panel faster, in bytes per cycle: one
+# alone, and one of several.
+_ALONE_BYTES, _FAR_BYTES = 32, 16
+
+_NOT_MEANT = 1 << 40
+"""What a plan for more tiles than there are, or fewer, costs."""
 
 _SCALE = 64
 """Costs are whole numbers: so many for a cycle."""
@@ -41,23 +53,36 @@ class Plan:
         unit: in how many rows each of these counts: a tile of Winograd's is of several pixels.
         each: what one tile takes.
         least: what the fewest take.
+        fewest: for how many tiles it is meant, or more: they share out what is to be fetched.
+        is_alone: whether it is meant for one tile only.
     """
 
     rows: tuple[int, int]
     unit: int
     each: int
     least: int
+    fewest: int = 1
+    is_alone: bool = False
 
     def cost(self, places: np.ndarray) -> np.ndarray:
         """What it takes to cover the rows at some places, [places, 2]."""
-        counts = -(-places // (np.array(self.rows) * self.unit))
-        return np.maximum(counts.prod(axis=1) * self.each, self.least)
+        counts = (-(-places // (np.array(self.rows) * self.unit))).prod(axis=1)
+        wrong = counts - 1 if self.is_alone else self.fewest - np.minimum(counts, self.fewest)
+        return np.maximum(counts * self.each, self.least) + wrong * _NOT_MEANT
 
     def expression(self, rows: Sequence[Expression]) -> Expression:
         """`cost` as an expression over sizes."""
         first, second = (["ceildiv", item, step * self.unit] for item, step in zip(rows, self.rows, strict=True))
-        found: Expression = ["*", ["*", first, second], self.each]
-        return ["max", found, self.least] if self.least else found
+        count: Expression = ["*", first, second] if rows[0] != 1 else second
+        found: Expression = ["*", count, self.each]
+        if self.least:
+            found = ["max", found, self.least]
+        if self.is_alone:
+            return ["+", found, ["*", ["+", count, -1], _NOT_MEANT]]
+        if self.fewest == 1:
+            return found
+        missing = ["+", self.fewest, ["*", ["min", count, self.fewest], -1]]
+        return ["+", found, ["*", missing, _NOT_MEANT]]
 
 
 def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[Plan]:
@@ -86,13 +111,25 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray
     limit = rows_of_registers(vectors, target)
     weight = ir.RankedTensorType(op.operation.operands[1].type)
     depth, row_bytes = math.prod(weight.shape) // op.columns, size * group.width
-    waits = round(_SCALE * waiting_cycles(size * math.prod(weight.shape), row_bytes))
+    weight_bytes = size * math.prod(weight.shape)
+    waits = round(_SCALE * waiting_cycles(weight_bytes, row_bytes))
     high, wide = map(int, places.max(axis=0))
-    return [
-        Plan((rows, cols), 1, round(_SCALE * tile_cycles(rows * cols, vectors, row_bytes, depth)), waits)
-        for rows in range(1, min(limit, high) + 1)
-        for cols in range(1, min(limit // rows, wide) + 1)
-    ]
+    found = []
+    for rows in range(1, min(limit, high) + 1):
+        for cols in range(1, min(limit // rows, wide) + 1):
+            each = tile_cycles(rows * cols, vectors, row_bytes, depth)
+            alone = max(each, row_bytes / _ALONE_BYTES)
+            if waits:
+                each = max(each, row_bytes / _FAR_BYTES)
+            if weight_bytes < FETCHED_BYTES:
+                found.append(Plan((rows, cols), 1, round(_SCALE * each), waits))
+                continue
+            found.append(Plan((rows, cols), 1, round(_SCALE * alone), 0, is_alone=True))
+            found += [
+                Plan((rows, cols), 1, round(_SCALE * each * (1 + _FETCHING / fewest)), waits, fewest)
+                for fewest in _FEWEST
+            ]
+    return found
 
 
 def _strips(op: WinogradConvOp, target: Target, places: np.ndarray) -> list[Plan]:
@@ -112,14 +149,16 @@ def _chosen(plans: Sequence[Plan], places: np.ndarray, most: int) -> list[Plan]:
     if not plans:
         return []
     costs = np.array([plan.cost(places) for plan in plans], float)
-    # What a plan for one row of all places would take.
+    # Along one dimension there are many large sizes, of which all are alike.
+    weights = np.ones(len(places)) if places[:, 0].max() > 1 else 1 / places[:, 1]
+    weights /= weights.sum()
     ratios = np.maximum(costs / costs.min(axis=0), _NEAR) / _NEAR
     chosen: list[int] = []
     best = np.full(len(places), np.inf)
     while len(chosen) < most:
-        losses = (np.minimum(ratios, best) ** 3).mean(axis=1)
+        losses = np.minimum(ratios, best) ** 3 @ weights
         new = int(losses.argmin())
-        if chosen and (best**3).mean() - losses[new] < _GAIN:
+        if chosen and best**3 @ weights - losses[new] < _GAIN:
             break
         chosen.append(new)
         best = np.minimum(best, ratios[new])

@@ -27,8 +27,8 @@ from .slices import shape_of, whole
 
 _LINE_BYTES = 64
 
-# A weight smaller than this comes to the cache at once, and stays there.
-_LEAST_BYTES = 64 * 1024
+FETCHED_BYTES = 64 * 1024
+"""A weight smaller than this comes to the cache at once, and stays there."""
 
 # A panel that only one tile works on is used as fast as it comes, and fetched a page ahead.
 _AHEAD_BYTES = 4096
@@ -78,16 +78,19 @@ def weight_stream(
         block: the body of the innermost loop over tiles.
         rows: how many rows the tile has.
         iterations: how often the tile's reduction loop runs in all.
-        fewest: where the number of rows varies, how many rounds each loop over tiles has at least; else nothing.
+        fewest: where the number of rows varies, how many rounds each loop over tiles has at least, 0 where there is but
+            one tile; else nothing.
     """
     source, offsets = whole(weight)
     shape, part = shape_of(source), shape_of(weight)
     element = ir.RankedTensorType(source.type).element_type
     size = numpy_dtype(element).itemsize
     total, panel = math.prod(shape), math.prod(part)
-    if total * size < _LEAST_BYTES or panel == total or not _is_contiguous(part, shape):
+    if total * size < FETCHED_BYTES or panel == total or not _is_contiguous(part, shape):
         return None
     loops = tile_loops(block, {value for _, terms in offsets for value, _ in terms})
+    if fewest and not any(fewest):
+        loops = []
     counts = fewest if len(fewest) == len(loops) else [count for _, _, count in loops]
     tiles = math.prod(count for _, _, count in loops)
     if tiles == 1 and rows <= _FEW_ROWS:

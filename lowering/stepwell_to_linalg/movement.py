@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from mlir import ir
@@ -195,6 +196,24 @@ def _inside(mode: str, index: ir.Value, offset: int, size: int, extent: int) -> 
         mirrored = last if mode == "edge" else arith.subi(number(2 * (extent - 1), kind), place)
         place = arith.select(above, mirrored, place)
     return place
+
+
+@lowers(ops.TakeRowsOp)
+def take_rows(op: ops.TakeRowsOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """Every row of the result looks up its place."""
+    source, places = inputs
+    sizes, rank, spread = shape_of(source)[: op.leading], len(shape_of(outs[0])), len(shape_of(places))
+    loops = dims(rank)
+
+    def body(at: ir.Value, _: ir.Value) -> ir.Value:
+        place, _is_inside = from_front(at, math.prod(sizes))
+        where: list[ir.Value] = []
+        for size in reversed(sizes[1:]):
+            where.insert(0, arith.remui(place, value_of(size)))
+            place = arith.divui(place, value_of(size))
+        return tensor.extract(source, [place, *where, *map(loop_index, range(spread, rank))])
+
+    return structured([places], [outs[0]], [loops[:spread], loops], "p" * rank, body)
 
 
 @lowers(ops.GatherOp)

@@ -111,6 +111,14 @@ class Demand:
             return None
         return [self._entry(prefix) for prefix in prefixes]
 
+    def data(self, value: ir.Value) -> list[Prefix]:
+        """Per dimension how much of a value has to be right; None for all of it, no entries where nobody reads it."""
+        return self._data.get(value, [])
+
+    def entry(self, prefix: Prefix) -> int:
+        """The entry of the table that an expression has; -1 for none."""
+        return self._entry(prefix)
+
     def why_whole(self, value: ir.Value) -> str | None:
         """Which op needs all of a value, though only a part of what it makes is needed; None where none does."""
         return self._wholes.get(value)

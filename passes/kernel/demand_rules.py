@@ -21,6 +21,7 @@ from ...dialects.stepwell.movement import (
     ReshapeOp,
     ResizeOp,
     SliceOp,
+    TakeRowsOp,
     TransposeOp,
 )
 from ...dialects.stepwell.normalization import AttentionOp, LayerNormOp, RmsNormOp, SoftmaxOp
@@ -227,6 +228,16 @@ def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
     return [*needed[:axis], None, *needed[axis + len(indices) :]]
 
 
+def _take_rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """Of the input all rows of data, and of each as much as of the result's; the places of what is needed."""
+    view = TakeRowsOp(op)
+    spread = len(sizes_of(op.operands[1]))
+    if place:
+        return needed[:spread]
+    rows = [table[entry] for entry in view.extents] or [None] * view.leading
+    return [*rows, *needed[spread:]]
+
+
 def _resample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
     """Of the input as much as of the result, but along the axis what has indices; all indices and weights."""
     if place:
@@ -256,5 +267,6 @@ _BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
     (WinogradConvOp, window_demand.winograd),
     (PoolOp, window_demand.pool),
     (ResampleOp, _resample),
+    (TakeRowsOp, _take_rows),
     (ResizeOp, window_demand.resize),
 )

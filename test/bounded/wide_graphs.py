@@ -158,4 +158,22 @@ def cells() -> Graph:
     return _one(nodes, ["h", "w"], {"h": (1, 7), "w": (1, 9)}, **numbers, **factors)
 
 
-GRAPHS = (layers, loops, resized, norms, borders, halves, sorted_, running, sampled, cells)
+def rows() -> Graph:
+    """Products of the rows of sequences, and what is between them; the rows' mean is over the data."""
+    nodes = [
+        _NODE("MatMul", ["x", "w"], ["a"]),
+        _NODE("Add", ["a", "b"], ["c"]),
+        _NODE("Relu", ["c"], ["d"]),
+        _NODE("MatMul", ["d", "v"], ["e"]),
+        _NODE("Add", ["e", "x"], ["f"]),
+        _NODE("LayerNormalization", ["f", "s", "t"], ["g"]),
+        _NODE("MatMul", ["g", "w"], ["h"]),
+        _NODE("ReduceMean", ["h"], ["m"], axes=[1], keepdims=1),
+        _NODE("Sub", ["h", "m"], ["y"]),
+    ]
+    weights = {"w": _floats(192, 256) / 16, "v": _floats(256, 192) / 16, "b": _floats(1, 1, 256)}
+    scales = {"s": _floats(192), "t": _floats(192)}
+    return _one(nodes, ["n", "length", 192], {"n": (2, 9), "length": (1, 7)}, **weights, **scales)
+
+
+GRAPHS = (layers, loops, resized, norms, borders, halves, sorted_, running, sampled, cells, rows)

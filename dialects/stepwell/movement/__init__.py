@@ -2,7 +2,7 @@
 
 from .dynamic import DynamicBroadcastToOp, DynamicPadOp, DynamicReshapeOp, DynamicSliceOp
 from .resizing import DynamicResizeOp, ResampleOp, ResizeOp
-from .rows import RowOp, WithRowOp
+from .rows import RowOp, TakeRowsOp, WithRowOp
 from .sampling import SampleOp
 from .scattering import ScatterOp
 from .static import (
@@ -39,6 +39,7 @@ __all__ = [
     "ScatterOp",
     "SliceOp",
     "SqueezeOp",
+    "TakeRowsOp",
     "TileOp",
     "TransposeOp",
     "WithRowOp",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from ...core import Op, OpError, operand, result
+from ...core import Op, OpError, attribute, operand, result
 from ...types import TensorSpec, is_integer
 from ..shapes import common_dim, may_equal, require_rank, same_dtype
 
@@ -66,6 +68,43 @@ class WithRowOp(Op):
         changed = input.copy()
         changed[np.clip(index, 0, len(input) - 1)] = row
         return changed
+
+
+class TakeRowsOp(Op):
+    """The rows of `input` that `places` name, its `leading` dimensions counted as one.
+
+    As of a gather, places outside are clipped.
+
+    ```mlir
+    %2 = "stepwell.take_rows"(%0, %1) {leading = 2 : i64, extents = array<i64>}
+      : (tensor<4x8x16xf32>, tensor<32xi64>) -> tensor<32x16xf32>
+    ```
+    """
+
+    OPERATION_NAME = "stepwell.take_rows"
+    input = operand()
+    places = operand("integers")
+    leading = attribute(int, 1)
+    extents = attribute(tuple, (), doc="where sizes vary, the entry of the table for each leading dimension; else none")
+    result = result("the input's shape with the places' instead of the leading dimensions")
+
+    @staticmethod
+    def infer(input: TensorSpec, places: TensorSpec, *, leading: int, extents: tuple[int, ...]) -> TensorSpec:
+        """The input's shape with the places' instead of the leading dimensions."""
+        if not is_integer(places.dtype):
+            raise OpError(f"operand 'places' must be integers, but is {places}")
+        if not 1 <= leading <= input.rank or len(extents) not in (0, leading):
+            raise OpError(f"{leading} dimensions of {input} with {len(extents)} extents cannot be counted as one")
+        if 0 in input.shape[:leading] and 0 not in places.shape:
+            raise OpError(f"operand 'input' must have rows, but is {input}")
+        return input.with_shape((*places.shape, *input.shape[leading:]))
+
+    @staticmethod
+    def reference(input: np.ndarray, places: np.ndarray, *, leading: int, extents: tuple[int, ...]) -> np.ndarray:
+        """Computes it with numpy."""
+        count = math.prod(input.shape[:leading])
+        chosen = np.where(places < 0, places.astype(np.int64) + count, places)
+        return np.take(input.reshape(count, *input.shape[leading:]), chosen, 0, mode="clip")
 
 
 def _check_index(input: TensorSpec, index: TensorSpec) -> None:

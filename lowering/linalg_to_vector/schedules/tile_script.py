@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ from .base import Schedule, given_parameters
 from .tiles import Extents, Group
 
 FEWEST = "stepwell.fewest"
-"""On a contraction: how many rounds each loop over tiles of one panel has at least, where sizes vary."""
+"""On a contraction: how many rounds each loop over tiles of one panel has at least, where sizes vary; 0 for all loops
+where there is never more than one tile."""
 
 
 def make_schedule(
@@ -72,6 +74,8 @@ def _group_script(
         lines += _annotated(number, "stepwell.unroll", f"{unroll} : i64")
     outer = list(range(len(tiles) - 1))
     fewest = [_least_rounds(extents, dim, step, inside[dim]) for dim, step in enumerate(tiles[:-1]) if step]
+    if _is_alone(extents, tile):
+        fewest = [0] * len(fewest)
     if extents.typical and is_panel_outermost and fewest:
         lines += _annotated(number, FEWEST, f"array<i64: {', '.join(map(str, fewest))}>")
     order = [len(tiles) - 1, *outer] if is_panel_outermost else [*outer, len(tiles) - 1]
@@ -90,6 +94,15 @@ def _group_script(
             f" interchange {order} : (!transform.any_op) -> ({kinds})"
         )
     return "\n".join(f"    {line}" for line in lines)
+
+
+def _is_alone(extents: Extents, tile: Sequence[int]) -> bool:
+    """Whether a tile holds all rows, at all sizes."""
+    others = [size for dim, size in enumerate(extents.outer) if dim not in extents.rows[-2:]]
+    steps = [tile[dim] for dim in extents.rows[-2:]]
+    return math.prod(others) == 1 and all(
+        size <= step for sizes in extents.typical for size, step in zip(sizes, steps, strict=True)
+    )
 
 
 def _least_rounds(extents: Extents, dim: int, step: int, part: int) -> int:
