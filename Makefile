@@ -75,9 +75,10 @@ prepare-gpu: venv
 
 test-gpu: build/gpu/run.py
 	$(PYTHON) build/gpu/run.py
+	$(PYTHON) build/gpu/run.py --sanitize --only=-float
 
 bench-gpu: build/gpu/run.py
-	$(PYTHON) build/gpu/run.py --bench --json build/gpu/results.json
+	$(PYTHON) build/gpu/run.py --bench --keep $(RESULTS)
 
 build/gpu/run.py:
 	$(MAKE) prepare-gpu

@@ -1,10 +1,15 @@
-"""What torch takes for the same on the same device."""
+"""What torch and ONNX Runtime take for the same on the same device."""
 
 from __future__ import annotations
 
+import importlib
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 _WARMUP, _RUNS = 5, 30
 
@@ -46,3 +51,50 @@ def copy_bandwidth(torch: Any, nbytes: int = 1 << 30) -> float:
     source = torch.zeros(nbytes, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     return 2 * nbytes / seconds(torch, lambda: target.copy_(source))
+
+
+def compiled_model(torch: Any, name: str, inputs: Sequence[Any], precision: str) -> float:
+    """Seconds that a model of `torch_models` takes through torch.compile, which may record graphs of launches.
+
+    Args:
+        torch: the module.
+        name: the model's module.
+        inputs: tensors on the device.
+        precision: what products are computed in, as of `Options`; in f16 and bf16 all of the model is.
+    """
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    kind = {"bf16": torch.bfloat16, "f16": torch.float16}.get(precision, torch.float32)
+    model = importlib.import_module(f"..torch_models.{name}", __package__).make().to("cuda", kind)
+    given = [tensor.to(kind) if tensor.is_floating_point() else tensor for tensor in inputs]
+    run = torch.compile(model, mode="reduce-overhead")
+    with torch.inference_mode():
+        return seconds(torch, lambda: run(*given))
+
+
+def onnxruntime_model(path: Path, inputs: Mapping[str, np.ndarray], runs: int = 30) -> float:
+    """Seconds that a model takes through ONNX Runtime's CUDA provider, its inputs and outputs on the device.
+
+    Raises:
+        LookupError: it is not there, or has no such provider.
+    """
+    try:
+        runtime = importlib.import_module("onnxruntime")
+    except ImportError as error:
+        raise LookupError("onnxruntime is not installed") from error
+    if "CUDAExecutionProvider" not in runtime.get_available_providers():
+        raise LookupError("onnxruntime has no CUDA provider here")
+    session = runtime.InferenceSession(str(path), providers=["CUDAExecutionProvider"])
+    binding = session.io_binding()
+    for name, array in inputs.items():
+        binding.bind_ortvalue_input(name, runtime.OrtValue.ortvalue_from_numpy(array, "cuda", 0))
+    for output in session.get_outputs():
+        binding.bind_output(output.name, "cuda")
+    taken = []
+    for _ in range(_WARMUP + runs):
+        binding.synchronize_inputs()
+        start = time.perf_counter()
+        session.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken[_WARMUP:])

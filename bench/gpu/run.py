@@ -2,14 +2,19 @@
 
 It needs numpy and cuda-bindings; for the peers, and to compare the large cases, torch. Where there is no device it says
 so and ends well; with STEPWELL_CUDA=simulate the simulator checks the small cases.
+
+Cases run in processes of their own (worker.py); after a failure the next ones get a new one. `--sanitize` runs the
+small cases under NVIDIA's compute-sanitizer instead.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +25,11 @@ from ...runtime.cuda import devices, dlpack
 from ...runtime.cuda.device import Device
 from ...runtime.cuda.errors import DeviceError
 from ...runtime.cuda.executor import DeviceProgram
-from ...runtime.errors import RuntimeFailure
 from ...runtime.program import Program
-from . import peers
+from . import peers, sanitize, worker
 from .data import contents, worst
 
-_COLUMNS = ("name", "state", "difference", "microseconds", "torch", "ratio", "TFLOP/s", "GB/s")
+_COLUMNS = ("name", "state", "difference", "microseconds", "torch", "ratio", "ORT", "TFLOP/s", "GB/s", "% of copy")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,33 +39,74 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--bench", action="store_true", help="time all cases, beside torch where it is installed")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose names contain this")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
+    text = "write them to a file below, in a folder with the device's name"
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help=text)
+    parser.add_argument("--sanitize", action="store_true", help="run the small kernels under compute-sanitizer")
+    text = "begin no case after so many seconds (default: %(default)s)"
+    parser.add_argument("--seconds", type=float, default=540, help=text)
+    text = "seconds that a case may take (default: %(default)s)"
+    parser.add_argument("--patience", type=float, default=120, metavar="SECONDS", help=text)
+    parser.add_argument("--worker", nargs="*", metavar="NAME", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     try:
         device = devices.current()
     except DeviceError as error:
         print(f"skipped: {error}")
         return 0
-    torch = None if devices.is_simulated() else _torch()
     plan = json.loads((given.folder / "cases.json").read_text())
-    wanted = [case for case in plan["cases"] if given.only in case["name"] and (given.bench or case["data"])]
+    wanted = {case["name"]: case for case in plan["cases"] if _is_wanted(case, given)}
+    if given.worker is not None:
+        torch = None if devices.is_simulated() else _torch()
+        names = [name for name in given.worker if name in wanted]
+        worker.serve(names, lambda name: _result(wanted[name], given.folder, device, torch, bench=given.bench))
+        return 0
+    if given.sanitize:
+        return sanitize.check(given.folder, list(wanted))
     facts: dict[str, Any] = {"schema": 1, "device": device.describe(), "target": plan["target"]}
     print(f"{facts['device']}, {len(wanted)} cases for {plan['target']}")
-    if torch is not None and given.bench:
+    torch = None if devices.is_simulated() or not given.bench else _torch()
+    if torch is not None:
         facts["copy_bytes_per_second"] = peers.copy_bandwidth(torch)
         print(f"copies: {facts['copy_bytes_per_second'] / 1e9:.0f} GB/s")
-    print("  ".join(_COLUMNS))
-    results = []
-    for case in wanted:
-        result = _result(case, given.folder, device, torch, bench=given.bench)
+    print("  ".join(_COLUMNS), flush=True)
+    results, file = [], given.json
+    if given.keep is not None:
+        file = given.keep / re.sub(r"\W+", "-", facts["device"].lower()).strip("-") / "gpu.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + given.seconds
+    if devices.is_simulated():  # which takes as long as it takes, and which no kernel leaves in disorder
+        made = (_result(case, given.folder, device, None, bench=given.bench) for case in wanted.values())
+    else:
+        made = worker.results(_command(given), list(wanted), given.patience, deadline)
+    for result in made:
+        if "copy_bytes_per_second" in facts and "bytes_per_second" in result:
+            result["share_of_copy"] = result["bytes_per_second"] / facts["copy_bytes_per_second"]
         results.append(result)
-        print(_row(case, result), flush=True)
-    if given.json is not None:
-        given.json.write_text(json.dumps({**facts, "results": results}, indent=1))
-    wrong = [result["name"] for result in results if result["state"] != "right"]
-    print(
-        f"{len(results) - len(wrong)} of {len(results)} are right" + (f"; wrong: {', '.join(wrong)}" if wrong else "")
-    )
-    return 1 if wrong else 0
+        print(_row(result), flush=True)
+        if file is not None:  # whatever comes next, what is known by now is kept
+            file.write_text(json.dumps({**facts, "results": results}, indent=1))
+    return _summary(results)
+
+
+def _is_wanted(case: Mapping[str, Any], given: argparse.Namespace) -> bool:
+    return given.only in case["name"] and bool(given.bench or case["data"])
+
+
+def _command(given: argparse.Namespace) -> Callable[[Sequence[str]], Sequence[str]]:
+    """Starts a process that serves cases; it finds this package where this one did."""
+    flags = ["--bench"] if given.bench else []
+    return lambda names: [*worker.python(), str(given.folder), *flags, "--worker", *names]
+
+
+def _summary(results: Sequence[Mapping[str, Any]]) -> int:
+    by_state = {
+        state: [result["name"] for result in results if result["state"] == state]
+        for state in ("wrong", "failed", "not run")
+    }
+    bad = "".join(f"; {state}: {', '.join(names)}" for state, names in by_state.items() if names)
+    right = sum(result["state"] in ("right", "timed") for result in results)
+    print(f"{right} of {len(results)} are right{bad}")
+    return 1 if bad else 0
 
 
 def _torch() -> Any:
@@ -81,12 +126,14 @@ def _result(case: Mapping[str, Any], folder: Path, device: Device, torch: Any, *
         loaded = DeviceProgram(program, device)
         if case["data"]:
             result["difference"] = _checked(program, loaded, folder / case["data"])
-        elif torch is None:
+        elif torch is None and "onnx" not in case:
             return {**result, "reason": "large cases are compared with torch, which is not here"}
         if bench:
-            result |= _timed(case, program, loaded, torch)
-    except (RuntimeFailure, ValueError) as error:
-        return {**result, "reason": str(error)}
+            result |= _timed(case, program, loaded, torch, folder)
+    except Exception as error:  # whatever it is that fails, the other cases are run
+        return {**result, "reason": f"{type(error).__name__}: {error}"}
+    if "difference" not in result:
+        return {**result, "state": "timed"}
     result["state"] = "right" if result["difference"] <= case["tolerance"] else "wrong"
     return result
 
@@ -105,7 +152,9 @@ def _checked(program: Program, loaded: DeviceProgram, path: Path) -> float:
     return max(differences)
 
 
-def _timed(case: Mapping[str, Any], program: Program, loaded: DeviceProgram, torch: Any) -> dict[str, Any]:
+def _timed(
+    case: Mapping[str, Any], program: Program, loaded: DeviceProgram, torch: Any, folder: Path
+) -> dict[str, Any]:
     given = [contents([int(dim) for dim in info.shape], info.dtype, seed) for seed, info in enumerate(program.inputs)]
     seconds = loaded.timed(given)
     result: dict[str, Any] = {"seconds": seconds}
@@ -113,6 +162,8 @@ def _timed(case: Mapping[str, Any], program: Program, loaded: DeviceProgram, tor
         result["flops_per_second"] = case["flops"] / seconds
     if case["nbytes"]:
         result["bytes_per_second"] = case["nbytes"] / seconds
+    if "onnx" in case:
+        return result | _beside(case, program, given, torch, folder, seconds)
     if torch is None or not case["peer"]:
         return result
     kind = getattr(torch, case["dtype"])
@@ -128,19 +179,52 @@ def _timed(case: Mapping[str, Any], program: Program, loaded: DeviceProgram, tor
     return result
 
 
-def _row(case: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+def _beside(
+    case: Mapping[str, Any],
+    program: Program,
+    given: Sequence[np.ndarray],
+    torch: Any,
+    folder: Path,
+    seconds: float,
+) -> dict[str, Any]:
+    """What others take for a whole model; why one of them takes nothing is no failure of ours."""
+    found: dict[str, Any] = {"reason": ""}
+    named = {info.name: array for info, array in zip(program.inputs, given, strict=True)}
+
+    def of_torch() -> float:
+        if torch is None:
+            raise LookupError("torch is not here")
+        tensors = [torch.from_numpy(array).to("cuda") for array in given]
+        return peers.compiled_model(torch, case["torch"], tensors, case["precision"])
+
+    peers_ = {"peer_seconds": of_torch}
+    if case["precision"] == "f32":
+        peers_["onnxruntime_seconds"] = lambda: peers.onnxruntime_model(folder / case["onnx"], named)
+    for key, run in peers_.items():
+        try:
+            found[key] = run()
+        except Exception as error:  # a peer that fails is told of
+            found["reason"] += f"{key.removesuffix('_seconds')}: {type(error).__name__}: {str(error)[:200]}; "
+    if "peer_seconds" in found:
+        found["ratio"] = found["peer_seconds"] / seconds
+    return found
+
+
+def _row(result: Mapping[str, Any]) -> str:
     def number(key: str, scale: float, form: str) -> str:
         return format(result[key] * scale, form) if key in result else "-"
 
     cells = [
-        case["name"],
+        result["name"],
         result["state"],
         number("difference", 1, ".1e"),
         number("seconds", 1e6, ".1f"),
         number("peer_seconds", 1e6, ".1f"),
         number("ratio", 1, ".2f"),
+        number("onnxruntime_seconds", 1e6, ".1f"),
         number("flops_per_second", 1e-12, ".1f"),
         number("bytes_per_second", 1e-9, ".0f"),
+        number("share_of_copy", 100, ".0f"),
     ]
     return "  ".join(cells) + (f"  {result['reason']}" if result["reason"] else "")
 

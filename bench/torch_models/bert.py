@@ -90,3 +90,8 @@ def load(path: Path) -> nn.Module:
             state[f"layers.{layer}.{own}.bias"] = stored[f"{full}.bias"]
     model.load_state_dict({name: torch.from_numpy(np.array(array, order="C")) for name, array in state.items()})
     return model.eval()
+
+
+def make() -> nn.Module:
+    """The encoder in the shape of all-MiniLM-L6-v2 with any weights, for inference."""
+    return Bert(BertConfig()).eval()

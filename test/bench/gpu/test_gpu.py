@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
-from stepwell.bench.gpu import cases, prepare, run
+from onnx import TensorProto, helper, numpy_helper
+from stepwell.bench.gpu import cases, prepare, run, whole
 from stepwell.bench.gpu.data import contents, worst
 
 
@@ -63,6 +65,32 @@ def test_without_a_device_it_says_so(
     monkeypatch.delenv("STEPWELL_CUDA", raising=False)
     assert run.main([str(folder)]) == 0
     assert capsys.readouterr().out.startswith("skipped: ")
+
+
+def test_whole_models_carry_no_weights_and_tell_why_others_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    weight = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 64]) for name in "xy")
+    model = helper.make_model(helper.make_graph(nodes, "m", [x], [y], [weight]), ir_version=8)
+    small = whole.Whole("time-small", lambda: whole.light(model), {"x": (3, 64)}, "bert")
+    monkeypatch.setattr(whole, "timed", lambda: [small])
+    assert prepare.main([str(tmp_path), "--only=time-", "--models", "--target=cuda:sm_80"]) == 0
+    assert (tmp_path / "time-small.onnx").stat().st_size < 1000
+    monkeypatch.setenv("STEPWELL_CUDA", "simulate")
+    assert run.main([str(tmp_path), "--bench", "--keep", str(tmp_path)]) == 0
+    assert "time-small  timed" in capsys.readouterr().out
+    (result,) = json.loads((tmp_path / "simulator" / "gpu.json").read_text())["results"]
+    assert result["seconds"] > 0 and "torch is not here" in result["reason"] and "onnxruntime" in result["reason"]
+
+
+def test_the_timed_models_are_those_of_the_list() -> None:
+    names = [model.name for model in whole.timed()]
+    assert names == ["time-minilm-1x128", "time-minilm-64x128", "time-resnet50-1", "time-resnet50-64"]
+    resnet = whole.resnet50(64)
+    outputs = {item.name: item for item in onnx.shape_inference.infer_shapes(resnet).graph.value_info}
+    assert outputs["r172"].type.tensor_type.shape.dim[0].dim_value == 64
 
 
 def test_differences_are_relative_to_the_greatest_value() -> None:

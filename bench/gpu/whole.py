@@ -1,0 +1,94 @@
+"""Whole models that are timed beside torch.compile and ONNX Runtime: one number for all of a weight's elements.
+
+How long a model takes does not hang on its weights, and these take no room in what is carried to another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from .. import bert, models
+from .cases import Shape
+
+_LARGE = 1024
+_ELEMENT = 0.01
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A model to time.
+
+    Attributes:
+        name: as in tables.
+        make: gives the ONNX model, its weights splats.
+        shapes: of its inputs.
+        torch: the module of `torch_models` that is the same model.
+    """
+
+    name: str
+    make: Callable[[], onnx.ModelProto]
+    shapes: dict[str, Shape]
+    torch: str
+
+
+def timed() -> list[Whole]:
+    """The models, at batches of 1 and 64."""
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    found = [
+        Whole(f"time-minilm-{batch}x128", lambda: light(bert.make_bert()), dict.fromkeys(names, (batch, 128)), "bert")
+        for batch in (1, 64)
+    ]
+    for batch in (1, 64):
+        shapes = {"data": (batch, 3, 224, 224)}
+        found.append(Whole(f"time-resnet50-{batch}", lambda batch=batch: resnet50(batch), shapes, "resnet50"))
+    return found
+
+
+def light(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model whose large weights are computed: one number everywhere."""
+    graph, made, kept = model.graph, [], []
+    for weight in graph.initializer:
+        if weight.data_type != TensorProto.FLOAT or np.prod(weight.dims) < _LARGE:
+            kept.append(weight)
+            continue
+        kept.append(numpy_helper.from_array(np.array(weight.dims, np.int64), f"{weight.name}.shape"))
+        value = numpy_helper.from_array(np.array([_ELEMENT], np.float32))
+        made.append(helper.make_node("ConstantOfShape", [f"{weight.name}.shape"], [weight.name], value=value))
+    lightened = helper.make_graph([*made, *graph.node], graph.name, graph.input, graph.output, kept)
+    return helper.make_model(lightened, opset_imports=model.opset_import, ir_version=model.ir_version)
+
+
+def splats(parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Parameters that take no room: of large ones the first element, everywhere."""
+    return {
+        name: np.broadcast_to(array.flat[0], array.shape) if array.size >= _LARGE else array
+        for name, array in parameters.items()
+    }
+
+
+def resnet50(batch: int) -> onnx.ModelProto:
+    """The package `onnx`'s light ResNet-50 for so many images.
+
+    Raises:
+        Missing: the package has it not.
+    """
+    (found,) = models.chosen(["light-resnet50"])
+    model = onnx.load(found.file(Path()))
+    graph = model.graph
+    stored = {weight.name for weight in graph.initializer}
+    (image,) = (item for item in graph.input if item.name not in stored)
+    old, image.name = image.name, "data"
+    image.type.tensor_type.shape.dim[0].dim_value = batch
+    graph.output[0].type.tensor_type.shape.dim[0].dim_value = batch
+    for node in graph.node:
+        node.input[:] = ["data" if name == old else name for name in node.input]
+        if node.op_type == "Reshape":  # to [1, 2048], as the one image has it
+            node.op_type = "Flatten"
+            del node.input[1:]
+    return model
