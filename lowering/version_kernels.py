@@ -99,8 +99,9 @@ class _Versions:
         versions = [self._kernel]
         for _ in plans[1:]:
             versions.append(self._kernel.clone(ip=ir.InsertionPoint.after(versions[-1])))
+        number_at = {tuple(place): number for place, number in zip(places.tolist(), chosen.tolist(), strict=True)}
         for number, version in enumerate(versions):
-            suited = [given for given, at in zip(self._sizes, found, strict=True) if _is_at(places, chosen, at, number)]
+            suited = [given for given, at in zip(self._sizes, found, strict=True) if number_at[at] == number]
             version.attributes[TILE] = ir.DenseI64ArrayAttr.get(list(plans[number].rows))
             version.attributes[TYPICAL] = self._typical(suited)
             names.append(f"{own}_version_{number}" if number else own)
@@ -172,10 +173,6 @@ def _choice(plans: Sequence[Plan], rows: Sequence[Expression]) -> Expression:
         least = key if least is None else ["min", least, key]
     assert least is not None
     return ["mod", least, len(plans)]
-
-
-def _is_at(places: np.ndarray, chosen: np.ndarray, at: tuple[int, ...], number: int) -> bool:
-    return bool(chosen[np.flatnonzero((places == at).all(axis=1))[0]] == number)
 
 
 def _sizes(ranges: dict[str, Sequence[int]]) -> list[dict[str, int]]:

@@ -20,14 +20,13 @@ from ..runtime.sizes import Expression
 from .linalg_to_vector.schedules.contraction import tile_cycles, waiting_cycles
 from .linalg_to_vector.schedules.tiles import rows_of_registers
 from .linalg_to_vector.schedules.winograd import strip_nanoseconds
-from .linalg_to_vector.weight_stream import FETCHED_BYTES
 from .target import Target
 
 # No more versions than this of a kernel; of Winograd's convolutions, which take long to compile, fewer.
 _MOST, _MOST_WINOGRAD = 6, 3
 
 # Versions have to make the sizes that are far from what they could be that much faster.
-_NEAR, _GAIN = 1.03, 0.015
+_NEAR, _GAIN = 1.02, 0.01
 
 # Tiles of which there are at least so many fetch less of the weights each; by how much one that fetches all by itself
 # takes longer.
@@ -119,11 +118,10 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray
         for cols in range(1, min(limit // rows, wide) + 1):
             each = tile_cycles(rows * cols, vectors, row_bytes, depth)
             alone = max(each, row_bytes / _ALONE_BYTES)
-            if waits:
-                each = max(each, row_bytes / _FAR_BYTES)
-            if weight_bytes < FETCHED_BYTES:
-                found.append(Plan((rows, cols), 1, round(_SCALE * each), waits))
+            if not waits:
+                found.append(Plan((rows, cols), 1, round(_SCALE * each), 0))
                 continue
+            each = max(each, row_bytes / _FAR_BYTES)
             found.append(Plan((rows, cols), 1, round(_SCALE * alone), 0, is_alone=True))
             found += [
                 Plan((rows, cols), 1, round(_SCALE * each * (1 + _FETCHING / fewest)), waits, fewest)

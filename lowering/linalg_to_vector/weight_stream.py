@@ -27,8 +27,8 @@ from .slices import shape_of, whole
 
 _LINE_BYTES = 64
 
-FETCHED_BYTES = 64 * 1024
-"""A weight smaller than this comes to the cache at once, and stays there."""
+# A weight smaller than this comes to the cache at once, and stays there.
+_LEAST_BYTES = 64 * 1024
 
 # A panel that only one tile works on is used as fast as it comes, and fetched a page ahead.
 _AHEAD_BYTES = 4096
@@ -86,7 +86,7 @@ def weight_stream(
     element = ir.RankedTensorType(source.type).element_type
     size = numpy_dtype(element).itemsize
     total, panel = math.prod(shape), math.prod(part)
-    if total * size < FETCHED_BYTES or panel == total or not _is_contiguous(part, shape):
+    if total * size < _LEAST_BYTES or panel == total or not _is_contiguous(part, shape):
         return None
     loops = tile_loops(block, {value for _, terms in offsets for value, _ in terms})
     if fewest and not any(fewest):

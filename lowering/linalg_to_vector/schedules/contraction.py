@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -79,7 +80,11 @@ def _is_panel_outermost(extents: Extents) -> bool:
 
     Then a tile's rows work on all panels, and a result that comes from memory and goes there does so row by row.
     """
-    result_bytes = extents.element_bytes * math.prod(extents.outer) * extents.panels * extents.lane
+    places = math.prod(extents.outer)
+    if extents.typical:
+        most = math.prod(extents.outer[dim] for dim in extents.rows[-2:])
+        places = places // most * int(statistics.median(map(math.prod, extents.typical)))
+    result_bytes = extents.element_bytes * places * extents.panels * extents.lane
     return extents.weight_bytes > _CACHED_WEIGHT_BYTES or result_bytes < _MEMORY_BYTES
 
 
