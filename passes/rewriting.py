@@ -152,11 +152,6 @@ def _directly_inside(op: ir.Operation) -> Iterator[ir.Operation]:
             yield from [item.operation for item in block.operations]
 
 
-def ops_named(root: ir.Operation | ir.OpView, *names: str) -> list[ir.Operation]:
-    """The operations inside `root` that have one of the names, in program order."""
-    return find_ops(root, lambda op: op.name in names)
-
-
 def find_ops(root: ir.Operation | ir.OpView, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
     """The operations inside `root` that are `wanted`, in program order: half the time of a `walk`."""
     found: list[ir.Operation] = []

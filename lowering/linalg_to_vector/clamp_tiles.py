@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import affine
 
-from ...passes.rewriting import ops_named
+from ...passes.named_ops import ops_named
 from ...passes.upstream import PreparedPipelines
 from .linear_forms import linear_form
 

@@ -9,7 +9,8 @@ from mlir import ir
 
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import class_of, kernels_in
-from ...passes.rewriting import find_ops, ops_named, walk
+from ...passes.named_ops import ops_named
+from ...passes.rewriting import find_ops, walk
 from ...passes.upstream import PreparedPipelines, prepared
 from ..streams import is_stream
 from .clamp_tiles import clamp_tiles

@@ -17,11 +17,11 @@ from . import llvm
 from .split import split
 
 # The schedules have shaped the loops, and their vectors are what they should be: LLVM's loop and SLP vectorisers and
-# its unrolling, which are most of the time of `default<O2>`, would find nothing to gain.
+# its unrolling, which are most of the time of `default<O2>`, would find nothing to gain; nor does gvn, after early-cse.
 OPTIMIZE = (
     # Spelt out, instcombine aborts the process when it has not reached a fixed point.
     "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),"
-    "instcombine<no-verify-fixpoint>,gvn,simplifycfg,adce)"
+    "instcombine<no-verify-fixpoint>,early-cse<memssa>,simplifycfg,adce)"
 )
 _INTERNAL = ("#llvm.linkage<internal>", "#llvm.linkage<private>")
 

@@ -8,7 +8,7 @@ from mlir import ir
 from mlir.dialects.transform import interpreter
 
 from ...passes.base import Pass, register
-from ...passes.rewriting import ops_named
+from ...passes.named_ops import ops_named
 
 _SEQUENTIAL = "stepwell.sequential"
 # What one core does in a microsecond, roughly: enough to tell a kernel of one microsecond from one of a hundred.

@@ -8,7 +8,7 @@ from mlir import ir
 
 from ...passes.base import Pass, register
 from ...passes.functions import body_of
-from ...passes.rewriting import ops_named
+from ...passes.named_ops import ops_named
 
 
 @register

@@ -8,7 +8,7 @@ from mlir import ir
 from mlir.dialects import linalg
 
 from ...passes.base import Pass, register
-from ...passes.rewriting import ops_named
+from ...passes.named_ops import ops_named
 
 
 @register

@@ -9,7 +9,7 @@ from mlir.dialects import arith, memref, vector
 from mlir.dialects.transform import interpreter
 
 from ...passes.base import Pass, register
-from ...passes.rewriting import ops_named
+from ...passes.named_ops import ops_named
 
 # Contractions first, as outer products: their operands are then rows, which the second group reads from memory one by
 # one (sink_mem_ops makes a broadcast of a loaded scalar, one instruction, out of the extraction from a loaded vector).

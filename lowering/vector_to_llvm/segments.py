@@ -14,8 +14,9 @@ from typing import cast
 from mlir import ir
 
 from ...passes.functions import body_of, dictionaries
+from ...passes.named_ops import ops_named
 from ...passes.parallel import trip_counts
-from ...passes.rewriting import find_ops, ops_named, walk
+from ...passes.rewriting import find_ops, walk
 
 _READS = frozenset(
     {"memref.load", "vector.load", "vector.transfer_read", "vector.maskedload", "vector.gather", "vector.expandload"}

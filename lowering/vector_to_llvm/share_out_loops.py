@@ -11,8 +11,8 @@ from mlir.dialects import arith, func, scf
 
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import dictionaries
+from ...passes.named_ops import ops_named
 from ...passes.parallel import SLOT_BYTES, SLOTS, trip_counts
-from ...passes.rewriting import ops_named
 from .choose_parallel_loops import microseconds
 from .segments import Segment, phases_of
 

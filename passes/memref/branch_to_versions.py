@@ -10,7 +10,7 @@ from mlir.dialects import arith, func, memref, scf
 from ..base import Pass, PassError, register
 from ..functions import LIBRARY, body_of, dictionaries, main_function
 from ..kernel.versions import CHOICE, VERSIONS, versions_of
-from ..rewriting import ops_named
+from ..named_ops import ops_named
 
 TABLE = "stepwell.extents"
 """The name of the input that holds the extents."""

@@ -8,7 +8,7 @@ from mlir import ir
 
 from ..base import Pass, register
 from ..functions import functions_with_bodies
-from ..rewriting import ops_named
+from ..named_ops import ops_named
 from ..upstream import prepared
 
 # The tensor that is inserted is the first operand.

@@ -15,7 +15,7 @@ from ..base import Pass, PassError, register
 from ..functions import LIBRARY, dictionaries, functions_with_bodies, main_function
 from ..kernel.versions import CHOICE, VERSIONS, versions_of
 from ..kernel.views import EXTRACT, INSERT, normal_strides, row_major
-from ..rewriting import ops_named
+from ..named_ops import ops_named
 from . import arena
 from .buffers import BufferAnalysis
 from .layout import byte_size, element_bytes, is_tensor, memref_type, strided_type

@@ -12,8 +12,8 @@ from mlir.dialects import arith, func, memref
 
 from ..base import Pass, PassError, register
 from ..functions import LIBRARY
+from ..named_ops import ops_named
 from ..parallel import SLOT_BYTES, SLOTS, trip_counts
-from ..rewriting import ops_named
 from . import arena
 from .layout import byte_size
 from .plan_memory import BUFFER

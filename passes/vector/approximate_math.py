@@ -10,7 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from ..base import Pass, register
-from ..rewriting import ops_named
+from ..named_ops import ops_named
 from .approximations import (
     error_function,
     exponential,
