@@ -239,9 +239,19 @@ def aligned(array: np.ndarray) -> np.ndarray:
     """
     if is_splat(array) or is_aligned(array):
         return array
+    dense = aligned_copy(array)
+    forget_pages(array)
+    return dense
+
+
+def aligned_copy(array: np.ndarray) -> np.ndarray:
+    """A copy of an array, in C order, where native code can read it.
+
+    Raises:
+        CapacityError: there is no memory for it.
+    """
     dense = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
     dense[...] = array
-    forget_pages(array)
     return dense
 
 

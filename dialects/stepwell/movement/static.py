@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ....runtime.program import aligned_copy
 from ...core import Op, OpError, attribute, operand, result
 from ...dims import Dim, Shape, ceil_div, product
 from ...types import TensorSpec, is_integer
@@ -48,8 +49,21 @@ class ReshapeOp(Op):
 
     @staticmethod
     def reference(input: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-        """Computes it with numpy."""
-        return input.reshape(shape)
+        """Computes it with numpy; a copy, where there must be one, lies where native code can read it."""
+        view = _viewed(input, shape)
+        return aligned_copy(input).reshape(shape) if view is None else view
+
+
+def _viewed(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """An array in another shape, None where that takes a copy."""
+    try:
+        if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+            return np.reshape(array, shape, copy=False)
+        view = array.view()
+        view.shape = shape  # deprecated since numpy has the other way
+    except (ValueError, AttributeError):
+        return None
+    return view
 
 
 class TransposeOp(Op):
