@@ -14,7 +14,7 @@ from mlir import ir
 from .compilation import Compilation
 from .dialects import dims
 from .dialects.stepwell.movement import PadOp, ResizeOp, SliceOp
-from .dialects.stepwell.ranges import for_sizes, keep_ranges
+from .dialects.stepwell.ranges import keep_ranges
 from .failures import explained, nodes_of
 from .frontend.errors import NeedsContents, NodeError
 from .frontend.onnx.importer import ImportedModel
@@ -180,7 +180,7 @@ def _compile_as(
     sizes = {name: values.high for name, values in ranges.items()}
     with compiler_context() as context, ir.Location.unknown():
         shapes = _shapes(inputs, sizes)
-        with for_sizes(), model.folding():
+        with model.folding():
             imported = _imported(source, context, shapes)
             module = imported.module
             _to_sample(module, model, shapes)
@@ -231,7 +231,7 @@ def _typical(values: Range, share: float, taken: set[int]) -> int:
 
 
 def _snapshot(model: _Samples, sizes: Mapping[str, int]) -> Snapshot:
-    with compiler_context() as context, ir.Location.unknown(), for_sizes(), model.folding():
+    with compiler_context() as context, ir.Location.unknown(), model.folding():
         shapes = _shapes(model.inputs, sizes)
         try:
             module = _imported(model.source, context, shapes).module

@@ -8,6 +8,7 @@ from ..core import Dialect, Op
 from . import (
     constant,
     contraction,
+    cumulative,
     elementwise,
     movement,
     normalization,
@@ -34,6 +35,7 @@ _FAMILIES = (
     normalization,
     movement,
     sorting,
+    cumulative,
     shape,
     constant,
     recurrent,

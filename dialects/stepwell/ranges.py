@@ -15,24 +15,6 @@ from .shape import FillOp, RangeOp
 _kept: ContextVar[set[ir.Value] | None] = ContextVar("kept", default=None)
 
 
-_for_sizes: ContextVar[bool] = ContextVar("for_sizes", default=False)
-
-
-@contextmanager
-def for_sizes() -> Iterator[None]:
-    """While it is entered, the ops that are built should not depend on how large tensors are."""
-    token = _for_sizes.set(True)
-    try:
-        yield
-    finally:
-        _for_sizes.reset(token)
-
-
-def is_for_sizes() -> bool:
-    """Whether a graph of the same ops at every size is wanted, though it may be slower."""
-    return _for_sizes.get()
-
-
 @contextmanager
 def keep_ranges() -> Iterator[None]:
     """While it is entered, what is computed from ranges, and from tensors filled with a number, does not get folded."""

@@ -20,7 +20,7 @@ from .schedules.elementwise import elementwise
 from .schedules.movement import movement
 from .schedules.pooling import pooling
 from .schedules.reduction import reduction
-from .schedules.sorting import sorting
+from .schedules.sorting import in_order
 from .schedules.steps import loop_parameters
 from .schedules.winograd import winograd
 
@@ -33,7 +33,8 @@ SCHEDULES: dict[str, Callable[[ir.Operation, Target], Schedule]] = {
     "movement": movement,
     "pooling": pooling,
     "reduction": reduction,
-    "sorting": sorting,
+    "sorting": in_order,
+    "cumulative": in_order,
     "winograd": winograd,
 }
 

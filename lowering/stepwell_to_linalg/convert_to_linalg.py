@@ -20,6 +20,7 @@ from ..target import Target
 from . import (
     attention,
     contraction,
+    cumulative,
     element_by_element,
     elementwise,
     movement,
@@ -40,7 +41,19 @@ from .rules import lower
 from .scalars import signless
 from .strides import add_destination_strides
 
-RULES = (elementwise, movement, normalization, pooling, reduction, regions, resampling, sampling, scattering, sorting)
+RULES = (
+    cumulative,
+    elementwise,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+    regions,
+    resampling,
+    sampling,
+    scattering,
+    sorting,
+)
 GPU_RULES = (element_by_element,)
 _LOWERED_WHOLE = {
     "contraction": contraction,

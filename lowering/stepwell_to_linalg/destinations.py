@@ -21,10 +21,33 @@ def bind_destination(kernel: ir.Operation) -> None:
     returned = block.operations[len(block.operations) - 1].operation
     destination = block.arguments[len(block.arguments) - 1]
     value = returned.operands[0]
-    if _is_made_in(value, destination) or _bind(value, destination):
+    if _is_made_in(value, destination) or _bind(value, destination) or _change_copy(value, destination):
         return
     with returned.location, ir.InsertionPoint(returned):
         returned.operands[0] = copy(value, destination)
+
+
+def _change_copy(value: ir.Value, destination: ir.Value) -> bool:
+    """Copies what loops change, where that is not theirs, into `destination` before they do, not after.
+
+    %0 = scf.for iter_args(%t = %x) { ... }                  %x' = linalg.generic {copy} ins(%x) outs(%out)
+    %1 = linalg.generic {copy} ins(%0) outs(%out)    -->     %0 = scf.for iter_args(%t = %x') { ... }
+    """
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+        inner = op.operands[0]
+        with op.location, _after(destination):
+            return _change_copy(inner, with_shape(destination, shape_of(inner)))
+    position = _target_position(op, value)
+    if position is None or op.name not in ("scf.for", "scf.forall"):
+        return False
+    changed = op.operands[position]
+    if not _change_copy(changed, destination):
+        with op.location, ir.InsertionPoint(op):
+            op.operands[position] = copy(changed, destination)
+    return True
 
 
 def copy_inserted(kernel: ir.Operation) -> None:
@@ -84,16 +107,25 @@ def _is_made_in(value: ir.Value, destination: ir.Value) -> bool:
 def _target(value: ir.Value) -> ir.Value | None:
     """The tensor into which the op that makes `value` writes."""
     op = value.owner.operation
+    position = _target_position(op, value)
+    return None if position is None else op.operands[position]
+
+
+def _target_position(op: ir.Operation, value: ir.Value) -> int | None:
+    """Which operand the result `value` of an op was before."""
     match op.name:
         case "linalg.generic":
             count = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0]
-            return op.operands[count + list(op.results).index(value)]
-        case "linalg.fill" | "tensor.insert_slice":
-            return op.operands[1]
+            return count + list(op.results).index(value)
+        case "linalg.fill" | "tensor.insert_slice" | "vector.transfer_write":
+            return 1
         case "scf.forall":
-            return op.operands[list(op.results).index(value)]
+            return list(op.results).index(value)
+        case "scf.for":
+            # After the bounds and the step.
+            return 3 + list(op.results).index(value)
         case "tensor.expand_shape" | "tensor.collapse_shape":
-            return op.operands[0]
+            return 0
     return None
 
 
@@ -107,15 +139,14 @@ def _bind(value: ir.Value, destination: ir.Value) -> bool:
         inner = op.operands[0]
         with op.location, _after(destination):
             return _bind(inner, with_shape(destination, shape_of(inner)))
-    target = _target(value)
-    if target is None or isinstance(target.owner, ir.Block):
+    position = _target_position(op, value)
+    if position is None:
+        return False
+    target = op.operands[position]
+    if isinstance(target.owner, ir.Block):
         return False
     if not _is_empty(target):
         return _bind(target, destination)
-    position = list(op.operands).index(target)
-    if op.name == "linalg.generic":
-        count = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0]
-        position = count + list(op.results).index(value)
     op.operands[position] = destination
     return True
 

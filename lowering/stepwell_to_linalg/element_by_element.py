@@ -1,4 +1,4 @@
-"""Scatter and sorting for GPUs: what the elements of the result are, each by itself.
+"""Scatter, sorting and running totals for GPUs: what the elements of the result are, each by itself.
 
 A thread looks at all that may concern its element instead of threads taking turns at one tensor; where that would be
 too much, the ops stay the loops that they are for CPUs, and the host runs them.
@@ -12,14 +12,15 @@ from mlir import ir
 from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell import movement as ops
+from ...dialects.stepwell.cumulative import CumulativeOp
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.types import spec_of_type
 from ..linalg_to_vector.loops.indices import value_of
-from . import scattering, sorting
+from . import cumulative, scattering, sorting
 from .rules import lowers
-from .scalars import number
+from .scalars import narrow, number, widen
 from .sequences import from_front
-from .tensors import copy, dims, filled, loop_index, shape_of, structured, with_shape
+from .tensors import copy, dims, element_of, filled, loop_index, shape_of, structured, with_shape
 
 # So many looks take some milliseconds.
 _MOST_LOOKS = 1 << 34
@@ -107,3 +108,52 @@ def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.V
     first = linalg.fill(number(0, i64), outs=[with_shape(outs[0], [rows, op.k])])
     order = structured([ranks], [first], [[row, other], [row, own]], "ppr", find)[0]
     return [with_shape(order, shape_of(outs[0]))]
+
+
+@lowers(CumulativeOp, on_gpu=True)
+def running_totals(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """Of [batch, group, place, element]: what all groups before it make, and in its own group the places before it."""
+    shape = shape_of(inputs[0])
+    if 0 in shape:
+        return [outs[0]]
+    batches, count, size = scattering.around(op.axis, shape)
+    groups = max(divisor for divisor in range(1, math.isqrt(count) + 1) if count % divisor == 0)
+    if batches * count * size * (groups + count // groups) > _MOST_LOOKS:
+        return cumulative.cumulative(op, inputs, outs)
+    totals = cumulative.Totals(op, element_of(inputs[0]))
+    neutral = number(totals.neutral, totals.wide)
+    box = [batches, groups, count // groups, size]
+    source, out = with_shape(inputs[0], box), with_shape(outs[0], box)
+    batch, group, own, element, other = dims(5)
+
+    def comes_before(theirs: ir.Value, mine: ir.Value, itself: bool) -> ir.Value:
+        kind = arith.CmpIPredicate
+        up, down = (kind.sle, kind.sge) if itself else (kind.slt, kind.sgt)
+        return arith.cmpi(down if op.reverse else up, theirs, mine)
+
+    def add_all(item: ir.Value, total: ir.Value) -> ir.Value:
+        return totals.combined(total, widen(item))
+
+    none = filled(neutral, [batches, groups, size])
+    maps = [[batch, group, element, own], [batch, group, own]]
+    of_groups = structured([source], [none], maps, "pppr", add_all)[0]
+
+    def add_group(item: ir.Value, total: ir.Value) -> ir.Value:
+        is_before = comes_before(loop_index(3), loop_index(1), itself=False)
+        return arith.select(is_before, totals.combined(total, item), total)
+
+    maps = [[batch, element, own], [batch, group, own]]
+    before = structured([of_groups], [filled(neutral, [batches, groups, size])], maps, "pppr", add_group)[0]
+
+    def add_place(item: ir.Value, total: ir.Value) -> ir.Value:
+        is_before = comes_before(loop_index(4), loop_index(2), itself=not op.exclusive)
+        return arith.select(is_before, totals.combined(total, widen(item)), total)
+
+    maps = [[batch, group, other, element], [batch, group, own, element]]
+    within = structured([source], [filled(neutral, box)], maps, "ppppr", add_place)[0]
+    maps = [[batch, group, element], dims(4), dims(4)]
+
+    def both(earlier: ir.Value, later: ir.Value, _: ir.Value) -> ir.Value:
+        return narrow(totals.combined(earlier, later), totals.kind)
+
+    return [with_shape(structured([before, within], [out], maps, "pppp", both)[0], shape)]

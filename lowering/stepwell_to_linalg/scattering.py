@@ -16,10 +16,11 @@ from mlir.dialects import arith, tensor
 
 from ...dialects.stepwell import movement as ops
 from ...dialects.types import is_float, spec_of_type
+from ..linalg_to_vector.loops.indices import value_of
 from . import scalars
 from .rules import lowers
 from .scalars import narrow, pack, unpack, widen
-from .sequences import from_front, in_parallel, part, put, repeat
+from .sequences import from_front, in_parallel, part, put, repeat, where
 from .tensors import copy, dims, shape_of, structured, with_shape
 
 # A part of a slice has so many elements at least: whoever works on one reads all the indices.
@@ -42,7 +43,7 @@ def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     batches, extent, size = around(op.axis, shape)
     count = shape_of(indices)[-1]
     dtype = spec_of_type(op.operation.operands[0].type).dtype
-    where, changes = with_shape(indices, [batches, count]), with_shape(updates, [batches, count, size])
+    places, changes = with_shape(indices, [batches, count]), with_shape(updates, [batches, count, size])
     copied = with_shape(copy(input, outs[0]), [batches, extent, size])
     width = _part_of(size)
     result = in_parallel(
@@ -52,7 +53,7 @@ def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
             0,
             count,
             [block],
-            lambda update, carried: [_apply(op.reduction, dtype, where, changes, [*at, update], carried[0])],
+            lambda update, carried: [_apply(op.reduction, dtype, places, changes, [*at, update], carried[0])],
         )[0],
     )
     return [with_shape(result, shape)]
@@ -71,17 +72,22 @@ def _apply(
     _, extent, width = shape_of(block)
     index, is_inside = from_front(tensor.extract(indices, [batch, update]), extent)
 
-    def combine(new: ir.Value, old: ir.Value) -> ir.Value:
-        return arith.select(is_inside, combined(reduction, dtype, new, old), old)
+    def changed() -> ir.Value:
+        if width == 1:
+            place = [value_of(0), index, value_of(0)]
+            new, old = tensor.extract(updates, [batch, update, element]), tensor.extract(block, place)
+            return tensor.insert(combined(reduction, dtype, new, old), block, place)
+        box = [0, index, 0], [1, 1, width]
+        change = part(updates, [batch, update, element], [1, 1, width], rank=1)
+        if reduction == "none":
+            return put(change, block, *box)
+        row = part(block, *box, rank=1)
+        merged = structured(
+            [change], [row], [dims(1), dims(1)], "p", lambda new, old: combined(reduction, dtype, new, old)
+        )
+        return put(merged[0], block, *box)
 
-    if width == 1:
-        zero = arith.constant(ir.IndexType.get(), 0)
-        new, old = tensor.extract(updates, [batch, update, element]), tensor.extract(block, [zero, index, zero])
-        return tensor.insert(combine(new, old), block, [zero, index, zero])
-    row = part(block, [0, index, 0], [1, 1, width], rank=1)
-    change = part(updates, [batch, update, element], [1, 1, width], rank=1)
-    made = structured([change], [row], [dims(1), dims(1)], "p", combine)[0]
-    return put(made, block, [0, index, 0], [1, 1, width])
+    return where(is_inside, block, changed)
 
 
 def combined(reduction: str, dtype: np.dtype, new: ir.Value, old: ir.Value) -> ir.Value:

@@ -13,6 +13,16 @@ from .tensors import element_of
 Values = list[ir.Value]
 
 
+def where(condition: ir.Value, value: ir.Value, body: Callable[[], ir.Value]) -> ir.Value:
+    """What `body` makes of `value` where the condition holds, else `value`."""
+    op = scf.IfOp(condition, [value.type], has_else=True)
+    with ir.InsertionPoint(op.thenRegion.blocks[0]):
+        scf.YieldOp([body()])
+    with ir.InsertionPoint(op.elseRegion.blocks[0]):
+        scf.YieldOp([value])
+    return op.results[0]
+
+
 def repeat(
     start: Index, stop: Index, carried: Sequence[ir.Value], body: Callable[[ir.Value, Values], Sequence[ir.Value]]
 ) -> Values:
@@ -31,6 +41,8 @@ def in_parallel(
     The blocks divide the dimensions of `out`.
     """
     kind = ir.RankedTensorType(out.type)
+    if list(kind.shape) == list(steps):
+        return body([value_of(0)] * kind.rank, out)
     op = scf.ForallOp([0] * kind.rank, list(kind.shape), list(steps), [out])
     with ir.InsertionPoint(op.body):
         offsets, target = list(op.induction_variables), op.inner_iter_args[0]

@@ -24,6 +24,7 @@ _BY_FAMILY = {
     "movement": "movement",
     "shape": "movement",
     "sorting": "sorting",
+    "cumulative": "cumulative",
     # Each element is found by itself, as in movement.
     "regions": "movement",
     "packed": "contraction",
@@ -114,7 +115,7 @@ def flops(op: Op) -> int:
         return 2 * elements(result) * math.prod(op.kernel)
     if kind in ("reduction", "pooling"):
         return elements(op.operation.operands[0])
-    return elements(result) if kind == "elementwise" else 0
+    return elements(result) if kind in ("elementwise", "cumulative") else 0
 
 
 def _multiply_adds(op: Op, lhs: ir.Value, weight: ir.Value, result: ir.Value) -> int:

@@ -24,6 +24,7 @@ ANCHOR_ORDER = (
     "pooling",
     "reduction",
     "sorting",
+    "cumulative",
     "elementwise",
     "movement",
 )

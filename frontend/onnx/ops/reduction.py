@@ -9,10 +9,10 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell import elementwise as ew
-from ....dialects.stepwell.movement import ExpandDimsOp, GatherOp, ReverseOp, SqueezeOp
-from ....dialects.stepwell.ranges import is_for_sizes
+from ....dialects.stepwell.cumulative import CumulativeOp
+from ....dialects.stepwell.movement import ReverseOp, SqueezeOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
-from ..build import constant, dims_of, dtype, emit, integers, known_dim, normal_axis, rank, reshaped, scalar
+from ..build import dims_of, dtype, emit, integers, normal_axis, rank, reshaped, scalar
 from ..node import Node
 from ..registry import Handler, imports
 
@@ -107,43 +107,14 @@ def _descending(input: ir.Value) -> ir.Value:
     return emit(ew.NegOp if dtype(input).kind not in "iu" else ew.NotOp, input)
 
 
-_RUNNING: dict[str, tuple[type[Op], int]] = {"CumSum": (ew.AddOp, 0), "CumProd": (ew.MulOp, 1)}
-
-
-def _all_before(
-    input: ir.Value, axis: int, combine: type[Op], neutral: int, is_reverse: bool, is_exclusive: bool
-) -> ir.Value:
-    """What `cumulative` computes, each element by itself from all those before it: as many ops at any size."""
-    count = known_dim(input, axis, "the extent of the axis")
-    is_before = np.tri(count, k=-1 if is_exclusive else 0, dtype=np.bool_)
-    mask = constant((is_before.T if is_reverse else is_before).reshape(count, count, *[1] * (rank(input) - 1 - axis)))
-    each = emit(ew.SelectOp, mask, emit(ExpandDimsOp, input, axes=(axis,)), scalar(neutral, input))
-    reduce = ReduceSumOp if combine is ew.AddOp else ReduceProdOp
-    return emit(reduce, each, axes=(axis + 1,), keepdims=False)
-
-
 @imports("CumSum", "CumProd")
 def cumulative(node: Node, input: ir.Value, axis: ir.Value) -> ir.Value:
-    """CumSum and CumProd: every element takes that before it, then the one two places before it, then four, and so on.
-
-    x --> x += moved by 1; x += moved by 2; x += moved by 4; ... where what is moved in is neutral
-    """
-    combine, neutral = _RUNNING[node.op_type]
-    along = normal_axis(node.integers(axis, "axis")[0], rank(input))
-    count = known_dim(input, along, "the extent of the axis")
-    places = np.arange(count)
-    is_reverse, is_exclusive = node.attribute("reverse"), node.attribute("exclusive")
-    if is_for_sizes():
-        return _all_before(input, along, combine, neutral, is_reverse, is_exclusive)
-
-    def moved(value: ir.Value, by: int) -> ir.Value:
-        sources = places + by if is_reverse else places - by
-        name, inside = f"{node.name}.{by}", (sources >= 0) & (sources < count)
-        mask = node.importer.weight(f"{name}.inside", inside.reshape(count, *[1] * (rank(input) - 1 - along)))
-        sources = node.importer.weight(f"{name}.sources", np.clip(sources, 0, count - 1))
-        return emit(ew.SelectOp, mask, emit(GatherOp, value, sources, axis=along), scalar(neutral, input))
-
-    total, by = moved(input, 1) if is_exclusive else input, 1
-    while by < count:
-        total, by = emit(combine, total, moved(total, by)), 2 * by
-    return total
+    """CumSum and CumProd."""
+    return emit(
+        CumulativeOp,
+        input,
+        axis=normal_axis(node.integers(axis, "axis")[0], rank(input)),
+        mode="sum" if node.op_type == "CumSum" else "product",
+        reverse=bool(node.attribute("reverse")),
+        exclusive=bool(node.attribute("exclusive")),
+    )

@@ -147,11 +147,16 @@ def write(value: ir.Value, target: ir.Value, exprs: Sequence[ir.AffineExpr], poi
     indices = [value_of(affine(expr, point.dims)) for expr in exprs]
     if point.lane_dim is None:
         return tensor.insert(value, target, indices)
+    return write_row(value, target, indices, point)
+
+
+def write_row(value: ir.Value, target: ir.Value, indices: Sequence[Index], point: Point) -> ir.Value:
+    """`target` with consecutive elements along its last dimension replaced."""
     written = vector.TransferWriteOp(
         target.type,
         broadcast(value, point.width),
         target,
-        indices,
+        [value_of(index) for index in indices],
         _last_dimension(len(indices)),
         ir.ArrayAttr.get([ir.BoolAttr.get(True)]),
         mask=point.mask(),

@@ -1,4 +1,4 @@
-"""Schedules of sorting: rows are parallel as they are lowered, and what is done to one is in order."""
+"""Schedules of sorting and of running totals: rows are parallel as they are lowered, and one is done in order."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from .base import Schedule
 from .steps import loop_parameters, script
 
 
-def sorting(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of a sorting kernel: nothing is tiled."""
-    return script("sorting", loop_parameters(kernel, target), [])
+def in_order(kernel: ir.Operation, target: Target) -> Schedule:
+    """The schedule of a kernel of which nothing is tiled."""
+    return script("in-order", loop_parameters(kernel, target), [])

@@ -1,4 +1,4 @@
-"""Ops that make or take places along dimensions that vary: sorting, scattering, pooling with indices."""
+"""Ops for which it matters where elements are along dimensions that vary: sorting, running totals, scattering."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.core import Op
+from ....dialects.stepwell.cumulative import CumulativeOp
 from ....dialects.stepwell.elementwise import AddOp, DivOp, LessOp, ModOp, MulOp, NotOp, SelectOp
 from ....dialects.stepwell.movement import SampleOp, ScatterOp
 from ....dialects.stepwell.pooling import MaxPoolIndicesOp
@@ -48,6 +49,17 @@ def top_k(graph: Rewriter, op: TopKOp, states: States) -> Result | None:
     kept = graph.kept_here(graph.noted(NotOp(value), extents), [last], least_of(dtype))
     replace(op, graph.noted(TopKOp(kept, k=op.k, largest=True), found))
     return None
+
+
+def cumulative(graph: Rewriter, op: CumulativeOp, states: States) -> Result:
+    """What is no data comes last, so that it changes no total; where the last is the first, it is neutral."""
+    require_same(states)
+    axis = op.axis % len(shape_of(op.input) or ())
+    value = compacted(graph, op.input, [axis])
+    if op.reverse:
+        value = graph.kept_here(value, [axis], 0.0 if op.mode == "sum" else 1.0)
+    op.operation.operands[0] = value
+    return [graph.of(value)]
 
 
 def scatter(graph: Rewriter, op: ScatterOp, states: States) -> Result:
@@ -112,4 +124,10 @@ def sample(graph: Rewriter, op: SampleOp, states: States) -> Result:
     return [[images[0], images[1], *positions[2:]]]
 
 
-RULES: dict[type[Op], Rule] = {SampleOp: sample, TopKOp: top_k, ScatterOp: scatter, MaxPoolIndicesOp: max_pool_indices}
+RULES: dict[type[Op], Rule] = {
+    SampleOp: sample,
+    TopKOp: top_k,
+    CumulativeOp: cumulative,
+    ScatterOp: scatter,
+    MaxPoolIndicesOp: max_pool_indices,
+}

@@ -1,10 +1,11 @@
-"""References of sorting and scattering against ONNX Runtime."""
+"""References of sorting, running totals and scattering against ONNX Runtime."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stepwell.dialects.core import OpError
+from stepwell.dialects.stepwell.cumulative import CumulativeOp
 from stepwell.dialects.stepwell.movement import GatherOp, ScatterOp
 from stepwell.dialects.stepwell.sorting import TopKOp
 from stepwell.dialects.types import TensorSpec
@@ -50,3 +51,13 @@ def test_indices_outside():
 def test_top_k_refuses(k, shape):
     with pytest.raises(OpError):
         TopKOp.infer(TensorSpec(shape, F32), k=k, largest=True)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_cumulative_sums(run_onnx, compute, axis, reverse, exclusive):
+    x = np.random.default_rng(0).integers(-9, 9, (3, 4)).astype(np.float32)
+    expected = run_onnx("CumSum", x, np.array(axis), reverse=int(reverse), exclusive=int(exclusive))[0]
+    options = {"axis": axis, "reverse": reverse, "exclusive": exclusive}
+    np.testing.assert_array_equal(compute(CumulativeOp, x, **options)[0], expected)

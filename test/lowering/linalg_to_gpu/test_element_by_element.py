@@ -1,4 +1,4 @@
-"""Scatter and sorting on the simulator: a thread finds out what its element is, and none takes turns with others."""
+"""Scatter, sorting and running totals on the simulator: a thread finds its own element, and none takes turns."""
 
 from __future__ import annotations
 
@@ -66,3 +66,14 @@ def test_elements(axis, reduction, monkeypatch) -> None:
     places, updates = RANDOM.integers(-8, 8, shape), RANDOM.standard_normal(shape).astype(np.float32)
     node = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=axis, reduction=reduction)
     agree(model(node, [x, places, updates], [(x.shape, "float32")]), [x, places, updates], monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "reverse", "exclusive"),
+    [((3, 36), 1, 0, 0), ((3, 36), 1, 1, 1), ((2, 12, 5), 1, 1, 0), ((7, 33), 0, 0, 1)],
+)
+def test_sums_of_all_before(shape, axis, reverse, exclusive, monkeypatch) -> None:
+    """In two steps where the extent has divisors, and in any number of dimensions."""
+    x = RANDOM.integers(-99, 99, shape).astype(np.float32)
+    node = helper.make_node("CumSum", ["x", "a"], ["y"], reverse=reverse, exclusive=exclusive)
+    agree(model(node, [x], [(shape, "float32")], a=np.array(axis)), [x], monkeypatch)

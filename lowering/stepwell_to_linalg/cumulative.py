@@ -1,0 +1,169 @@
+"""Running totals, in vectors: of rows side by side, or of neighbours that get those before them in a few steps.
+
+scf.forall (%batch, %, %part) shared_outs(%block = %out) {
+  scf.for %row iter_args(%total, %block) { %total += vector.transfer_read; vector.transfer_write %total }
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, vector
+
+from ...dialects.stepwell.cumulative import CumulativeOp
+from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_type, write_row
+from ..linalg_to_vector.loops.indices import Index, value_of
+from .rules import lowers
+from .scalars import compute_type, number
+from .scattering import around
+from .sequences import in_parallel, part, repeat
+from .tensors import element_of, shape_of, with_shape
+
+# Bytes side by side: one register where neighbours are summed up, else as many as hide the time of an addition.
+_NEIGHBOURS, _COLUMNS = 64, 256
+# A parallel block has so many elements at least.
+_BLOCK = 1 << 13
+
+
+@lowers(CumulativeOp)
+def cumulative(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """Totals of [batch, place, element]."""
+    shape = shape_of(inputs[0])
+    if 0 in shape:
+        return [outs[0]]
+    box = around(op.axis, shape)
+    batches, count, size = box
+    source, out = with_shape(inputs[0], list(box)), with_shape(outs[0], list(box))
+    totals = Totals(op, element_of(source))
+    widest = max(1, (_NEIGHBOURS if size == 1 else _COLUMNS) * 8 // totals.wide.width)
+    width = size if size % widest else _divisor(size, max(1, _BLOCK // (count * widest)) * widest)
+    steps = [_divisor(batches, max(1, _BLOCK // (count * width))), count, width]
+
+    def block_of(at: Sequence[ir.Value], block: ir.Value) -> ir.Value:
+        given = part(source, at, steps)
+        run = _along_rows if size == 1 else _down_columns
+        return repeat(0, steps[0], [block], lambda row, made: [run(totals, given, made[0], row, widest)])[0]
+
+    return [with_shape(in_parallel(steps, out, block_of), shape)]
+
+
+def _divisor(total: int, wanted: int) -> int:
+    """The least divisor of `total` that is no less than `wanted`; the wanted one itself if it is a divisor."""
+    return next(total // count for count in range(min(total, max(1, total // wanted)), 0, -1) if total % count == 0)
+
+
+@dataclass
+class Totals:
+    """How elements are read, put together and written."""
+
+    op: CumulativeOp
+    kind: ir.Type
+
+    @property
+    def wide(self) -> ir.IntegerType | ir.FloatType:
+        """The type in which totals are computed."""
+        wide = compute_type(self.kind)
+        assert isinstance(wide, ir.IntegerType | ir.FloatType)
+        return wide
+
+    @property
+    def neutral(self) -> int:
+        """What changes no total."""
+        return 0 if self.op.mode == "sum" else 1
+
+    def start(self, lanes: int) -> ir.Value:
+        """The neutral number in every lane."""
+        return broadcast(number(self.neutral, self.wide), lanes)
+
+    def combined(self, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+        """Two totals together."""
+        is_float = isinstance(self.wide, ir.FloatType)
+        if self.op.mode == "sum":
+            return arith.addf(lhs, rhs) if is_float else arith.addi(lhs, rhs)
+        return arith.mulf(lhs, rhs) if is_float else arith.muli(lhs, rhs)
+
+    def read(self, source: ir.Value, at: Sequence[Index], lanes: int) -> ir.Value:
+        """Neighbours from a place on."""
+        value = read_row(source, at, Point((), None, lanes, lanes))
+        return value if self.kind == self.wide else arith.extf(vector_type(lanes, self.wide), value)
+
+    def written(self, value: ir.Value, into: ir.Value, at: Sequence[Index]) -> ir.Value:
+        """`into` with neighbours from a place on."""
+        lanes = ir.VectorType(value.type).shape[0]
+        value = value if self.kind == self.wide else arith.truncf(vector_type(lanes, self.kind), value)
+        return write_row(value, into, at, Point((), None, lanes, lanes))
+
+    def moved(self, value: ir.Value, by: int) -> ir.Value:
+        """Each lane as the one that comes `by` lanes before it."""
+        lanes = ir.VectorType(value.type).shape[0]
+        sources = [lane + by if self.op.reverse else lane - by for lane in range(lanes)]
+        return vector.shuffle(self.start(lanes), value, [lanes + lane if 0 <= lane < lanes else 0 for lane in sources])
+
+
+def _pieces(extent: int, widest: int) -> list[tuple[int, int, int]]:
+    """Cuts an extent into runs of vectors: where one begins, the lanes of each vector, and how many there are."""
+    whole = extent // widest
+    found, start = ([(0, widest, whole)] if whole else []), whole * widest
+    for lanes in (1 << bit for bit in reversed(range((extent - start).bit_length()))):
+        if (extent - start) & lanes:
+            found.append((start, lanes, 1))
+            start += lanes
+    return found
+
+
+def _down_columns(totals: Totals, source: ir.Value, into: ir.Value, row: ir.Value, widest: int) -> ir.Value:
+    """Totals of elements side by side; `source` is [row, place, element]."""
+    _, count, size = shape_of(source)
+    is_reverse, is_exclusive = totals.op.reverse, totals.op.exclusive
+    for start, lanes, many in _pieces(size, widest):
+
+        def columns(number_: ir.Value, made: list[ir.Value], start: int = start, lanes: int = lanes) -> list[ir.Value]:
+            column = _plus(start, number_, lanes)
+
+            def step(place: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+                total, made = carried
+                at = [row, arith.subi(value_of(count - 1), place) if is_reverse else place, column]
+                after = totals.combined(total, totals.read(source, at, lanes))
+                return [after, totals.written(total if is_exclusive else after, made, at)]
+
+            return repeat(0, count, [totals.start(lanes), made[0]], step)[1:]
+
+        (into,) = repeat(0, many, [into], columns)
+    return into
+
+
+def _along_rows(totals: Totals, source: ir.Value, into: ir.Value, row: ir.Value, widest: int) -> ir.Value:
+    """Totals of neighbours: each takes what is one lane before it, then two, four and so on, then what came before."""
+    count, is_reverse = shape_of(source)[1], totals.op.reverse
+    # Read as rows: vectors lie along the last dimension.
+    lines, made = (with_shape(value, shape_of(value)[:2]) for value in (source, into))
+    carry = totals.start(1)
+    pieces = _pieces(count, widest)
+    for start, lanes, many in pieces:
+        # What was first in a row is the last where it is read backwards.
+        first = count - start - lanes * many if is_reverse else start
+        carry = vector.shuffle(carry, carry, [0] * lanes)
+
+        def step(
+            number_: ir.Value, carried: list[ir.Value], first: int = first, lanes: int = lanes, many: int = many
+        ) -> list[ir.Value]:
+            before, made = carried
+            turn = arith.subi(value_of(many - 1), number_) if is_reverse else number_
+            at = [row, _plus(first, turn, lanes)]
+            total = totals.read(lines, at, lanes)
+            for by in (1 << bit for bit in range(int(math.log2(lanes)))):
+                total = totals.combined(total, totals.moved(total, by))
+            own = totals.moved(total, 1) if totals.op.exclusive else total
+            last = vector.shuffle(total, total, [0 if is_reverse else lanes - 1] * lanes)
+            return [totals.combined(before, last), totals.written(totals.combined(before, own), made, at)]
+
+        carry, made = repeat(0, many, [carry, made], step)
+    return with_shape(made, shape_of(into))
+
+
+def _plus(start: int, number_: ir.Value, lanes: int) -> ir.Value:
+    """Where the vector with a number lies."""
+    return arith.addi(arith.muli(number_, value_of(lanes)), value_of(start))

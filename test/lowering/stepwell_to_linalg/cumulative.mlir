@@ -1,0 +1,44 @@
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-convert-to-linalg)' | FileCheck %s
+
+// Rows side by side: one vector of totals goes down, in the destination itself.
+
+// CHECK-LABEL: func.func private @columns(
+// CHECK-SAME: %{{.*}}: tensor<5x64xf32>, %[[OUT:.*]]: tensor<5x64xf32>)
+// CHECK: %[[PLACE:.*]] = tensor.expand_shape %[[OUT]]
+// CHECK: %[[SUMS:.*]]:2 = scf.for %[[ROW:[^ ]*]] = {{.*}} iter_args(%[[TOTAL:.*]] = %{{.*}}, %[[BLOCK:.*]] = %[[PLACE]])
+// CHECK:   %[[NEW:.*]] = vector.transfer_read %{{[^[]*}}[%{{.*}}, %[[ROW]], %{{.*}}]
+// CHECK:   %[[AFTER:.*]] = arith.addf %[[TOTAL]], %[[NEW]] : vector<64xf32>
+// CHECK:   vector.transfer_write %[[AFTER]], %[[BLOCK]][%{{.*}}, %[[ROW]], %{{.*}}]
+// CHECK: %[[RESULT:.*]] = tensor.collapse_shape %[[SUMS]]#1
+// CHECK-NEXT: return %[[RESULT]]
+func.func private @columns(%x: tensor<5x64xf32>) -> tensor<5x64xf32> attributes {stepwell.kernel = {class = "cumulative"}} {
+  %0 = "stepwell.cumulative"(%x) {axis = 0 : i64, mode = "sum", reverse = false, exclusive = false} : (tensor<5x64xf32>) -> tensor<5x64xf32>
+  return %0 : tensor<5x64xf32>
+}
+
+// Along a row: neighbours, then pairs, then fours; one vector here.
+
+// CHECK-LABEL: func.func private @row(
+// CHECK: vector.shuffle %{{.*}}, %{{.*}} [0, 4, 5, 6]
+// CHECK: vector.shuffle %{{.*}}, %{{.*}} [0, 0, 4, 5]
+// CHECK: arith.mulf
+// CHECK: vector.transfer_write
+// CHECK-NEXT: tensor.collapse_shape
+// CHECK-NEXT: return
+func.func private @row(%x: tensor<4xf32>) -> tensor<4xf32> attributes {stepwell.kernel = {class = "cumulative"}} {
+  %0 = "stepwell.cumulative"(%x) {axis = 0 : i64, mode = "product", reverse = false, exclusive = false} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// What a loop changes is copied into the destination once, before it.
+
+// CHECK-LABEL: func.func private @scatter(
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}) outs(
+// CHECK: scf.for
+// CHECK:   scf.if
+// CHECK: tensor.collapse_shape
+// CHECK-NEXT: return
+func.func private @scatter(%x: tensor<8x4xf32>, %i: tensor<3xi64>, %u: tensor<3x4xf32>) -> tensor<8x4xf32> attributes {stepwell.kernel = {class = "movement"}} {
+  %0 = "stepwell.scatter"(%x, %i, %u) {axis = 0 : i64, reduction = "none"} : (tensor<8x4xf32>, tensor<3xi64>, tensor<3x4xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
