@@ -103,7 +103,7 @@ class Totals:
         return vector.shuffle(self.start(lanes), value, [lanes + lane if 0 <= lane < lanes else 0 for lane in sources])
 
 
-def _pieces(extent: int, widest: int) -> list[tuple[int, int, int]]:
+def pieces(extent: int, widest: int) -> list[tuple[int, int, int]]:
     """Cuts an extent into runs of vectors: where one begins, the lanes of each vector, and how many there are."""
     whole = extent // widest
     found, start = ([(0, widest, whole)] if whole else []), whole * widest
@@ -118,10 +118,10 @@ def _down_columns(totals: Totals, source: ir.Value, into: ir.Value, row: ir.Valu
     """Totals of elements side by side; `source` is [row, place, element]."""
     _, count, size = shape_of(source)
     is_reverse, is_exclusive = totals.op.reverse, totals.op.exclusive
-    for start, lanes, many in _pieces(size, widest):
+    for start, lanes, many in pieces(size, widest):
 
         def columns(number_: ir.Value, made: list[ir.Value], start: int = start, lanes: int = lanes) -> list[ir.Value]:
-            column = _plus(start, number_, lanes)
+            column = place_of(start, number_, lanes)
 
             def step(place: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
                 total, made = carried
@@ -141,8 +141,7 @@ def _along_rows(totals: Totals, source: ir.Value, into: ir.Value, row: ir.Value,
     # Read as rows: vectors lie along the last dimension.
     lines, made = (with_shape(value, shape_of(value)[:2]) for value in (source, into))
     carry = totals.start(1)
-    pieces = _pieces(count, widest)
-    for start, lanes, many in pieces:
+    for start, lanes, many in pieces(count, widest):
         # What was first in a row is the last where it is read backwards.
         first = count - start - lanes * many if is_reverse else start
         carry = vector.shuffle(carry, carry, [0] * lanes)
@@ -152,7 +151,7 @@ def _along_rows(totals: Totals, source: ir.Value, into: ir.Value, row: ir.Value,
         ) -> list[ir.Value]:
             before, made = carried
             turn = arith.subi(value_of(many - 1), number_) if is_reverse else number_
-            at = [row, _plus(first, turn, lanes)]
+            at = [row, place_of(first, turn, lanes)]
             total = totals.read(lines, at, lanes)
             for by in (1 << bit for bit in range(int(math.log2(lanes)))):
                 total = totals.combined(total, totals.moved(total, by))
@@ -164,6 +163,6 @@ def _along_rows(totals: Totals, source: ir.Value, into: ir.Value, row: ir.Value,
     return with_shape(made, shape_of(into))
 
 
-def _plus(start: int, number_: ir.Value, lanes: int) -> ir.Value:
+def place_of(start: int, number_: ir.Value, lanes: int) -> ir.Value:
     """Where the vector with a number lies."""
     return arith.addi(arith.muli(number_, value_of(lanes)), value_of(start))

@@ -10,12 +10,11 @@ from mlir.dialects import arith, math, tensor
 from ...dialects.stepwell.regions import RoiAlignOp, RoiMaxPoolOp
 from ..linalg_to_vector.loops.indices import Index, value_of
 from . import scalars
+from .channels import Read, by_channels, filled_like, like, scalar_of
 from .rules import lowers
 from .scalars import narrow, number, widen
 from .sequences import from_front, repeat
 from .tensors import dims, element_of, loop_index, shape_of, structured
-
-Scalar = ir.Value
 
 
 def _to_float(value: ir.Value, kind: ir.Type) -> ir.Value:
@@ -47,37 +46,57 @@ def _for_each(
 _MOST_SAMPLES = 1 << 20
 
 
-@lowers(RoiAlignOp)
-def roi_align(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+@lowers(RoiAlignOp, on_gpu=True)
+def roi_align_by_element(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """One loop over [region, channel, row, column]."""
-    images, regions, names = inputs
-    element, extents = element_of(images), shape_of(images)
-    wide, kind = scalars.compute_type(element), scalars.compute_type(element_of(regions))
+    images = inputs[0]
+    wide = scalars.compute_type(element_of(images))
 
     def body(_: ir.Value) -> ir.Value:
         region, channel, *place = (loop_index(dim) for dim in range(4))
-        image, _inside = from_front(tensor.extract(names, [region]), extents[0])
-        edges = [_edge(op, widen(tensor.extract(regions, [region, value_of(at)]))) for at in (1, 0, 3, 2)]
-        starts, steps = edges[:2], _steps(op, edges, kind)
-        counts = [_count(op, step) for step in steps]
 
-        def accumulate(at: list[ir.Value], total: ir.Value) -> ir.Value:
-            where = [
-                _position(start, step, index, sample, count)
-                for start, step, index, sample, count in zip(starts, steps, place, at, counts, strict=True)
-            ]
-            terms = _terms(images, [image, channel], where, extents[2:], wide)
-            return _combined(op.mode, total, terms)
+        def read(image: ir.Value, row: ir.Value, column: ir.Value) -> ir.Value:
+            return widen(tensor.extract(images, [image, channel, row, column]))
 
-        none = number(float("-inf") if op.mode == "max" else 0, wide)
-        total = _for_each([(0, count) for count in counts], none, accumulate)
-        samples = arith.muli(*map(value_of, counts))
-        is_empty = arith.cmpi(arith.CmpIPredicate.eq, samples, value_of(0))
-        if op.mode == "mean":
-            total = arith.divf(total, _to_float(samples, wide))
-        return narrow(arith.select(is_empty, number(0, wide), total), element)
+        return narrow(_aligned(op, inputs, region, place, read, wide), element_of(images))
 
     return structured([], [outs[0]], [dims(4)], "pppp", body)
+
+
+@lowers(RoiAlignOp)
+def roi_align(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """All channels of a bin together."""
+    samples = (op.samples or 2) ** 2
+    return by_channels(
+        inputs[0], outs, samples, lambda region, place, read, kind: _aligned(op, inputs, region, place, read, kind)
+    ) or roi_align_by_element(op, inputs, outs)
+
+
+def _aligned(
+    op: RoiAlignOp, inputs: list[ir.Value], region: ir.Value, place: Sequence[ir.Value], read: Read, wide: ir.Type
+) -> ir.Value:
+    """One bin, computed in `wide`: of one channel, or of a vector of them."""
+    images, regions, names = inputs
+    extents, kind = shape_of(images), scalars.compute_type(element_of(regions))
+    image, _inside = from_front(tensor.extract(names, [region]), extents[0])
+    edges = [_edge(op, widen(tensor.extract(regions, [region, value_of(at)]))) for at in (1, 0, 3, 2)]
+    starts, steps = edges[:2], _steps(op, edges, kind)
+    counts = [_count(op, step) for step in steps]
+
+    def accumulate(at: list[ir.Value], total: ir.Value) -> ir.Value:
+        where = [
+            _position(start, step, index, sample, count)
+            for start, step, index, sample, count in zip(starts, steps, place, at, counts, strict=True)
+        ]
+        return _combined(op.mode, total, _terms(lambda *at: read(image, *at), where, extents[2:], wide))
+
+    none = filled_like(float("-inf") if op.mode == "max" else 0, wide)
+    total = _for_each([(0, count) for count in counts], none, accumulate)
+    samples = arith.muli(*map(value_of, counts))
+    is_empty = arith.cmpi(arith.CmpIPredicate.eq, samples, value_of(0))
+    if op.mode == "mean":
+        total = arith.divf(total, like(_to_float(samples, scalar_of(wide)), wide))
+    return arith.select(is_empty, filled_like(0, wide), total)
 
 
 def _edge(op: RoiAlignOp, value: ir.Value) -> ir.Value:
@@ -105,7 +124,7 @@ def _position(start: ir.Value, step: ir.Value, place: ir.Value, sample: ir.Value
 
 
 def _terms(
-    images: ir.Value, where: Sequence[ir.Value], at: Sequence[ir.Value], extents: Sequence[int], wide: ir.Type
+    read: Callable[[ir.Value, ir.Value], ir.Value], at: Sequence[ir.Value], extents: Sequence[int], wide: ir.Type
 ) -> list[ir.Value]:
     """The four elements around a position, each times its weight; zeros where it is outside."""
     around = [_around(position, extent) for position, extent in zip(at, extents, strict=True)]
@@ -114,9 +133,9 @@ def _terms(
     for row, vertical in around[0][1]:
         for column, horizontal in around[1][1]:
             weight = arith.mulf(vertical, horizontal)
-            weight = weight if weight.type == wide else _cast(weight, wide)
-            term = arith.mulf(widen(tensor.extract(images, [*where, row, column])), weight)
-            terms.append(arith.select(is_inside, term, number(0, wide)))
+            weight = weight if weight.type == scalar_of(wide) else _cast(weight, scalar_of(wide))
+            term = arith.mulf(read(row, column), like(weight, wide))
+            terms.append(arith.select(is_inside, term, filled_like(0, wide)))
     return terms
 
 
@@ -144,31 +163,49 @@ def _combined(mode: str, total: ir.Value, terms: Sequence[ir.Value]) -> ir.Value
     return total
 
 
-@lowers(RoiMaxPoolOp)
-def roi_max_pool(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+@lowers(RoiMaxPoolOp, on_gpu=True)
+def roi_max_pool_by_element(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """One loop over [region, channel, row, column]."""
-    images, regions = inputs
-    element, extents = element_of(images), shape_of(images)
+    images = inputs[0]
 
     def body(_: ir.Value) -> ir.Value:
         region, channel, *place = (loop_index(dim) for dim in range(4))
-        name, *edges = (widen(tensor.extract(regions, [region, value_of(at)])) for at in (0, 2, 1, 4, 3))
-        image = _to_index(name, 0, extents[0] - 1)
-        top, left, bottom, right = (_rounded(arith.mulf(edge, number(op.scale, edge.type))) for edge in edges)
-        ranges = [
-            _bin(index, low, high, count, extent)
-            for index, low, high, count, extent in zip(
-                place, (top, left), (bottom, right), op.sizes, extents[2:], strict=True
-            )
-        ]
-        least = number(float("-inf"), element)
-        best = _for_each(
-            ranges, least, lambda at, best: arith.maximumf(best, tensor.extract(images, [image, channel, *at]))
-        )
-        empties = [arith.cmpi(arith.CmpIPredicate.sle, last, first) for first, last in ranges]
-        return arith.select(arith.ori(*empties), number(0, element), best)
+
+        def read(image: ir.Value, row: ir.Value, column: ir.Value) -> ir.Value:
+            return tensor.extract(images, [image, channel, row, column])
+
+        return _greatest(op, inputs, region, place, read, element_of(images))
 
     return structured([], [outs[0]], [dims(4)], "pppp", body)
+
+
+@lowers(RoiMaxPoolOp)
+def roi_max_pool(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
+    """All channels of a bin together."""
+    return by_channels(
+        inputs[0], outs, 4, lambda region, place, read, kind: _greatest(op, inputs, region, place, read, kind)
+    ) or roi_max_pool_by_element(op, inputs, outs)
+
+
+def _greatest(
+    op: RoiMaxPoolOp, inputs: list[ir.Value], region: ir.Value, place: Sequence[ir.Value], read: Read, kind: ir.Type
+) -> ir.Value:
+    """One bin: of one channel, or of a vector of them."""
+    images, regions = inputs
+    extents = shape_of(images)
+    name, *edges = (widen(tensor.extract(regions, [region, value_of(at)])) for at in (0, 2, 1, 4, 3))
+    image = _to_index(name, 0, extents[0] - 1)
+    top, left, bottom, right = (_rounded(arith.mulf(edge, number(op.scale, edge.type))) for edge in edges)
+    ranges = [
+        _bin(index, low, high, count, extent)
+        for index, low, high, count, extent in zip(
+            place, (top, left), (bottom, right), op.sizes, extents[2:], strict=True
+        )
+    ]
+    least = filled_like(float("-inf"), kind)
+    best = _for_each(ranges, least, lambda at, best: arith.maximumf(best, read(image, *at)))
+    empties = [arith.cmpi(arith.CmpIPredicate.sle, last, first) for first, last in ranges]
+    return arith.select(arith.ori(*empties), filled_like(0, kind), best)
 
 
 def _rounded(value: ir.Value) -> ir.Value:

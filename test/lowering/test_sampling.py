@@ -50,3 +50,20 @@ def test_roi_max_pool(check_op, kind):
     boxes = RNG.integers(-3, 20, (5, 5)).astype(kind)
     boxes[:, 0] %= 2
     check_op(RoiMaxPoolOp, random(kind, 2, 3, 9, 11), boxes, sizes=(3, 2), scale=0.75)
+
+
+@pytest.mark.parametrize("channels", [1, 7, 70, 130])
+def test_regions_of_any_number_of_channels(check_op, channels):
+    """An infinity outside of a region does not reach into it."""
+    images = random(np.float32, 2, channels, 9, 11)
+    images[:, :, 8, 10] = np.inf
+    boxes, names = RNG.integers(-3, 8, (12, 4)).astype(np.float32), RNG.integers(0, 2, 12)
+    check_op(RoiAlignOp, images, boxes, names, sizes=(4, 3), samples=2, tolerance=1e-5)
+    check_op(RoiMaxPoolOp, images, np.concatenate([names[:, None], boxes], 1).astype(np.float32), sizes=(4, 3))
+
+
+def test_few_regions_of_a_large_image(check_op):
+    images = random(np.float32, 1, 3, 60, 50)
+    check_op(
+        RoiAlignOp, images, np.array([[3, 4, 40, 50]], np.float32), np.zeros(1, np.int64), sizes=(2, 2), tolerance=1e-5
+    )

@@ -26,7 +26,9 @@ def movement(kernel: ir.Operation, target: Target) -> Schedule:
 
 
 def _tile(step: Step, target: Target) -> list[int]:
-    """A parallel tile. What is turned in registers is cut last, the longer side first."""
+    """A parallel tile, if nothing around is parallel. What is turned in registers is cut last, longer sides first."""
+    if step.op.parent.name == "scf.forall":
+        return []
     dims = range(len(step.sizes))
     turned = {} if step.generic is None else transposed_inputs(step.generic)
     sides = sorted({*turned.values(), dims[-1]} if turned else (), key=lambda dim: -step.sizes[dim])

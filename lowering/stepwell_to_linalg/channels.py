@@ -1,0 +1,93 @@
+"""Windows whose places are computed: all channels of one together, in vectors, as the places are the same for all.
+
+%last = linalg.generic {transpose} ins(%images)
+scf.forall (%region, %, %, %) shared_outs(%block = %out) {
+  scf.for %row { scf.for %column { %pooled = vector.transfer_read %last[...] ... } }
+  linalg.generic {transpose} ins(%pooled) outs(%block)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import arith
+
+from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_type, write_row
+from ..linalg_to_vector.loops.indices import value_of
+from .cumulative import pieces, place_of
+from .scalars import compute_type, number
+from .sequences import in_parallel, repeat
+from .tensors import copy, dims, element_of, empty, shape_of, with_shape
+
+Read = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
+"""An element, or those of a vector of channels, at an image, a row and a column."""
+Window = Callable[[ir.Value, Sequence[ir.Value], Read, ir.Type], ir.Value]
+
+# Bytes of channels side by side.
+_TOGETHER = 256
+
+
+def scalar_of(kind: ir.Type) -> ir.Type:
+    """The type of a vector's elements; of a scalar its own."""
+    return ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
+
+
+def like(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """A scalar as a value of a type: the same in every lane, if that has lanes."""
+    return broadcast(value, ir.VectorType(kind).shape[0]) if isinstance(kind, ir.VectorType) else value
+
+
+def filled_like(value: float, kind: ir.Type) -> ir.Value:
+    """A number, in every lane of a type that has lanes."""
+    return like(number(value, scalar_of(kind)), kind)
+
+
+def by_channels(images: ir.Value, outs: Sequence[ir.Value], elements: int, window: Window) -> list[ir.Value] | None:
+    """Windows of [region, channel, row, column], of each of which `window` makes all channels.
+
+    Args:
+        images: [image, channel, row, column].
+        outs: the destination.
+        elements: how many places a window has, roughly.
+        window: gets the region, the row and column of the window, how to read and the type of what it makes.
+
+    Returns:
+        The result; None where the images are so large beside the windows that it does not pay to turn them.
+    """
+    shape, (count, channels, *sizes) = shape_of(images), shape_of(outs[0])
+    if 0 in (*shape, count) or count * math.prod(sizes) * elements < math.prod(shape[2:]) * shape[0] // 4:
+        return None
+    narrow_kind, wide = element_of(images), compute_type(element_of(images))
+    n, h, w, c = dims(4)
+    last = copy(images, empty([shape[0], *shape[2:], channels], narrow_kind), [n, c, h, w])
+    assert isinstance(wide, ir.FloatType)
+    widest = _TOGETHER * 8 // wide.width
+    columns, places = sizes[1], math.prod(sizes)
+
+    def of_region(at: Sequence[ir.Value], block: ir.Value) -> ir.Value:
+        made = empty([places, channels], narrow_kind)
+        for start, lanes, many in pieces(channels, widest):
+
+            def bins(
+                index: ir.Value, carried: list[ir.Value], start: int = start, lanes: int = lanes, many: int = many
+            ) -> list[ir.Value]:
+                kind, point = vector_type(lanes, wide), Point((), None, lanes, lanes)
+                bin_, part = arith.divui(index, value_of(many)), arith.remui(index, value_of(many))
+                channel = place_of(start, part, lanes)
+
+                def read(image: ir.Value, row: ir.Value, column: ir.Value) -> ir.Value:
+                    value = read_row(last, [image, row, column, channel], point)
+                    return value if value.type == kind else arith.extf(kind, value)
+
+                place = [arith.divui(bin_, value_of(columns)), arith.remui(bin_, value_of(columns))]
+                value = window(at[0], place, read, kind)
+                value = value if wide == narrow_kind else arith.truncf(vector_type(lanes, narrow_kind), value)
+                return [write_row(value, carried[0], [bin_, channel], point)]
+
+            (made,) = repeat(0, places * many, [made], bins)
+        target = with_shape(block, [channels, places])
+        return with_shape(copy(made, target, dims(2)[::-1]), shape_of(block))
+
+    return [in_parallel([1, channels, *sizes], outs[0], of_region)]
