@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import vector
+from mlir.dialects import tensor, vector
 
 from .access import Point, read, write
 from .body import Body
 from .generic import Generic
-from .indices import Index, add, at_most, loop
+from .indices import Index, add, at_most, coefficient, loop
 from .widths import Widths, element_bytes
 
 Values = list[ir.Value]
@@ -36,7 +36,11 @@ def transposed_inputs(generic: Generic) -> dict[int, int]:
 
 
 class TransposeNest:
-    """Emits one op at the insertion point."""
+    """Emits one op at the insertion point.
+
+    Where the result's last dimension is a part of a tile, a tile is as wide as a few of the dimension before, together:
+    both are one in memory.
+    """
 
     def __init__(self, generic: Generic, widths: Widths) -> None:
         self._generic = generic
@@ -47,11 +51,26 @@ class TransposeNest:
         self._across = written
         self._sizes = self._generic.sizes()
         self._tile = min(_LARGEST_TILE, max(4, widths.vector_bytes // element_bytes(self._generic)))
+        self._before = _joined(generic, self._along, self._tile)
+        self._output = list(generic.output_maps[0])
+        if self._before is not None:
+            *outer, before, last = self._output
+            self._output = [*outer, before * self._extent(written) + last]
 
     def emit(self) -> Values:
         """The tensor that the op makes."""
-        outer = [dim for dim in range(len(self._sizes)) if dim not in (self._along, self._across)]
-        return self._loops(outer, Point((0,) * len(self._sizes)), list(self._generic.outputs))
+        mine = (self._along, self._across, self._before)
+        outer = [dim for dim in range(len(self._sizes)) if dim not in mine]
+        (target,) = self._generic.outputs
+        if self._before is None:
+            return self._loops(outer, Point((0,) * len(self._sizes)), [target])
+        kind = ir.RankedTensorType(target.type)
+        rank = kind.rank
+        groups = [*([dim] for dim in range(rank - 2)), [rank - 2, rank - 1]]
+        shape = [*kind.shape[:-2], kind.shape[-2] * kind.shape[-1]]
+        flat = tensor.CollapseShapeOp(ir.RankedTensorType.get(shape, kind.element_type), target, groups).result
+        (made,) = self._loops(outer, Point((0,) * len(self._sizes)), [flat])
+        return [tensor.ExpandShapeOp(kind, made, groups, [], list(kind.shape)).result]
 
     def _loops(self, dims: Sequence[int], point: Point, carried: Values) -> Values:
         if dims:
@@ -62,32 +81,41 @@ class TransposeNest:
                 carried,
                 lambda index, values: self._loops(dims[1:], point.at(dims[0], index), values),
             )
+        across, part = self._across, 1
+        if self._before is not None:
+            across, part = self._before, self._extent(self._across)
         return self._tiles(
             self._along,
+            self._tile,
             carried,
             lambda start, rows, values: self._tiles(
-                self._across,
+                across,
+                self._tile // part,
                 values,
                 lambda at, columns, inner: self._turn(
-                    point.at(self._along, start).at(self._across, at), rows, columns, inner
+                    point.at(self._along, start).at(across, at), rows, columns * part, inner
                 ),
             ),
         )
 
-    def _tiles(self, dim: int, carried: Values, body: Callable[[Index, int, Values], Values]) -> Values:
+    def _extent(self, dim: int) -> int:
+        size = self._sizes[dim]
+        assert isinstance(size, int)
+        return size
+
+    def _tiles(self, dim: int, step: int, carried: Values, body: Callable[[Index, int, Values], Values]) -> Values:
         """Steps of a whole tile. The last one is moved back to end where the dimension ends, and computes some results
         twice: less code than for what is left of a tile, and as fast.
         """
-        size = self._sizes[dim]
-        assert isinstance(size, int)
-        if size < self._tile:
+        size = self._extent(dim)
+        if size < step:
             return body(0, size, carried)
         return loop(
             0,
             size,
-            self._tile,
+            step,
             carried,
-            lambda index, values: body(at_most(index, size - self._tile), self._tile, values),
+            lambda index, values: body(at_most(index, size - step), step, values),
         )
 
     def _turn(self, point: Point, rows: int, columns: int, carried: Values) -> Values:
@@ -110,17 +138,23 @@ class TransposeNest:
                 else:
                     arguments[argument] = operand
             (value,) = Body(generic.block, here).run(arguments)
-            target = write(value, target, generic.output_maps[0], here)
+            target = write(value, target, self._output, here)
         return [target]
 
     def _columns(self, position: int, point: Point, rows: int, columns: int) -> Values:
         """The tile of an input as vectors along the result's dimension."""
         operand, exprs = self._generic.operands[position], self._generic.maps[position]
         read_rows = [
-            read(operand, exprs, Point(_moved(point, self._across, column).dims, self._along, self._tile, rows))
+            read(operand, exprs, Point(self._column(point, column).dims, self._along, self._tile, rows))
             for column in range(columns)
         ]
         return transpose([*read_rows, *[read_rows[0]] * (self._tile - columns)])
+
+    def _column(self, point: Point, column: int) -> Point:
+        if self._before is None:
+            return _moved(point, self._across, column)
+        part = self._extent(self._across)
+        return _moved(point, self._before, column // part).at(self._across, column % part)
 
 
 def transpose(rows: Sequence[ir.Value]) -> Values:
@@ -139,6 +173,25 @@ def transpose(rows: Sequence[ir.Value]) -> Values:
             values[first + distance] = vector.shuffle(upper, lower, high)
         distance //= 2
     return values
+
+
+def _joined(generic: Generic, along: int, tile: int) -> int | None:
+    """The loop of the result's last but one dimension, if a tile is some of it times all of the last one."""
+    if len(generic.output_maps[0]) < 2:
+        return None
+    before, last = map(_plain, generic.output_maps[0][-2:])
+    if before is None or last is None or before == along:
+        return None
+    sizes = generic.static_sizes()
+    part, count = sizes[last], sizes[before]
+    if part is None or count is None or part == 1 or tile % part or part * count < tile or part >= tile:
+        return None
+    # What is not turned has lanes along the last dimension only.
+    turned = transposed_inputs(generic)
+    others = [exprs for position, exprs in enumerate(generic.maps[: generic.num_inputs]) if position not in turned]
+    is_same = all(coefficient(expr, dim) == 0 for exprs in others for expr in exprs for dim in (before, last))
+    is_read = any(True for _ in generic.block.arguments[generic.num_inputs].uses)
+    return before if is_same and not is_read else None
 
 
 def _moved(point: Point, dim: int, by: int) -> Point:

@@ -3,40 +3,52 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mlir import ir
 
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp
 from ....dialects.stepwell.elementwise import AddOp
-from ....dialects.stepwell.movement import PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
+from ....dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
 from ...rewriting import Pattern, Refusal, Replacement
 from ..values import shape_of
 
 
-class ScatterBlocks(Pattern[ConvTransposeOp]):
-    """conv_transpose(x, w) {kernel = strides} --> blocks(conv(x, one pixel for each of w's))"""
+class WeavePhases(Pattern[ConvTransposeOp]):
+    """conv_transpose(x, w) --> woven(conv(x, w's pixels that meet at each phase of a stride))
+
+    The pixel `q * stride + phase` of the result sums up `x[q - t] * w[t * stride + phase]` over t: a convolution whose
+    output channels are those of all phases, each then written to its own pixels (Shi et al., "Is the deconvolution
+    layer the same as a convolutional layer?", 2016). Nothing is multiplied by the zeros of a stuffed input; and where
+    the stride does not divide the kernel, phases of fewer pixels have a convolution of their own.
+    """
 
     root = ConvTransposeOp
 
     def rewrite(self, op: ConvTransposeOp) -> Replacement:
-        shape, weight = shape_of(op.input), shape_of(op.weight)
-        if op.layout != "channels_last" or shape is None or weight is None:
+        shape, weight, out = shape_of(op.input), shape_of(op.weight), shape_of(op.result)
+        if op.layout != "channels_last" or shape is None or weight is None or out is None:
             return None
-        kernel, count = weight[2:], len(weight) - 2
-        is_plain = op.group == 1 and not any(op.pads) and not any(op.output_padding) and set(op.dilations) == {1}
-        if kernel != tuple(op.strides) or not is_plain:
-            return Refusal("windows overlap, are padded or come in groups")
-        # Weights [inputs, outputs, *kernel] become an output channel per pixel: [*kernel outputs, inputs].
-        ordered = TransposeOp(op.weight, permutation=(*range(2, count + 2), 1, 0)).result
-        flat = ReshapeOp(ordered, shape=(math.prod(kernel) * weight[1], weight[0], *(1 for _ in kernel))).result
-        ones = (1,) * count
-        plain = {"strides": ones, "pads": (0,) * (2 * count), "dilations": ones, "layout": "channels_last"}
-        pixels = ConvOp(op.input, flat, **plain).result
-        spread = ReshapeOp(pixels, shape=(*shape[:-1], *kernel, weight[1])).result
-        order = (0, *(axis for at in range(count) for axis in (1 + at, 1 + count + at)), 1 + 2 * count)
-        woven = TransposeOp(spread, permutation=order).result
-        size = tuple(dim * step for dim, step in zip(shape[1:-1], kernel, strict=True))
-        return _with_bias(ReshapeOp(woven, shape=(shape[0], *size, weight[1])).result, op.bias)
+        if set(op.strides) == {1} or set(op.dilations) != {1}:
+            return Refusal("there is one phase, or the kernel has holes")
+        if op.group > 1 and op.group == weight[0]:
+            return Refusal("a depthwise convolution is as long at it by loading as by multiplying")
+        count, strides = len(weight) - 2, op.strides
+        # The pixels of a phase from `first` to `last` are in the result, which begins `pads` pixels in.
+        starts = op.pads[:count]
+        first = [pad // stride for pad, stride in zip(starts, strides, strict=True)]
+        last = [-(-(pad + size) // stride) for pad, size, stride in zip(starts, out[1:-1], strides, strict=True)]
+        ranges = list(zip(first, last, strict=True))
+        for kernel, stride, (begin, end), pixels in zip(weight[2:], strides, ranges, shape[1:-1], strict=True):
+            fewest = min(phases.taps for phases in _phases(kernel, stride))
+            if max(0, begin - fewest + 1) + max(0, pixels - end) >= pixels:
+                return Refusal("a phase sees nothing of the input")
+        phases = _every_phase(op, weight, ranges)
+        woven = _woven(phases, count, op.group)
+        begins = [pad - begin * stride for pad, begin, stride in zip(starts, first, strides, strict=True)]
+        stops = [begin + extent for begin, extent in zip(begins, out[1:-1], strict=True)]
+        return _with_bias(_sliced(woven, (0, *begins, 0), (out[0], *stops, out[-1])), op.bias)
 
 
 class StuffZeros(Pattern[ConvTransposeOp]):
@@ -67,7 +79,7 @@ class StuffZeros(Pattern[ConvTransposeOp]):
         return _with_bias(result, op.bias)
 
 
-PATTERNS = (ScatterBlocks(), StuffZeros())
+PATTERNS = (WeavePhases(), StuffZeros())
 
 
 def _stuffed(value: ir.Value, shape: tuple[int, ...], strides: tuple[int, ...]) -> ir.Value:
@@ -82,20 +94,124 @@ def _stuffed(value: ir.Value, shape: tuple[int, ...], strides: tuple[int, ...]) 
     joined = ReshapeOp(padded, shape=(batch, *wide, channels)).result
     # No zeros follow the last pixel.
     stops = [pixels - stride + 1 for pixels, stride in zip(wide, strides, strict=True)]
-    rank = len(shape)
-    return SliceOp(joined, starts=(0,) * rank, stops=(batch, *stops, channels), steps=(1,) * rank).result
+    return _sliced(joined, (0,) * len(shape), (batch, *stops, channels))
 
 
-def _resized(value: ir.Value, low: list[int], high: list[int]) -> ir.Value:
-    """`value` [n, *size, c] with so many zeros more, or pixels less, at the ends of each dimension."""
+@dataclass(frozen=True)
+class _Phases:
+    """Neighbouring phases of a stride in which as many pixels of a kernel meet: `taps`, each `stride` from the next."""
+
+    start: int
+    stop: int
+    taps: int
+
+
+def _phases(kernel: int, stride: int) -> list[_Phases]:
+    """The phases of a stride, by how many pixels meet."""
+    whole, more = divmod(kernel, stride)
+    if not whole or not more:
+        return [_Phases(0, stride, max(whole, 1))]
+    return [_Phases(0, more, whole + 1), _Phases(more, stride, whole)]
+
+
+def _every_phase(op: ConvTransposeOp, weight: tuple[int, ...], ranges: Sequence[tuple[int, int]]) -> ir.Value:
+    """The pixels of all phases, from one to another: [n, *size, group?, *strides, outputs / group]."""
+    choices = [_phases(kernel, stride) for kernel, stride in zip(weight[2:], op.strides, strict=True)]
+    count, before = len(choices), 1 + len(choices) + (op.group > 1)
+
+    def joined(chosen: tuple[_Phases, ...]) -> ir.Value:
+        if len(chosen) == count:
+            return _some_phases(op, weight, ranges, chosen)
+        parts = [joined((*chosen, choice)) for choice in choices[len(chosen)]]
+        return parts[0] if len(parts) == 1 else ConcatOp(*parts, axis=before + len(chosen)).result
+
+    return joined(())
+
+
+def _some_phases(
+    op: ConvTransposeOp, weight: tuple[int, ...], ranges: Sequence[tuple[int, int]], chosen: tuple[_Phases, ...]
+) -> ir.Value:
+    """The same of some phases."""
+    shape = shape_of(op.input)
+    assert shape is not None
+    low = [phases.taps - 1 - first for phases, (first, _) in zip(chosen, ranges, strict=True)]
+    high = [last - size for size, (_, last) in zip(shape[1:-1], ranges, strict=True)]
+    ones = (1,) * len(chosen)
+    value = ConvOp(
+        _cropped(op.input, low, high),
+        _by_phase(op.weight, weight, op.strides, chosen, op.group),
+        strides=ones,
+        pads=tuple(max(0, amount) for amount in (*low, *high)),
+        dilations=ones,
+        group=op.group,
+        layout="channels_last",
+    ).result
+    size = (last - first for first, last in ranges)
+    counts = (phases.stop - phases.start for phases in chosen)
+    groups = (op.group,) if op.group > 1 else ()
+    return ReshapeOp(value, shape=(shape[0], *size, *groups, *counts, weight[1])).result
+
+
+def _by_phase(
+    value: ir.Value, shape: tuple[int, ...], strides: Sequence[int], chosen: Sequence[_Phases], group: int
+) -> ir.Value:
+    """The weight [inputs, outputs / group, *kernel] for a convolution: [group * phases * outputs, inputs, *taps].
+
+    Tap t of a phase is `w[t * stride + phase]`, zero beyond the kernel; a convolution has the last one first.
+    """
+    inputs, outputs, *kernel = shape
+    count, taps = len(kernel), [phases.taps for phases in chosen]
+    reach = [phases.taps * step for phases, step in zip(chosen, strides, strict=True)]
+    whole = _resized(value, [0] * count, [end - size for end, size in zip(reach, kernel, strict=True)], first=2)
+    split = [size for pair in zip(taps, strides, strict=True) for size in pair]
+    apart = ReshapeOp(whole, shape=(group, inputs // group, outputs, *split)).result
+    tap_axes, phase_axes = tuple(range(3, 3 + 2 * count, 2)), tuple(range(4, 4 + 2 * count, 2))
+    bounds = [bound for phases in chosen for bound in ((0, phases.taps), (phases.start, phases.stop))]
+    starts, stops = zip((0, group), (0, inputs // group), (0, outputs), *bounds, strict=True)
+    turned = _sliced(apart, starts, stops)
+    if set(taps) != {1}:
+        turned = ReverseOp(turned, axes=tap_axes).result
+    ordered = TransposeOp(turned, permutation=(0, *phase_axes, 2, 1, *tap_axes)).result
+    channels = group * math.prod(phases.stop - phases.start for phases in chosen) * outputs
+    return ReshapeOp(ordered, shape=(channels, inputs // group, *taps)).result
+
+
+def _woven(value: ir.Value, count: int, group: int) -> ir.Value:
+    """[n, *size, group?, *phases, c] --> [n, *(size * phases), group * c], of `count` dimensions of pixels"""
     shape = shape_of(value)
     assert shape is not None
-    starts = (0, *(max(0, -amount) for amount in low), 0)
-    stops = (shape[0], *(dim - max(0, -amount) for dim, amount in zip(shape[1:-1], high, strict=True)), shape[-1])
-    if any(starts) or stops != shape:
-        value = SliceOp(value, starts=starts, stops=stops, steps=(1,) * len(shape)).result
-    more = ((0, *(max(0, amount) for amount in amounts), 0) for amounts in (low, high))
-    return PadOp(value, **dict(zip(("low", "high"), more, strict=True)), value=0.0).result
+    batch, *size = shape[: count + 1]
+    strides, channels = shape[-1 - count : -1], shape[-1] * group
+    rank = len(shape)
+    pairs = (axis for at in range(1, 1 + count) for axis in (at, rank - 2 - count + at))
+    rest = (axis for axis in range(1 + count, rank) if not rank - 1 - count <= axis < rank - 1)
+    woven = TransposeOp(value, permutation=(0, *pairs, *rest)).result
+    wide = (extent * stride for extent, stride in zip(size, strides, strict=True))
+    return ReshapeOp(woven, shape=(batch, *wide, channels)).result
+
+
+def _sliced(value: ir.Value, starts: tuple[int, ...], stops: tuple[int, ...]) -> ir.Value:
+    if not any(starts) and stops == shape_of(value):
+        return value
+    return SliceOp(value, starts=starts, stops=stops, steps=(1,) * len(stops)).result
+
+
+def _cropped(value: ir.Value, low: Sequence[int], high: Sequence[int], first: int = 1) -> ir.Value:
+    """`value` with so many pixels less, where a number is negative, at the ends of dimensions from `first` on."""
+    shape = shape_of(value)
+    assert shape is not None
+    end = first + len(low)
+    starts = (*(0 for _ in shape[:first]), *(max(0, -amount) for amount in low), *(0 for _ in shape[end:]))
+    ends = (dim + min(0, amount) for dim, amount in zip(shape[first:end], high, strict=True))
+    return _sliced(value, starts, (*shape[:first], *ends, *shape[end:]))
+
+
+def _resized(value: ir.Value, low: Sequence[int], high: Sequence[int], first: int = 1) -> ir.Value:
+    """The same with so many zeros more where a number is positive; all of the data may go, if zeros remain."""
+    after = len(shape_of(value) or ()) - first - len(low)
+    more = [(*(0,) * first, *(max(0, amount) for amount in amounts), *(0,) * after) for amounts in (low, high)]
+    wide = PadOp(value, low=more[0], high=more[1], value=0.0).result if any(map(any, more)) else value
+    return _cropped(wide, low, high, first)
 
 
 def _reversed(value: ir.Value, shape: tuple[int, ...], group: int) -> ir.Value:

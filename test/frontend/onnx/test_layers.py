@@ -72,6 +72,22 @@ def test_conv_transpose(check, normal, attributes):
     check("ConvTranspose", 11, [normal(1, 4, 5, 4)], constants={1: normal(4, 3, 3, 3), 2: normal(3)}, **attributes)
 
 
+@pytest.mark.parametrize(
+    ("size", "kernel", "attributes"),
+    [
+        ((4, 5), (4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((4, 3), (5, 2), {"strides": [2, 3], "pads": [2, 0, 1, 2], "output_padding": [1, 2], "group": 2}),
+        ((3, 3), (2, 6), {"strides": [4, 4], "pads": [0, 5, 1, 0], "group": 2}),
+        ((7,), (5,), {"strides": [3], "pads": [4, 1]}),
+        ((1, 6), (3, 4), {"strides": [3, 2], "dilations": [1, 2], "pads": [2, 0, 0, 0], "output_padding": [2, 1]}),
+        ((2, 3, 2), (3, 2, 4), {"strides": [2, 2, 2], "pads": [0, 1, 1, 1, 0, 1]}),
+    ],
+)
+def test_conv_transpose_by_phases(check, normal, size, kernel, attributes):
+    weight = normal(4, 6 // attributes.get("group", 1), *kernel)
+    check("ConvTranspose", 11, [normal(2, 4, *size)], constants={1: weight, 2: normal(6)}, **attributes)
+
+
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("attributes", [{}, {"strides": [2, 2]}, {"strides": [2, 1], "pads": [1, 0, 0, 1]}])
 def test_pool(check, normal, op_type, attributes):

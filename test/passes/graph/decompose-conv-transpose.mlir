@@ -15,18 +15,52 @@ func.func @main(%x: tensor<1x4x5x3xf32>, %w: tensor<3x6x2x2xf32>) -> tensor<1x8x
 
 // -----
 
-// Else there are zeros between its pixels; before the channels are last it stays.
+// Where windows overlap, the pixels that meet at a phase of the stride are a convolution; of what is woven of all phases
+// the padding is cut off.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     stepwell.pad
+// CHECK:         %[[P:.+]] = "stepwell.conv"({{.+}}) {{.*}}pads = array<i64: 1, 1, 1, 1>
+// CHECK:         %[[B:.+]] = "stepwell.reshape"(%[[P]]) {shape = array<i64: 1, 5, 6, 2, 2, 6>}
+// CHECK:         %[[T:.+]] = "stepwell.transpose"(%[[B]]) {permutation = array<i64: 0, 1, 3, 2, 4, 5>}
+// CHECK:         %[[W:.+]] = "stepwell.reshape"(%[[T]]) {shape = array<i64: 1, 10, 12, 6>}
+// CHECK:         "stepwell.slice"(%[[W]]) {starts = array<i64: 0, 1, 1, 0>
+func.func @main(%x: tensor<1x4x5x3xf32>, %w: tensor<3x6x4x4xf32>) -> tensor<1x8x10x6xf32> {
+  %0 = "stepwell.conv_transpose"(%x, %w) {strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>,
+      dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>, layout = "channels_last"}
+      : (tensor<1x4x5x3xf32>, tensor<3x6x4x4xf32>) -> tensor<1x8x10x6xf32>
+  return %0 : tensor<1x8x10x6xf32>
+}
+
+// -----
+
+// Phases of fewer pixels have a convolution of their own.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: "stepwell.conv"
+// CHECK:         "stepwell.concat"
+// CHECK-COUNT-2: "stepwell.conv"
+// CHECK-COUNT-2: "stepwell.concat"
+// CHECK-NOT:     "stepwell.conv"
+func.func @main(%x: tensor<1x4x5x3xf32>, %w: tensor<3x6x3x3xf32>) -> tensor<1x9x11x6xf32> {
+  %0 = "stepwell.conv_transpose"(%x, %w) {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
+      dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>, layout = "channels_last"}
+      : (tensor<1x4x5x3xf32>, tensor<3x6x3x3xf32>) -> tensor<1x9x11x6xf32>
+  return %0 : tensor<1x9x11x6xf32>
+}
+
+// -----
+
+// A kernel with holes sees zeros between the pixels; before the channels are last it stays.
 // CHECK-LABEL: func.func @main
 // CHECK:         "stepwell.reverse"
 // CHECK:         "stepwell.conv"
 // CHECK:         stepwell.conv_transpose
 func.func @main(%x: tensor<1x4x5x3xf32>, %w: tensor<3x6x3x3xf32>, %y: tensor<1x3x4x5xf32>)
-    -> (tensor<1x9x11x6xf32>, tensor<1x6x9x11xf32>) {
+    -> (tensor<1x11x13x6xf32>, tensor<1x6x9x11xf32>) {
   %0 = "stepwell.conv_transpose"(%x, %w) {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
-      dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>, layout = "channels_last"}
-      : (tensor<1x4x5x3xf32>, tensor<3x6x3x3xf32>) -> tensor<1x9x11x6xf32>
+      dilations = array<i64: 2, 2>, output_padding = array<i64: 0, 0>, layout = "channels_last"}
+      : (tensor<1x4x5x3xf32>, tensor<3x6x3x3xf32>) -> tensor<1x11x13x6xf32>
   %1 = "stepwell.conv_transpose"(%y, %w) {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
       dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>, layout = "channels_first"}
       : (tensor<1x3x4x5xf32>, tensor<3x6x3x3xf32>) -> tensor<1x6x9x11xf32>
-  return %0, %1 : tensor<1x9x11x6xf32>, tensor<1x6x9x11xf32>
+  return %0, %1 : tensor<1x11x13x6xf32>, tensor<1x6x9x11xf32>
 }

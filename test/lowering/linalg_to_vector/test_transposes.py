@@ -1,0 +1,48 @@
+"""Transposes of any shape put every element where numpy does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import stepwell
+from onnx import helper
+
+
+def transposed(x: np.ndarray, permutation: tuple[int, ...]) -> np.ndarray:
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    ports = [helper.make_tensor_value_info(name, kind, None) for name in "xy"]
+    ports[0] = helper.make_tensor_value_info("x", kind, x.shape)
+    graph = helper.make_graph(
+        [helper.make_node("Transpose", ["x"], ["y"], perm=permutation)], "g", ports[:1], ports[1:]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    result = stepwell.compile(model, threads=1)(x)
+    assert isinstance(result, np.ndarray)
+    return result
+
+
+# The last dimension of the result is a part of a tile, which takes several of the one before; blocks cut the long ones.
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
+@pytest.mark.parametrize(
+    ("shape", "permutation"),
+    [
+        ((6, 9, 2, 2, 24), (4, 0, 2, 1, 3)),
+        ((6, 37, 4, 3), (3, 0, 1, 2)),
+        ((3, 17, 2, 20), (3, 0, 1, 2)),
+        ((60, 80, 2, 2, 24), (4, 0, 2, 1, 3)),
+        ((5, 8, 2, 33), (0, 3, 2, 1)),
+        ((5, 3, 2, 33), (3, 0, 1, 2)),
+    ],
+)
+def test_a_short_last_dimension(dtype: type, shape: tuple[int, ...], permutation: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).integers(0, 250, shape).astype(dtype)
+    np.testing.assert_array_equal(transposed(x, permutation), x.transpose(permutation))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_shape(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(size) for size in rng.choice([1, 2, 3, 4, 5, 8, 17], rng.integers(2, 6)))
+    x = rng.integers(0, 250, shape).astype(rng.choice([np.float32, np.int16, np.int64]))
+    permutation = tuple(int(axis) for axis in rng.permutation(len(shape)))
+    np.testing.assert_array_equal(transposed(x, permutation), x.transpose(permutation))
