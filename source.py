@@ -184,7 +184,7 @@ class ModelSource:
     def _parsed(self) -> Model:
         from .frontend.onnx.model import read_model
 
-        return read_model(self.path or self.data)
+        return read_model(self.path or self.data, leaves_weights=isinstance(self.contents, LargeFile))
 
     @property
     def is_whole(self) -> bool:

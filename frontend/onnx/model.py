@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from onnx import helper, inliner, version_converter
 
 from ..errors import ModelError, UnsupportedError
+from .left_in_file import without_weights
 from .limits import check_expansion
 from .names import normal_domain
 from .text import check_text
@@ -120,11 +121,12 @@ class Model:
         return self.proto.graph.initializer if self.weights is None else self.weights
 
 
-def read_model(model: bytes | str | Path | onnx.ModelProto) -> Model:
+def read_model(model: bytes | str | Path | onnx.ModelProto, leaves_weights: bool = False) -> Model:
     """Parses a model, external data left where it is.
 
     Args:
         model: the file's path or its bytes, or what `onnx.load(path, load_external_data=False)` returned.
+        leaves_weights: whether large weights stay in the file, as if they were external data.
 
     Raises:
         ModelError: it is not an ONNX model, or expands without end.
@@ -135,10 +137,16 @@ def read_model(model: bytes | str | Path | onnx.ModelProto) -> Model:
     if isinstance(model, onnx.ModelProto):
         proto = model
     else:
-        proto = _parsed(model if isinstance(model, bytes) else Path(model).read_bytes(), name)
+        data = model if isinstance(model, bytes) else _contents(Path(model), leaves_weights)
+        proto = _parsed(data, name)
     check_text(proto, name)
     check_expansion(proto, name)
     return _checked(Model(proto, proto.graph.name or name if path is None else name, path and path.parent))
+
+
+def _contents(path: Path, leaves_weights: bool) -> bytes:
+    less = without_weights(path) if leaves_weights else None
+    return path.read_bytes() if less is None else less
 
 
 def _parsed(data: bytes, name: str) -> onnx.ModelProto:
