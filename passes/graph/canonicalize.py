@@ -8,7 +8,7 @@ from mlir import ir
 
 from ..base import Pass, register
 from ..rewriting import Pattern, apply_patterns
-from .patterns import algebra, broadcasting, clamping, dynamic, movement, reductions, rows
+from .patterns import algebra, attention, broadcasting, clamping, dynamic, movement, reductions, rows
 
 
 @register
@@ -37,5 +37,5 @@ class CanonicalizePass(Pass):
 
 def patterns() -> list[Pattern]:
     """The patterns, in the order in which they are tried."""
-    groups = (dynamic, rows, movement, reductions, broadcasting, algebra, clamping)
+    groups = (dynamic, rows, movement, reductions, broadcasting, algebra, clamping, attention)
     return [pattern for group in groups for pattern in group.PATTERNS]

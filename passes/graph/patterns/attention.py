@@ -11,7 +11,7 @@ from mlir import ir
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, DivOp, EqualOp, MulOp, NotOp, SelectOp
-from ....dialects.stepwell.movement import ReshapeOp, TransposeOp
+from ....dialects.stepwell.movement import BroadcastToOp, ReshapeOp, TransposeOp
 from ....dialects.stepwell.normalization import UNBOUNDED, AttentionOp, SoftmaxOp
 from ....dialects.stepwell.reduction import ReduceMaxOp
 from ....dialects.stepwell.shapes import broadcasts_to
@@ -107,7 +107,8 @@ class FuseAttention(Pattern[MatmulOp]):
     """matmul(softmax(matmul(q, transpose(k)) * scale + mask), v) --> attention(q, k, v, mask) {scale}
 
     The scale may be a divisor, and may be applied to q or k instead. The mask may be added, or select between the
-    scores and a number. Batch and heads may be one dimension in the products.
+    scores and a number. Batch and heads may be one dimension in the products. Weights that are no numbers may be 0
+    instead: those of queries that attend to nothing.
 
     Attributes:
         on_gpu: whether the kernels are for GPUs.
@@ -120,13 +121,15 @@ class FuseAttention(Pattern[MatmulOp]):
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
-        softmax = defining_op(_without_reshape(op.lhs), SoftmaxOp)
+        weights = _without_reshape(op.lhs)
+        guarded = _guarded(weights)
+        softmax = defining_op(weights if guarded is None else guarded, SoftmaxOp)
         if softmax is None or op.transpose_lhs:
             return None
         shape = shape_of(softmax.input)
         if shape is None or not 2 <= len(shape) <= 4 or softmax.axis % len(shape) != len(shape) - 1:
             return Refusal("the scores are no matrices of static shape, with the keys in the last dimension")
-        if not (has_one_use(op.lhs) and has_one_use(softmax.result)):
+        if not (has_one_use(op.lhs) and has_one_use(weights) and (guarded is not None or has_one_use(softmax.result))):
             return Refusal("the weights are read by others too")
         scores = _Scores()
         product = scores.read(softmax.input)
@@ -134,7 +137,42 @@ class FuseAttention(Pattern[MatmulOp]):
             return Refusal("the scores are no product with a scale and a mask")
         heads = _heads(product.lhs) if scores.mask is None and len(shape) == 3 else None
         shape = (*heads, *shape[1:]) if heads else (*[1] * (4 - len(shape)), *shape)
-        return _assemble(op, product, scores, shape, self)
+        return _assemble(op, product, scores, shape, self, zero_empty=guarded is not None)
+
+
+class ShareHeads(Pattern[AttentionOp]):
+    """attention(q, repeat(k), repeat(v)) --> attention(q, k, v), where heads of queries share those of keys and values
+
+    Heads are repeated as torch's exporter writes it: reshape(broadcast_to(reshape(k))).
+    """
+
+    root = AttentionOp
+
+    def rewrite(self, op: AttentionOp) -> Replacement:
+        shared = [_shared(value) for value in (op.key, op.value)]
+        sources = [item for item in shared if item is not None]
+        if len(sources) < len(shared):
+            return None
+        counts = {ir.RankedTensorType(source.type).shape[1] for source in sources}
+        if len(counts) != 1:
+            return Refusal("keys and values are not repeated as often")
+        key, value = sources
+        return AttentionOp(op.query, key, value, op.mask, **op.attribute_values()).result
+
+
+def _shared(value: ir.Value) -> ir.Value | None:
+    """What [batch, heads, length, depth] is, head after head so many times; None where it is nothing repeated."""
+    joined = defining_op(value, ReshapeOp)
+    spread = None if joined is None else defining_op(joined.input, BroadcastToOp)
+    if spread is None:
+        return None
+    source, wide, made = shape_of(spread.input), shape_of(spread.result), shape_of(value)
+    if source is None or wide is None or made is None or len(source) != 5 or len(made) != 4:
+        return None
+    batch, heads, count, length, depth = wide
+    if source != (batch, heads, 1, length, depth) or made != (batch, heads * count, length, depth):
+        return None
+    return _reshaped(spread.input, (batch, heads, length, depth))
 
 
 @dataclass
@@ -235,7 +273,26 @@ def _heads(query: ir.Value) -> tuple[int, ...] | None:
     return before[:2]
 
 
-def _assemble(op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape, how: FuseAttention) -> Replacement:
+def _guarded(value: ir.Value) -> ir.Value | None:
+    """What `value` is but for 0 in the place of what is no number, as torch's exporter writes it; read by it alone."""
+    choice = defining_op(value, SelectOp)
+    if choice is None or splat_of(choice.on_true) != 0 or choice.on_false.type != value.type:
+        return None
+    differs = defining_op(choice.condition, NotOp)
+    same = None if differs is None else defining_op(differs.input, EqualOp)
+    source = choice.on_false
+    if same is None or same.lhs != source or same.rhs != source:
+        return None
+    # The comparison, twice, and the choice.
+    readers = [use.owner.operation for use in source.uses]
+    known = (same.operation, choice.operation)
+    is_own = all(any(reader == op for op in known) for reader in readers)
+    return source if is_own and has_one_use(same.result) and has_one_use(choice.condition) else None
+
+
+def _assemble(
+    op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape, how: FuseAttention, *, zero_empty: bool
+) -> Replacement:
     """The attention op in place of `op`; `shape` is that of the scores, [batch, heads, length, key length]."""
     batch, heads, length, keys = shape
     mask, made = scores.mask, shape_of(op.result)
@@ -256,7 +313,8 @@ def _assemble(op: MatmulOp, product: MatmulOp, scores: _Scores, shape: Shape, ho
         mask = NotOp(mask).result if scores.is_negated else mask
         mask = _reshaped(mask, (*[1] * (4 - rank_of(mask)), *(shape_of(mask) or ())))
     scale = scores.scale * query_scale * key_scale
-    return _reshaped(AttentionOp(query, key, value, mask, scale=scale, masked=scores.masked).result, made)
+    made_op = AttentionOp(query, key, value, mask, scale=scale, masked=scores.masked, zero_empty=zero_empty)
+    return _reshaped(made_op.result, made)
 
 
 def _matrices(value: ir.Value) -> int:
@@ -277,3 +335,7 @@ def _turned(value: ir.Value) -> ir.Value:
 def _is_broadcast(mask: ir.Value, shape: Shape) -> bool:
     extents = shape_of(mask)
     return extents is not None and len(extents) <= 4 and broadcasts_to(extents, shape)
+
+
+PATTERNS = (ShareHeads(),)
+"""Those of the canonical form; what is a composite, another pass recognises."""
