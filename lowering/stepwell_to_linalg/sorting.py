@@ -1,8 +1,8 @@
 """Sorting: rows in parallel, each by integers in the order of its elements, the least first.
 
 Short rows are sorted by counting, for every element at once, how many come before it. Long ones are sorted digit by
-digit from the lowest, which leaves equal ones in their order; where only a few elements are wanted, those whose highest
-digit is too great are dropped first.
+digit from the lowest, which leaves equal ones in their order; where only some elements are wanted, those whose highest
+digit is too great are dropped first. Where very few are, those found so far are kept in registers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.types import is_float, spec_of_type
+from ..linalg_to_vector.loops.access import Point, vector_type, write_row
 from ..linalg_to_vector.loops.indices import value_of
+from . import selection
 from .rules import lowers
 from .scalars import number, widen
 from .sequences import in_parallel, part, repeat
@@ -42,6 +44,10 @@ def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.V
 
     def one_row(at: Sequence[ir.Value], block: ir.Value) -> ir.Value:
         row = part(flat, [at[0], 0], [1, extent], rank=1)
+        if op.k <= selection.MOST and op.k * _FEW <= extent:
+            numbers = selection.least(keys_of(row, dtype, op.largest), op.k)
+            wide = arith.extui(vector_type(op.k, ir.IntegerType.get_signless(64)), numbers)
+            return write_row(wide, block, [0, 0], Point((), None, op.k, op.k))
         order = sort(keys_of(row, dtype, op.largest), op.k)
         return structured([order], [block], [dims(2)[1:], dims(2)], "pp", lambda index, _: _wide(index))[0]
 

@@ -35,6 +35,18 @@ def test_top_k_tells_the_extremes_of_integers_apart(check_op):
         check_op(TopKOp, np.array([info.max, info.min, 1, info.max - 1, 0, info.min], kind), k=6)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.float32])
+@pytest.mark.parametrize(("extent", "k"), [(5, 1), (33, 8), (200, 32), (391, 9)])
+def test_few_of_rows_in_any_order(check_op, kind, extent, k):
+    """Rows that rise, fall, are all the same and hold the extremes: of integers, those that no other is beyond."""
+    x = np.stack([np.arange(extent), np.arange(extent)[::-1], np.full(extent, 7), RNG.integers(0, 9, extent)])
+    x = (x % 120).astype(kind)
+    info = np.iinfo(kind) if np.dtype(kind).kind in "iu" else np.finfo(kind)
+    x[2], x[3, ::2] = info.min, info.max
+    for largest in (False, True):
+        check_op(TopKOp, x, k=k, largest=largest)
+
+
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
 @pytest.mark.parametrize(
     ("kind", "shape", "axis", "count"),

@@ -1,0 +1,130 @@
+"""The few least elements of many, in order: those found so far stay in registers, and all others pass by in vectors.
+
+scf.for %at iter_args(%best, %numbers) {
+  %keys = vector.transfer_read; %bits = vector.bitcast (%keys < the last of %best)
+  scf.while (%bits != 0) { put the one of the lowest bit between the others; clear the bit }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, math, scf, tensor, vector
+
+from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_type
+from ..linalg_to_vector.loops.indices import value_of
+from .scalars import number
+from .sequences import repeat
+from .tensors import element_of, shape_of
+
+MOST = 32
+"""So many may be asked for: of two registers or four."""
+
+# Bytes of keys that are compared at once.
+_TOGETHER = 128
+
+
+def least(keys: ir.Value, k: int) -> ir.Value:
+    """The numbers of the elements with the `k` least keys, in order, as a vector of i32; of equal ones the first.
+
+    Args:
+        keys: signed integers [element], at least `k`.
+        k: how many are wanted, from 1 to `MOST`.
+    """
+    (extent,), kind = shape_of(keys), element_of(keys)
+    assert isinstance(kind, ir.IntegerType)
+    chosen = _Chosen(kind, 1 << (k - 1).bit_length())
+
+    def begin(at: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        return chosen.with_(tensor.extract(keys, [at]), at, carried, first=True)
+
+    def put(at: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        return chosen.with_(tensor.extract(keys, [at]), at, carried)
+
+    found = repeat(0, k, chosen.none(), begin)
+    lanes = _TOGETHER * 8 // kind.width
+    whole = (extent - k) // lanes
+
+    def pass_by(turn: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        start = arith.addi(arith.muli(turn, value_of(lanes)), value_of(k))
+        last = broadcast(vector.extract(carried[0], [], [k - 1]), lanes)
+        row = read_row(keys, [start], Point((), None, lanes, lanes))
+        is_before = arith.cmpi(arith.CmpIPredicate.slt, row, last)
+        bits = vector.bitcast(vector_type(1, ir.IntegerType.get_signless(lanes)), is_before)
+        return _for_each_bit(
+            vector.extract(bits, [], [0]), carried, lambda lane, values: put(arith.addi(start, lane), values)
+        )
+
+    found = repeat(0, whole, found, pass_by)
+    _, numbers = repeat(k + whole * lanes, extent, found, put)
+    return vector.shuffle(numbers, numbers, list(range(k)))
+
+
+class _Chosen:
+    """The least keys so far in order, and their numbers: two vectors."""
+
+    def __init__(self, kind: ir.IntegerType, lanes: int) -> None:
+        self._kind, self._lanes = kind, lanes
+        self._i32 = ir.IntegerType.get_signless(32)
+
+    def none(self) -> list[ir.Value]:
+        """Before there is any."""
+        return [broadcast(number(0, kind), self._lanes) for kind in (self._kind, self._i32)]
+
+    def with_(self, key: ir.Value, at: ir.Value, chosen: Sequence[ir.Value], first: bool = False) -> list[ir.Value]:
+        """The chosen ones with another that comes after them all, which goes before those with greater keys.
+
+        Args:
+            key: its key.
+            at: its number.
+            chosen: the others.
+            first: whether there are only as many others as its number says.
+        """
+        keys, numbers = chosen
+        index = arith.index_cast(self._i32, at)
+        low = number(-(1 << (self._kind.width - 1)), self._kind)
+        earlier = [self._moved(keys, low), self._moved(numbers, index)]
+        key, own = broadcast(key, self._lanes), broadcast(index, self._lanes)
+        # Nothing is less than what comes before the first one, so that it never counts as greater.
+        is_greater, was_greater = (arith.cmpi(arith.CmpIPredicate.sgt, value, key) for value in (keys, earlier[0]))
+        if first:
+            is_greater, was_greater = (
+                arith.ori(found, arith.cmpi(arith.CmpIPredicate.sge, self._places(start), own))
+                for found, start in ((is_greater, 0), (was_greater, -1))
+            )
+        return [
+            arith.select(is_greater, arith.select(was_greater, moved, new), old)
+            for old, moved, new in zip((keys, numbers), earlier, (key, own), strict=True)
+        ]
+
+    def _moved(self, value: ir.Value, before: ir.Value) -> ir.Value:
+        """Every lane as the one before it."""
+        return vector.shuffle(broadcast(before, self._lanes), value, [0, *range(self._lanes, 2 * self._lanes - 1)])
+
+    def _places(self, start: int) -> ir.Value:
+        kind = vector_type(self._lanes, self._i32)
+        items: list[ir.Attribute] = [ir.IntegerAttr.get(self._i32, start + lane) for lane in range(self._lanes)]
+        return arith.constant(kind, ir.DenseElementsAttr.get(items, kind))
+
+
+def _for_each_bit(
+    bits: ir.Value, carried: Sequence[ir.Value], body: Callable[[ir.Value, list[ir.Value]], list[ir.Value]]
+) -> list[ir.Value]:
+    """`carried` through `body` for every bit that is set, from the lowest, given its place."""
+    start = [bits, *carried]
+    kinds = [value.type for value in start]
+    op = scf.WhileOp(kinds, start)
+    places = [op.location] * len(kinds)
+    before = op.before.blocks.append(*kinds, arg_locs=places)
+    with ir.InsertionPoint(before):
+        is_any = arith.cmpi(arith.CmpIPredicate.ne, before.arguments[0], number(0, bits.type))
+        scf.ConditionOp(is_any, list(before.arguments))
+    after = op.after.blocks.append(*kinds, arg_locs=places)
+    with ir.InsertionPoint(after):
+        left, *values = after.arguments
+        lane = arith.index_castui(ir.IndexType.get(), math.cttz(left))
+        made = body(lane, values)
+        rest = arith.andi(left, arith.subi(left, number(1, bits.type)))
+        scf.YieldOp([rest, *made])
+    return list(op.results)[1:]
