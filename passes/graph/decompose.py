@@ -10,6 +10,7 @@ from ..base import Pass, register
 from ..rewriting import apply_patterns
 from .patterns import transposed_conv
 from .patterns.attention import SplitAttention
+from .patterns.half import WidenHalf
 from .patterns.recurrent import UnrollLstm
 from .patterns.unsigned import SignContraction
 
@@ -18,7 +19,7 @@ from .patterns.unsigned import SignContraction
 @dataclass(frozen=True)
 class DecomposePass(Pass):
     """Take apart the ops that no kernel computes as a whole: recurrent layers, attention, contractions of unsigned
-    integers, and transposed convolutions whose channels are last.
+    integers, on CPUs those of floats of 16 bits, and transposed convolutions whose channels are last.
 
     ```mlir
     %y, %h, %c = "stepwell.lstm"(%x, %w, %r, %b) {...}
@@ -38,5 +39,6 @@ class DecomposePass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Applies the patterns until none fits."""
+        types = (SignContraction(),) if self.on_gpu else (SignContraction(), WidenHalf())
         split = SplitAttention(self.on_gpu)
-        apply_patterns(op, (UnrollLstm(self.max_steps), split, SignContraction(), *transposed_conv.PATTERNS))
+        apply_patterns(op, (UnrollLstm(self.max_steps), split, *types, *transposed_conv.PATTERNS))
