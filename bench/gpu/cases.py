@@ -51,6 +51,7 @@ def checked() -> list[Case]:
     cases += [rows("softmax", (33, 1000)), rows("layer_norm", (64, 384)), rows("gelu", (50, 333))]
     for dtype in _KINDS:
         cases += [attention(2, 4, 200, depth, dtype, causal=causal) for depth, causal in ((64, False), (128, True))]
+    cases += [decoding(2, 4, 1500, 64, dtype) for dtype in _KINDS]
     return [*cases, transpose((96, 130))]
 
 
@@ -61,6 +62,7 @@ def timed() -> list[Case]:
     cases += [product(4096, 4096, 4096, "float32", timed=True), product(16, 4096, 4096, "bfloat16", timed=True)]
     for depth, length, causal in itertools.product((64, 128), (2048, 4096, 8192, 16384), (False, True)):
         cases.append(attention(4, 16, length, depth, "bfloat16", causal=causal, timed=True))
+    cases += [decoding(batch, 32, 16384, 128, "bfloat16", timed=True) for batch in (1, 8)]
     cases += [rows(kind, (16384, 4096), timed=True) for kind in ("softmax", "layer_norm", "gelu")]
     return [*cases, transpose((8192, 8192), timed=True)]
 
@@ -108,6 +110,16 @@ def attention(
     nbytes = 4 * _BYTES[dtype] * math.prod(shape)
     kind = "causal_attention" if causal else "attention"
     return Case(f"{kind}-{dtype}-{length}-d{depth}", make, dtype, kind, flops, nbytes, timed)
+
+
+def decoding(batch: int, heads: int, keys: int, depth: int, dtype: str, *, timed: bool = False) -> Case:
+    """Attention of one query to many keys."""
+    query, past = (batch, heads, 1, depth), (batch, heads, keys, depth)
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"])
+    make = functools.partial(_model, [node], {"q": query, "k": past, "v": past}, {"y": query}, dtype)
+    nbytes = 2 * _BYTES[dtype] * (math.prod(query) + math.prod(past))
+    name = f"decoding-{dtype}-{batch}x{heads}x{keys}-d{depth}"
+    return Case(name, make, dtype, "attention", 4 * math.prod(past), nbytes, timed)
 
 
 def _model(
