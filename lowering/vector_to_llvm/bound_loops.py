@@ -19,6 +19,7 @@ from ..linalg_to_vector.linear_forms import Linear
 from .bound_keys import bound_keys, is_along_keys
 from .fill_beyond import fill_beyond
 from .limits import Limit, constant, end_of, guard, is_row_needed, number_of
+from .needed_rounds import note_rounds
 from .positions import WRITES, Position, is_local, linear_of, positions, root_of, split
 from .skip_masked import skip_masked
 
@@ -158,6 +159,10 @@ class _Bounder:
                 continue
             target, position, factor, base = places
             limits = self._limits(target, position.dims)
+            if len(limits) == 1 and limits[0].is_outermost:
+                with loop.location, ir.InsertionPoint(loop):
+                    most = arith.MulIOp(limits[0].extent, number_of(limits[0].inner)).result
+                    note_rounds(loop, index.arg_number, end_of(most, base, factor))
             with loop.location, ir.InsertionPoint.at_block_begin(block):
                 for limit in limits:
                     if limit.is_outermost:

@@ -14,6 +14,7 @@ from ...passes.functions import dictionaries
 from ...passes.named_ops import ops_named
 from ...passes.parallel import SLOT_BYTES, SLOTS, trip_counts
 from .choose_parallel_loops import microseconds
+from .needed_rounds import needed_rounds
 from .segments import Segment, phases_of
 
 ATTRIBUTE = "stepwell.phases"
@@ -138,16 +139,30 @@ def _share_out(phase: Sequence[Segment], here: tuple[ir.Value, ir.Value], count:
         with segment.op.location, ir.InsertionPoint(segment.op):
             if segment.op.name == "scf.forall":
                 _take_slot(segment.op, here[0])
-                _loop_over_blocks(segment.op, *(_scaled(position, segment.blocks, count) for position in here))
+                counts = needed_rounds(segment.op)
+                rounds = _product(counts) if any(isinstance(item, ir.Value) for item in counts) else segment.blocks
+                start, end = (_scaled(position, rounds, count) for position in here)
+                _loop_over_blocks(segment.op, start, end, counts)
             else:
                 _guard(segment.ops, *here, (2 * single.index(segment) + 1) * count // (2 * len(single)))
 
 
-def _scaled(position: ir.Value, rounds: int, count: int) -> ir.Value:
+def _scaled(position: ir.Value, rounds: int | ir.Value, count: int) -> ir.Value:
     """position * rounds / count."""
-    if rounds == count:
+    if isinstance(rounds, int) and rounds == count:
         return position
-    return arith.DivUIOp(arith.MulIOp(position, _index(rounds)).result, _index(count)).result
+    return arith.DivUIOp(arith.MulIOp(position, _value(rounds)).result, _index(count)).result
+
+
+def _product(counts: Sequence[int | ir.Value]) -> ir.Value:
+    total = _value(counts[0])
+    for count in counts[1:]:
+        total = arith.MulIOp(total, _value(count)).result
+    return total
+
+
+def _value(number: int | ir.Value) -> ir.Value:
+    return _index(number) if isinstance(number, int) else number
 
 
 def _guard(ops: Sequence[ir.Operation], first: ir.Value, last: ir.Value, block: int) -> None:
@@ -171,11 +186,11 @@ def _take_slot(loop: ir.Operation, number: ir.Value) -> None:
             view.operands[1] = arith.AddIOp(view.operands[1], arith.MulIOp(number, _index(size)).result).result
 
 
-def _loop_over_blocks(op: ir.Operation, first: ir.Value, last: ir.Value) -> None:
+def _loop_over_blocks(op: ir.Operation, first: ir.Value, last: ir.Value, counts: Sequence[int | ir.Value]) -> None:
     """scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = %first to %last {%i = %block / 8 ...}"""
     loop = scf.ForOp(first, last, _index(1))
     with ir.InsertionPoint(loop.body):
-        _move_body(op, _coordinates(loop.induction_variable, trip_counts(op)))
+        _move_body(op, _coordinates(loop.induction_variable, counts))
         scf.YieldOp([])
     op.erase()
 
@@ -183,17 +198,18 @@ def _loop_over_blocks(op: ir.Operation, first: ir.Value, last: ir.Value) -> None
 def _make_sequential(loop: ir.Operation) -> None:
     """scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = 0 to 32 {...}"""
     with loop.location, ir.InsertionPoint(loop):
-        _loop_over_blocks(loop, _index(0), _index(math.prod(trip_counts(loop))))
+        counts = trip_counts(loop)
+        _loop_over_blocks(loop, _index(0), _index(math.prod(counts)), counts)
 
 
-def _coordinates(block: ir.Value, counts: Sequence[int]) -> list[ir.Value]:
+def _coordinates(block: ir.Value, counts: Sequence[int | ir.Value]) -> list[ir.Value]:
     """The position along each dimension of the block with a number, the last dimension fastest."""
     found = []
     for dim, count in reversed(list(enumerate(counts))):
         if dim == 0:
             found.append(block)
             break
-        size = _index(count)
+        size = _value(count)
         found.append(arith.RemUIOp(block, size).result)
         block = arith.DivUIOp(block, size).result
     return found[::-1]

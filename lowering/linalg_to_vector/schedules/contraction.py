@@ -43,6 +43,9 @@ _CACHED_WEIGHT_BYTES, _MEMORY_BYTES = CACHE_BYTES[1] // 4, 1 << 20
 # Sums in more registers than this leave few to read ahead with.
 _MOST_SUMS = 26
 
+# Where rows are few at some sizes, panels are cut so that there are so many blocks then.
+_FEWEST_BLOCKS = 8
+
 # A tile alone in its block fetches no more than it can use at once, so that the next block waits again.
 _LEAST_TILES = 2
 
@@ -115,7 +118,19 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
         most = max(1, min(-(-_BLOCKS_OF_WEIGHTS // there), places // least))
     rows = cut_rows(extents, tile, block, most, there)
     there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
+    if extents.typical:
+        # Of the fewest rows there are enough blocks for some threads, too.
+        fewest = _blocks_of_rows(extents, rows)
+        if fewest < _FEWEST_BLOCKS:
+            there, parts = fewest, min(parts, _FEWEST_BLOCKS)
     return [*_fewer(extents, tile, rows), divisor(extents.panels, there * extents.panels // parts)]
+
+
+def _blocks_of_rows(extents: Extents, rows: Sequence[int]) -> int:
+    """How many blocks of rows there are at least, where their number varies."""
+    steps = [rows[dim] for dim in extents.rows[-2:]]
+    counts = [[-(-size // step) for size, step in zip(sizes, steps, strict=True)] for sizes in extents.typical]
+    return min(map(math.prod, counts))
 
 
 def _fewer(extents: Extents, tile: Sequence[int], rows: Sequence[int]) -> list[int]:
