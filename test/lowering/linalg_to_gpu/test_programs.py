@@ -93,7 +93,7 @@ def test_what_no_launch_computes_is_named() -> None:
     with pytest.warns(UserWarning, match="TopK"):
         program = stepwell.compile(model, "cuda:sm_80", options=stepwell.Options(cache=False))
     (found,) = program.fallbacks
-    assert "TopK" in str(found) and "scf.for" in str(found)
+    assert "TopK" in str(found) and "stepwell-form-launches" in str(found)
     row = np.zeros((1, 140000), np.float32)
     row[0, [70000, 3]] = 9, 5
     values, places = program(row)
