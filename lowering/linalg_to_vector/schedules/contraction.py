@@ -118,12 +118,12 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
         most = max(1, min(-(-_BLOCKS_OF_WEIGHTS // there), places // least))
     rows = cut_rows(extents, tile, block, most, there)
     there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
+    panels = divisor(extents.panels, there * extents.panels // parts)
     if extents.typical:
         # Of the fewest rows there are enough blocks for some threads, too.
         fewest = _blocks_of_rows(extents, rows)
-        if fewest < _FEWEST_BLOCKS:
-            there, parts = fewest, min(parts, _FEWEST_BLOCKS)
-    return [*_fewer(extents, tile, rows), divisor(extents.panels, there * extents.panels // parts)]
+        panels = min(panels, divisor(extents.panels, fewest * extents.panels // _FEWEST_BLOCKS))
+    return [*_fewer(extents, tile, rows), panels]
 
 
 def _blocks_of_rows(extents: Extents, rows: Sequence[int]) -> int:
