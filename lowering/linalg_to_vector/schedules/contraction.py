@@ -119,7 +119,7 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
     rows = cut_rows(extents, tile, block, most, there)
     there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
     panels = divisor(extents.panels, there * extents.panels // parts)
-    if extents.typical:
+    if extents.typical and extents.weight_bytes > _CACHED_WEIGHT_BYTES:
         # Of the fewest rows there are enough blocks for some threads, too.
         fewest = _blocks_of_rows(extents, rows)
         panels = min(panels, divisor(extents.panels, fewest * extents.panels // _FEWEST_BLOCKS))
