@@ -198,9 +198,12 @@ def _view_slices(block: ir.Block) -> None:
 
 
 def _has_rows(value: ir.Value) -> bool:
-    """Whether the elements along the last dimension lie side by side."""
+    """Whether the elements along the last dimension that has several lie side by side."""
     strides = strides_of(value)
-    return strides is None or not strides or strides[-1] == 1
+    if strides is None:
+        return True
+    pairs = zip(_shape(value), strides, strict=True)
+    return next((stride == 1 for extent, stride in reversed(list(pairs)) if extent != 1), True)
 
 
 def _is_weight(value: ir.Value) -> bool:
