@@ -27,7 +27,7 @@ def movement(kernel: ir.Operation, target: Target) -> Schedule:
 
 def _tile(step: Step, target: Target) -> list[int]:
     """A parallel tile, if nothing around is parallel. What is turned in registers is cut last, longer sides first."""
-    if step.op.parent.name == "scf.forall":
+    if step.op.parent is not None and step.op.parent.name == "scf.forall":
         return []
     dims = range(len(step.sizes))
     turned = {} if step.generic is None else transposed_inputs(step.generic)
