@@ -6,6 +6,7 @@ Python handler runs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -18,6 +19,9 @@ from ..passes.note import SharedNote, note_in, signal_of
 
 if TYPE_CHECKING:
     from ..passes.failure import Failure
+
+
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 
 
 class Supervisor:
@@ -87,14 +91,18 @@ def run_child(work: Callable[[], int], is_quiet: bool = False) -> int:
     """
     sys.stdout.flush()
     sys.stderr.flush()
+    # What arrives before both know what to do with it waits; else it might end the parent alone.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     child = os.fork()
     if child == 0:
-        _work_and_leave(work, is_quiet)
+        _work_and_leave(work, is_quiet, mask)
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        os.kill(child, number)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.kill(child, number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         return os.waitpid(child, 0)[1]
     finally:
@@ -108,11 +116,12 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _work_and_leave(work: Callable[[], int], is_quiet: bool) -> None:
+def _work_and_leave(work: Callable[[], int], is_quiet: bool, mask: set[int]) -> None:
     """Ends the child without the interpreter's own farewell, in which MLIR's objects have no order."""
     code = 1
     try:
         signal.signal(signal.SIGINT, _interrupted)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if is_quiet:
             nowhere = os.open(os.devnull, os.O_RDWR)
             for stream in (1, 2):
