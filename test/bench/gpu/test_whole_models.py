@@ -1,0 +1,24 @@
+"""Every kernel of real models compiles for GPUs, the assembler takes it, and nothing of it leaves the registers."""
+
+from __future__ import annotations
+
+import pytest
+from stepwell.bench import models
+from stepwell.bench.gpu import resources
+from stepwell.runtime.cuda import assembler
+
+MODELS = ("ppocr-det", "ppocr-rec", "ppocr-cls", "minilm-1x16", "light-resnet50", "light-densenet121")
+
+
+@pytest.mark.skipif(assembler.find_assembler() is None, reason="install nvidia-cuda-nvcc")
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_is_refused_or_spills(
+    name: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture
+) -> None:
+    try:
+        models.named(name).file(tmp_path_factory.mktemp("models"))
+    except models.Missing as missing:
+        pytest.skip(str(missing))
+    assert resources.main([name]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("0 of them spill, 0 modules are refused") == 2, shown
