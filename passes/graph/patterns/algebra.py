@@ -181,7 +181,8 @@ class DropPair(Pattern):
 
     def rewrite(self, op: NegOp | NotOp | AbsOp | ReluOp) -> Replacement:
         if isinstance(op, AbsOp) and (negative := defining_op(op.input, NegOp)) is not None:
-            return AbsOp(negative.input).result
+            # The negative of an unsigned number is another, which is its own absolute value.
+            return None if dtype_of(op.input).kind == "u" else AbsOp(negative.input).result
         inner = defining_op(op.input, type(op))
         if inner is None:
             return None
