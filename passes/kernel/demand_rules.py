@@ -11,6 +11,7 @@ from mlir import ir
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.contraction import MatmulOp
+from ...dialects.stepwell.cumulative import CumulativeOp
 from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.movement import (
     BroadcastToOp,
@@ -20,17 +21,31 @@ from ...dialects.stepwell.movement import (
     ResampleOp,
     ReshapeOp,
     ResizeOp,
+    ReverseOp,
+    RowOp,
+    SampleOp,
+    ScatterOp,
     SliceOp,
     TakeRowsOp,
     TransposeOp,
+    WithRowOp,
 )
-from ...dialects.stepwell.normalization import AttentionOp, LayerNormOp, RmsNormOp, SoftmaxOp
+from ...dialects.stepwell.normalization import (
+    AttentionOp,
+    LayerNormOp,
+    LocalResponseNormOp,
+    LogSoftmaxOp,
+    RmsNormOp,
+    SoftmaxOp,
+)
 from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
+from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.pooling import PoolOp
-from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
+from ...dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
+from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.stepwell.winograd import WinogradConvOp
 from ..rewriting import defining_op
-from . import window_demand
+from . import axis_demand, window_demand
 from .classify import kernel_class
 from .prefixes import Prefix, Rule, all_of, broadcast, scaled, sizes_of
 from .views import EXTRACT, INSERT, box_of
@@ -76,26 +91,6 @@ def _product(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
     kept = needed[-1] if place else needed[-2]
     is_last = view.transpose_lhs if place == 0 else not view.transpose_rhs
     return [*batch, *([None, kept] if is_last else [kept, None])]
-
-
-def _norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    if place:
-        return all_of(op.operands[place])
-    rank = len(needed)
-    axis = STEPWELL.view(op).attribute_values()["axis"] % rank  # pyright: ignore[reportOptionalMemberAccess]
-    whole = [axis] if op.name == SoftmaxOp.OPERATION_NAME else range(axis, rank)
-    return [None if dim in whole else prefix for dim, prefix in enumerate(needed)]
-
-
-def _reduce(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """All along what is reduced, unless a mask says less, and of the rest what is needed of the result."""
-    found = all_of(op.operands[0])
-    axes = {axis % len(found) for axis in STEPWELL.view(op).attribute_values()["axes"]}  # pyright: ignore[reportOptionalMemberAccess]
-    kept = [axis for axis in range(len(found)) if axis not in axes]
-    places = kept if len(needed) == len(found) else range(len(kept))
-    for axis, where in zip(kept, places, strict=True):
-        found[axis] = needed[where]
-    return found
 
 
 def skipped_by(op: ir.Operation) -> tuple[ir.Value, list[tuple[int, int]]] | None:
@@ -253,8 +248,16 @@ _BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
     (KeepOp, _keep),
     (PackedMatmulOp, _rows),
     (MatmulOp, _product),
-    ((LayerNormOp, RmsNormOp, SoftmaxOp), _norm),
-    (_REDUCTIONS, _reduce),
+    ((LayerNormOp, RmsNormOp, SoftmaxOp, LogSoftmaxOp), axis_demand.norm),
+    ((*_REDUCTIONS, ReduceMeanOp, ArgmaxOp), axis_demand.reduction),
+    (TopKOp, axis_demand.top_k),
+    (CumulativeOp, axis_demand.cumulative),
+    (ReverseOp, axis_demand.reverse),
+    (RowOp, axis_demand.row),
+    (WithRowOp, axis_demand.with_row),
+    (ScatterOp, axis_demand.scatter),
+    (SampleOp, axis_demand.sample),
+    (LocalResponseNormOp, axis_demand.response_norm),
     (AttentionOp, _attention),
     (TransposeOp, _transpose),
     (ReshapeOp, _reshape),
@@ -265,7 +268,7 @@ _BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
     (BroadcastToOp, broadcast),
     ((PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp), window_demand.conv),
     (WinogradConvOp, window_demand.winograd),
-    (PoolOp, window_demand.pool),
+    ((PoolOp, PlanarConvOp), window_demand.pool),
     (ResampleOp, _resample),
     (TakeRowsOp, _take_rows),
     (ResizeOp, window_demand.resize),

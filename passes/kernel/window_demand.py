@@ -9,6 +9,7 @@ from mlir import ir
 
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.movement import ResizeOp
+from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ...dialects.stepwell.winograd import WinogradConvOp
 from .prefixes import Prefix, all_of, broadcast, scaled, sizes_of
 
@@ -25,11 +26,15 @@ def conv(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
 
 
 def pool(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """As of a convolution, where channels are last."""
+    """As of a convolution, but channels each by themselves, and they may come first; of filters all."""
+    if place:
+        return all_of(op.operands[place])
     view: Any = STEPWELL.view(op)
-    if view.layout != "channels_last":
-        return all_of(op.operands[0])
-    return _windows(needed, view.kernel, view.strides, view.dilations, view.pads)
+    window = (view.kernel, view.strides, view.dilations, view.pads)
+    if view.layout != CHANNELS_FIRST:
+        return [*_windows(needed, *window)[:-1], needed[-1]]
+    batch, channels, *places = needed
+    return [batch, channels, *_windows([batch, *places, None], *window)[1:-1]]
 
 
 def winograd(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
@@ -55,14 +60,12 @@ def _windows(
 
 
 def resize(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """To the nearest element by whole factors; one more, whichever way halves are rounded."""
+    """To the nearest element by whole factors one more, whichever way halves are rounded; what stays is as it is."""
     view = ResizeOp(op)
-    if view.mode != "nearest":
-        return all_of(op.operands[0])
-    scales = [float(scale) for scale in view.scales]
     found: list[Prefix] = []
-    for prefix, scale in zip(needed, scales, strict=True):
-        if prefix is not None and scale != 1:
-            prefix = ["+", ["ceildiv", prefix, int(scale)], 1] if scale.is_integer() else None
+    for prefix, scale, old, new in zip(needed, map(float, view.scales), sizes_of(view.input), view.sizes, strict=True):
+        if prefix is not None and not (scale == 1 and old == new):
+            is_whole = view.mode == "nearest" and scale.is_integer()
+            prefix = ["+", ["ceildiv", prefix, int(scale)], 1] if is_whole else None
         found.append(prefix)
     return found

@@ -1,0 +1,90 @@
+"""What ops that work along some dimensions need of their operands: all along these, a prefix along the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir import ir
+
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.cumulative import CumulativeOp
+from ...dialects.stepwell.movement import ReverseOp, ScatterOp
+from ...dialects.stepwell.normalization import LocalResponseNormOp, LogSoftmaxOp, SoftmaxOp
+from ...dialects.stepwell.windows import CHANNELS_FIRST
+from .prefixes import Prefix, all_of
+
+_ALONG_ONE = (SoftmaxOp.OPERATION_NAME, LogSoftmaxOp.OPERATION_NAME)
+
+
+def norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """All along the axis, and of layer and RMS norms along those behind it."""
+    if place:
+        return all_of(op.operands[place])
+    rank = len(needed)
+    axis = _attributes(op)["axis"] % rank
+    whole = [axis] if op.name in _ALONG_ONE else range(axis, rank)
+    return [None if dim in whole else prefix for dim, prefix in enumerate(needed)]
+
+
+def reduction(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """All along what is reduced, unless a mask says less, and of the rest what is needed of the result."""
+    found, attributes = all_of(op.operands[0]), _attributes(op)
+    axes = {axis % len(found) for axis in attributes.get("axes", (attributes.get("axis"),))}
+    kept = [axis for axis in range(len(found)) if axis not in axes]
+    places = kept if len(needed) == len(found) else range(len(kept))
+    for axis, where in zip(kept, places, strict=True):
+        found[axis] = needed[where]
+    return found
+
+
+def top_k(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """Whole rows."""
+    return [*needed[:-1], None]
+
+
+def cumulative(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """As much as of the result, unless the last element comes first."""
+    view = CumulativeOp(op)
+    axis = view.axis % len(needed)
+    return [None if view.reverse and dim == axis else prefix for dim, prefix in enumerate(needed)]
+
+
+def reverse(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """All along what is turned round."""
+    axes = {axis % len(needed) for axis in ReverseOp(op).axes}
+    return [None if dim in axes else prefix for dim, prefix in enumerate(needed)]
+
+
+def row(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """Any row, and of each as much as of the result; all of an index."""
+    return all_of(op.operands[place]) if place else [None, *needed]
+
+
+def with_row(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """Of the rows, and of the new one, as much as of the result; all of an index."""
+    return [list(needed), list(needed[1:]), all_of(op.operands[2])][place]
+
+
+def scatter(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """As much as of the result, of updates along the axis any; all indices, so that each of them is one."""
+    axis = ScatterOp(op).axis % len(needed)
+    return [list(needed), all_of(op.operands[1]), [*needed[:axis], None, *needed[axis + 1 :]]][place]
+
+
+def sample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """Of as many images and channels anything; all positions, so that each of them is one."""
+    found = all_of(op.operands[place])
+    return found if place else [*needed[:2], *found[2:]]
+
+
+def response_norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """All channels."""
+    axis = 1 if LocalResponseNormOp(op).layout == CHANNELS_FIRST else len(needed) - 1
+    return [None if dim == axis else prefix for dim, prefix in enumerate(needed)]
+
+
+def _attributes(op: ir.Operation) -> dict[str, Any]:
+    view = STEPWELL.view(op)
+    assert view is not None
+    return view.attribute_values()
