@@ -1,4 +1,4 @@
-"""A node on the host: run by ONNX's own reference implementation of its operator."""
+"""A node on the host: run by ONNX's own reference implementation of its operator, or by ours where ONNX has none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import CapacityError, RuntimeFailure
+from .host_operators import direct_node
 from .suppression import suppress
 
 
@@ -69,9 +70,9 @@ class HostNode:
                 f"{self._name} runs on the host through the package onnx, which is not installed: pip install onnx"
             ) from error
         try:
-            return ReferenceEvaluator(
-                onnx.load_model_from_string(self._model), new_ops=[_optional(), _non_max_suppression()]
-            )
+            model = onnx.load_model_from_string(self._model)
+            direct = direct_node(model)
+            return direct or ReferenceEvaluator(model, new_ops=[_optional(), _non_max_suppression()])
         except Exception as error:  # of whatever type the evaluator chooses
             raise HostStepError(f"{self._name} has no implementation for the host: {error}") from error
 
@@ -119,7 +120,7 @@ def _non_max_suppression() -> type:
 def _normal(value: Any) -> Any:
     """A value as native code and users take it: arrays dense, strings as Python objects."""
     if isinstance(value, list | tuple):
-        return [_normal(item) for item in value]
+        return value if value and isinstance(value[0], dict) else [_normal(item) for item in value]
     if value is None or isinstance(value, dict):
         return value
     array = np.asarray(value)

@@ -20,7 +20,7 @@ from ...runtime.errors import InputError
 from ...runtime.executable import Executable
 from .errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile, NotImplemented, failure
 from .options import RunOptions, SessionOptions
-from .values import IOBinding, ModelMetadata, NodeArg, OrtValue, type_name
+from .values import IOBinding, ModelMetadata, NodeArg, OrtValue, type_name, type_of
 
 PROVIDER = "CPUExecutionProvider"
 
@@ -223,7 +223,8 @@ class InferenceSession:
             dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param, dim.dim_param or None)
             for dim in value.type.tensor_type.shape.dim
         ]
-        return NodeArg(value.name, type_name(dtype), shape)
+        kind = type_of(value.type) if value.type.WhichOneof("value") else type_name(dtype)
+        return NodeArg(value.name, kind, shape)
 
 
 def compile_model(model: Path | bytes, threads: int | None) -> Executable:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    import onnx
+
     from .session import InferenceSession
 
 _TYPE_NAMES = {
@@ -16,6 +18,7 @@ _TYPE_NAMES = {
     "float16": "float16",
     "bfloat16": "bfloat16",
     "bool": "bool",
+    "object": "string",
     **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 
@@ -23,6 +26,28 @@ _TYPE_NAMES = {
 def type_name(dtype: np.dtype) -> str:
     """The element type in ONNX Runtime's words: "tensor(float)"."""
     return f"tensor({_TYPE_NAMES[dtype.name]})"
+
+
+def type_of(kind: onnx.TypeProto) -> str:
+    """A type in ONNX Runtime's words: "seq(map(int64,tensor(float)))"."""
+    which = kind.WhichOneof("value")
+    if which == "sequence_type":
+        return f"seq({type_of(kind.sequence_type.elem_type)})"
+    if which == "optional_type":
+        return f"optional({type_of(kind.optional_type.elem_type)})"
+    if which == "map_type":
+        return f"map({_element_name(kind.map_type.key_type)},{type_of(kind.map_type.value_type)})"
+    if which == "sparse_tensor_type":
+        return f"sparse_tensor({_element_name(kind.sparse_tensor_type.elem_type)})"
+    return f"tensor({_element_name(kind.tensor_type.elem_type)})"
+
+
+def _element_name(kind: int) -> str:
+    """An element type of ONNX in ONNX Runtime's words."""
+    import onnx  # only here, and slow to import
+
+    name = onnx.TensorProto.DataType.Name(kind).lower()
+    return name.replace("_", "") if name.startswith("float8") else name
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from onnx import helper, inliner, version_converter
 
 from ..errors import ModelError, UnsupportedError
+from .classes import with_numbered_classes
 from .left_in_file import without_weights
 from .limits import check_expansion
 from .names import normal_domain
@@ -167,7 +168,8 @@ def _checked(model: Model) -> Model:
     if opset > NEWEST_OPSET:
         message = f"uses opset {opset}, but the newest that is understood is {NEWEST_OPSET}; export it for that one"
         raise ModelError(message, model=model.name)
-    return model if opset >= OLDEST_OPSET else _converted(model, opset)
+    current = model if opset >= OLDEST_OPSET else _converted(model, opset)
+    return replace(current, proto=with_numbered_classes(current.proto))
 
 
 def _converted(model: Model, opset: int) -> Model:

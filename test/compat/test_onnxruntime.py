@@ -190,3 +190,18 @@ def test_install_refuses_where_the_true_module_is_loaded(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace())
     with pytest.raises(RuntimeError, match="before the first import"):
         ort.install()
+
+
+def test_types_of_what_is_no_tensor_of_numbers():
+    tensor = helper.make_tensor_type_proto
+    kinds = {
+        "tensor(string)": tensor(TensorProto.STRING, ["n"]),
+        "tensor(float8e4m3fn)": tensor(TensorProto.FLOAT8E4M3FN, []),
+        "seq(tensor(double))": helper.make_sequence_type_proto(tensor(TensorProto.DOUBLE, [])),
+        "optional(tensor(int64))": helper.make_optional_type_proto(tensor(TensorProto.INT64, [])),
+        "seq(map(int64,tensor(float)))": helper.make_sequence_type_proto(
+            helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT, []))
+        ),
+    }
+    assert [ort.values.type_of(kind) for kind in kinds.values()] == list(kinds)
+    assert ort.values.type_name(np.dtype(object)) == "tensor(string)"

@@ -72,7 +72,7 @@ def imputer(node: Node, input: ir.Value) -> ir.Value:
 @imports("ArrayFeatureExtractor", domain=ML)
 def array_feature_extractor(node: Node, input: ir.Value, places: ir.Value) -> ir.Value:
     """ArrayFeatureExtractor: some columns."""
-    flat = merged(places, rank(places)) if rank(places) > 1 else places
+    flat = places if rank(places) == 1 else merged(places, rank(places))
     if rank(input) == 1:
         return emit(ExpandDimsOp, gathered(input, flat, 0), axes=(0,))
     return gathered(input, flat, rank(input) - 1)
@@ -95,7 +95,7 @@ def one_hot_encoder(node: Node, input: ir.Value) -> ir.Value:
 def linear_regressor(node: Node, input: ir.Value) -> ir.Value:
     """LinearRegressor."""
     scores = _scores(node, input, node.attribute("targets", 1))
-    return _transformed(node.attribute("post_transform", "NONE"), scores)
+    return transformed(node.attribute("post_transform", "NONE"), scores)
 
 
 @imports("LinearClassifier", domain=ML)
@@ -111,10 +111,10 @@ def linear_classifier(node: Node, input: ir.Value) -> tuple[ir.Value, ir.Value]:
     scores = _scores(node, input, len(intercepts) or len(labels))
     if len(intercepts) != 1 or len(labels) != 2:
         label = gathered(known, emit(ArgmaxOp, scores, axis=1, keepdims=False), 0)
-        return label, _transformed(transform, scores)
+        return label, transformed(transform, scores)
     if transform not in ("NONE", "LOGISTIC"):
         raise UnsupportedError(f"transforms one score for two classes by {transform}")
-    second = _transformed(transform, scores)
+    second = transformed(transform, scores)
     is_second = emit(ew.GreaterOp, scores, scalar(0, scores))
     label = gathered(known, reshaped(cast(is_second, np.int64), dims_of(input, 0, 1)), 0)
     return label, joined([emit(ew.SubOp, scalar(1, second), second), second], 1)
@@ -134,7 +134,8 @@ def _scores(node: Node, input: ir.Value, count: int) -> ir.Value:
     return emit(ew.AddOp, scores, node.importer.weight(f"{node.name}.intercepts", intercepts))
 
 
-def _transformed(how: str, scores: ir.Value) -> ir.Value:
+def transformed(how: str, scores: ir.Value) -> ir.Value:
+    """Scores after the function that the attribute `post_transform` names."""
     match how:
         case "NONE":
             return scores

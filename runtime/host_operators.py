@@ -1,0 +1,190 @@
+"""Operators that ONNX Runtime has and ONNX's reference lacks, on the host: maps, and what texts are made into."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+_START, _END = "\x02", "\x03"
+
+
+class DirectNode:
+    """A node of one of these operators."""
+
+    def __init__(self, function: Callable[..., tuple[Any, ...]], inputs: Sequence[str], attributes: dict[str, Any]):
+        self._function, self._inputs, self._attributes = function, inputs, attributes
+
+    def run(self, _: None, values: dict[str, Any]) -> tuple[Any, ...]:
+        """The node's outputs; the interface is that of ONNX's reference evaluator."""
+        given = [values[name] if name else None for name in self._inputs]
+        return self._function(*given, **self._attributes)
+
+
+def direct_node(proto: Any) -> DirectNode | None:
+    """What runs an ONNX model that is one node of one of these operators; None for any other.
+
+    Its inputs are those of the model, as what is stored in the model has to be looked up.
+    """
+    from onnx import helper
+
+    graph = proto.graph
+    if len(graph.node) != 1 or len(graph.initializer):
+        return None
+    (node,) = graph.node
+    function = _OPERATORS.get((node.domain, node.op_type))
+    if function is None:
+        return None
+    attributes = {item.name: _plain(helper.get_attribute_value(item)) for item in node.attribute}
+    return DirectNode(function, list(node.input), attributes)
+
+
+def _plain(value: Any) -> Any:
+    """An attribute's value with its texts decoded."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _zip_map(
+    scores: np.ndarray, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()
+) -> tuple[list[dict[Any, float]]]:
+    """A map from class to score for each row."""
+    labels = list(classlabels_int64s) or list(classlabels_strings)
+    rows = scores.reshape(-1, scores.shape[-1])
+    if rows.shape[1] != len(labels):
+        raise ValueError(f"Input features_per_batch[{rows.shape[1]}] != number of classlabels[{len(labels)}]")
+    return ([dict(zip(labels, row, strict=True)) for row in rows.tolist()],)
+
+
+def _cast_map(
+    values: dict[int, Any], cast_to: str = "TO_FLOAT", map_form: str = "DENSE", max_map: int = 1
+) -> tuple[np.ndarray]:
+    """The values of a map, by the order of its keys or at the places that these are."""
+    kinds = {"TO_FLOAT": np.float32, "TO_INT64": np.int64, "TO_STRING": np.object_}
+    keys = sorted(values)
+    places = range(len(keys)) if map_form == "DENSE" else keys
+    kind = kinds[cast_to]
+    result = np.full((1, len(keys) if map_form == "DENSE" else max_map), "" if cast_to == "TO_STRING" else 0, kind)
+    for place, key in zip(places, keys, strict=True):
+        value = values[key]
+        result[0, place] = str(value) if cast_to == "TO_STRING" else kind(float(value))
+    return (result,)
+
+
+def _category_mapper(
+    values: np.ndarray,
+    cats_int64s: Sequence[int] = (),
+    cats_strings: Sequence[str] = (),
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+) -> tuple[np.ndarray]:
+    """Categories by name to their numbers, or the other way round."""
+    if values.dtype.kind in "iu":
+        names = dict(zip(cats_int64s, cats_strings, strict=True))
+        found = [names.get(item, default_string) for item in values.reshape(-1).tolist()]
+        return (np.array(found, np.object_).reshape(values.shape),)
+    numbers = dict(zip(cats_strings, cats_int64s, strict=True))
+    found = [numbers.get(item, default_int64) for item in values.reshape(-1).tolist()]
+    return (np.array(found, np.int64).reshape(values.shape),)
+
+
+def _unique(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The elements in the order in which they first come, where each is among these, and how often it comes."""
+    sorted_, first, inverse, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    place = np.argsort(order)
+    return sorted_[order], place[inverse.reshape(-1)].astype(np.int64), counts[order].astype(np.int64)
+
+
+def _murmur_hash(values: np.ndarray, seed: int = 0, positive: int = 1) -> tuple[np.ndarray]:
+    """MurmurHash3 in 32 bits of each element's bytes."""
+    if values.dtype.kind in "OUS":
+        parts = [str(item).encode() for item in values.reshape(-1)]
+    else:
+        parts = [item.tobytes() for item in values.reshape(-1)]
+    hashes = np.array([_murmur(part, seed & 0xFFFFFFFF) for part in parts], np.uint32)
+    return ((hashes if positive else hashes.view(np.int32)).reshape(values.shape),)
+
+
+def _murmur(data: bytes, seed: int) -> int:
+    """MurmurHash3_x86_32, from its public definition."""
+    mask = 0xFFFFFFFF
+
+    def turned(value: int, bits: int) -> int:
+        return (value << bits | value >> (32 - bits)) & mask
+
+    def mixed(block: int) -> int:
+        return turned(block * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+
+    whole = len(data) // 4 * 4
+    state = seed
+    for start in range(0, whole, 4):
+        state = turned(state ^ mixed(int.from_bytes(data[start : start + 4], "little")), 13)
+        state = (state * 5 + 0xE6546B64) & mask
+    if data[whole:]:
+        state ^= mixed(int.from_bytes(data[whole:], "little"))
+    state ^= len(data)
+    state = (state ^ state >> 16) * 0x85EBCA6B & mask
+    state = (state ^ state >> 13) * 0xC2B2AE35 & mask
+    return state ^ state >> 16
+
+
+def _tokenizer(
+    texts: np.ndarray,
+    mark: int = 0,
+    mincharnum: int = 1,
+    pad_value: str = "",
+    separators: Sequence[str] = (),
+    tokenexp: str = "",
+) -> tuple[np.ndarray]:
+    """The tokens of each text along a new last dimension, filled up to the longest row."""
+    if separators and list(separators) != [""]:
+        pattern = re.compile("|".join(f"(?:{separator})" for separator in separators), re.ASCII)
+        cut = functools.partial(_between, pattern)
+    elif separators:
+        cut = iter
+    else:
+        expression = re.compile(tokenexp, re.ASCII)
+        cut = functools.partial(_matches, expression)
+    rows = [[token for token in cut(str(text)) if len(token) >= mincharnum] for text in texts.reshape(-1)]
+    longest = max(map(len, rows), default=0)
+    if mark and longest:
+        rows = [[_START, *row, _END] for row in rows]
+        longest += 2
+    filled = [row + [pad_value] * (longest - len(row)) for row in rows]
+    result = np.empty((len(rows), longest), np.object_)
+    for index, row in enumerate(filled):
+        result[index] = row
+    return (result.reshape(*texts.shape, longest),)
+
+
+def _between(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """What is between the matches of a pattern."""
+    start = 0
+    for match in pattern.finditer(text):
+        yield text[start : match.start()]
+        start = match.end()
+    yield text[start:]
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """What a pattern matches, as a whole."""
+    return (match.group() for match in pattern.finditer(text))
+
+
+_ML, _MS = "ai.onnx.ml", "com.microsoft"
+_OPERATORS: dict[tuple[str, str], Callable[..., tuple[Any, ...]]] = {
+    (_ML, "ZipMap"): _zip_map,
+    (_ML, "CastMap"): _cast_map,
+    (_ML, "CategoryMapper"): _category_mapper,
+    (_MS, "MurmurHash3"): _murmur_hash,
+    (_MS, "Tokenizer"): _tokenizer,
+    (_MS, "Unique"): _unique,
+    ("", "Identity"): lambda value: (value,),
+}
