@@ -5,7 +5,8 @@ from __future__ import annotations
 from mlir import ir
 
 from ...dialects.stepwell.elementwise import KeepOp
-from ...passes.kernel.demand import KEPT, masked_axis
+from ...passes.kernel.demand import KEPT
+from ...passes.kernel.masks import masked_axis
 from ...passes.rewriting import defining_op
 
 

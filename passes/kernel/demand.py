@@ -17,6 +17,7 @@ from ...runtime.sizes import evaluate
 from ..functions import body_of, dictionaries, strings
 from ..rewriting import defining_op
 from .demand_rules import KEYS_AT_ONCE, keys_of, keys_with_data, rule_of
+from .masks import masked_axis
 from .prefixes import Prefix, all_of, sizes_of
 
 TABLE = "stepwell.table"
@@ -47,13 +48,6 @@ UNBOUNDED = "stepwell.unbounded"
 
 EXTENTS = "stepwell.extents"
 """The attribute of results of @main, and of kernels: per dimension the entry of the table, or -1 for all of it."""
-
-
-def masked_axis(op: KeepOp) -> int | None:
-    """The dimension of its operand along which a mask tells elements apart; None where there are several."""
-    sizes, rank = sizes_of(op.mask), len(sizes_of(op.input))
-    along = [axis for axis, size in enumerate(sizes, rank - len(sizes)) if size != 1]
-    return along[0] if len(along) == 1 else None
 
 
 def kernel_of(op: ir.Operation) -> ir.Operation:

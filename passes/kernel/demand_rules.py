@@ -41,16 +41,15 @@ from ...dialects.stepwell.normalization import (
 from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.pooling import PoolOp
-from ...dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
+from ...dialects.stepwell.reduction import ArgmaxOp, ReduceMeanOp
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.stepwell.winograd import WinogradConvOp
 from ..rewriting import defining_op
 from . import axis_demand, window_demand
 from .classify import kernel_class
+from .masks import REDUCTIONS
 from .prefixes import Prefix, Rule, all_of, broadcast, scaled, sizes_of
 from .views import EXTRACT, INSERT, box_of
-
-_REDUCTIONS = (ReduceSumOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp)
 
 
 def rule_of(op: ir.Operation) -> Rule | None:
@@ -91,25 +90,6 @@ def _product(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
     kept = needed[-1] if place else needed[-2]
     is_last = view.transpose_lhs if place == 0 else not view.transpose_rhs
     return [*batch, *([None, kept] if is_last else [kept, None])]
-
-
-def skipped_by(op: ir.Operation) -> tuple[ir.Value, list[tuple[int, int]]] | None:
-    """What a reduction reads through masks, and where it can stop: dimensions with their entries of the table.
-
-    None where it reads through none.
-    """
-    if not isinstance(STEPWELL.view(op), _REDUCTIONS):
-        return None
-    value, found = op.operands[0], []
-    rank = len(sizes_of(value))
-    axes = {axis % rank for axis in STEPWELL.view(op).attribute_values()["axes"]}  # pyright: ignore[reportOptionalMemberAccess]
-    while (keep := defining_op(value, KeepOp)) is not None and len(list(value.uses)) == 1:
-        mask = sizes_of(keep.mask)
-        along = [axis for axis, size in enumerate(mask, rank - len(mask)) if size != 1]
-        if len(along) == 1 and along[0] in axes and keep.extent >= 0:
-            found.append((along[0], keep.extent))
-        value = keep.input
-    return (value, found) if found else None
 
 
 def _attention(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
@@ -249,7 +229,7 @@ _BY_KIND: tuple[tuple[type[Op] | tuple[type[Op], ...], Rule], ...] = (
     (PackedMatmulOp, _rows),
     (MatmulOp, _product),
     ((LayerNormOp, RmsNormOp, SoftmaxOp, LogSoftmaxOp), axis_demand.norm),
-    ((*_REDUCTIONS, ReduceMeanOp, ArgmaxOp), axis_demand.reduction),
+    ((*REDUCTIONS, ReduceMeanOp, ArgmaxOp), axis_demand.reduction),
     (TopKOp, axis_demand.top_k),
     (CumulativeOp, axis_demand.cumulative),
     (ReverseOp, axis_demand.reverse),

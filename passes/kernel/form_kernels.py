@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +17,8 @@ from ..functions import body_of, main_function
 from ..rewriting import walk
 from .classify import bytes_of, bytes_read, elements, flops, kernel_class
 from .demand import EXTENTS, KEPT, KEYS, SKIPPED, TYPICAL, UNBOUNDED, Demand
-from .demand_rules import skipped_by
 from .fusion import ANCHOR_ORDER, Grouping, inputs_of
+from .masks import skipped_by
 from .views import annotate
 
 
@@ -107,7 +106,7 @@ class _Outliner:
         inputs = [value for value in inputs_of(group) if not _is_inline_constant(value)]
         result = group[-1].results[0]
         entries, keys = self._demand.entries(result), self._demand.keys(group)
-        skipped, kept = _skipped(group, inputs), self._demand.kept(group)
+        skipped, kept = skipped_by(group, inputs), self._demand.kept(group)
         if self._on_gpu:  # masks are read there: threads beyond the data would wait for the others anyway
             entries, keys, skipped, kept = None, None, [], []
         if entries is None and (keys is not None or skipped or max(kept, default=-1) >= 0):
@@ -164,17 +163,6 @@ class _Outliner:
             with group[-1].location:
                 func.ReturnOp([mapping[result]])
         return kernel
-
-
-def _skipped(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> list[int]:
-    """Where the reductions of a group may stop: the number of an input, a dimension, and an entry, for each mask."""
-    found: list[int] = []
-    for op in group:
-        masked = skipped_by(op)
-        if masked is not None and masked[0] in inputs and op.operands[0].owner.operation in group:
-            number = inputs.index(masked[0])
-            found += [item for axis, entry in masked[1] for item in (number, axis, entry)]
-    return found
 
 
 def model_ops(location: ir.Location) -> list[str]:

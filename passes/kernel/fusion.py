@@ -12,6 +12,7 @@ from ...dialects.stepwell.movement import ResizeOp
 from .. import journal
 from .classify import kernel_class
 from .folded_movement import views_after, views_before
+from .masks import is_for_reduction
 
 # A longer epilogue gains nothing: its operands would no longer fit the vector registers.
 _MAX_GROUP = 16
@@ -116,6 +117,8 @@ class Grouping:
             if user in group:
                 continue
             reason = self._why_not(user, anchor.results[0], floats_only)
+            if reason is None and is_for_reduction(user):
+                reason = "the reduction that reads it ends where it does"
             if reason is not None:
                 for value in user.operands:
                     if self._class.get(user) == "elementwise":
@@ -168,7 +171,7 @@ class Grouping:
             if isinstance(op, ir.Block) or op.operation in found:
                 continue
             reason = self._why_not(op.operation, anchor.operands[0], floats_only=True)
-            if reason is None and len(list(value.uses)) != 1:
+            if reason is None and any(use.owner.operation not in (anchor, *found) for use in value.uses):
                 reason = "what it makes is read by others too"
             if reason is not None:
                 # Only of what is fused elsewhere one would expect it.

@@ -20,7 +20,10 @@ from .rules import Result, States
 
 
 def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, states: States) -> Result | None:
-    """As it is where nothing that it normalises over varies, else from sums: (x - mean) * rsqrt(variance + epsilon)."""
+    """As it is where nothing that it normalises over varies, else from sums.
+
+    factor = rsqrt(mean((x - mean(x))**2) + epsilon); x * factor - mean(x) * factor
+    """
     require_same(states)
     extents = graph.of(op.input)
     axes = tuple(range(op.axis % len(extents), len(extents)))
@@ -29,12 +32,15 @@ def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, states: States) 
     dtype = dtype_of(op.input)
     wide = np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
     value = op.input if dtype == wide else graph.noted(CastOp(op.input, dtype=wide), extents)
-    if isinstance(op, LayerNormOp):
-        value = graph.noted(SubOp(value, mean(graph, value, axes)), extents)
-    squares = graph.noted(MulOp(value, value), extents)
-    spread = mean(graph, squares, axes)
+    middle = mean(graph, value, axes) if isinstance(op, LayerNormOp) else None
+    around = value if middle is None else graph.noted(SubOp(value, middle), extents)
+    spread = mean(graph, graph.noted(MulOp(around, around), extents), axes)
     spread = graph.noted(AddOp(spread, constant(np.array(op.epsilon, wide))), graph.of(spread))
-    value = graph.noted(MulOp(value, graph.noted(RsqrtOp(spread), graph.of(spread))), extents)
+    factor = graph.noted(RsqrtOp(spread), graph.of(spread))
+    value = graph.noted(MulOp(value, factor), extents)
+    if middle is not None:
+        # What is left over at the mean: so nothing as large as the input is made but for the sums.
+        value = graph.noted(SubOp(value, graph.noted(MulOp(middle, factor), graph.of(spread))), extents)
     value = value if dtype == wide else graph.noted(CastOp(value, dtype=dtype), extents)
     bias = op.bias if isinstance(op, LayerNormOp) else None
     value = value if op.scale is None else graph.noted(MulOp(value, op.scale), extents)

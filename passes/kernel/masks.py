@@ -1,0 +1,87 @@
+"""Masks before reductions: what lies beyond the data counts as the neutral element, so loops may end there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from mlir import ir
+
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.elementwise import KeepOp
+from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
+from ..rewriting import defining_op
+from .prefixes import sizes_of
+
+REDUCTIONS = (ReduceSumOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp)
+
+
+def masked_axis(op: KeepOp) -> int | None:
+    """The dimension of its operand along which a mask tells elements apart; None where there are several."""
+    sizes, rank = sizes_of(op.mask), len(sizes_of(op.input))
+    along = [axis for axis, size in enumerate(sizes, rank - len(sizes)) if size != 1]
+    return along[0] if len(along) == 1 else None
+
+
+def is_for_reduction(op: ir.Operation) -> bool:
+    """Whether an op is a mask of what nothing but a reduction reads, by way of other masks perhaps."""
+    if op.name != KeepOp.OPERATION_NAME:
+        return False
+    uses = list(op.results[0].uses)
+    if len(uses) != 1 or uses[0].operand_number != 0:
+        return False
+    user = uses[0].owner.operation
+    return isinstance(STEPWELL.view(user), REDUCTIONS) or is_for_reduction(user)
+
+
+def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> list[int]:
+    """Where the reductions of a kernel may stop: the number of an input, a dimension, and an entry, for each mask.
+
+    Args:
+        group: the kernel's ops.
+        inputs: what it reads.
+    """
+    found: list[int] = []
+    inside = set(group)
+    for op in group:
+        masks = _masks_of(op)
+        if not masks:
+            continue
+        rank = len(sizes_of(op.operands[0]))
+        for value in _read_by(op.operands[0], inside):
+            sizes = sizes_of(value)
+            for axis, entry in masks:
+                own = axis - rank + len(sizes)
+                if value in inputs and own >= 0 and sizes[own] == sizes_of(op.operands[0])[axis]:
+                    found += [inputs.index(value), own, entry]
+    return found
+
+
+def _masks_of(op: ir.Operation) -> list[tuple[int, int]]:
+    """The dimensions along which a reduction reads the neutral element beyond an entry of the table."""
+    view = STEPWELL.view(op)
+    if not isinstance(view, REDUCTIONS):
+        return []
+    value, found, neutral = op.operands[0], [], None
+    rank = len(sizes_of(value))
+    axes = {axis % rank for axis in view.attribute_values()["axes"]}
+    while (keep := defining_op(value, KeepOp)) is not None and len(list(value.uses)) == 1:
+        neutral = keep.otherwise if neutral is None else neutral
+        axis = masked_axis(keep)
+        if axis is not None and axis in axes and keep.extent >= 0 and keep.otherwise == neutral:
+            found.append((axis, keep.extent))
+        value = keep.input
+    return found
+
+
+def _read_by(value: ir.Value, inside: Collection[ir.Operation]) -> list[ir.Value]:
+    """What a value is made of element by element: what enters a kernel, but for masks."""
+    found: list[ir.Value] = []
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        if owner is None or owner not in inside:
+            found += [value] if value not in found else []
+            continue
+        pending += list(owner.operands)[:1] if owner.name == KeepOp.OPERATION_NAME else list(owner.operands)
+    return found
