@@ -15,31 +15,36 @@ _START, _END = "\x02", "\x03"
 class DirectNode:
     """A node of one of these operators."""
 
-    def __init__(self, function: Callable[..., tuple[Any, ...]], inputs: Sequence[str], attributes: dict[str, Any]):
-        self._function, self._inputs, self._attributes = function, inputs, attributes
+    def __init__(
+        self,
+        function: Callable[..., tuple[Any, ...]],
+        inputs: Sequence[str],
+        attributes: dict[str, Any],
+        stored: dict[str, np.ndarray],
+    ) -> None:
+        self._function, self._inputs, self._attributes, self._stored = function, inputs, attributes, stored
 
     def run(self, _: None, values: dict[str, Any]) -> tuple[Any, ...]:
         """The node's outputs; the interface is that of ONNX's reference evaluator."""
-        given = [values[name] if name else None for name in self._inputs]
+        known = {**self._stored, **values}
+        given = [known[name] if name else None for name in self._inputs]
         return self._function(*given, **self._attributes)
 
 
 def direct_node(proto: Any) -> DirectNode | None:
-    """What runs an ONNX model that is one node of one of these operators; None for any other.
-
-    Its inputs are those of the model, as what is stored in the model has to be looked up.
-    """
-    from onnx import helper
+    """What runs an ONNX model that is one node of one of these operators; None for any other."""
+    from onnx import helper, numpy_helper
 
     graph = proto.graph
-    if len(graph.node) != 1 or len(graph.initializer):
+    if len(graph.node) != 1:
         return None
     (node,) = graph.node
     function = _OPERATORS.get((node.domain, node.op_type))
     if function is None:
         return None
     attributes = {item.name: _plain(helper.get_attribute_value(item)) for item in node.attribute}
-    return DirectNode(function, list(node.input), attributes)
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    return DirectNode(function, list(node.input), attributes, stored)
 
 
 def _plain(value: Any) -> Any:
@@ -92,6 +97,51 @@ def _category_mapper(
     numbers = dict(zip(cats_strings, cats_int64s, strict=True))
     found = [numbers.get(item, default_int64) for item in values.reshape(-1).tolist()]
     return (np.array(found, np.int64).reshape(values.shape),)
+
+
+def _label_encoder(values: np.ndarray, classes_strings: Sequence[str] = (), **given: Any) -> tuple[np.ndarray]:
+    """The value of each element's key; before version 2, names to their numbers or the other way round."""
+    if classes_strings:
+        numbers = range(len(classes_strings))
+        return _category_mapper(
+            values,
+            numbers,
+            classes_strings,
+            given.get("default_int64", -1),
+            given.get("default_string", "_Unused"),
+        )
+    keys = _side(given, "keys")
+    items = _side(given, "values")
+    named = given.get("default_tensor")
+    if named is not None:
+        default = _array_of(named).reshape(-1)[0]
+    elif items.dtype == object:
+        default = given.get("default_string", "_Unused")
+    else:
+        is_whole = items.dtype.kind in "iu"
+        default = given.get("default_int64", -1) if is_whole else given.get("default_float", -0.0)
+    table = dict(reversed(list(zip(keys.tolist(), items.tolist(), strict=True))))
+    found = [table.get(item, default) for item in values.reshape(-1).tolist()]
+    return (np.array(found, items.dtype).reshape(values.shape),)
+
+
+def _side(given: dict[str, Any], side: str) -> np.ndarray:
+    """Keys or values as an array."""
+    for name, kind in (("strings", np.object_), ("int64s", np.int64), ("floats", np.float32)):
+        if given.get(f"{side}_{name}"):
+            return np.array(given[f"{side}_{name}"], kind)
+    return _array_of(given[f"{side}_tensor"])
+
+
+def _array_of(tensor: Any) -> np.ndarray:
+    """A stored tensor; of texts, as Python's."""
+    from onnx import numpy_helper
+
+    array = numpy_helper.to_array(tensor)
+    if array.dtype != object:
+        return array
+    texts = [item.decode() if isinstance(item, bytes) else item for item in array.reshape(-1)]
+    return np.array(texts, np.object_).reshape(array.shape)
 
 
 def _unique(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -183,6 +233,7 @@ _OPERATORS: dict[tuple[str, str], Callable[..., tuple[Any, ...]]] = {
     (_ML, "ZipMap"): _zip_map,
     (_ML, "CastMap"): _cast_map,
     (_ML, "CategoryMapper"): _category_mapper,
+    (_ML, "LabelEncoder"): _label_encoder,
     (_MS, "MurmurHash3"): _murmur_hash,
     (_MS, "Tokenizer"): _tokenizer,
     (_MS, "Unique"): _unique,

@@ -144,3 +144,16 @@ def test_negative_only_models_of_onnx():
         stepwell.check(b"module {}")
     with pytest.raises(stepwell.ModelError, match="not an ONNX model"):
         stepwell.check(b"nothing of the kind")
+
+
+def test_report_of_a_model_with_strings_among_its_weights():
+    names = helper.make_tensor("names", TensorProto.STRING, [2], ["a", "b"])
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["names", "x"], ["y"], name="gather")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT64, [3])],
+        [helper.make_tensor_value_info("y", TensorProto.STRING, [3])],
+        [names],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert [finding.node for finding in stepwell.check(model).findings] == ["gather"]

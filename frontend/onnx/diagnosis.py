@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import onnx
 from mlir import ir
 from mlir.dialects import func
+from onnx import helper
 
 from ...dialects.core import OpError, spec_of
 from ...dialects.stepwell import STEPWELL
@@ -107,7 +108,12 @@ class _Examiner(Importer):
         with ir.InsertionPoint(self._block):
             for info, argument in zip(inputs, self._block.arguments, strict=True):
                 self._top.define(info.name, argument if info.is_native else Unavailable("is no tensor of numbers"))
-            self._weights(graph, self._top, self._model.initializers)
+            weights = self._model.initializers
+            for tensor in weights:
+                if tensor.data_type == onnx.TensorProto.STRING:
+                    self._top.define(tensor.name, Unavailable("is no tensor of numbers"))
+                    self._types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+            self._weights(graph, self._top, [item for item in weights if item.data_type != onnx.TensorProto.STRING])
             self.nodes(graph.node, self._top)
         return Diagnosis(len(graph.node), tuple(self._findings), tuple(self._unseen))
 

@@ -17,6 +17,7 @@ from .classes import with_numbered_classes
 from .left_in_file import without_weights
 from .limits import check_expansion
 from .names import normal_domain
+from .ordered import in_order
 from .text import check_text
 
 OLDEST_OPSET = 7
@@ -169,7 +170,7 @@ def _checked(model: Model) -> Model:
         message = f"uses opset {opset}, but the newest that is understood is {NEWEST_OPSET}; export it for that one"
         raise ModelError(message, model=model.name)
     current = model if opset >= OLDEST_OPSET else _converted(model, opset)
-    return replace(current, proto=with_numbered_classes(current.proto))
+    return replace(current, proto=with_numbered_classes(in_order(current.proto)))
 
 
 def _converted(model: Model, opset: int) -> Model:

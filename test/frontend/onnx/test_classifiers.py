@@ -162,6 +162,21 @@ def test_one_column_that_a_scalar_names():
     check([column, chosen], ROWS, {"y": FLOAT}, NATIVE)
 
 
+@pytest.mark.parametrize("version", [1, 2, 4])
+def test_labels_of_texts(version):
+    texts, numbers = np.array([["b", "?"], ["a", "b"]], object), np.array([[0, 1], [7, 0]])
+    if version == 1:
+        check([node("LabelEncoder", "x", "y", classes_strings=["a", "b"])], texts, {"y": INT64}, version=1)
+        check([node("LabelEncoder", "x", "y", classes_strings=["a", "b"])], numbers, {"y": STRING}, version=1)
+        return
+    encoder = node("LabelEncoder", "x", "y", keys_strings=["a", "b"], values_int64s=[3, 4])
+    check([encoder], texts, {"y": INT64}, version=version)
+    encoder = node("LabelEncoder", "x", "y", keys_int64s=[0, 7, 0], values_strings=["a", "b", "c"], default_string="!")
+    check([encoder], numbers, {"y": STRING}, version=version)
+    encoder = node("LabelEncoder", "x", "y", keys_strings=["b"], values_strings=["c"])
+    check([encoder], texts, {"y": STRING}, version=version)
+
+
 TEXTS = np.array([["the quick, brown  fox", "Ünï cödé äb c"], ["", "a"]], object)
 
 
