@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from .program import Program, Shape, aligned_empty
 from .report import facts
+from .results import Shelf
 from .sizes import evaluate, table_of
 from .workspace import LoadedProgram, Workspace
 
@@ -47,6 +49,7 @@ class BoundedCall(LoadedProgram):
 
     Attributes:
         loaded: the program in this process.
+        results: the shapes of the outputs.
     """
 
     def __init__(self, loaded: LoadedProgram, sizes: Mapping[str, int]) -> None:
@@ -55,8 +58,9 @@ class BoundedCall(LoadedProgram):
         bounds = loaded.program.bounds
         assert bounds is not None
         self.loaded = loaded
+        self.results: list[Shape] = [tuple(evaluate(item, sizes) for item in shape) for shape in bounds.outputs]
         self._table = table_of(bounds, int(loaded.program.inputs[-1].shape[0]), sizes)
-        self._shapes = [tuple(evaluate(item, sizes) for item in shape) for shape in bounds.outputs]
+        self._guards = len(loaded.program.guards)
 
     def run(self, workspace: Workspace, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
         """The outputs, new arrays.
@@ -64,47 +68,79 @@ class BoundedCall(LoadedProgram):
         Raises:
             GuardError: a guard says that the outputs mean nothing.
         """
-        program = self.program
         buffers = workspace.buffers(self.loaded, _Buffers)
-        wide = buffers.outputs
-        inputs = [
-            array if array.shape == info.shape else buffers.spread(number, array)
-            for number, (array, info) in enumerate(zip(arrays, program.inputs, strict=False))
-        ]
+        if buffers.call is not self:
+            buffers.enter(self, [array.shape for array in arrays])
+        inputs: list[np.ndarray] = []
+        for array, place in zip(arrays, buffers.inputs, strict=True):
+            if place is not None:
+                place.part[...] = array
+            inputs.append(array if place is None else place.whole)
+        inputs.append(self._table)
         outputs = [
-            _empty(shape, buffer.dtype) if shape == buffer.shape else buffer
-            for shape, buffer in zip(self._shapes, wide, strict=True)
+            _new(kind) if place is None else place.whole
+            for kind, place in zip(self._outputs, buffers.outputs, strict=False)
         ]
-        guards = [np.empty((), np.bool_) for _ in program.guards]
-        workspace.run(self.loaded, [*inputs, self._table], [*outputs, *guards], threads)
-        self.checked([*outputs, *guards])
-        return [
-            array if array is not buffer else array[tuple(map(slice, shape))].copy()
-            for array, buffer, shape in zip(outputs, wide, self._shapes, strict=True)
-        ]
+        written = [*outputs, *(np.empty((), np.bool_) for _ in range(self._guards))] if self._guards else outputs
+        workspace.run(self.loaded, inputs, written, threads)
+        if self._guards:
+            self.checked(written)
+        for number, place in enumerate(buffers.outputs):
+            if place is not None:
+                _, dtype, shelf = self._outputs[number]
+                # Of the greatest result's memory only the pages that this one takes are ever used.
+                outputs[number] = _new((self.results[number], dtype, shelf))
+                outputs[number][...] = place.part
+        return outputs
+
+
+def _new(kind: tuple[Shape, np.dtype, Shelf | None]) -> np.ndarray:
+    shape, dtype, shelf = kind
+    return np.empty(shape, dtype) if shelf is None else shelf.array(shape, dtype)
+
+
+class _Place(NamedTuple):
+    """An array as large as the bounds, and what of it is data in a call."""
+
+    whole: np.ndarray
+    part: np.ndarray
 
 
 class _Buffers:
-    """Arrays as large as the bounds, for inputs and outputs.
+    """Arrays as large as the bounds, for inputs and outputs; none where those of a call are as large.
 
     Those of inputs are zeros wherever they hold no data: the program relies on it.
+
+    Attributes:
+        call: whose sizes the places are for.
+        inputs: where those are put that are smaller.
+        outputs: where those are cut out that are smaller.
     """
 
     def __init__(self, program: Program) -> None:
-        self.outputs = [_empty(info.shape, info.dtype) for info in program.outputs]
-        self._inputs = [_empty(info.shape, info.dtype) for info in program.inputs[:-1]]
-        for array in self._inputs:
+        self.call: BoundedCall | None = None
+        self.inputs: list[_Place | None] = []
+        self.outputs: list[_Place | None] = []
+        self._wide_outputs = [_empty(info.shape, info.dtype) for info in program.outputs]
+        self._wide_inputs = [_empty(info.shape, info.dtype) for info in program.inputs[:-1]]
+        for array in self._wide_inputs:
             array.fill(0)
-        self._held: list[Shape] = [(0,) * array.ndim for array in self._inputs]
+        self._held: list[Shape] = [(0,) * array.ndim for array in self._wide_inputs]
 
-    def spread(self, number: int, array: np.ndarray) -> np.ndarray:
-        """An input's array in the one as large as the bounds."""
-        buffer, held = self._inputs[number], self._held[number]
-        if array.shape != held:
-            buffer[tuple(map(slice, held))] = 0
-            self._held[number] = array.shape
-        buffer[tuple(map(slice, array.shape))] = array
-        return buffer
+    def enter(self, call: BoundedCall, shapes: Sequence[Shape]) -> None:
+        """Makes the places for the sizes of a call."""
+        for number, (array, shape) in enumerate(zip(self._wide_inputs, shapes, strict=True)):
+            held = self._held[number]
+            if shape not in (held, array.shape):
+                array[tuple(map(slice, held))] = 0
+                self._held[number] = shape
+        self.inputs = [_place(*pair) for pair in zip(self._wide_inputs, shapes, strict=True)]
+        self.outputs = [_place(*pair) for pair in zip(self._wide_outputs, call.results, strict=True)]
+        self.call = call
+
+
+def _place(whole: np.ndarray, shape: Shape) -> _Place | None:
+    return None if whole.shape == shape else _Place(whole, whole[tuple(map(slice, shape))])
 
 
 def _empty(shape: Sequence[int | str], dtype: np.dtype) -> np.ndarray:
