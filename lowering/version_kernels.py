@@ -23,8 +23,11 @@ from .version_plans import Plan, plans_of
 # Along each dimension so many of the least sizes are looked at, and so many in all.
 _LEAST_SIZES, _SIZES = 12, 28
 
-# A kernel has versions only where it does so much of all operations.
-_SHARE = 0.008
+# A kernel has versions only where it does so much of all operations. Those that load and store for each of theirs take
+# as long as others with so many times as much.
+_SHARE, _DEPTHWISE = 0.008, 8
+
+_CLASSES = ("contraction", "convolution", "winograd", "depthwise")
 
 # So many sizes tell a schedule what to suit.
 _TYPICAL = 16
@@ -60,9 +63,9 @@ class VersionKernelsPass(Pass):
         table, sizes = read_table(op), _sizes(json.loads(ir.StringAttr(op.attributes[RANGES]).value))
         kernels = [kernel for kernel in kernels_in(op) if EXTENTS in kernel.attributes]
         calls = ops_named(main_function(op), "func.call")
-        total = sum(_flops(kernel) for kernel in kernels_in(op))
+        total = sum(_weight(kernel) for kernel in kernels_in(op))
         for kernel in kernels:
-            if _flops(kernel) >= _SHARE * total and class_of(kernel) in ("contraction", "convolution", "winograd"):
+            if _weight(kernel) >= _SHARE * total and class_of(kernel) in _CLASSES:
                 _Versions(kernel, target, table, sizes).add(calls)
         texts = [ir.StringAttr.get(json.dumps(item)) for item in table]
         op.attributes[TABLE] = ir.ArrayAttr.get(texts)
@@ -187,6 +190,7 @@ def _sizes(ranges: dict[str, Sequence[int]]) -> list[dict[str, int]]:
     return found
 
 
-def _flops(kernel: ir.Operation) -> int:
-    cost = ir.DictAttr(kernel.attributes["stepwell.kernel"])
-    return ir.IntegerAttr(cost["flops"]).value
+def _weight(kernel: ir.Operation) -> int:
+    """How many operations a kernel does, those that take longer counted as more."""
+    flops = ir.IntegerAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["flops"]).value
+    return flops * (_DEPTHWISE if class_of(kernel) == "depthwise" else 1)

@@ -11,19 +11,21 @@ from mlir import ir
 
 from ..dialects.stepwell import STEPWELL
 from ..dialects.stepwell.contraction import MatmulOp
-from ..dialects.stepwell.packed import PackedConvOp, PackedMatmulOp, column_groups
+from ..dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp, column_groups
 from ..dialects.stepwell.winograd import WinogradConvOp
 from ..dialects.types import numpy_dtype
 from ..passes.functions import body_of
 from ..passes.kernel.prefixes import sizes_of
 from ..runtime.sizes import Expression
+from .linalg_to_vector.schedules import depthwise
 from .linalg_to_vector.schedules.contraction import tile_cycles, waiting_cycles
 from .linalg_to_vector.schedules.tiles import rows_of_registers
 from .linalg_to_vector.schedules.winograd import strip_nanoseconds
+from .stepwell_to_linalg.convolution import depthwise_panel
 from .target import Target
 
-# No more versions than this of a kernel; of Winograd's convolutions, which take long to compile, fewer.
-_MOST, _MOST_WINOGRAD = 6, 3
+# No more versions than this of a kernel; of depthwise convolutions, which take less of the time, fewer.
+_MOST, _MOST_DEPTHWISE = 6, 4
 
 # Versions have to make the sizes that are far from what they could be that much faster.
 _NEAR, _GAIN = 1.02, 0.01
@@ -95,9 +97,11 @@ def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[P
     for op in body_of(kernel).operations:
         view = STEPWELL.view(op.operation)
         if isinstance(view, WinogradConvOp):
-            return _chosen(_strips(view, target, places), places, _MOST_WINOGRAD)
+            return _chosen(_strips(view, target, places), places, _MOST)
         if isinstance(view, PackedMatmulOp | PackedConvOp):
             return _chosen(_tiles(view, target, places), places, _MOST)
+        if isinstance(view, PackedDepthwiseConvOp):
+            return _chosen(_places(view, target, places), places, _MOST_DEPTHWISE)
         if isinstance(view, MatmulOp):
             return []
     return []
@@ -127,6 +131,21 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray
                 Plan((rows, cols), 1, round(_SCALE * each * (1 + _FETCHING / fewest)), waits, fewest)
                 for fewest in _FEWEST
             ]
+    return found
+
+
+def _places(op: PackedDepthwiseConvOp, target: Target, places: np.ndarray) -> list[Plan]:
+    kind = ir.RankedTensorType(op.operation.results[0].type)
+    kernel = sizes_of(op.operation.operands[1])[:-1]
+    width = min(depthwise_panel(kind.shape[-1]), kind.shape[-1])
+    vectors = -(-width // target.lanes(numpy_dtype(kind.element_type).itemsize))
+    limit = depthwise.most_places(vectors, target)
+    high, wide = map(int, places.max(axis=0))
+    found = []
+    for rows in range(1, min(limit, high) + 1):
+        for cols in range(1, min(limit // rows, wide) + 1):
+            each = depthwise.tile_cycles((rows, cols), kernel, op.strides[-1], vectors)
+            found.append(Plan((rows, cols), 1, round(_SCALE * each), 0))
     return found
 
 

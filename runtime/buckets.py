@@ -11,8 +11,8 @@ from .errors import InputError
 from .program import TensorInfo
 from .sizes import Range, union_of
 
-_RATIOS = (4, 8, 16, 64)
-"""From one bucket to the next the upper bound grows by the first of these that does not make too many programs."""
+_RATIO = 4
+"""From one bucket to the next the upper bound grows by this, or by more where that makes too many programs."""
 
 _MOST = 6
 """More programs than this are not made unless asked for."""
@@ -63,9 +63,9 @@ def _cut(parts: dict[str, list[Range]], wholes: Mapping[str, bool]) -> dict[str,
     Those that only ever lead (a batch) need less of that: one of them has a program of its own, the others share one.
     """
     given = math.prod(len(several) for several in parts.values())
-    for ratio in _RATIOS:
+    for most in range(_MOST, 0, -1):
         cut = parts | {
-            name: _one_and_more(parts[name][0]) if leads else _ladder(parts[name][0], ratio)
+            name: _one_and_more(parts[name][0]) if leads else _ladder(parts[name][0], most)
             for name, leads in wholes.items()
         }
         if math.prod(len(several) for several in cut.values()) <= max(given, _MOST):
@@ -80,10 +80,11 @@ def _one_and_more(values: Range) -> list[Range]:
     return [Range(1, 1), Range(1 + values.step, values.high, values.step)]
 
 
-def _ladder(values: Range, ratio: int) -> list[Range]:
-    """The parts of a range, the greatest size of each about `ratio` times that of the one before."""
+def _ladder(values: Range, most: int) -> list[Range]:
+    """The parts of a range, at most so many: the greatest size of each is as many times that of the one before."""
+    ratio = max(_RATIO, (values.high / values.low) ** (1 / most))
     highs = [values.high]
-    while (high := highs[-1] // ratio) >= max(_LEAST, values.low):
+    while len(highs) < most and (high := int(highs[-1] / ratio)) >= max(_LEAST, values.low):
         highs.append(high - (high - values.low) % values.step)
     lows = [values.low, *(high + values.step for high in highs[:0:-1])]
     return [Range(low, high, values.step) for low, high in zip(lows, highs[::-1], strict=True)]

@@ -239,13 +239,10 @@ class Specializations:
         Raises:
             InputError: a size is out of the range that the model was compiled for.
         """
-        if not self.ranges:
-            return None
-        sizes = sizes_of(self.inputs, shapes)
-        check_ranges(self.ranges, sizes)
-        program = covering(self.programs, sizes)
+        program = self._covering(shapes)
         if program is None:
             return None
+        sizes = sizes_of(self.inputs, shapes)
         if id(program) not in self._wide:
             self._wide[id(program)] = self._load(program)
         wide = self._wide[id(program)]
@@ -256,7 +253,22 @@ class Specializations:
             return BoundedLaunches(wide, sizes)
         return BoundedCall(wide, sizes)
 
+    def _covering(self, shapes: tuple[Shape, ...]) -> Program | None:
+        """The program for a range of sizes that holds these.
+
+        Raises:
+            InputError: a size is out of the range that the model was compiled for.
+        """
+        if not self.ranges:
+            return None
+        sizes = sizes_of(self.inputs, shapes)
+        check_ranges(self.ranges, sizes)
+        return covering(self.programs, sizes)
+
     def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
+        wide = self._covering(shapes)
+        if wide is not None:
+            return wide
         key = shapes, _key_of(contents)
         if key in self._programs:
             return self._programs[key]

@@ -68,7 +68,7 @@ def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Produc
         weight = space.split_columns(op.weight, len(kernel), group)
         return emit_contraction(pixels, [*window, *lanes], weight, [*taps, *lanes], out, len(kernel))
 
-    return Product(space, column_groups(space.columns, _depthwise_panel(space.columns)), emit)
+    return Product(space, column_groups(space.columns, depthwise_panel(space.columns)), emit)
 
 
 def grouped_conv(op: PackedGroupedConvOp, others: Sequence[Shape]) -> Product:
@@ -92,14 +92,14 @@ def grouped_conv(op: PackedGroupedConvOp, others: Sequence[Shape]) -> Product:
         place = first + ir.AffineExpr.get_floor_div(lane, width) * channels + channel
         return emit_contraction(pixels, [*window, place], weight, [*taps, channel, panel, lane], out, spatial + 1)
 
-    return Product(space, column_groups(space.columns, _depthwise_panel(space.columns, width)), emit)
+    return Product(space, column_groups(space.columns, depthwise_panel(space.columns, width)), emit)
 
 
 # Channels of a register on the widest targets, and the most channels whose sums narrower ones can hold as well.
 _LANES, _MOST_CHANNELS = 16, 96
 
 
-def _depthwise_panel(channels: int, multiple: int = 1) -> int:
+def depthwise_panel(channels: int, multiple: int = 1) -> int:
     """The panel width that takes the fewest registers in all; a tail of its own is code of its own."""
 
     def cost(width: int) -> tuple[float, int]:

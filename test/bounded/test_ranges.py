@@ -77,6 +77,18 @@ def test_an_artefact_serves_all_sizes_without_a_compiler(tmp_path):
         loaded(np.zeros((10, 4), np.float32))
 
 
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_what_prepares_for_a_size_gets_the_program_for_its_range(is_stored, tmp_path):
+    executable = _compile(n=(1, 9))
+    if is_stored:
+        executable.save(tmp_path / "model.stw")
+        executable = stepwell.load(tmp_path / "model.stw")
+    assert executable.prepare({"x": (5, 4)}) is executable.programs[0]
+    assert len(executable.programs) == 1
+    with pytest.raises(InputError, match="dimension 'n' is 10, but the model was compiled for 1 to 9"):
+        executable.prepare({"x": (10, 4)})
+
+
 def test_a_size_out_of_range_is_refused():
     with pytest.raises(InputError, match="dimension 'n' is 3, but the model was compiled for 2 to 8 in steps of 2"):
         _compile(n=(2, 8, 2))(np.zeros((3, 4), np.float32))
@@ -171,6 +183,13 @@ def test_wide_ranges_are_cut_into_few_buckets(dims, highs):
         assert [size for part in parts for size in range(part.low, part.high + 1, part.step)] == [
             *range(low, high + 1, step)
         ]
+
+
+def test_several_wide_ranges_are_cut_evenly():
+    images = TensorInfo("x", np.dtype(np.float32), (1, 3, "h", "w"))
+    _, buckets = parse_dims({"h": (32, 960, 32), "w": (32, 960, 32)}, (images,))
+    small, large = Range(32, 160, 32), Range(192, 960, 32)
+    assert buckets == [{"h": high, "w": wide} for high in (small, large) for wide in (small, large)]
 
 
 def test_ranges_of_programs_make_one():

@@ -27,3 +27,21 @@ func.func @main(%x: tensor<16x256xf32>) -> tensor<16x512xf32> {
   %0 = "stepwell.packed_matmul"(%x, %w) {columns = 512, panel = 32} : (tensor<16x256xf32>, tensor<131072xf32>) -> tensor<16x512xf32>
   return %0 : tensor<16x512xf32>
 }
+
+// -----
+
+// Channels by themselves: tiles of places, which are as wide as rows are.
+// CHECK-LABEL: module attributes {{.*}}stepwell.table = ["\22size\22", "[\22mod\22
+// CHECK:         call @[[K:[a-z0-9_]+]](%{{.+}}) {stepwell.choice = 1 : i64,
+// CHECK:         func.func private @[[K]](
+// CHECK-SAME:      class = "depthwise"
+// CHECK-SAME:      stepwell.tile = array<i64: 2, 2>, stepwell.typical = [array<i64:
+// CHECK:         func.func private @[[K]]_version_1(
+// CHECK-SAME:      stepwell.tile = array<i64: 3, 3>, stepwell.typical = [array<i64:
+module attributes {stepwell.table = ["\"size\""], stepwell.ranges = "{\"size\": [1, 16, 1]}"} {
+  func.func @main(%x: tensor<1x16x16x64xf32>, %table: tensor<256xi64>) -> (tensor<1x16x16x64xf32> {stepwell.extents = array<i64: -1, 0, 0, -1>}) {
+    %w = "stepwell.parameter"() {name = "w", shape = array<i64: 5, 5, 64>, dtype = f32} : () -> tensor<5x5x64xf32>
+    %0 = "stepwell.packed_depthwise_conv"(%x, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>} : (tensor<1x16x16x64xf32>, tensor<5x5x64xf32>) -> tensor<1x16x16x64xf32>
+    return %0 : tensor<1x16x16x64xf32>
+  }
+}

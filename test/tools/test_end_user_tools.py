@@ -48,6 +48,15 @@ def test_an_artefact_has_code_for_every_shape_and_target(compiled, model):
     assert [program["target"]["cpu"] for program in manifest["programs"]] == ["x86-64-v2", "x86-64-v3"]
 
 
+def test_an_artefact_for_a_range_runs_and_is_profiled_at_its_sizes(model, capsys):
+    assert compile.main([model, "--dims=n=1:9", "-o", "ranged.stw"]) == 0
+    for size in (1, 5, 9):
+        assert run.main(["ranged.stw", f"--input=x={size}x8xf32:range", "--profile=trace.json", "--calls=2"]) == 0
+        assert f"{size}x4" in capsys.readouterr().out
+    assert run.main(["ranged.stw", "--input=x=10x8xf32:range"]) != 0
+    assert "dimension 'n' is 10, but the model was compiled for 1 to 9" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("phase", phases.names("cpu"))
 def test_the_ir_of_every_phase_can_be_fed_back(model, capsys, phase):
     assert compile.main([model, "--shape=x=2x8", "--dump-phases=dumps", "-o", "first.stw"]) == 0

@@ -30,6 +30,7 @@ from .tiles import (
     most_rows,
     registers_per_row,
     wanted_blocks,
+    whole_tiles,
 )
 from .typical import count_tiles, tiles_in
 
@@ -96,7 +97,8 @@ def _plan(extents: Extents, target: Target, parts: int) -> tuple[list[int], list
     if not _is_panel_outermost(extents):
         block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
         _, tile = _tile(extents, target, [extents.outer[dim] for dim in extents.rows[-2:]])
-        return tile, [*(block if parts == 1 else cut_rows(extents, tile, block, parts)), extents.panels]
+        rows = block if parts == 1 else cut_rows(extents, tile, block, parts)
+        return tile, [*whole_tiles(extents, tile, rows), extents.panels]
     plans = [_plan_of(extents, target, count) for count in _block_counts(extents)]
     _, tile, block = min(plans, key=lambda plan: plan[0])
     return tile, _cut(extents, tile, block, parts)
@@ -108,7 +110,7 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
     Weights that do not stay in the first-level cache are read for so many rows at a time that reading does not show.
     """
     if parts == 1:
-        return [*block, extents.panels]
+        return [*whole_tiles(extents, tile, block), extents.panels]
     places = math.prod(extents.outer[dim] for dim in extents.rows[-2:])
     there = extents.panels * math.prod(extents.outer) // places
     most = parts
@@ -123,7 +125,7 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
         # Of the fewest rows there are enough blocks for some threads, too.
         fewest = _blocks_of_rows(extents, rows)
         panels = min(panels, divisor(extents.panels, fewest * extents.panels // _FEWEST_BLOCKS))
-    return [*_fewer(extents, tile, rows), panels]
+    return [*whole_tiles(extents, tile, _fewer(extents, tile, rows)), panels]
 
 
 def _blocks_of_rows(extents: Extents, rows: Sequence[int]) -> int:

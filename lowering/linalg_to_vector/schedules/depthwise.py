@@ -22,9 +22,10 @@ from .tiles import (
     Extents,
     cut_rows,
     groups_of,
-    most_rows,
     registers_per_row,
+    rows_of_registers,
     wanted_blocks,
+    whole_tiles,
 )
 from .typical import count_tiles
 
@@ -59,7 +60,7 @@ def _block(extents: Extents, tile: Sequence[int], kernel: ir.Operation) -> list[
     block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
     read = extents.element_bytes * extents.lane * extents.panels * math.prod(block)
     parts = max(wanted_blocks(extents, kernel), -(-read // _BLOCK_BYTES))
-    return [*cut_rows(extents, tile, block, parts), extents.panels]
+    return [*whole_tiles(extents, tile, cut_rows(extents, tile, block, parts)), extents.panels]
 
 
 def _tile(extents: Extents, target: Target) -> list[int]:
@@ -67,20 +68,31 @@ def _tile(extents: Extents, target: Target) -> list[int]:
     inner = extents.rows[-2:]
     sizes = [extents.outer[dim] for dim in inner]
     taps, vectors = extents.reduction[-1], registers_per_row(extents, target)
-    limit = max(1, min(most_rows(extents, target), _MOST_ROWS // vectors))
+    limit = most_places(vectors, target)
     if extents.is_spread:  # beside the sums, registers hold what was read and what is spread of it
         limit = max(1, min(limit, (target.vector_registers // vectors - 2 * taps) // (1 + 2 * extents.stride)))
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
         count = count_tiles(extents.typical, sizes, shape, limit)
-        places = math.prod(shape)
-        loads = places // shape[-1] * ((shape[-1] - 1) * extents.stride + taps) + taps
-        step = max(places * taps, loads) * vectors / 2 + 2
-        return count * (step * math.prod(extents.reduction[:-1]) + places * vectors + 6), -shape[-1]
+        return count * tile_cycles(shape, extents.reduction, extents.stride, vectors), -shape[-1]
 
     steps = [range(1, min(size, limit) + 1) for size in sizes]
     tile = [1] * len(extents.outer)
-    best = min((shape for shape in itertools.product(*steps) if math.prod(shape) <= limit), key=cycles)
+    shapes = [shape for shape in itertools.product(*steps) if math.prod(shape) <= limit]
+    best = extents.tile if extents.tile in shapes else min(shapes, key=cycles)
     for dim, step in zip(inner, best, strict=True):
         tile[dim] = step
     return tile
+
+
+def most_places(vectors: int, target: Target) -> int:
+    """The most places of a tile, each of so many vectors of channels."""
+    return max(1, min(rows_of_registers(vectors, target), _MOST_ROWS // vectors))
+
+
+def tile_cycles(shape: Sequence[int], kernel: Sequence[int], stride: int, vectors: int) -> float:
+    """The cycles of a tile of some places, each of so many vectors of channels: neighbours share what they read."""
+    places, taps = math.prod(shape), kernel[-1]
+    loads = places // shape[-1] * ((shape[-1] - 1) * stride + taps) + taps
+    step = max(places * taps, loads) * vectors / 2 + 2
+    return step * math.prod(kernel[:-1]) + places * vectors + 6

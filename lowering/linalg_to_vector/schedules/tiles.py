@@ -24,6 +24,9 @@ _MOST_ROWS = 16
 # ones cost little. More blocks than that need not be; they keep the threads of most machines equally busy.
 _BLOCK_FLOPS, _BLOCKS = 200_000, 32
 
+# What share of an image blocks may do twice, where its sizes vary.
+_OVERLAP = 0.05
+
 # What a small kernel works on; see `wanted_blocks`.
 _SMALL_BYTES = 750_000
 
@@ -193,3 +196,20 @@ def cut_rows(extents: Extents, tile: Sequence[int], block: Sequence[int], parts:
         rows[dim] = min(rows[dim], tile[dim] * -(-steps // count))
         parts, others = parts // count, others * count
     return rows
+
+
+def whole_tiles(extents: Extents, tile: Sequence[int], block: Sequence[int]) -> list[int]:
+    """Where rows and columns of an image vary, blocks near the given ones that are of whole tiles and hardly overlap.
+
+    The last block is moved back into the image, by less than a tile or more. Where few rows are needed, it would do a
+    tile more for that: [0, 16) and [14, 30) do four tiles of eight for 23 rows, [0, 30) does three.
+    """
+    found, inner = list(block), extents.rows[-2:]
+    if not extents.typical or any(extents.outer[dim] == 1 for dim in inner):
+        return found
+    for dim in inner:
+        size, step = extents.outer[dim], tile[dim]
+        parts = [part for part in range(step, size, step) if -size % part <= _OVERLAP * size]
+        if block[dim] < size:
+            found[dim] = min([*parts, size], key=lambda part: abs(math.log(part / block[dim])))
+    return found
