@@ -72,6 +72,13 @@ class Node:
             if is_required and name not in self._attributes:
                 raise AttributeFault(f"attribute '{name}' is missing")
 
+    def as_onnx(self, op_type: str, opset: int, own: Sequence[str] = ()) -> Node:
+        """The node as one of ONNX's own operator, with all its attributes but some."""
+        kept = [attribute for name, attribute in self._attributes.items() if name not in own]
+        self._read.update(attribute.name for attribute in kept)
+        proto = onnx.NodeProto(op_type=op_type, output=self.outputs, attribute=kept)
+        return Node(proto, self.name, opset, self.importer, self.scope)
+
     def ignore(self, *names: str) -> None:
         """Says that attributes mean nothing to the handler: they are about training, or repeat what shapes say."""
         self._read.update(names)

@@ -11,8 +11,8 @@ from ....dialects.dims import Dim
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.elementwise import MulOp
 from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, SqueezeOp
-from ...errors import AttributeFault, NodeError, UnsupportedError
-from ..build import added, cast, dtype, emit, rank, scalar, shape
+from ...errors import AttributeFault, NodeError
+from ..build import added, cast, dtype, emit, rank, scalar, shape, transposed
 from ..byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied
 from ..node import Node
 from ..registry import imports
@@ -37,11 +37,13 @@ def product(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     return emit(SqueezeOp, result, axes=added_axes) if added_axes else result
 
 
-@imports("FusedMatMul", domain="com.microsoft")
+@imports("FusedMatMul", "TransposeMatMul", domain="com.microsoft")
 def fused_matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-    """FusedMatMul of ONNX Runtime: alpha * A * B, either one transposed."""
-    if node.attribute("transBatchA", 0) or node.attribute("transBatchB", 0):
-        raise UnsupportedError("attributes 'transBatchA' and 'transBatchB' are not supported")
+    """FusedMatMul of ONNX Runtime: alpha * A * B, either one transposed, or its rows before its batches."""
+    if node.attribute("transBatchA", 0):
+        lhs = _batches_first(lhs)
+    if node.attribute("transBatchB", 0):
+        rhs = _batches_first(rhs)
     result = emit(
         MatmulOp,
         lhs,
@@ -50,6 +52,12 @@ def fused_matmul(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
         transpose_rhs=bool(node.attribute("transB", 0)),
     )
     return _scaled(result, node.attribute("alpha", 1.0))
+
+
+def _batches_first(value: ir.Value) -> ir.Value:
+    """[rows, batches..., columns] --> [batches..., rows, columns]"""
+    last = rank(value) - 1
+    return transposed(value, (*range(1, last), 0, last))
 
 
 @imports("Gemm")
