@@ -35,7 +35,7 @@ def matmul_integer_to_float(
     bias: Value | None = None,
 ) -> Value:
     """MatMulIntegerToFloat: the product of what is beyond the zero points, times both scales."""
-    return added(_scaled(node, Bytes(a, a_zero), a_scale, Bytes(b, b_zero), b_scale), bias)
+    return added(scaled_product(node, Bytes(a, a_zero), a_scale, Bytes(b, b_zero), b_scale), bias)
 
 
 @imports("DynamicQuantizeMatMul", domain=_MS)
@@ -78,10 +78,11 @@ def dynamic_quantize_lstm(
 
 def _by_range(node: Node, value: Value, by: Bytes, scale: Value) -> Value:
     numbers, own_scale, zero = dynamic_quantize(node, value)
-    return _scaled(node, Bytes(numbers, zero), own_scale, by, scale)
+    return scaled_product(node, Bytes(numbers, zero), own_scale, by, scale)
 
 
-def _scaled(node: Node, left: Bytes, left_scale: Value, right: Bytes, right_scale: Value) -> Value:
+def scaled_product(node: Node, left: Bytes, left_scale: Value, right: Bytes, right_scale: Value) -> Value:
+    """The product of what is beyond the zero points, times both scales."""
     if may_multiply(node, left, right):
         total = multiplied(node, left, right)
     else:

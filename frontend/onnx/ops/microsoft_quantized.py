@@ -25,7 +25,8 @@ imports("DequantizeLinear", domain="com.microsoft")(dequantize)
 imports("QuantizeLinear", domain="com.microsoft")(quantize)
 
 
-def _numbers(value: Value, scale: Value, zero: Value | None) -> Value:
+def numbers_of(value: Value, scale: Value, zero: Value | None) -> Value:
+    """What quantised values stand for."""
     return emit(ew.MulOp, cast(beyond(value, zero), _F32), scale)
 
 
@@ -35,7 +36,8 @@ def beyond(value: Value, zero: Value | None) -> Value:
     return wide if zero is None else emit(ew.SubOp, wide, cast(zero, _I32))
 
 
-def _quantized(value: Value, scale: Value, zero: Value | None, kind: np.dtype) -> Value:
+def quantized(value: Value, scale: Value, zero: Value | None, kind: np.dtype) -> Value:
+    """Numbers as integers of a scale and a zero point."""
     return requantized(emit(ew.DivOp, value, scale), zero, kind)
 
 
@@ -51,8 +53,8 @@ def _binary(op: type[ew.AddOp] | type[ew.MulOp]) -> Callable[..., Value]:
         scale: Value,
         zero: Value | None = None,
     ) -> Value:
-        result = emit(op, _numbers(a, a_scale, a_zero), _numbers(b, b_scale, b_zero))
-        return _quantized(result, scale, zero, dtype(a))
+        result = emit(op, numbers_of(a, a_scale, a_zero), numbers_of(b, b_scale, b_zero))
+        return quantized(result, scale, zero, dtype(a))
 
     return handler
 
@@ -73,7 +75,7 @@ def _unary(function: Callable[[Node, Value], Value]) -> Callable[..., Value]:
     def handler(
         node: Node, input: Value, input_scale: Value, input_zero: Value | None, scale: Value, zero: Value | None = None
     ) -> Value:
-        return _quantized(function(node, _numbers(input, input_scale, input_zero)), scale, zero, dtype(input))
+        return quantized(function(node, numbers_of(input, input_scale, input_zero)), scale, zero, dtype(input))
 
     return handler
 
@@ -89,8 +91,8 @@ def qlinear_global_average_pool(
     """QLinearGlobalAveragePool, with the channels first or last."""
     is_last = bool(node.attribute("channels_last", 0))
     axes = tuple(range(1, rank(input) - 1) if is_last else range(2, rank(input)))
-    mean = emit(ReduceMeanOp, _numbers(input, input_scale, input_zero), axes=axes, keepdims=True)
-    return _quantized(mean, scale, zero, dtype(input))
+    mean = emit(ReduceMeanOp, numbers_of(input, input_scale, input_zero), axes=axes, keepdims=True)
+    return quantized(mean, scale, zero, dtype(input))
 
 
 @imports("QLinearConcat", domain="com.microsoft")
@@ -101,7 +103,7 @@ def qlinear_concat(node: Node, scale: Value, zero: Value, *parts: Value) -> Valu
             f"takes a tensor, a scale and a zero point for each part, but has {len(parts)} inputs for parts"
         )
     kind = dtype(zero)
-    made = [_quantized(_numbers(*parts[start : start + 3]), scale, zero, kind) for start in range(0, len(parts), 3)]
+    made = [quantized(numbers_of(*parts[start : start + 3]), scale, zero, kind) for start in range(0, len(parts), 3)]
     return joined(made, normal_axis(node.attribute("axis"), rank(made[0])))
 
 
@@ -133,4 +135,4 @@ def qgemm(
         total = emit(MatmulOp, beyond(a, a_zero), beyond(b, spread), **transposes)
     factor = emit(ew.MulOp, emit(ew.MulOp, a_scale, b_scale), scalar(node.attribute("alpha", 1.0), a_scale))
     result = emit(ew.MulOp, cast(added(total, bias), _F32), factor)
-    return result if scale is None else _quantized(result, scale, zero, dtype(a) if zero is None else dtype(zero))
+    return result if scale is None else quantized(result, scale, zero, dtype(a) if zero is None else dtype(zero))

@@ -117,10 +117,18 @@ def projected_attention(
     past_length: ir.Value | None = None,
 ) -> tuple:
     """Attention of what three projections, stored as one, make of the input; keys and values are kept as one tensor."""
-    if past_length is not None or node.attribute("do_rotary", 0):
-        raise UnsupportedError("shares its buffer of past keys, or turns queries and keys (do_rotary)")
+    if past_length is not None:
+        raise UnsupportedError("shares its buffer of past keys")
+    return attention_of_projection(node, added(emit(MatmulOp, input, weight), bias), mask, past, scores)
+
+
+def attention_of_projection(
+    node: Node, projection: ir.Value, mask: ir.Value | None, past: ir.Value | None, scores: ir.Value | None
+) -> tuple:
+    """Attention of query, key and value that are parts of one tensor."""
+    if node.attribute("do_rotary", 0):
+        raise UnsupportedError("turns queries and keys (do_rotary)")
     heads = node.attribute("num_heads")
-    projection = added(emit(MatmulOp, input, weight), bias)
     whole = known_dim(projection, 2, "the width of the projections")
     widths = node.attribute("qkv_hidden_sizes") or (whole // 3,) * 3
     starts = np.cumsum((0, *widths)).tolist()
