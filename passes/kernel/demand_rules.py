@@ -103,8 +103,11 @@ def _attention(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
     return [None if size == 1 else prefix for size, prefix in zip(shape, wide, strict=True)]
 
 
-KEYS_AT_ONCE = 16
-"""So many keys at a time are looked at: a multiple of what any loop over keys takes in one round."""
+KEYS_AT_ONCE = 4
+"""So many keys at a time are looked at: a multiple of what any loop takes in one round that reads scores.
+
+A tile of scores may have more; those of keys beyond are made of anything, and nobody reads them.
+"""
 
 
 def keys_with_data(op: ir.Operation, place: int, table: Sequence[Any]) -> Prefix:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import stepwell
+
+from . import graphs, wide_graphs
 
 MODEL = """
 func.func @main(%x: tensor<?x64xf32> {stepwell.name = "x", stepwell.dims = ["n", 64]})
@@ -35,3 +39,30 @@ def test_where_all_is_data_denormal_numbers_are_kept():
     executable = stepwell.compile(MODEL.encode(), threads=1, options=stepwell.Options(cache=False))
     x = np.full((4, 64), DENORMAL)
     np.testing.assert_array_equal(executable(x), x + x)
+
+
+_MADE_OF_SEVERAL = [
+    graphs.attention,
+    graphs.attention_to_rounds,
+    graphs.attention_in_one_round,
+    graphs.attention_of_every_fourth,
+    graphs.softmaxes,
+    graphs.reductions,
+    graphs.normalised,
+    wide_graphs.norms,
+]
+
+
+@pytest.mark.parametrize("make", _MADE_OF_SEVERAL, ids=lambda make: make.__name__)
+def test_numbers_of_an_earlier_call_that_are_none_are_not_seen(make: Callable[[], graphs.Graph]):
+    model, dims = make()
+    executable = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False))
+    fresh = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False))
+    shape = [dim.dim_param or dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    greatest = [dims[dim][1] if isinstance(dim, str) else dim for dim in shape]
+    random = np.random.default_rng(0)
+    for part in (0.0, 0.3, 0.6, 0.9):
+        sizes = {name: low + int((high - low) * part) for name, (low, high) in dims.items()}
+        x = random.standard_normal([sizes[dim] if isinstance(dim, str) else dim for dim in shape], np.float32)
+        executable(np.full(greatest, np.nan, np.float32))
+        np.testing.assert_array_equal(np.asarray(executable(x)), np.asarray(fresh(x)))

@@ -12,15 +12,20 @@ import itertools
 
 from mlir import ir
 
+from ....passes.kernel.demand import KEYS
 from ....passes.rewriting import walk
 from ...target import Target
 from ..tile_reads import Indexing
 from .base import Schedule
 from .steps import CLEANUP, loop_parameters, script
+from .typical import typical_sizes
 
 # The scores of a block of queries lie on the stack of a thread.
 _SCORE_BYTES = 64 * 1024
 _MOST_ROWS = 16
+
+# Where there may be few keys, a tile of scores is of so many.
+_FEW_KEYS = 8
 
 REGISTER_TILES = (("scores start", "scores", "masked"), ("sum start", "sum", "result"))
 """The roles of the ops of each register tile, in order."""
@@ -43,9 +48,12 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
     loops = _text(roles["result"], "stepwell.loops")
     sizes = _sizes(roles["scores"]) | _sizes(roles["sum"])
     lanes = target.lanes(4)
-    queries = _queries(sizes["q"], sizes["k"], lanes)
+    result = _sizes(roles["result"])
+    typical = [found[loops.index("q")] for found in typical_sizes(kernel, [result[name] for name in loops])]
+    queries = _queries(sizes["q"], sizes["k"], lanes, min(typical, default=sizes["q"]))
     rows, columns = _tile(min(queries, sizes["q"]), sizes["v"], lanes, target)
-    keys = _rows(sizes["k"], -(-min(queries, sizes["q"]) // lanes), target)
+    most = _FEW_KEYS if min(typical, default=sizes["q"]) <= lanes and KEYS in kernel.attributes else sizes["k"]
+    keys = _rows(sizes["k"], -(-min(queries, sizes["q"]) // lanes), target, most)
     chosen = {"queries": queries, "keys": keys, "rows": rows, "columns": columns}
     parameters = loop_parameters(kernel, target, **chosen)
     block = [{"v": 0, "q": parameters["queries"]}.get(name, 1) for name in loops]
@@ -104,9 +112,12 @@ def _tiled(role: str | None, loops: str, tile: dict[str, int]) -> list[str]:
     return lines
 
 
-def _queries(length: int, keys: int, lanes: int) -> int:
-    """How many queries are in a block: as many as two registers hold, or one where the scores are too large."""
-    wide = 2 * lanes * keys * 4 <= _SCORE_BYTES
+def _queries(length: int, keys: int, lanes: int, fewest: int) -> int:
+    """How many queries are in a block: as many as two registers hold, or one where the scores are too large.
+
+    Or where there may be so few: registers are computed whole.
+    """
+    wide = 2 * lanes * keys * 4 <= _SCORE_BYTES and fewest > lanes
     return min(length, 2 * lanes if wide else lanes)
 
 
@@ -126,9 +137,9 @@ def _tile(rows: int, columns: int, lanes: int, target: Target) -> tuple[int, int
     return min(shapes, key=cycles)
 
 
-def _rows(rows: int, vectors: int, target: Target) -> int:
-    """The rows of a register tile of scores."""
-    limit = min(rows, 2 * _MOST_ROWS, (target.vector_registers - 1) // vectors - 1)
+def _rows(rows: int, vectors: int, target: Target, most: int) -> int:
+    """The rows of a register tile of scores, `most` at the most."""
+    limit = min(rows, most, 2 * _MOST_ROWS, (target.vector_registers - 1) // vectors - 1)
     return min(range(1, limit + 1), key=lambda height: -(-rows // height) * _step_cycles(height, vectors))
 
 
