@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import compileall
 import importlib.util
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from ..runtime.peaks import Peaks
@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=arguments.positive, default=5, help="turns of each (default: %(default)s)")
     made.add_argument("--seconds", type=float, default=0.2, help="of a turn (default: %(default)s)")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/ranges-<model>.json")
     made = _command(commands, "profile", _profile, "how long each kernel of a running model takes")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
     made.add_argument(
@@ -167,10 +168,14 @@ def _ranges(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
         plan = (options.threads, options.rounds, options.seconds)
         made = worker.ask("run", "stepwell.bench.ranges", "measure", model.file(Path(folder)), dims, places, *plan)
-    print(describe())
+    machine = describe()
+    print(machine)
     _print([report.ranges_table(made)])
-    if options.json is not None:
-        options.json.write_text(json.dumps(made.record(), indent=1) + "\n", encoding="utf-8")
+    name = f"ranges-{Path(options.model).stem}.json"
+    file = options.keep / machine.slug / name if options.keep is not None else options.json
+    if file is not None:
+        asked = {"model": options.model, "dims": dims, "threads": options.threads, "machine": asdict(machine)}
+        made.write(file, asked)
     return 0
 
 

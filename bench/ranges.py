@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -53,9 +54,15 @@ class Ranges:
     programs: int
     places: Sequence[Place]
 
-    def record(self) -> dict[str, Any]:
-        """What `--json` writes."""
-        return {"schema": 1, **asdict(self)}
+    def write(self, path: Path, asked: Mapping[str, Any]) -> None:
+        """Writes the figures, after what was asked for.
+
+        Args:
+            path: a JSON file, in a folder that may not be there yet.
+            asked: the model, the ranges, and the machine.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"schema": 1, **asked, **asdict(self)}, indent=1) + "\n", encoding="utf-8")
 
 
 def measure(

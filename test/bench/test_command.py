@@ -86,6 +86,10 @@ def test_ranges(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert record["programs"] == 1 and record["compile_seconds"] > 0
     assert [place["sizes"] for place in record["places"]] == [{dim: 1}, {dim: 3}, {dim: 9}]
     assert all(place["difference"] < 1e-6 and place["ranged_seconds"] > 0 for place in record["places"])
+    assert record["dims"] == {dim: [1, 9]} and record["threads"] == 1
+    assert command.main([*arguments, "--keep=kept"]) == 0
+    (kept,) = Path("kept").glob(f"*/ranges-{tiny.stem}.json")
+    assert json.loads(kept.read_text())["machine"] == record["machine"]
     assert command.main([*arguments, "--at=other=3"]) == 2
     assert "--at must give a size to each of" in capsys.readouterr().err
 
