@@ -8,7 +8,7 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
-from ..build import added, cast, constant, emit, rank
+from ..build import added, cast, constant, emit, known_dim, rank
 from ..byte_products import Bytes, may_multiply, multiplied
 from ..loops import row
 from ..node import Node
@@ -65,8 +65,11 @@ def dynamic_quantize_lstm(
     """DynamicQuantizeLSTM: inputs of all steps are quantised together, states step by step."""
 
     def product(weights: Value, scale: Value, zero: Value) -> Product:
+        directions = range(known_dim(weights, 0, "the number of directions"))
+        parts = [[_of_direction(node, item, index) for item in (weights, scale, zero)] for index in directions]
+
         def times(value: Value, direction: int) -> Value:
-            own, own_scale, own_zero = (row(item, constant(np.array(direction))) for item in (weights, scale, zero))
+            own, own_scale, own_zero = parts[direction]
             return _by_range(node, value, Bytes(own, own_zero), own_scale)
 
         return times
@@ -74,6 +77,14 @@ def dynamic_quantize_lstm(
     products = product(weight, weight_scale, weight_zero), product(recurrence, recurrence_scale, recurrence_zero)
     parts = (input, weight, recurrence, bias, peepholes)
     return recurrent(node, lstm_cell(node), parts, lengths, [initial_h, initial_c], products)
+
+
+def _of_direction(node: Node, values: Value, direction: int) -> Value:
+    """One direction's part of a tensor; that of a stored one is stored, as only such are multiplied as bytes."""
+    known = node.known(values)
+    if known is None:
+        return row(values, constant(np.array(direction)))
+    return node.importer.weight(f"{node.name}.direction{direction}", np.ascontiguousarray(known[direction]))
 
 
 def _by_range(node: Node, value: Value, by: Bytes, scale: Value) -> Value:
