@@ -157,3 +157,15 @@ def test_report_of_a_model_with_strings_among_its_weights():
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     assert [finding.node for finding in stepwell.check(model).findings] == ["gather"]
+
+
+def test_advice_for_a_model_that_onnx_runtime_made_for_one_processor():
+    reorder = node("ReorderInput", ["x"], ["y"], name="reorder", domain="com.microsoft.nchwc")
+    ports = [value(name, TensorProto.FLOAT, [1, 16, 4, 4]) for name in "xy"]
+    graph = helper.make_graph([reorder], "g", ports[:1], ports[1:])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft.nchwc", 1)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    (finding,) = stepwell.check(model).findings
+    assert "ORT_ENABLE_EXTENDED" in finding.suggestion
+    with pytest.raises(UnsupportedError, match="ORT_ENABLE_EXTENDED"):
+        stepwell.compile(model, options=stepwell.Options(cache=False))

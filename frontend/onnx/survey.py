@@ -19,6 +19,11 @@ from .model import Model, opsets, type_text
 from .names import node_name, normal_domain
 from .registry import handler_for
 
+_MADE_FOR_ONE_PROCESSOR = (
+    "ONNX Runtime saved the model for one kind of processor: give the model that it was made of, "
+    "or have it saved at the level ORT_ENABLE_EXTENDED"
+)
+
 
 def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """The graphs that are attributes of a node."""
@@ -84,7 +89,8 @@ def _unknown(node: onnx.NodeProto, domain: str, opset: int | None, index: int) -
     if opset is None:
         reason = "the model does not import the operator's domain"
         return Fallback(name, node.op_type, domain, None, reason, f"add '{domain}' to the model's opset_import")
-    return Fallback(name, node.op_type, domain, opset, "there is no native code for the operator")
+    advice = _MADE_FOR_ONE_PROCESSOR if domain == "com.microsoft.nchwc" else ""
+    return Fallback(name, node.op_type, domain, opset, "there is no native code for the operator", advice)
 
 
 def with_types(found: Fallback, inputs: Iterable[str], types: Mapping[str, onnx.TypeProto]) -> Fallback:

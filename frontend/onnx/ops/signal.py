@@ -173,7 +173,11 @@ def stft(
     """STFT: transforms of frames of the signal, each times the window.
 
     [b, n, part] --> [b, frame, length, part] --> [b, frame, frequency, 2]
+
+    Exporters also write real signals without the last dimension.
     """
+    if rank(signal) == 2:
+        signal = emit(ExpandDimsOp, signal, axes=(2,))
     hop, onesided = node.integers(step, "frame_step")[0], bool(node.attribute("onesided"))
     (extent,) = node.static(shape(signal)[1:2], "the length of the signal")
     if length is not None:

@@ -62,3 +62,10 @@ def test_mel_weights(build):
     constants = {0: np.array(8), 1: np.array(64), 2: np.array(8000), 3: np.array(20.0), 4: np.array(3800.0)}
     constants |= {index: constants[index].astype(np.float32) for index in (3, 4)}
     check(build, "MelWeightMatrix", 17, [], constants)
+
+
+def test_frames_of_signals_without_a_last_dimension(build, compare):
+    x = RNG.standard_normal((2, 40)).astype(np.float32)
+    constants = {"step": np.array(5), "window": np.hanning(16).astype(np.float32)}
+    node = helper.make_node("STFT", ["x", "step", "window"], ["y"], onesided=1)
+    compare(build([node], {"x": x}, ["y"], constants, 17), {"x": x})
