@@ -39,10 +39,12 @@ __all__ = [
     "get_build_info",
     "get_device",
     "get_version_string",
+    "has_collective_ops",
     "install",
     "preload_dlls",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes",
     "set_seed",
 ]
 
@@ -114,6 +116,38 @@ def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, direc
     """There are no libraries of another device to load."""
 
 
+def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads: int) -> None:
+    """Takes the sizes; sessions have threads of their own."""
+
+
+def has_collective_ops() -> bool:
+    """Whether models may run on several machines: they do not."""
+    return False
+
+
+def get_default_session_options() -> SessionOptions:
+    """Options as they are by default."""
+    return SessionOptions()
+
+
+_FUNCTIONS = (
+    disable_telemetry_events,
+    enable_telemetry_events,
+    get_all_providers,
+    get_available_providers,
+    get_build_info,
+    get_default_session_options,
+    get_device,
+    get_version_string,
+    has_collective_ops,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_global_thread_pool_sizes,
+    set_seed,
+)
+"""What programs also call by its inner name."""
+
+
 def _capi() -> types.ModuleType:
     """`onnxruntime.capi`, through which programs reach exceptions and classes by their inner names."""
     package = types.ModuleType("onnxruntime.capi", "Inner names of ONNX Runtime that programs import.")
@@ -123,6 +157,7 @@ def _capi() -> types.ModuleType:
         public = {key: value for key, value in vars(errors).items() if isinstance(value, type)}
         names = (ExecutionMode, GraphOptimizationLevel, InferenceSession, ModelMetadata, NodeArg, OrtValue)
         public |= {item.__name__: item for item in (*names, RunOptions, SessionOptions, IOBinding)}
+        public |= {function.__name__: function for function in _FUNCTIONS} | {"SessionIOBinding": IOBinding}
         vars(module).update(public)
         setattr(package, name, module)
     return package

@@ -81,6 +81,13 @@ class SessionOptions:
         """Fixes a symbolic dimension, so that the model is compiled before the first run."""
         self.free_dimensions[name] = value
 
+    def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
+        """Takes the size; dimensions are known by their names."""
+
+    def has_providers(self) -> bool:
+        """Whether providers were added here: none can be."""
+        return False
+
     def register_custom_ops_library(self, path: str) -> NoReturn:
         """Refuses: operators in another runtime's machine code cannot be compiled.
 

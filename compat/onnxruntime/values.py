@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +98,17 @@ class OrtValue:
         return OrtValue(np.ascontiguousarray(numpy_obj).reshape(np.shape(numpy_obj)))
 
     @staticmethod
+    def ortvalue_from_numpy_with_onnx_type(data: np.ndarray, onnx_element_type: int) -> OrtValue:
+        """A value of an element type of ONNX that shares the array's memory, for types that numpy has not."""
+        return OrtValue(np.ascontiguousarray(data).view(_element_dtype(onnx_element_type)).reshape(data.shape))
+
+    @staticmethod
+    def from_dlpack(data: Any, is_bool_tensor: bool = False) -> OrtValue:
+        """A value that shares another library's memory."""
+        array = np.from_dlpack(data)
+        return OrtValue(array.view(np.bool_) if is_bool_tensor else array)
+
+    @staticmethod
     def ortvalue_from_shape_and_type(
         shape: list[int], element_type: Any, device_type: str = "cpu", device_id: int = 0
     ) -> OrtValue:
@@ -131,6 +145,10 @@ class OrtValue:
     def data_ptr(self) -> int:
         """The address of the first element."""
         return self._array.ctypes.data
+
+    def tensor_size_in_bytes(self) -> int:
+        """The size of the contents."""
+        return self._array.nbytes
 
     def has_value(self) -> bool:
         """Whether there are contents."""
@@ -175,18 +193,39 @@ class IOBinding:
         """Binds an array to an input."""
         self._inputs[name] = arr_on_cpu
 
+    def bind_input(
+        self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
+    ) -> None:
+        """Binds memory to an input, which must stay where it is until after the runs.
+
+        Raises:
+            ValueError: another device than the CPU is named.
+        """
+        _check_device(device_type)
+        self._inputs[name] = _at(buffer_ptr, element_type, shape)
+
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Binds a value to an input."""
         self._inputs[name] = ortvalue.numpy()
 
-    def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0) -> None:
-        """Asks for an output in memory that the run allocates.
+    def bind_output(
+        self,
+        name: str,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        element_type: Any = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+    ) -> None:
+        """Asks for an output in memory that is given, or else that the run allocates.
 
         Raises:
             ValueError: another device than the CPU is asked for.
         """
         _check_device(device_type)
         self._outputs[name] = None
+        if buffer_ptr is not None and shape is not None:
+            self._outputs[name] = OrtValue(_at(buffer_ptr, element_type, shape))
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Asks for an output in the memory of `ortvalue`."""
@@ -224,6 +263,22 @@ class IOBinding:
 
     def synchronize_outputs(self) -> None:
         """Nothing to wait for on a CPU."""
+
+
+def _element_dtype(element_type: Any) -> np.dtype:
+    """An element type that is numpy's, or a number of ONNX."""
+    if not isinstance(element_type, int):
+        return np.dtype(element_type)
+    import onnx  # only here, and slow to import
+
+    return onnx.helper.tensor_dtype_to_np_dtype(element_type)
+
+
+def _at(address: int, element_type: Any, shape: Sequence[int]) -> np.ndarray:
+    """What is in memory, as an array that shares it."""
+    dtype = _element_dtype(element_type)
+    size = math.prod(shape) * dtype.itemsize
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address)).view(dtype).reshape(shape)
 
 
 def _check_device(device_type: str) -> None:

@@ -205,3 +205,31 @@ def test_types_of_what_is_no_tensor_of_numbers():
     }
     assert [ort.values.type_of(kind) for kind in kinds.values()] == list(kinds)
     assert ort.values.type_name(np.dtype(object)) == "tensor(string)"
+
+
+def test_memory_bound_by_its_address(model):
+    binding = ort.InferenceSession(model).io_binding()
+    x, twice = np.full((3, 2), 1.5, np.float32), np.zeros((3, 2), np.float32)
+    binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+    binding.bind_output("twice", "cpu", 0, TensorProto.FLOAT, twice.shape, twice.ctypes.data)
+    binding.bind_output("thrice")
+    binding._session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(twice, x * 2)
+    np.testing.assert_array_equal(binding.get_outputs()[1].numpy(), x * 3)
+    with pytest.raises(ValueError, match="no device 'cuda'"):
+        binding.bind_input("x", "cuda", 0, np.float32, x.shape, x.ctypes.data)
+
+
+def test_values_from_other_memory():
+    bits = np.array([0x3F80, 0x4000], np.uint16)
+    value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
+    assert value.data_type() == "tensor(bfloat16)" and value.tensor_size_in_bytes() == 4
+    assert value.numpy().astype(np.float32).tolist() == [1, 2]
+    array = np.arange(3, dtype=np.uint8)
+    assert ort.OrtValue.from_dlpack(array).data_ptr() == array.ctypes.data
+    assert ort.OrtValue.from_dlpack(array, is_bool_tensor=True).data_type() == "tensor(bool)"
+
+
+def test_functions_by_their_inner_names():
+    assert ort.capi._pybind_state.get_available_providers() == ort.get_available_providers()
+    assert ort.capi.onnxruntime_pybind11_state.get_device() == "CPU"
