@@ -24,8 +24,9 @@ from .linalg_to_vector.schedules.winograd import strip_nanoseconds
 from .stepwell_to_linalg.convolution import depthwise_panel
 from .target import Target
 
-# No more versions than this of a kernel; of depthwise convolutions, which take less of the time, fewer.
-_MOST, _MOST_DEPTHWISE = 6, 4
+# No more versions than this of a kernel; of depthwise convolutions, which take less of the time, fewer, and more of
+# products, some of whose tiles suit but one number of rows.
+_MOST, _MOST_DEPTHWISE, _MOST_PRODUCTS = 6, 4, 8
 
 # Versions have to make the sizes that are far from what they could be that much faster.
 _NEAR, _GAIN = 1.02, 0.01
@@ -99,7 +100,8 @@ def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[P
         if isinstance(view, WinogradConvOp):
             return _chosen(_strips(view, target, places), places, _MOST)
         if isinstance(view, PackedMatmulOp | PackedConvOp):
-            return _chosen(_tiles(view, target, places), places, _MOST)
+            most = _MOST_PRODUCTS if isinstance(view, PackedMatmulOp) else _MOST
+            return _chosen(_tiles(view, target, places), places, most)
         if isinstance(view, PackedDepthwiseConvOp):
             return _chosen(_places(view, target, places), places, _MOST_DEPTHWISE)
         if isinstance(view, MatmulOp):
