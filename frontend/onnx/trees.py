@@ -14,6 +14,7 @@ MAX_DEPTH = 128
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 _OPPOSITE = {"BRANCH_GT": "BRANCH_LEQ", "BRANCH_GTE": "BRANCH_LT", "BRANCH_NEQ": "BRANCH_EQ"}
+_TABLED = ("BRANCH_LT", "BRANCH_EQ")
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,17 @@ def make_forest(
         UnsupportedError: a node asks for membership in a set, or the trees are too deep to be written out.
     """
     count = len(modes)
-    kinds = np.array(modes, dtype=object)
-    leaves = kinds == "LEAF"
-    unknown = set(modes) - {*_MODES, "LEAF"}
+    names = sorted(set(modes))
+    codes = np.fromiter(map(dict(zip(names, range(len(names)), strict=True)).__getitem__, modes), np.int64, count)
+
+    def are(*kinds: str) -> np.ndarray:
+        return np.isin(codes, [code for code, name in enumerate(names) if name in kinds])
+
+    leaves = are("LEAF")
+    unknown = set(names) - {*_MODES, "LEAF"}
     if unknown:
         raise NodeError(f"has nodes of the mode '{min(unknown)}', which does not exist")
-    if "BRANCH_MEMBER" in modes:
+    if "BRANCH_MEMBER" in names:
         raise UnsupportedError("asks for membership in sets, which is not supported")
     own = np.arange(count)
     yes, no = (np.where(leaves, own, branch) for branch in (yes, no))
@@ -80,16 +86,16 @@ def make_forest(
     if min(yes.min(), no.min(), roots.min()) < 0 or max(yes.max(), no.max(), roots.max()) >= count:
         raise NodeError("has a node that leads to one that does not exist")
     # Comparisons with what is not a number are false, but for the one that asks for a difference.
-    lost = np.where(missing | (kinds == "BRANCH_NEQ"), yes, no)
-    turned = np.isin(kinds, list(_OPPOSITE))
+    lost = np.where(missing | are("BRANCH_NEQ"), yes, no)
+    turned = are(*_OPPOSITE)
     yes, no = np.where(turned, no, yes), np.where(turned, yes, no)
-    kinds = np.array([_OPPOSITE.get(kind, kind) for kind in kinds], dtype=object)
+    less, equal = (are(*(name for name in names if _OPPOSITE.get(name, name) == kind)) for kind in _TABLED)
     # x < split is x <= the next number below it.
     below = np.nextafter(split, -np.inf, dtype=split.dtype)
-    split = np.where(kinds == "BRANCH_LT", below, split)
+    split = np.where(less, below, split)
     depth = _depth(yes, no, lost, leaves, roots)
     children = np.stack([no, yes, lost], axis=1)
-    return Forest(feature, split, kinds == "BRANCH_EQ", children, roots, depth, values)
+    return Forest(feature, split, equal, children, roots, depth, values)
 
 
 def _depth(yes: np.ndarray, no: np.ndarray, lost: np.ndarray, leaves: np.ndarray, roots: np.ndarray) -> int:

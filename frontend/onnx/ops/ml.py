@@ -117,27 +117,30 @@ def _listed_forest(node: Node, kind: str, count: int, input: ir.Value) -> Forest
     """The trees of the older operators: nodes are named by tree and number, leaves are among them."""
     node.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
     trees, ids = _ints(node, "nodes_treeids"), _ints(node, "nodes_nodeids")
-    place = {name: index for index, name in enumerate(zip(trees.tolist(), ids.tolist(), strict=True))}
+    place = _Places(trees, ids)
     modes = list(node.attribute("nodes_modes", ()))
 
     def placed(names: np.ndarray, what: str) -> np.ndarray:
-        found = [place.get(name, -1) for name in zip(trees.tolist(), names.tolist(), strict=True)]
-        wrong = [index for index, (at, mode) in enumerate(zip(found, modes, strict=True)) if at < 0 and mode != "LEAF"]
-        if wrong:
-            raise AttributeFault(f"attribute '{what}' names a node that does not exist: {names[wrong[0]]}")
-        return np.maximum(np.array(found, np.int64), 0)
+        found = place.of(trees, names)
+        wrong = next((int(index) for index in np.flatnonzero(found < 0) if modes[index] != "LEAF"), None)
+        if wrong is not None:
+            raise AttributeFault(f"attribute '{what}' names a node that does not exist: {names[wrong]}")
+        return np.maximum(found, 0)
 
     real = dtype(_floats(input))
     values = _leaf_values(len(modes), count, real)
     weights = _floats_of(node, f"{kind}_weights")
     if weights is None:
         raise AttributeFault(f"attribute '{kind}_weights' is missing")
-    names = zip(_ints(node, f"{kind}_treeids").tolist(), _ints(node, f"{kind}_nodeids").tolist(), strict=True)
-    for name, target, weight in zip(names, _ints(node, f"{kind}_ids").tolist(), weights, strict=True):
-        if name not in place or not 0 <= target < count:
-            raise NodeError(f"has a weight for node {name[1]} of tree {name[0]} and target {target}: there is none")
-        old = values[place[name], target]
-        values[place[name], target] = weight if np.isnan(old) else old + weight
+    named, numbered, targets = (_ints(node, f"{kind}_{what}") for what in ("treeids", "nodeids", "ids"))
+    if not len(named) == len(numbered) == len(targets) == len(weights):
+        raise NodeError("has lists of weights of different lengths")
+    at = place.of(named, numbered)
+    for index in np.flatnonzero((at < 0) | (targets < 0) | (targets >= count)).tolist():
+        tree, number, target = named[index], numbered[index], targets[index]
+        raise NodeError(f"has a weight for node {number} of tree {tree} and target {target}: there is none")
+    values[at, targets] = 0
+    np.add.at(values, (at, targets), weights.astype(real))
     split = _floats_of(node, "nodes_values")
     return make_forest(
         modes,
@@ -146,9 +149,32 @@ def _listed_forest(node: Node, kind: str, count: int, input: ir.Value) -> Forest
         placed(_ints(node, "nodes_truenodeids"), "nodes_truenodeids"),
         placed(_ints(node, "nodes_falsenodeids"), "nodes_falsenodeids"),
         _flags(node, "nodes_missing_value_tracks_true", len(modes)),
-        np.array(sorted({tree: index for index, tree in reversed(list(enumerate(trees.tolist())))}.values())),
+        np.sort(np.unique(trees, return_index=True)[1]),
         values,
     )
+
+
+class _Places:
+    """Where in the lists each node of each tree is."""
+
+    def __init__(self, trees: np.ndarray, ids: np.ndarray) -> None:
+        if len(trees) != len(ids):
+            raise NodeError("has lists of nodes of different lengths")
+        self._span = int(ids.max(initial=0)) + 1
+        names = trees * self._span + ids
+        self._order = np.argsort(names, kind="stable")
+        self._sorted = names[self._order]
+
+    def of(self, trees: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """The places of nodes; -1 for one that is nowhere."""
+        if len(trees) != len(ids):
+            raise NodeError("has lists of nodes of different lengths")
+        names = trees * self._span + ids
+        if not len(self._sorted):
+            return np.full(len(names), -1)
+        at = np.searchsorted(self._sorted, names, side="right") - 1
+        is_there = (at >= 0) & (self._sorted[at] == names) & (ids >= 0) & (ids < self._span)
+        return np.where(is_there, self._order[at], -1)
 
 
 def _leaf_values(nodes: int, targets: int, kind: np.dtype) -> np.ndarray:
