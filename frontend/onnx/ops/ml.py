@@ -26,6 +26,14 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _NUMBERED_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 
 
+def _listed(node: Node, name: str) -> np.ndarray:
+    """A tensor in an attribute, of one dimension as it has to be."""
+    array = np.asarray(node.attribute(name))
+    if array.ndim != 1:
+        raise NodeError(f"'{name}' must have one dimension, but has {array.ndim}")
+    return array
+
+
 @imports("TreeEnsemble", domain=ML, since=5)
 def tree_ensemble(node: Node, input: ir.Value) -> ir.Value:
     """TreeEnsemble: leaves and inner nodes are numbered apart."""
@@ -40,10 +48,10 @@ def tree_ensemble(node: Node, input: ir.Value) -> ir.Value:
             "nodes_featureids",
         )
     )
-    split = np.asarray(node.attribute("nodes_splits"))
-    modes = [_chosen(_NUMBERED_MODES, int(mode), "nodes_modes") for mode in np.asarray(node.attribute("nodes_modes"))]
+    split, chosen, weights = (_listed(node, name) for name in ("nodes_splits", "nodes_modes", "leaf_weights"))
+    modes = [_chosen(_NUMBERED_MODES, int(mode), "nodes_modes") for mode in chosen]
     missing = _flags(node, "nodes_missing_value_tracks_true", len(modes))
-    weights, targets = np.asarray(node.attribute("leaf_weights")), _ints(node, "leaf_targetids")
+    targets = _ints(node, "leaf_targetids")
     count, leaves = len(modes), len(weights)
     values = _leaf_values(count + leaves, node.attribute("n_targets", 1), weights.dtype)
     values[count + np.arange(leaves), targets] = weights

@@ -184,3 +184,20 @@ def test_negative_trees() -> None:
         model = model_of("TreeEnsembleRegressor", [("y", 1)], 1, **{**base, "n_targets": 1, **change})
         with pytest.raises(kind, match=message):
             import_model(model, ir.Context(), {"x": (2, COLUMNS)})
+
+
+@pytest.mark.parametrize("name", ["nodes_modes", "nodes_splits", "leaf_weights"])
+def test_negative_lists_of_numbered_leaves(name: str) -> None:
+    """Each is a tensor of one dimension; a number in its place says so."""
+    tensors = {
+        "nodes_modes": np.array([0], np.uint8),
+        "nodes_splits": np.array([1], np.float32),
+        "leaf_weights": np.array([1, 2], np.float32),
+    }
+    tensors[name] = tensors[name][0]
+    places = {name: [0] for name in ("nodes_featureids", "nodes_truenodeids", "tree_roots")}
+    places |= {name: [1] for name in ("nodes_falsenodeids", "nodes_trueleafs", "nodes_falseleafs")}
+    held = {key: numpy_helper.from_array(np.asarray(array)) for key, array in tensors.items()}
+    model = model_of("TreeEnsemble", [("y", 1)], 5, 1, n_targets=1, leaf_targetids=[0, 0], **places, **held)
+    with pytest.raises(ModelError, match=f"'{name}' must have one dimension, but has 0"):
+        import_model(model, ir.Context(), {"x": (2, COLUMNS)})
