@@ -13,7 +13,7 @@ from mlir import ir
 
 from .compilation import Compilation
 from .dialects import dims
-from .dialects.stepwell.movement import PadOp, ResizeOp, SliceOp
+from .dialects.stepwell.movement import PadOp, ResizeOp, ReverseOp, SliceOp
 from .dialects.stepwell.ranges import keep_ranges
 from .failures import explained, nodes_of
 from .frontend.errors import NeedsContents, NodeError
@@ -22,7 +22,7 @@ from .lowering.context import compiler_context
 from .passes.apart import apart
 from .passes.failure import ModelOp
 from .passes.graph.bounded.bind import MoreSizes, bind_to_bounds
-from .passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant
+from .passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant, listed
 from .passes.graph.canonicalize import patterns
 from .passes.graph.cse import CsePass
 from .passes.graph.dce import DcePass
@@ -35,7 +35,7 @@ from .passes.kernel.demand import read_table
 from .passes.pipeline import Pipeline
 from .passes.rewriting import Replacement, apply_patterns
 from .runtime.program import Program, Shape, TensorInfo
-from .runtime.sizes import Bounds, Range, union_of
+from .runtime.sizes import Bounds, Expression, Range, evaluate, union_of
 from .source import ModelSource, PieceSource
 
 __all__ = ["BoundedError", "compile_bounded", "sample_sizes"]
@@ -153,6 +153,20 @@ class _Samples:
                 return [*samples, lowest]
         return samples
 
+    def check(self, outputs: Sequence[Sequence[Expression]], ranges: Mapping[str, Range]) -> None:
+        """Checks the shapes of outputs against all that was looked at, also where the graph is another one.
+
+        Raises:
+            BoundedError: one has another shape.
+        """
+        for sample in self._taken.values():
+            if any(size not in ranges[name] for name, size in sample.sizes.items()):
+                continue
+            said = tuple(tuple(evaluate(item, sample.sizes) for item in shape) for shape in outputs)
+            if said != sample.shapes:
+                where = listed(sample.sizes)
+                raise BoundedError(f"the model computes something else at {where}; let the range start higher")
+
 
 def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
     """Tells arrays apart by what they hold; those that repeat elements, which take no memory, are left as they are."""
@@ -191,6 +205,7 @@ def _compile_as(
         bounds = bind_to_bounds(module, [here, *others], symbols, limits, typical_sizes(ranges))
         program = compilation.from_static(module, imported.parameters, imported.nodes)
         table = tuple(read_table(module.operation))
+    model.check(bounds.outputs, ranges)
     return replace(program, bounds=Bounds(dict(ranges), table, bounds.outputs))
 
 
@@ -224,8 +239,10 @@ def _typical(values: Range, share: float, taken: set[int]) -> int:
     count = (values.high - values.low) // values.step
     least = _LEAST if values.high >= 2 * _LEAST else 2
     first = min(count, max(0, -(-(least - values.low) // values.step)))
-    place = first + int((count - first) * min(share, 1.0))
-    choices = sorted(range(first, count + 1), key=lambda item: (abs(item - place), item))
+    place = min(count, first + int((count - first) * min(share, 1.0)))
+    # A range may be of thousands of millions of sizes: those that are looked at lie near each other.
+    near = range(max(first, place - len(taken) - 1), min(count, place + len(taken) + 1) + 1)
+    choices = sorted(near, key=lambda item: (abs(item - place), item))
     sizes = [values.low + item * values.step for item in choices[: len(taken) + 1]]
     return next((size for size in sizes if size not in taken), sizes[0])
 
@@ -236,8 +253,9 @@ def _snapshot(model: _Samples, sizes: Mapping[str, int]) -> Snapshot:
         try:
             module = _imported(model.source, context, shapes).module
         except NodeError as error:
-            listed = ", ".join(f"{name}={size}" for name, size in sizes.items())
-            raise BoundedError(f"there is no result at {listed}, so perhaps they need a step: {error}") from error
+            raise BoundedError(
+                f"there is no result at {listed(sizes)}, so perhaps they need a step: {error}"
+            ) from error
         _to_sample(module, model, shapes)
         return Snapshot.of(module, sizes)
 
@@ -261,7 +279,7 @@ class _AtAnySize(DropIdentity):
     """transpose(x) --> x, and others that do nothing, but not what may do nothing at one size alone"""
 
     def rewrite(self, op: Any) -> Replacement:
-        return None if isinstance(op, SliceOp | PadOp | ResizeOp) else super().rewrite(op)
+        return None if isinstance(op, SliceOp | PadOp | ResizeOp | ReverseOp) else super().rewrite(op)
 
 
 def _shapes(inputs: Sequence[TensorInfo], sizes: Mapping[str, int]) -> dict[str, Shape]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import onnx
 import pytest
 import stepwell
+from onnx import TensorProto, helper, numpy_helper
+from stepwell.bounded import sample_sizes
 from stepwell.runtime.buckets import parse_dims
 from stepwell.runtime.errors import InputError
 from stepwell.runtime.program import TensorInfo
@@ -196,3 +201,44 @@ def test_ranges_of_programs_make_one():
     several = [Bounds({"n": Range(1, 4)}), Bounds({"n": Range(5, 16)})]
     assert union(several) == {"n": Range(1, 16)}
     check_ranges(union(several), {"n": 16})
+
+
+def _slice(start: int, stop: int, step: int, summed: bool) -> onnx.ModelProto:
+    numbers = {"start": [start], "stop": [stop], "axis": [0], "step": [step]}
+    nodes = [helper.make_node("Slice", ["x", *numbers], ["part"])]
+    nodes.append(
+        helper.make_node("ReduceSum", ["part", "axis"], ["y"]) if summed else helper.make_node("Neg", ["part"], ["y"])
+    )
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", ["n", 4]), ("y", None))
+    )
+    weights = [numpy_helper.from_array(np.array(value), name) for name, value in numbers.items()]
+    graph = helper.make_graph(nodes, "sliced", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize("summed", [False, True])
+@pytest.mark.parametrize(
+    ("start", "stop", "step"), [(1, -1, 1), (-3, -1, 1), (-2, 1 << 31, 1), (2, -(1 << 62), -1), (3, -4, -2)]
+)
+def test_a_slice_that_small_sizes_cut_off(start, stop, step, summed):
+    options = stepwell.Options(dims={"n": (1, 9)}, cache=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        executable = stepwell.compile(_slice(start, stop, step, summed), threads=1, options=options)
+    for size in range(1, 10):
+        x = np.random.default_rng(size).standard_normal((size, 4), np.float32)
+        part = x[start:stop:step]
+        wanted = part.sum(0, keepdims=True) if summed else -part
+        np.testing.assert_allclose(executable(x), wanted, rtol=1e-5, atol=1e-6, strict=True)
+
+
+def test_sizes_that_a_slice_is_not_cut_off_at_are_one_program():
+    options = stepwell.Options(dims={"n": (2, 9)}, cache=False)
+    assert not stepwell.compile(_slice(1, -1, 1, True), threads=1, options=options).unranged
+
+
+def test_a_range_of_thousands_of_millions_of_sizes_is_not_listed():
+    for high in (1 << 40, 1 << 62):
+        found = [sizes["n"] for sizes in sample_sizes({"n": Range(1, high)})]
+        assert len(set(found)) == len(found) > 1 and all(1 <= size <= high for size in found)

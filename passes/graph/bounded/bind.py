@@ -21,10 +21,10 @@ from . import borders, movement, norms, places, reductions, resampling, rules, w
 from .checks import require_same
 from .control import Control
 from .extents import Expression, Extent, count_of, expression, is_dynamic, prefix
-from .fitting import Fitter, Ranges
+from .fitting import Fitter, Ranges, at
 from .layout import compacted
 from .rewriter import Rewriter, Rule
-from .snapshot import BoundedError, OpState, Snapshot
+from .snapshot import BoundedError, OpState, Snapshot, listed
 
 TABLE = "stepwell.extents"
 """The name of the input that holds the extents."""
@@ -101,6 +101,7 @@ def bind_to_bounds(
     if fitter.missing:
         raise MoreSizes(fitter.missing)
     results = _results(graph, operations[-1])
+    _check_least(graph)
     outputs = tuple(tuple(expression(count_of(extent)) for extent in graph.of(value)) for value in results)
     erase_dead_ops(main)
     _note_extents(graph, main, results)
@@ -113,6 +114,15 @@ def bind_to_bounds(
         sizes = [ir.StringAttr.get(json.dumps(dict(item))) for item in typical]
         module.operation.attributes[demand.TYPICAL] = ir.ArrayAttr.get(sizes)
     return Bounds(outputs)
+
+
+def _check_least(graph: Rewriter) -> None:
+    """Checks that nothing has less than no elements, as what is n - 2 at most sizes would have where n is 1."""
+    least = {name: low for name, (low, _, _) in graph.ranges.items()}
+    parts = {factor.extent for extents in graph.extents.values() for extent in extents for factor in extent}
+    for dim in parts:
+        if (at(dim, least) or 0) < 0:
+            raise BoundedError(f"a dimension of {dim} elements has none at {listed(least)}; let the range start higher")
 
 
 def _start(body: ir.Block) -> ir.Operation:

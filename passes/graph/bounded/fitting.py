@@ -121,12 +121,26 @@ class Fitter:
                     ]
                     break
 
+    def look_at_the_least(self, dim: Dim) -> None:
+        """Notes some of the least sizes for an expression that rounds: what is cut off there looks like that, too."""
+        if not isinstance(dim, Sym) or not _rounds(dim.expr):
+            return
+        here = self._samples[0]
+        for name, (low, high, step) in self._ranges.items():
+            sizes = [{**here, name: size} for size in range(low + step, min(high, low + _CUT * step) + 1, step)]
+            if sizes and at(dim, sizes[0]) != at(dim, here):
+                seen = {sample[name] for sample in (*self._samples, *self.missing)}
+                self.missing += [item for item in sizes if item[name] not in seen]
+
     def _is_step(self, dim: Sym, first: Mapping[str, int], second: Mapping[str, int], name: str) -> bool:
         step = self._ranges[name][2]
         if {**first, name: 0} != {**second, name: 0} or first[name] - second[name] != step:
             return False
         return at(dim, first) != at(dim, second)
 
+
+_CUT = 3
+"""At so many sizes above the least it is seen whether a slice is cut off."""
 
 _FAR = 4096
 """Steps that are farther apart are no part of what is found."""

@@ -6,7 +6,7 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.core import Op
-from ....dialects.dims import ceil_div
+from ....dialects.dims import Dim, ceil_div
 from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.elementwise import AddOp, LessOp, MaximumOp, MinimumOp, SelectOp, SubOp
 from ....dialects.stepwell.movement import (
@@ -28,7 +28,7 @@ from .extents import Extent, count_of, is_dynamic, prefix, regroup, size_of, who
 from .layout import agree, compact_all, compacted, rearranged, set_operands
 from .rewriter import Rewriter, Rule, replace
 from .rules import Result, States
-from .snapshot import BoundedError
+from .snapshot import BoundedError, listed
 
 _INDEX = np.dtype(np.int64)
 
@@ -126,6 +126,9 @@ def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
         start = graph.fit([state.attributes["starts"][axis] for state in states], "where a slice starts")
         stop = graph.fit([state.attributes["stops"][axis] for state in states], "where a slice stops")
         step = op.steps[axis]
+        _check_inside(graph, start, stop, count_of(extent))
+        for place in (start, stop):
+            graph.fitter.look_at_the_least(place)
         if isinstance(start, int) and isinstance(stop, int):
             if is_dynamic(extent) and stop > graph.least(count_of(extent)):
                 raise BoundedError(f"a slice up to {stop} of a dimension that may be smaller")
@@ -139,6 +142,19 @@ def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
         return [found]
     replace(op, _gathered_slice(graph, op, states, value, found))
     return None
+
+
+def _check_inside(graph: Rewriter, start: Dim, stop: Dim, extent: Dim) -> None:
+    """Checks that a slice lies within a dimension at the least sizes too, where a model would cut its ends off.
+
+    Within it, where a slice starts and stops is what the model says; what it is cut to is no expression over sizes.
+    """
+    places = [graph.least(dim) for dim in (start, stop, extent)]
+    if not 0 <= places[0] <= places[1] <= places[2]:
+        where = listed({name: low for name, (low, _, _) in graph.ranges.items()})
+        raise BoundedError(
+            f"a slice from {start} to {stop} of {extent} elements is cut off at {where}; let the range start higher"
+        )
 
 
 def _takes_all(states: States, axis: int, size: int) -> bool:

@@ -48,11 +48,13 @@ class Snapshot:
         sizes: the sizes by the names of the dimensions.
         ops: what each op says.
         results: the numbers of the values that are returned.
+        shapes: theirs.
     """
 
     sizes: Mapping[str, int]
     ops: Sequence[OpState] = field(repr=False)
     results: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
 
     @staticmethod
     def of(module: ir.Module, sizes: Mapping[str, int]) -> Snapshot:
@@ -70,7 +72,8 @@ class Snapshot:
             inner = [value for region in op.regions for block in region for value in block.arguments]
             for value in (*inner, *op.results):
                 numbers[value] = len(numbers)
-        return Snapshot(dict(sizes), ops, tuple(numbers[value] for value in returned.operands))
+        results = tuple(numbers[value] for value in returned.operands)
+        return Snapshot(dict(sizes), ops, results, tuple(map(_shape, returned.operands)))
 
     def is_like(self, other: Snapshot) -> bool:
         """Whether both are the same graph but for sizes and what is made of them."""
@@ -81,6 +84,11 @@ class Snapshot:
             and list(map(len, a.shapes)) == list(map(len, b.shapes))
             for a, b in zip(self.ops, other.ops, strict=True)
         )
+
+
+def listed(sizes: Mapping[str, int]) -> str:
+    """Sizes in words."""
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
 def _attributes(op: ir.Operation) -> Mapping[str, Any]:
