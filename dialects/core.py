@@ -37,6 +37,7 @@ from mlir._mlir_libs import _mlir
 from mlir.dialects import irdl
 
 from .attributes import AttributeField, OpError, attribute
+from .dims import MAX_RANK
 from .types import TensorSpec, array_of, spec_of_type, tensor_type
 
 if TYPE_CHECKING:
@@ -268,9 +269,12 @@ def _check_extents(specs: Sequence[TensorSpec]) -> None:
     """Checks that results could exist: MLIR's types hold 64-bit extents, and silently so.
 
     Raises:
-        OpError: an extent is negative, or a result has more elements than memory could ever hold.
+        OpError: an extent is negative, or a result has more elements than memory could ever hold, or more dimensions
+            than an array.
     """
     for spec in specs:
+        if len(spec.shape) > MAX_RANK:
+            raise OpError(f"the result would have {len(spec.shape)} dimensions, more than {MAX_RANK}")
         numbers = [dim for dim in spec.shape if isinstance(dim, int)]
         if numbers and (min(numbers) < 0 or math.prod(numbers) > _MAX_ELEMENTS):
             raise OpError(f"the result would have the impossible shape {'x'.join(map(str, spec.shape))}")

@@ -63,6 +63,9 @@ class Sym:
 Dim = int | Sym
 Shape = tuple[Dim, ...]
 
+MAX_RANK = 64
+"""No array of numpy's has more dimensions."""
+
 
 def symbol(name: str) -> Sym:
     """The symbol called `name`; the same name is the same dimension everywhere."""

@@ -68,10 +68,10 @@ def choose_panel(columns: int, lanes: int, rows: int, *, even: bool = False) -> 
     # with long vectors have as many registers as two of them have elements.
     if lanes >= rows > lanes - 2:
         return min(columns, lanes)
-    widths = {2 * lanes, *(columns // count for count in range(1, columns + 1) if columns % count == 0)}
+    widths = {2 * lanes, *(width for width in range(1, 4 * lanes + 1) if columns % width == 0)}
     if lanes >= _LONG and columns > 3 * lanes and not (even and columns % (3 * lanes)):
         widths.add(3 * lanes)
-    return min((width for width in widths if width <= 4 * lanes), key=lambda width: _panel_cost(columns, width, lanes))
+    return min(widths, key=lambda width: _panel_cost(columns, width, lanes))
 
 
 def _panel_cost(columns: int, width: int, lanes: int) -> tuple[float, int]:

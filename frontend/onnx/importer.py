@@ -215,6 +215,9 @@ class Importer:
                     self._node(proto, name, scope)
             except (OpError, ArithmeticError, LookupError, ValueError) as error:
                 raise NodeError(str(error)).at(node=name, op_type=proto.op_type, position=index) from error
+            except MemoryError as error:
+                reason = f"asks for more memory than there is: {error}"
+                raise NodeError(reason).at(node=name, op_type=proto.op_type, position=index) from error
             except NeedsShapes as error:
                 raise self._needing(error, proto, scope).at(node=name, op_type=proto.op_type, position=index) from None
             except ModelError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import helper, inliner, version_converter
 
+from ...dialects.dims import MAX_RANK
 from ..errors import ModelError, UnsupportedError
 from .classes import with_numbered_classes
 from .left_in_file import without_weights
@@ -231,7 +233,7 @@ def describe_model(model: bytes | str | Path | onnx.ModelProto | Model) -> Model
 
 
 def _check_unique(names: list[str], what: str) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ModelError(f"two {what} are called '{repeated[0]}'")
 
@@ -240,7 +242,7 @@ def value_info(value: onnx.ValueInfoProto, what: str) -> ValueInfo:
     """One declaration; dimensions without a name are named after the value and their axis.
 
     Raises:
-        ModelError: it is a tensor of a type that does not exist.
+        ModelError: it is a tensor of a type that does not exist, or of more dimensions than an array can have.
     """
     if value.type.WhichOneof("value") != "tensor_type":
         return ValueInfo(value.name, _OBJECT, None, type_text(value.type))
@@ -250,6 +252,8 @@ def value_info(value: onnx.ValueInfoProto, what: str) -> ValueInfo:
     dtype = host_dtype(tensor.elem_type, f"{what} '{value.name}'")
     if not tensor.HasField("shape"):
         return ValueInfo(value.name, dtype, None)
+    if len(tensor.shape.dim) > MAX_RANK:
+        raise ModelError(f"{what} '{value.name}' has {len(tensor.shape.dim)} dimensions, more than {MAX_RANK}")
     return ValueInfo(value.name, dtype, tuple(_dim(dim, value.name, axis) for axis, dim in enumerate(tensor.shape.dim)))
 
 

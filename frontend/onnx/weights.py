@@ -105,10 +105,14 @@ def _external_path(location: str, what: str, folder: Path | None) -> Path:
     if folder is None:
         raise ModelError(f"{what} is stored in another file; give the model by its path, not by its contents")
     root = folder.resolve()
-    path = (root / location).resolve()
+    try:
+        path = (root / location).resolve()
+        is_there = path.is_file()
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a name too long or with a zero byte
+        raise ModelError(f"{what} is stored in a place that cannot be looked at: {str(error)[:200]}") from error
     if not location or Path(location).is_absolute() or not path.is_relative_to(root):
         raise ModelError(f"{what} is stored in '{location}', which is not inside the model's folder")
-    if not path.is_file():
+    if not is_there:
         raise ModelError(f"{what} is stored in '{location}', and there is no such file beside the model")
     return path
 

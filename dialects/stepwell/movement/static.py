@@ -389,7 +389,7 @@ class ExpandDimsOp(Op):
     @staticmethod
     def infer(input: TensorSpec, *, axes: tuple[int, ...]) -> TensorSpec:
         """The input's dimensions and the new ones."""
-        new, old = normalize_axes(axes, input.rank + len(axes)), iter(input.shape)
+        new, old = set(normalize_axes(axes, input.rank + len(axes))), iter(input.shape)
         return input.with_shape(tuple(1 if axis in new else next(old) for axis in range(input.rank + len(axes))))
 
     @staticmethod

@@ -144,7 +144,9 @@ def rows_of_registers(vectors: int, target: Target) -> int:
 
 def divisor(number: int, limit: int) -> int:
     """The greatest divisor of `number` that is at most `limit` (at least 1)."""
-    return max(item for item in range(1, min(number, max(1, limit)) + 1) if number % item == 0)
+    most = max(1, limit)
+    lower = [item for item in range(1, min(math.isqrt(number), most) + 1) if number % item == 0]
+    return max(item for part in lower for item in (part, number // part) if item <= most)
 
 
 def wanted_blocks(extents: Extents, kernel: ir.Operation) -> int:

@@ -213,6 +213,14 @@ def test_description_needs_no_import():
     assert read_model(model.SerializeToString()).name == "g"
 
 
+def test_more_dimensions_than_an_array_has():
+    many = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1] * 1000)
+    with pytest.raises(ModelError, match="input 'x' has 1000 dimensions, more than 64"):
+        describe_model(model_of(node("Relu", ["x"], ["y"]), inputs=[many]))
+    axes = numpy_helper.from_array(np.arange(100_000), "axes")
+    refuses(model_of(node("Unsqueeze", ["x", "axes"], ["y"]), constants=[axes]), "100002 dimensions, more than 64")
+
+
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         import_model(tmp_path / "none.onnx", ir.Context())

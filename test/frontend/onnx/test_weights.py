@@ -106,6 +106,12 @@ def test_external_data_behind_a_link(tmp_path):
     refuses(saved(tmp_path / "m", external("link.bin")), "not inside the model's folder")
 
 
+@pytest.mark.parametrize("location", ["circle.bin", "a\0b", "a" * 5000])
+def test_external_data_in_a_place_that_cannot_be_looked_at(tmp_path, location):
+    os.symlink("circle.bin", tmp_path / "circle.bin")
+    refuses(saved(tmp_path, external(location)), "cannot be looked at|not inside|no such file")
+
+
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
