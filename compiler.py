@@ -107,6 +107,8 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         raise ValueError("guarded: what 'reached' and 'instrumentation' are told of would happen in another process")
     if options.cache and is_turned_off():
         slow.warn("the compiler", ["the cache is turned off (STEPWELL_CACHE): every start compiles again"])
+    if not isinstance(target, str):
+        raise ValueError(f"target is {target!r}, and must be a name")
     if options.precision not in PRECISIONS:
         raise ValueError(f"precision is {options.precision!r}, and must be one of {', '.join(PRECISIONS)}")
     if options.precision != "f32":

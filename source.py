@@ -83,6 +83,8 @@ class ModelSource:
                     contents = path.read_bytes()
             except OSError as error:
                 raise SourceError(f"{path}: {error.strerror or error}") from error
+            except ValueError as error:  # a zero byte in the name
+                raise SourceError(f"{path!r}: {error}") from error
             return ModelSource("mlir" if path.suffix in (".mlir", ".mlirbc") else "onnx", contents, path)
         if isinstance(model, bytes | bytearray | memoryview):
             data = bytes(model)

@@ -99,6 +99,8 @@ def read(path: Path) -> Artefact:
     Raises:
         ArtefactError: the file is damaged, of another schema, or made for another machine; the message says which.
     """
+    if "\0" in str(path):
+        raise ArtefactError(f"{str(path)!r} is no name of a file")
     try:
         with open(path, "rb") as file:
             if not os.fstat(file.fileno()).st_size:
@@ -106,7 +108,7 @@ def read(path: Path) -> Artefact:
             image = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
             return _decode(_members(file, image))
     except OSError as error:
-        raise ArtefactError(f"{path}: {error.strerror}") from error
+        raise ArtefactError(f"{path}: {error.strerror or error}") from error
     except ArtefactError as error:
         raise ArtefactError(f"{path}: {error}") from error
 

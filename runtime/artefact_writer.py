@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,16 +57,25 @@ def write(path: Path, model: Artefact, *, cubins: bool = False) -> None:
     members[PARAMETERS] = safetensors.chunks(content.tensors)
     checksums = {name: _checksum(chunks) for name, chunks in members.items()}
     record = Manifest(model.name, model.inputs, model.outputs, programs, plan, source, checksums).encode()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(temporary, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            for name, chunks in ({MANIFEST: [record]} | members).items():
-                _add_member(archive, file, name, chunks)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise ArtefactError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        if path.exists() and not path.is_file():  # a device stays one; nobody sees half of what is written to it
+            _write(path, {MANIFEST: [record]} | members)
+            return
+        path = Path(os.path.realpath(path))  # a link stays a link
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}")
+        try:
+            _write(temporary, {MANIFEST: [record]} | members)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:  # a name with a zero byte, or none, is a ValueError
+        raise ArtefactError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _write(path: Path, members: Mapping[str, Sequence[bytes | memoryview]]) -> None:
+    with open(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, chunks in members.items():
+            _add_member(archive, file, name, chunks)
 
 
 @dataclass

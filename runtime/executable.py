@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
+from operator import index, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ from .workspace import LoadedProgram
 if TYPE_CHECKING:
     from .profile import Profile
     from .recorder import Recorder
+
+_MOST_THREADS = 4096
 
 Outputs = np.ndarray | tuple[np.ndarray, ...]
 
@@ -68,11 +70,14 @@ class Executable:
             steps: what the model does where some of its nodes run on the host.
             ranges: the sizes that calls may have, by the names of dimensions that vary.
             recorder: records calls of programs.
+
+        Raises:
+            InputError: `threads` is no number of threads.
         """
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
-        self.threads = threads if threads is not None else available_cores()
+        self.threads = available_cores() if threads is None else _count(threads)
         self.source = source
         self.unranged = ""
         self._code = Specializations(self.inputs, programs, specialize, name, ranges, recorder=recorder)
@@ -186,7 +191,7 @@ class Executable:
             if info.name not in shapes and place not in held and not info.is_static and _is_tensor(info):
                 raise InputError(f"input '{info.name}' has no fixed shape, so it needs one: {info}")
             shape = held[place].shape if place in held else shapes.get(info.name, info.shape)
-            chosen.append(tuple(int(dim) for dim in shape))
+            chosen.append(_numbers(shape, info))
         tensors = [(info, shape) for info, shape in zip(self.inputs, chosen, strict=True) if _is_tensor(info)]
         check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
         return self._code.prepare(tuple(chosen), held)
@@ -279,10 +284,31 @@ def _accept(value: Any, info: TensorInfo) -> np.ndarray:
     """The argument as an array that native code can read in place, copied only where its layout demands it."""
     array = value if type(value) is np.ndarray else _as_array(value, info)
     if array.dtype is not info.dtype and array.dtype != info.dtype:
-        raise InputError(f"input '{info.name}' must be {info.dtype.name}, but is {array.dtype.name} ({info})")
+        order = "" if array.dtype.isnative else " in the byte order of other machines"
+        raise InputError(f"input '{info.name}' must be {info.dtype.name}, but is {array.dtype.name}{order} ({info})")
     if array.flags.c_contiguous:
         return array
     return np.array(array, order="C", copy=True)
+
+
+def _count(threads: Any) -> int:
+    try:
+        count = index(threads)
+    except TypeError:
+        raise InputError(f"threads is {threads!r}, and must be a number") from None
+    if not 1 <= count <= _MOST_THREADS:
+        raise InputError(f"threads is {count}, and must be 1 to {_MOST_THREADS}")
+    return count
+
+
+def _numbers(shape: Any, info: TensorInfo) -> Shape:
+    try:
+        numbers = tuple(index(dim) for dim in shape)
+    except TypeError:
+        raise InputError(f"the shape of input '{info.name}' must be numbers ({info}), but is {shape!r}") from None
+    if any(number < 0 for number in numbers):
+        raise InputError(f"the shape of input '{info.name}' must not be negative ({info}), but is {list(numbers)}")
+    return numbers
 
 
 def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple]:
@@ -316,7 +342,7 @@ def _as_array(value: Any, info: TensorInfo) -> np.ndarray:
             return dlpack.adopt(value, info.name)  # type: ignore[return-value]
         try:
             return np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError) as error:
+        except Exception as error:  # whatever another library's object raises
             raise InputError(f"input '{info.name}' cannot be read through __dlpack__: {error}") from error
     raise InputError(
         f"input '{info.name}' must be a numpy array or have __dlpack__ ({info}), but is of type {type(value).__name__}"

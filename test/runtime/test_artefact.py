@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -202,6 +203,29 @@ def test_a_missing_folder_is_an_error(tmp_path, program):
         Executable(made.inputs, made.outputs, [made]).save(tmp_path / "missing" / "model.stw")
     with pytest.raises(ArtefactError, match="No such file"):
         artefact.read(tmp_path / "missing.stw")
+
+
+def test_a_link_stays_a_link_and_what_is_no_file_stays_what_it_is(tmp_path, program):
+    made = program()
+    executable = Executable(made.inputs, made.outputs, [made])
+    (tmp_path / "link.stw").symlink_to("model.stw")
+    executable.save(tmp_path / "link.stw")
+    assert (tmp_path / "link.stw").is_symlink() and load(tmp_path / "model.stw").inputs == made.inputs
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(ArtefactError, match="cannot be written"):
+        executable.save(tmp_path / "pipe")
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("name", ["/", "a\0b"])
+def test_names_that_no_file_has(program, name):
+    made = program()
+    with pytest.raises(ArtefactError):
+        Executable(made.inputs, made.outputs, [made]).save(name)
+    with pytest.raises(ArtefactError):
+        load(Path(name))
 
 
 def test_every_checked_feature_of_a_level_is_known(monkeypatch):

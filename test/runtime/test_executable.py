@@ -166,3 +166,34 @@ def test_code_for_another_machine_is_made_but_not_run(program):
     assert executable.prepare({}) is foreign
     with pytest.raises(ArtefactError, match="the code is for generic"):
         executable(X)
+
+
+class Broken:
+    """An object whose export fails in a way of its own."""
+
+    def __dlpack__(self, **options):
+        raise KeyError("gone")
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_inputs_of_other_machines_and_broken_exports_are_refused(executable):
+    with pytest.raises(InputError, match="float32 in the byte order of other machines"):
+        executable(X.astype(X.dtype.newbyteorder()))
+    with pytest.raises(InputError, match="cannot be read through __dlpack__"):
+        executable(Broken())
+
+
+@pytest.mark.parametrize("shape", [(-2, 3), ("a", 3), (2.5, 3), None])
+def test_shapes_to_prepare_are_numbers(program, shape):
+    made = program()
+    with pytest.raises(InputError, match="the shape of input 'x' must"):
+        Executable(made.inputs, made.outputs, [made]).prepare({"x": shape})
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1 << 40, 2.5, "two"])
+def test_a_number_of_threads_is_a_number(program, threads):
+    made = program()
+    with pytest.raises(InputError, match="threads is"):
+        Executable(made.inputs, made.outputs, [made], threads=threads)
