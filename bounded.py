@@ -22,7 +22,7 @@ from .lowering.context import compiler_context
 from .passes.apart import apart
 from .passes.failure import ModelOp
 from .passes.graph.bounded.bind import MoreSizes, bind_to_bounds
-from .passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant, listed
+from .passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant, check_slices, listed, slices_of
 from .passes.graph.canonicalize import patterns
 from .passes.graph.cse import CsePass
 from .passes.graph.dce import DcePass
@@ -140,6 +140,9 @@ class _Samples:
         """What the model says at some sizes, and at the least at which it computes what it does elsewhere.
 
         With a single element there is often less to do.
+
+        Raises:
+            BoundedError: a slice is empty at some sizes.
         """
         samples = [self.at(sizes) for sizes in sample_sizes(ranges)]
         if len(samples) > 1 and not samples[0].is_like(samples[1]):
@@ -150,7 +153,9 @@ class _Samples:
                 break
             lowest = self.at(least)
             if lowest.is_like(samples[0]):
-                return [*samples, lowest]
+                samples = [*samples, lowest]
+                break
+        check_slices(list(self._taken.values()))
         return samples
 
     def check(self, outputs: Sequence[Sequence[Expression]], ranges: Mapping[str, Range]) -> None:
@@ -256,8 +261,7 @@ def _snapshot(model: _Samples, sizes: Mapping[str, int]) -> Snapshot:
             raise BoundedError(
                 f"there is no result at {listed(sizes)}, so perhaps they need a step: {error}"
             ) from error
-        _to_sample(module, model, shapes)
-        return Snapshot.of(module, sizes)
+        return Snapshot.of(module, sizes, _to_sample(module, model, shapes))
 
 
 def _imported(source: ModelSource | PieceSource, context: ir.Context, shapes: Mapping[str, Shape]) -> ImportedModel:
@@ -267,12 +271,19 @@ def _imported(source: ModelSource | PieceSource, context: ir.Context, shapes: Ma
         raise BoundedError(f"what an input holds decides on sizes: {error}") from error
 
 
-def _to_sample(module: ir.Module, model: _Samples, shapes: Mapping[str, Shape]) -> None:
-    """Takes a module to where shape arithmetic is constant, and composites are found, at any size in the same way."""
+def _to_sample(module: ir.Module, model: _Samples, shapes: Mapping[str, Shape]) -> list[tuple[Shape, Shape]]:
+    """Takes a module to where shape arithmetic is constant, and composites are found, at any size in the same way.
+
+    Returns:
+        The shapes of what is sliced, and those of the slices.
+    """
     specialize = SpecializeShapesPass.of([shapes[info.name] for info in model.inputs])
-    Pipeline((specialize, InferShapesPass(), FoldConstantsPass(_MOST_ELEMENTS))).run(module)
+    Pipeline((specialize, InferShapesPass())).run(module)
+    slices = slices_of(module)
+    FoldConstantsPass(_MOST_ELEMENTS).run(module.operation)
     apply_patterns(module.operation, [_AtAnySize() if isinstance(item, DropIdentity) else item for item in patterns()])
     Pipeline((CsePass(), DcePass(), FuseCompositesPass(at_any_size=True))).run(module)
+    return slices
 
 
 class _AtAnySize(DropIdentity):

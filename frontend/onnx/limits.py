@@ -72,6 +72,7 @@ class _Expansion:
 
 def _graphs(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:
     for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
+        # ONNX follows a graph that is there, whatever type the attribute says it has.
+        if attribute.HasField("g"):
             yield attribute.g
         yield from attribute.graphs

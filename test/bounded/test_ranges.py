@@ -219,7 +219,8 @@ def _slice(start: int, stop: int, step: int, summed: bool) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("summed", [False, True])
 @pytest.mark.parametrize(
-    ("start", "stop", "step"), [(1, -1, 1), (-3, -1, 1), (-2, 1 << 31, 1), (2, -(1 << 62), -1), (3, -4, -2)]
+    ("start", "stop", "step"),
+    [(1, -1, 1), (-3, -1, 1), (-2, 1 << 31, 1), (2, -(1 << 62), -1), (3, -4, -2), (-3, 1, 1), (-1, 5, 1)],
 )
 def test_a_slice_that_small_sizes_cut_off(start, stop, step, summed):
     options = stepwell.Options(dims={"n": (1, 9)}, cache=False)

@@ -125,6 +125,8 @@ class ResampleOp(Op):
         require_dtype(np.float64 if input.dtype == np.float64 else np.float32, weights=weights)
         require_rank(2, indices=indices)
         require_shape(indices.shape, weights=weights)
+        if indices.shape[0] == 0:
+            raise OpError("takes the sum of at least one term")
         along = normalize_axis(axis, input.rank)
         if input.shape[along] == 0:
             raise OpError(f"resamples axis {along} of {input}, which has no elements")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,9 +11,13 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import STEPWELL
+from ....dialects.stepwell.movement import DynamicSliceOp, SliceOp
 from ...base import PassError
 from ...functions import body_of, main_function
+from ...named_ops import ops_named
 from ...rewriting import walk
+
+Shape = tuple[int, ...]
 
 
 class BoundedError(PassError):
@@ -49,15 +54,17 @@ class Snapshot:
         ops: what each op says.
         results: the numbers of the values that are returned.
         shapes: theirs.
+        slices: the shapes of what is sliced and of the slices, before anything was folded.
     """
 
     sizes: Mapping[str, int]
     ops: Sequence[OpState] = field(repr=False)
     results: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[Shape, ...]
+    slices: Sequence[tuple[Shape, Shape]] = field(default=(), repr=False)
 
     @staticmethod
-    def of(module: ir.Module, sizes: Mapping[str, int]) -> Snapshot:
+    def of(module: ir.Module, sizes: Mapping[str, int], slices: Sequence[tuple[Shape, Shape]] = ()) -> Snapshot:
         """What a module says, all of whose shapes are known.
 
         Those inside an op come right after it.
@@ -73,7 +80,7 @@ class Snapshot:
             for value in (*inner, *op.results):
                 numbers[value] = len(numbers)
         results = tuple(numbers[value] for value in returned.operands)
-        return Snapshot(dict(sizes), ops, results, tuple(map(_shape, returned.operands)))
+        return Snapshot(dict(sizes), ops, results, tuple(map(_shape, returned.operands)), slices)
 
     def is_like(self, other: Snapshot) -> bool:
         """Whether both are the same graph but for sizes and what is made of them."""
@@ -84,6 +91,29 @@ class Snapshot:
             and list(map(len, a.shapes)) == list(map(len, b.shapes))
             for a, b in zip(self.ops, other.ops, strict=True)
         )
+
+
+def slices_of(module: ir.Module) -> list[tuple[Shape, Shape]]:
+    """The shapes of what is sliced in a module, and those of the slices, in the order of the ops."""
+    found = ops_named(module.operation, SliceOp.OPERATION_NAME, DynamicSliceOp.OPERATION_NAME)
+    return [(_shape(op.operands[0]), _shape(op.results[0])) for op in found]
+
+
+def check_slices(samples: Sequence[Snapshot]) -> None:
+    """Checks that no slice is empty where a dimension is greater than elsewhere, as [-3:1] is from four elements on.
+
+    What nothing is left of is folded away, and the sizes where something is left would miss it.
+
+    Raises:
+        BoundedError: one is.
+    """
+    for here, there in itertools.permutations(samples, 2):
+        for (source, part), (other, _) in zip(here.slices, there.slices, strict=False):
+            if any(size > least and count == 0 for size, count, least in zip(source, part, other, strict=False)):
+                text = "x".join(map(str, source))
+                raise BoundedError(
+                    f"a slice of {text} elements is empty at {listed(here.sizes)}, and may not be at lesser sizes"
+                )
 
 
 def listed(sizes: Mapping[str, int]) -> str:

@@ -184,6 +184,12 @@ def test_negative_functions_that_expand_without_end(build):
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
     with pytest.raises(ModelError, match="expands to more than 1000000 nodes"):
         import_model(model, ir.Context())
+    # ONNX follows the graph of an attribute whatever type that says it has.
+    hidden = onnx.AttributeProto(name="then_branch", type=onnx.AttributeProto.TENSOR)
+    hidden.g.node.append(call)
+    model.graph.node[0].CopyFrom(onnx.NodeProto(op_type="If", input=["x"], output=["y"], attribute=[hidden]))
+    with pytest.raises(ModelError, match="expands to more than 1000000 nodes"):
+        import_model(model, ir.Context())
 
 
 def test_negative_functions_within_functions(build):

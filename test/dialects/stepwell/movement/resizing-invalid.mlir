@@ -21,5 +21,9 @@ func.func @resizing(%img: tensor<1x3x8x8xf32>, %x: tensor<4x8xf32>, %v: tensor<8
   %5 = "stepwell.resample"(%x, %v, %v) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<8x8xf32>
   // expected-error @+1 {{'stepwell.resample' op operand 'indices' must have rank 2, but is 2xi64}}
   %6 = "stepwell.resample"(%x, %n, %v) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<2xi64>, tensor<8xf32>) -> tensor<8x8xf32>
+  %i = "stepwell.constant"() {value = dense<0> : tensor<0x8xi64>} : () -> tensor<0x8xi64>
+  %f = "stepwell.constant"() {value = dense<0.0> : tensor<0x8xf32>} : () -> tensor<0x8xf32>
+  // expected-error @+1 {{'stepwell.resample' op takes the sum of at least one term}}
+  %7 = "stepwell.resample"(%x, %i, %f) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<0x8xi64>, tensor<0x8xf32>) -> tensor<8x8xf32>
   return
 }
