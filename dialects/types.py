@@ -207,7 +207,8 @@ def array_of(attribute: ir.Attribute) -> np.ndarray:
     if dtype in _ML_DTYPES:
         return _parse_elements(str(attribute), dtype, shape)
     array = np.array(attribute, dtype=dtype, copy=False)
-    return repeated(array.flat[0], shape) if ir.DenseElementsAttr(attribute).is_splat and shape else array
+    is_repeated = ir.DenseElementsAttr(attribute).is_splat and shape and array.size
+    return repeated(array.flat[0], shape) if is_repeated else array
 
 
 def repeated(element: np.generic, shape: tuple[int, ...]) -> np.ndarray:
