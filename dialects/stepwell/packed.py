@@ -68,7 +68,8 @@ def choose_panel(columns: int, lanes: int, rows: int, *, even: bool = False) -> 
     # with long vectors have as many registers as two of them have elements.
     if lanes >= rows > lanes - 2:
         return min(columns, lanes)
-    widths = {2 * lanes, *(width for width in range(1, 4 * lanes + 1) if columns % width == 0)}
+    parts = [part for part in range(1, math.isqrt(columns) + 1) if columns % part == 0]
+    widths = {2 * lanes, *(width for part in parts for width in (part, columns // part) if width <= 4 * lanes)}
     if lanes >= _LONG and columns > 3 * lanes and not (even and columns % (3 * lanes)):
         widths.add(3 * lanes)
     return min(widths, key=lambda width: _panel_cost(columns, width, lanes))
