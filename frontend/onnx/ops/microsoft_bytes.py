@@ -6,15 +6,14 @@ from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.normalization import SoftmaxOp
-from ....dialects.stepwell.pooling import AveragePoolOp
 from ...errors import UnsupportedError
 from ..build import added, dtype, emit, flattened, normal_axis, rank, reshaped, shape_of, transposed
 from ..byte_products import Bytes
 from ..node import Node
 from ..registry import handler_for, imports
-from ..windows import pads_of, window_of
 from .microsoft_dynamic import scaled_product
 from .microsoft_quantized import numbers_of, quantized
+from .pooling import average_pool
 from .transformers import attention_of_projection, embed_layer_norm
 
 _MS = "com.microsoft"
@@ -72,18 +71,7 @@ def quantized_average_pool(
     is_last = bool(node.attribute("channels_last", 0))
     value = numbers_of(_channels_first(input) if is_last else input, scale, zero)
     like = node.as_onnx("AveragePool", 11, ("channels_last",))
-    window = window_of(like, value, like.attribute("kernel_shape"))
-    mean = emit(
-        AveragePoolOp,
-        value,
-        kernel=window.kernel,
-        strides=window.strides,
-        pads=pads_of(like, value, window),
-        dilations=window.dilations,
-        ceil_mode=bool(like.attribute("ceil_mode")),
-        count_include_pad=bool(like.attribute("count_include_pad")),
-    )
-    result = quantized(mean, out_scale, out_zero, dtype(input))
+    result = quantized(average_pool(like, value), out_scale, out_zero, dtype(input))
     return _channels_last(result) if is_last else result
 
 
