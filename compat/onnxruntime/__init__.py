@@ -3,20 +3,41 @@
     import stepwell.compat.onnxruntime
     stepwell.compat.onnxruntime.install()   # before the program imports onnxruntime
 
-or, in a program of one's own, `import stepwell.compat.onnxruntime as onnxruntime`.
+or `python -m stepwell.compat.onnxruntime program.py`, or in a program of one's own
+`import stepwell.compat.onnxruntime as onnxruntime`.
 """
 
 from __future__ import annotations
 
 import sys
-import types
 
-from . import errors
+import numpy as np
+
+from . import devices, errors, modules
+from .binding import IOBinding, SessionIOBinding
+from .described import Session
+from .devices import (
+    PROVIDER,
+    OrtAllocatorType,
+    OrtArenaCfg,
+    OrtDevice,
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtEpDevice,
+    OrtHardwareDevice,
+    OrtHardwareDeviceType,
+    OrtMemoryInfo,
+    OrtMemType,
+    create_and_register_allocator,
+    create_and_register_allocator_v2,
+    get_ep_devices,
+)
 from .options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
-from .session import PROVIDER, InferenceSession
-from .values import IOBinding, ModelMetadata, NodeArg, OrtValue
+from .providers import normalized
+from .session import InferenceSession
+from .values import ModelMetadata, NodeArg, OrtValue, OrtValueVector
 
-__version__ = "1.23.0"
+__version__ = "1.31.1"
 """The version of ONNX Runtime whose interface this is: programs compare it."""
 
 __all__ = [
@@ -27,44 +48,53 @@ __all__ = [
     "InferenceSession",
     "ModelMetadata",
     "NodeArg",
+    "OrtAllocatorType",
+    "OrtArenaCfg",
+    "OrtDevice",
+    "OrtDeviceMemoryType",
+    "OrtDeviceVendorId",
+    "OrtEpDevice",
+    "OrtHardwareDevice",
+    "OrtHardwareDeviceType",
+    "OrtMemType",
+    "OrtMemoryInfo",
     "OrtValue",
     "RunOptions",
     "SessionIOBinding",
     "SessionOptions",
     "capi",
+    "copy_tensors",
+    "create_and_register_allocator",
+    "create_and_register_allocator_v2",
     "disable_telemetry_events",
     "enable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
     "get_build_info",
     "get_device",
+    "get_ep_devices",
     "get_version_string",
     "has_collective_ops",
     "install",
     "preload_dlls",
+    "print_debug_info",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
     "set_global_thread_pool_sizes",
     "set_seed",
 ]
 
-SessionIOBinding = IOBinding
-
 
 def install() -> None:
     """Makes `import onnxruntime` give this module, in this process.
 
+    The parts of ONNX Runtime that are Python alone (quantization, transformers, tools) are taken from it, where it is
+    installed too, and run on Stepwell.
+
     Raises:
         RuntimeError: the true onnxruntime has been imported already.
     """
-    here = sys.modules[__name__]
-    if sys.modules.get("onnxruntime", here) is not here:
-        raise RuntimeError("onnxruntime is imported already: call install() before the first import of it")
-    sys.modules["onnxruntime"] = here
-    sys.modules["onnxruntime.capi"] = capi
-    for name, module in vars(capi).items():
-        if isinstance(module, types.ModuleType):
-            sys.modules[f"onnxruntime.capi.{name}"] = module
+    modules.install(sys.modules[__name__], capi)
 
 
 def get_available_providers() -> list[str]:
@@ -130,7 +160,45 @@ def get_default_session_options() -> SessionOptions:
     return SessionOptions()
 
 
-_FUNCTIONS = (
+def copy_tensors(src: list[OrtValue], dst: list[OrtValue], stream: object = None) -> None:
+    """Copies the contents of values to others."""
+    for source, target in zip(src, dst, strict=True):
+        np.copyto(target.numpy(), source.numpy())
+
+
+def print_debug_info() -> None:
+    """Prints what this is."""
+    print(get_build_info())
+
+
+_PUBLIC = (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    IOBinding,
+    InferenceSession,
+    ModelMetadata,
+    NodeArg,
+    OrtAllocatorType,
+    OrtArenaCfg,
+    OrtDevice,
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtEpDevice,
+    OrtHardwareDevice,
+    OrtHardwareDeviceType,
+    OrtMemType,
+    OrtMemoryInfo,
+    OrtValue,
+    OrtValueVector,
+    RunOptions,
+    Session,
+    SessionIOBinding,
+    SessionOptions,
+    copy_tensors,
+    create_and_register_allocator,
+    create_and_register_allocator_v2,
+    devices.get_ort_device_type,
     disable_telemetry_events,
     enable_telemetry_events,
     get_all_providers,
@@ -138,6 +206,7 @@ _FUNCTIONS = (
     get_build_info,
     get_default_session_options,
     get_device,
+    get_ep_devices,
     get_version_string,
     has_collective_ops,
     set_default_logger_severity,
@@ -145,22 +214,10 @@ _FUNCTIONS = (
     set_global_thread_pool_sizes,
     set_seed,
 )
-"""What programs also call by its inner name."""
+"""What programs also reach by its inner name."""
 
-
-def _capi() -> types.ModuleType:
-    """`onnxruntime.capi`, through which programs reach exceptions and classes by their inner names."""
-    package = types.ModuleType("onnxruntime.capi", "Inner names of ONNX Runtime that programs import.")
-    package.__path__ = []
-    for name in ("onnxruntime_pybind11_state", "_pybind_state", "onnxruntime_inference_collection"):
-        module = types.ModuleType(f"onnxruntime.capi.{name}", package.__doc__)
-        public = {key: value for key, value in vars(errors).items() if isinstance(value, type)}
-        names = (ExecutionMode, GraphOptimizationLevel, InferenceSession, ModelMetadata, NodeArg, OrtValue)
-        public |= {item.__name__: item for item in (*names, RunOptions, SessionOptions, IOBinding)}
-        public |= {function.__name__: function for function in _FUNCTIONS} | {"SessionIOBinding": IOBinding}
-        vars(module).update(public)
-        setattr(package, name, module)
-    return package
-
-
-capi = _capi()
+capi = modules.inner_modules(
+    {item.__name__: item for item in _PUBLIC}
+    | {key: value for key, value in vars(errors).items() if isinstance(value, type)}
+    | {"check_and_normalize_provider_args": normalized}
+)

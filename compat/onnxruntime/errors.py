@@ -47,6 +47,18 @@ class EPFail(Exception):
     """Never raised here."""
 
 
+class ModelLoadCanceled(Exception):
+    """Never raised here."""
+
+
+class ModelRequiresCompilation(Exception):
+    """Never raised here."""
+
+
+class NotFound(Exception):
+    """Never raised here."""
+
+
 _CODES = {
     Fail: (1, "FAIL"),
     InvalidArgument: (2, "INVALID_ARGUMENT"),

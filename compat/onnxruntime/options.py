@@ -1,19 +1,31 @@
 """`SessionOptions`, `RunOptions` and their enumerations: every setting that programs make can be read back.
 
-Only `intra_op_num_threads`, `enable_profiling` and the free dimensions change what happens: the rest tunes parts that a
-compiled model does not have.
+Only `intra_op_num_threads`, `enable_profiling`, `optimized_model_filepath`, the free dimensions and the initializers
+change what happens: the rest tunes parts that a compiled model does not have.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from .errors import NotImplemented, failure
+from .devices import PROVIDER
+from .errors import InvalidArgument, NotImplemented, failure
+
+if TYPE_CHECKING:
+    from .values import OrtValue
 
 
-class GraphOptimizationLevel(enum.IntEnum):
+class _Named(enum.IntEnum):
+    """Numbers that print as ONNX Runtime's do: by their names."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class GraphOptimizationLevel(_Named):
     """How far graphs are optimised; here always all the way."""
 
     ORT_DISABLE_ALL = 0
@@ -23,14 +35,14 @@ class GraphOptimizationLevel(enum.IntEnum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(enum.IntEnum):
+class ExecutionMode(_Named):
     """Whether independent nodes run at once; here kernels run one after the other, each on all threads."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(enum.IntEnum):
+class ExecutionOrder(_Named):
     """In which order nodes run; here the compiler's."""
 
     DEFAULT = 0
@@ -60,6 +72,10 @@ class SessionOptions:
     use_per_session_threads: bool = True
     _entries: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     free_dimensions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    denoted_dimensions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    initializers: dict[str, OrtValue] = field(default_factory=dict, init=False, repr=False)
+    files: dict[str, bytes] = field(default_factory=dict, init=False, repr=False)
+    providers: dict[str, dict[str, str]] = field(default_factory=dict, init=False, repr=False)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Keeps a setting by name."""
@@ -69,9 +85,9 @@ class SessionOptions:
         """A setting by name.
 
         Raises:
-            Fail: it was not made.
+            RuntimeError: it was not made.
         """
-        return _entry(self._entries, key)
+        return _entry(self, self._entries, key)
 
     def has_session_config_entry(self, key: str) -> bool:
         """Whether a setting was made."""
@@ -82,11 +98,42 @@ class SessionOptions:
         self.free_dimensions[name] = value
 
     def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
-        """Takes the size; dimensions are known by their names."""
+        """Fixes the dimensions of inputs that have a denotation."""
+        self.denoted_dimensions[denotation] = value
+
+    def add_initializer(self, name: str, ort_value: OrtValue) -> None:
+        """Gives an initializer of the model another value."""
+        self.initializers[name] = ort_value
+
+    def add_external_initializers(self, names: Sequence[str], values: Sequence[OrtValue]) -> None:
+        """Gives initializers that the model has in other files."""
+        self.initializers.update(zip(names, values, strict=True))
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[bytes], lengths: Sequence[int]
+    ) -> None:
+        """Gives the contents of the files that the model has its initializers in, by their names."""
+        for name, buffer, length in zip(names, buffers, lengths, strict=True):
+            self.files[name] = bytes(buffer)[:length]
+
+    def add_provider(self, name: str, options: dict[str, str]) -> None:
+        """Asks for a provider.
+
+        Raises:
+            InvalidArgument: it is not the CPU's.
+        """
+        if name != PROVIDER:
+            raise failure(InvalidArgument, f"Failed to add provider of type '{name}' to SessionOptions.")
+        self.providers[name] = dict(options)
+
+    def add_provider_for_devices(self, devices: Sequence[Any], options: dict[str, str]) -> None:
+        """Asks for the devices of `get_ep_devices`."""
+        for device in devices:
+            self.add_provider(device.ep_name, options)
 
     def has_providers(self) -> bool:
-        """Whether providers were added here: none can be."""
-        return False
+        """Whether providers were asked for here."""
+        return bool(self.providers)
 
     def register_custom_ops_library(self, path: str) -> NoReturn:
         """Refuses: operators in another runtime's machine code cannot be compiled.
@@ -117,12 +164,12 @@ class RunOptions:
         """A setting by name.
 
         Raises:
-            Fail: it was not made.
+            RuntimeError: it was not made.
         """
-        return _entry(self._entries, key)
+        return _entry(self, self._entries, key)
 
 
-def _entry(entries: dict[str, str], key: str) -> str:
+def _entry(options: SessionOptions | RunOptions, entries: dict[str, str], key: str) -> str:
     if key not in entries:
-        raise RuntimeError(f"'{key}' was not set")
+        raise RuntimeError(f"{type(options).__name__} does not have configuration with key: {key}")
     return entries[key]

@@ -7,25 +7,26 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
-from ...frontend.errors import UnsupportedError
-from ...runtime.errors import InputError
 from ...runtime.executable import Executable
-from .errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile, NotImplemented, failure
+from .binding import IOBinding
+from .described import Session
+from .errors import Fail, InvalidArgument, NotImplemented, failure
+from .given import GivenModel
+from .inner import InnerSession
+from .inputs import arranged, errors_of_onnxruntime
 from .options import RunOptions, SessionOptions
-from .values import IOBinding, ModelMetadata, NodeArg, OrtValue, type_name, type_of
-
-PROVIDER = "CPUExecutionProvider"
+from .values import OrtValue
 
 
-class InferenceSession:
+class InferenceSession(Session):
     """A model that is compiled when it is opened (or, where its shapes vary, for each new shape that it is run on)."""
 
     def __init__(
@@ -46,23 +47,31 @@ class InferenceSession:
             **kwargs: likewise (`disabled_optimizers`).
 
         Raises:
+            TypeError: it is neither a path nor contents.
             NoSuchFile: there is no such file.
             InvalidProtobuf: it is not ONNX.
+            InvalidArgument: it holds no graph.
             NotImplemented: the model uses what cannot be compiled.
             Fail: it cannot be compiled.
         """
-        self._options = sess_options or SessionOptions()
-        self._proto = _read(path_or_bytes)
+        self._sess_options = copy(sess_options) if sess_options else SessionOptions()
+        self._given = GivenModel(path_or_bytes, self._sess_options)
         self._profile: list[dict[str, Any]] = []
-        self._start = time.perf_counter_ns()
-        self.set_providers(providers or [PROVIDER])
-        if self._options.optimized_model_filepath:
-            warnings.warn("optimized_model_filepath: a compiled model has no ONNX form to write", stacklevel=2)
-        model = bytes(path_or_bytes) if isinstance(path_or_bytes, bytes | bytearray) else Path(path_or_bytes)
-        with _errors_of_onnxruntime():
-            self._executable = compile_model(model, self._options.intra_op_num_threads or None)
+        self._profiling_start_time_ns = time.perf_counter_ns()
+        self._enable_fallback = bool(int(kwargs.get("enable_fallback", 1)))
+        self._choose(providers, provider_options)
+        self._overriding: dict[frozenset[str], Executable] = {}
+        source = self._given.source()
+        with errors_of_onnxruntime():
+            self._executable = compile_model(source, self._threads)
             self._compile_free_dimensions()
-        del self._proto.graph.initializer[:]  # of the model only its description is needed from here on
+        if self._sess_options.optimized_model_filepath:
+            warnings.warn("optimized_model_filepath: what is written is the model as it was given", stacklevel=2)
+            self._given.write(self._sess_options.optimized_model_filepath)
+        # Names inside of the original that programs read all the same.
+        self._model_path, self._model_bytes = self._given.path, self._given.contents
+        self._inputs_meta, self._outputs_meta = self.get_inputs(), self.get_outputs()
+        self._model_meta, self._sess = self.get_modelmeta(), InnerSession(self)
 
     def run(
         self,
@@ -74,28 +83,27 @@ class InferenceSession:
 
         Args:
             output_names: which outputs to give; None or none for all of them.
-            input_feed: arrays, nested lists or `OrtValue`s by input.
-            run_options: taken, and without effect.
+            input_feed: arrays, nested lists or `OrtValue`s by input, or by initializer that a run may replace: for each
+                set of these the model is compiled once more.
+            run_options: a run that they terminate fails.
 
         Raises:
             ValueError: an input is missing.
             InvalidArgument: the inputs or outputs are not the model's.
             NotImplemented, Fail: the model cannot be compiled for these shapes, or has no answer to these inputs.
         """
-        names = [info.name for info in self._executable.inputs]
-        missing = [name for name in names if name not in input_feed]
-        if missing:
-            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).")
-        unknown = [name for name in input_feed if name not in names]
-        if unknown:
-            raise failure(InvalidArgument, f"Invalid input name: {unknown[0]}")
+        executable = self._executable
+        if self._given.overridable:
+            executable = self._overridden(frozenset(self._given.overridable).intersection(input_feed))
+        values = arranged(input_feed, executable.inputs)
+        if run_options is not None and run_options.terminate:
+            raise failure(Fail, "Exiting due to terminate flag being set to true.")
         start = time.perf_counter_ns()
-        with _errors_of_onnxruntime():
-            arrays = [_as_array(input_feed[info.name], info.dtype) for info in self._executable.inputs]
-            outputs = self._executable(*arrays)
-        if self._options.enable_profiling:
+        with errors_of_onnxruntime(executable.inputs, values):
+            outputs = executable(*values)
+        if self._sess_options.enable_profiling:
             self._record("model_run", start)
-        results = dict(zip((info.name for info in self._executable.outputs), _as_tuple(outputs), strict=True))
+        results = dict(zip((info.name for info in executable.outputs), _as_tuple(outputs), strict=True))
         wanted = output_names or list(results)
         odd = [name for name in wanted if name not in results]
         if odd:
@@ -132,141 +140,74 @@ class InferenceSession:
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        """Runs the model on what is bound."""
-        iobinding.run()
+        """Runs the model on what is bound.
 
-    def get_inputs(self) -> list[NodeArg]:
-        """The model's inputs."""
-        args = {value.name: value for value in self._proto.graph.input}
-        return [self._node_arg(args[info.name], info.dtype) for info in self._executable.inputs]
-
-    def get_outputs(self) -> list[NodeArg]:
-        """The model's outputs."""
-        args = {value.name: value for value in self._proto.graph.output}
-        return [self._node_arg(args[info.name], info.dtype) for info in self._executable.outputs]
-
-    def get_overridable_initializers(self) -> list[NodeArg]:
-        """Initialisers that a run may replace: none, for they are compiled in."""
-        return []
-
-    def get_modelmeta(self) -> ModelMetadata:
-        """What the ONNX file says of itself."""
-        proto = self._proto
-        return ModelMetadata(
-            custom_metadata_map={item.key: item.value for item in proto.metadata_props},
-            description=proto.doc_string,
-            domain=proto.domain,
-            graph_description=proto.graph.doc_string,
-            graph_name=proto.graph.name,
-            producer_name=proto.producer_name,
-            version=proto.model_version,
-        )
-
-    def get_session_options(self) -> SessionOptions:
-        """The options that the session was opened with."""
-        return self._options
-
-    def get_providers(self) -> list[str]:
-        """What the model runs on."""
-        return [PROVIDER]
-
-    def get_provider_options(self) -> dict[str, dict[str, str]]:
-        """The options of what the model runs on: none."""
-        return {PROVIDER: {}}
-
-    def set_providers(self, providers: Sequence[Any], provider_options: Sequence[dict[str, Any]] | None = None) -> None:
-        """Passes over every provider but the CPU's, with a warning."""
-        names = [item if isinstance(item, str) else item[0] for item in providers]
-        for name in names:
-            if name != PROVIDER:
-                warnings.warn(
-                    f"Specified provider '{name}' is not in available provider names. "
-                    f"Available providers: '{PROVIDER}'",
-                    stacklevel=3,
-                )
-
-    def disable_fallback(self) -> None:
-        """There is nothing to fall back to."""
-
-    def enable_fallback(self) -> None:
-        """There is nothing to fall back to."""
+        Raises:
+            ValueError: it is bound to another session.
+            RuntimeError: nothing is bound, or memory of another size.
+        """
+        if iobinding._iobinding.session is not self:
+            raise ValueError("IOBinding must be used with the session that created it.")
+        iobinding._iobinding.run(run_options)
 
     def get_profiling_start_time_ns(self) -> int:
         """When the session was opened."""
-        return self._start
+        return self._profiling_start_time_ns
 
     def end_profiling(self) -> str:
         """Writes the times of the runs so far as a Chrome trace; gives the file's name, "" where profiling is off."""
-        if not self._options.enable_profiling:
+        if not self._sess_options.enable_profiling:
             return ""
-        path = f"{self._options.profile_file_prefix}{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
+        path = f"{self._sess_options.profile_file_prefix}{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
         Path(path).write_text(json.dumps(self._profile))
         return path
 
     def _record(self, name: str, start: int) -> None:
         end = time.perf_counter_ns()
-        times = {"ts": (start - self._start) // 1000, "dur": (end - start) // 1000}
+        times = {"ts": (start - self._profiling_start_time_ns) // 1000, "dur": (end - start) // 1000}
         thread = threading.get_native_id()
         self._profile.append({"cat": "Session", "pid": os.getpid(), "tid": thread, "ph": "X", "name": name, **times})
 
     def _compile_free_dimensions(self) -> None:
-        sizes = self._options.free_dimensions
+        sizes = self._sess_options.free_dimensions
         if not sizes:
             return
         shapes = {info.name: tuple(sizes.get(str(dim), dim) for dim in info.shape) for info in self._executable.inputs}
         if all(isinstance(dim, int) for shape in shapes.values() for dim in shape):
             self._executable.prepare({name: tuple(map(int, shape)) for name, shape in shapes.items()})
 
-    def _node_arg(self, value: onnx.ValueInfoProto, dtype: np.dtype) -> NodeArg:
-        sizes = self._options.free_dimensions
-        shape: list[int | str | None] = [
-            dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param, dim.dim_param or None)
-            for dim in value.type.tensor_type.shape.dim
-        ]
-        kind = type_of(value.type) if value.type.WhichOneof("value") else type_name(dtype)
-        return NodeArg(value.name, kind, shape)
+    def _choose(self, providers: Sequence[Any] | None, options: Sequence[dict[str, Any]] | None) -> None:
+        """Takes the providers; those that are not said as they should be are passed over as if they had failed."""
+        try:
+            self.set_providers(providers, options)
+        except ValueError as error:
+            if not self._enable_fallback:
+                raise
+            warnings.warn(f"EP Error {error} when using {providers}: the model runs on the CPU", stacklevel=3)
+            self.set_providers()
+
+    @property
+    def _threads(self) -> int | None:
+        """ONNX Runtime takes every number that counts nothing for its own choice."""
+        threads = self._sess_options.intra_op_num_threads
+        return threads if threads > 0 else None
+
+    def _overridden(self, names: frozenset[str]) -> Executable:
+        """The model with these initializers as inputs."""
+        if not names:
+            return self._executable
+        if names not in self._overriding:
+            changed = self._given.whole(names)
+            with errors_of_onnxruntime():
+                self._overriding[names] = compile_model(changed, self._threads)
+        return self._overriding[names]
 
 
-def compile_model(model: Path | bytes, threads: int | None) -> Executable:
+def compile_model(model: Path | bytes | onnx.ModelProto, threads: int | None) -> Executable:
     """Compiles through Stepwell's ordinary entry."""
     from ... import compile  # what only imports the drop-in need not load a compiler
 
     return compile(model, threads=threads)
-
-
-@contextmanager
-def _errors_of_onnxruntime() -> Iterator[None]:
-    """Turns Stepwell's errors into those that programs expect."""
-    try:
-        yield
-    except UnsupportedError as error:
-        raise failure(NotImplemented, str(error)) from error
-    except InputError as error:
-        raise failure(InvalidArgument, str(error)) from error
-    except Exception as error:  # of any level of the compiler; others' errors pass
-        if not type(error).__module__.startswith("stepwell."):
-            raise
-        raise failure(Fail, str(error)) from error
-
-
-def _read(path_or_bytes: str | bytes | os.PathLike[str]) -> onnx.ModelProto:
-    try:
-        if isinstance(path_or_bytes, bytes | bytearray):
-            return onnx.load_model_from_string(bytes(path_or_bytes))
-        return onnx.load_model(os.fspath(path_or_bytes), load_external_data=False)
-    except FileNotFoundError as error:
-        message = f"Load model from {path_or_bytes} failed:Load model {path_or_bytes} failed. File doesn't exist"
-        raise failure(NoSuchFile, message) from error
-    except Exception as error:  # protobuf's DecodeError, whose module differs between protobuf's own versions
-        if type(error).__name__ != "DecodeError":
-            raise
-        raise failure(InvalidProtobuf, "Failed to load model because protobuf parsing failed.") from error
-
-
-def _as_array(value: Any, dtype: np.dtype) -> Any:
-    if isinstance(value, OrtValue):
-        return value.numpy()
-    return np.asarray(value, dtype) if isinstance(value, list | tuple | int | float | bool) else value
 
 
 def _as_tuple(outputs: np.ndarray | tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:

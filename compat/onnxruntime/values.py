@@ -1,19 +1,17 @@
-"""What describes and holds tensors: `NodeArg`, `ModelMetadata`, `OrtValue`, `IOBinding`."""
+"""What describes and holds tensors: `NodeArg`, `ModelMetadata`, `OrtValue`."""
 
 from __future__ import annotations
 
-import ctypes
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .devices import OrtDevice, check_device
+
 if TYPE_CHECKING:
     import onnx
-
-    from .session import InferenceSession
 
 _TYPE_NAMES = {
     "float32": "float",
@@ -43,6 +41,11 @@ def type_of(kind: onnx.TypeProto) -> str:
     if which == "sparse_tensor_type":
         return f"sparse_tensor({_element_name(kind.sparse_tensor_type.elem_type)})"
     return f"tensor({_element_name(kind.tensor_type.elem_type)})"
+
+
+def tensor_of(kind: onnx.TypeProto) -> onnx.TypeProto.Tensor:
+    """The tensor that an optional type may hold, or the type itself: of what is neither an empty description."""
+    return tensor_of(kind.optional_type.elem_type) if kind.HasField("optional_type") else kind.tensor_type
 
 
 def _element_name(kind: int) -> str:
@@ -82,25 +85,33 @@ class ModelMetadata:
 
 
 class OrtValue:
-    """A tensor in main memory."""
+    """A tensor in main memory, or what is no tensor: a list, a dictionary, None."""
 
-    def __init__(self, array: np.ndarray) -> None:
-        self._array = array
+    def __init__(self, ortvalue: Any, numpy_obj: np.ndarray | None = None, session: Any = None) -> None:
+        self._array = ortvalue._array if isinstance(ortvalue, OrtValue) else ortvalue
 
     @staticmethod
-    def ortvalue_from_numpy(numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0) -> OrtValue:
+    def ortvalue_from_numpy(
+        numpy_obj: np.ndarray, device_type: str | OrtDevice = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> OrtValue:
         """A value that shares the array's memory.
 
         Raises:
-            ValueError: another device than the CPU is asked for.
+            RuntimeError: another device than the CPU is asked for, or what was given is no array of numbers.
         """
-        _check_device(device_type)
+        check_device(device_type)
+        if (
+            not isinstance(numpy_obj, np.ndarray)
+            or numpy_obj.dtype.name not in _TYPE_NAMES
+            or numpy_obj.dtype == object
+        ):
+            raise RuntimeError("Creation of OrtValues is currently only supported from non-string numpy arrays")
         return OrtValue(np.ascontiguousarray(numpy_obj).reshape(np.shape(numpy_obj)))
 
     @staticmethod
     def ortvalue_from_numpy_with_onnx_type(data: np.ndarray, onnx_element_type: int) -> OrtValue:
         """A value of an element type of ONNX that shares the array's memory, for types that numpy has not."""
-        return OrtValue(np.ascontiguousarray(data).view(_element_dtype(onnx_element_type)).reshape(data.shape))
+        return OrtValue(np.ascontiguousarray(data).view(element_dtype(onnx_element_type)).reshape(data.shape))
 
     @staticmethod
     def from_dlpack(data: Any, is_bool_tensor: bool = False) -> OrtValue:
@@ -110,19 +121,28 @@ class OrtValue:
 
     @staticmethod
     def ortvalue_from_shape_and_type(
-        shape: list[int], element_type: Any, device_type: str = "cpu", device_id: int = 0
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str | OrtDevice = "cpu",
+        device_id: int = 0,
+        vendor_id: int = -1,
+        memory_info: Any = None,
     ) -> OrtValue:
-        """A value of zeros.
+        """A value of zeros, of an element type of numpy or the number of one of ONNX.
 
         Raises:
-            ValueError: another device than the CPU is asked for.
+            RuntimeError: another device than the CPU is asked for.
         """
-        _check_device(device_type)
-        return OrtValue(np.zeros(shape, element_type))
+        check_device(device_type)
+        return OrtValue(np.zeros(shape, element_dtype(element_type)))
 
     def numpy(self) -> np.ndarray:
         """The contents."""
         return self._array
+
+    def to_dlpack(self) -> Any:
+        """The contents for other libraries."""
+        return self._array.__dlpack__()
 
     def shape(self) -> list[int]:
         """The shape."""
@@ -152,11 +172,11 @@ class OrtValue:
 
     def has_value(self) -> bool:
         """Whether there are contents."""
-        return True
+        return self._array is not None
 
     def is_tensor(self) -> bool:
         """Whether it is a tensor."""
-        return True
+        return isinstance(self._array, np.ndarray)
 
     def is_sparse_tensor(self) -> bool:
         """Whether it is a sparse tensor."""
@@ -164,11 +184,17 @@ class OrtValue:
 
     def is_tensor_sequence(self) -> bool:
         """Whether it is a sequence."""
-        return False
+        return isinstance(self._array, list)
 
     def update_inplace(self, np_arr: np.ndarray) -> None:
-        """Replaces the contents."""
-        self._array[...] = np_arr
+        """Replaces the contents.
+
+        Raises:
+            RuntimeError: the new ones are of another size.
+        """
+        if np_arr.size != self._array.size:
+            raise RuntimeError("The input size of numpy arrays does not match the size of the OrtValue.")
+        self._array[...] = np_arr.reshape(self._array.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self._array, dtype=dtype, copy=copy)
@@ -179,108 +205,37 @@ class OrtValue:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._array.__dlpack_device__()
 
+    @property
+    def _ortvalue(self) -> OrtValue:
+        """The value under the name by which programs take what is inside of it."""
+        return self
 
-class IOBinding:
-    """Inputs and outputs bound to a session ahead of a run."""
-
-    def __init__(self, session: InferenceSession) -> None:
-        self._session = session
-        self._inputs: dict[str, np.ndarray] = {}
-        self._outputs: dict[str, OrtValue | None] = {}
-        self._results: list[OrtValue] = []
-
-    def bind_cpu_input(self, name: str, arr_on_cpu: np.ndarray) -> None:
-        """Binds an array to an input."""
-        self._inputs[name] = arr_on_cpu
-
-    def bind_input(
-        self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
-    ) -> None:
-        """Binds memory to an input, which must stay where it is until after the runs.
-
-        Raises:
-            ValueError: another device than the CPU is named.
-        """
-        _check_device(device_type)
-        self._inputs[name] = _at(buffer_ptr, element_type, shape)
-
-    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        """Binds a value to an input."""
-        self._inputs[name] = ortvalue.numpy()
-
-    def bind_output(
-        self,
-        name: str,
-        device_type: str = "cpu",
-        device_id: int = 0,
-        element_type: Any = None,
-        shape: Sequence[int] | None = None,
-        buffer_ptr: int | None = None,
-    ) -> None:
-        """Asks for an output in memory that is given, or else that the run allocates.
-
-        Raises:
-            ValueError: another device than the CPU is asked for.
-        """
-        _check_device(device_type)
-        self._outputs[name] = None
-        if buffer_ptr is not None and shape is not None:
-            self._outputs[name] = OrtValue(_at(buffer_ptr, element_type, shape))
-
-    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Asks for an output in the memory of `ortvalue`."""
-        self._outputs[name] = ortvalue
-
-    def run(self) -> None:
-        """Runs the session on what is bound."""
-        names = list(self._outputs)
-        arrays = self._session.run(names, self._inputs)
-        self._results = []
-        for name, array in zip(names, arrays, strict=True):
-            value = self._outputs[name]
-            if value is not None:
-                value.update_inplace(array)
-            self._results.append(value or OrtValue(array))
-
-    def get_outputs(self) -> list[OrtValue]:
-        """The outputs of the last run, in the order of binding."""
-        return self._results
-
-    def copy_outputs_to_cpu(self) -> list[np.ndarray]:
-        """The outputs' contents, in the order of binding."""
-        return [value.numpy() for value in self._results]
-
-    def clear_binding_inputs(self) -> None:
-        """Forgets the inputs."""
-        self._inputs.clear()
-
-    def clear_binding_outputs(self) -> None:
-        """Forgets the outputs."""
-        self._outputs.clear()
-
-    def synchronize_inputs(self) -> None:
-        """Nothing to wait for on a CPU."""
-
-    def synchronize_outputs(self) -> None:
-        """Nothing to wait for on a CPU."""
+    def _get_c_value(self) -> OrtValue:
+        return self
 
 
-def _element_dtype(element_type: Any) -> np.dtype:
+class OrtValueVector(list[OrtValue]):
+    """Values in a row."""
+
+    def push_back(self, value: OrtValue) -> None:
+        """Puts a value behind the others."""
+        self.append(value)
+
+    def reserve(self, size: int) -> None:
+        """Nothing to do ahead."""
+
+    def shrink_to_fit(self) -> None:
+        """Nothing to give back."""
+
+    def element_type_at(self, index: int) -> int:
+        """The number of the element type of one of them in ONNX."""
+        return self[index].element_type()
+
+
+def element_dtype(element_type: Any) -> np.dtype:
     """An element type that is numpy's, or a number of ONNX."""
     if not isinstance(element_type, int):
         return np.dtype(element_type)
     import onnx  # only here, and slow to import
 
     return onnx.helper.tensor_dtype_to_np_dtype(element_type)
-
-
-def _at(address: int, element_type: Any, shape: Sequence[int]) -> np.ndarray:
-    """What is in memory, as an array that shares it."""
-    dtype = _element_dtype(element_type)
-    size = math.prod(shape) * dtype.itemsize
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address)).view(dtype).reshape(shape)
-
-
-def _check_device(device_type: str) -> None:
-    if device_type != "cpu":
-        raise ValueError(f"there is no device '{device_type}' here, only 'cpu'")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,8 +28,8 @@ class Doubler:
         self.prepared: list[dict] = []
 
     def __call__(self, x):
-        if x.dtype != F32:
-            raise InputError("input 'x' must be float32")
+        if x.dtype != F32 or x.ndim != 2 or x.shape[1] != 2:
+            raise InputError("input 'x' must be float32[n, 2]")
         return x * 2, x * 3
 
     def prepare(self, shapes):
@@ -88,7 +86,14 @@ def test_a_session_describes_its_model(model):
         (None, {}, ValueError, r"Required inputs \(\['x'\]\) are missing"),
         (None, {"x": X, "y": X}, ort.errors.InvalidArgument, "INVALID_ARGUMENT : Invalid input name: y"),
         (["no"], {"x": X}, ort.errors.InvalidArgument, "Invalid output name:no"),
-        (None, {"x": X.astype(int)}, ort.errors.InvalidArgument, "input 'x' must be float32"),
+        (
+            None,
+            {"x": X.astype(int)},
+            ort.errors.InvalidArgument,
+            r"INVALID_ARGUMENT : Unexpected input data type. Actual: \(tensor\(int64\)\) , expected: \(tensor\(float",
+        ),
+        (None, {"x": X[0]}, ort.errors.InvalidArgument, "Invalid rank for input: x Got: 1 Expected: 2 Please fix"),
+        (None, {"x": X.T}, ort.errors.InvalidArgument, r"Got invalid dimensions for input: x .*\n index: 1 Got: 3"),
     ],
 )
 def test_wrong_runs_fail_as_in_onnxruntime(model, outputs, feed, error, message):
@@ -131,15 +136,21 @@ def test_options_can_be_set_and_read_back(model, monkeypatch):
     assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
     with pytest.raises(AttributeError):
         setattr(options, "no_such_option", 1)  # noqa: B010
-    assert ort.InferenceSession(model, options).get_session_options() is options
+    opened = ort.InferenceSession(model, options).get_session_options()
+    assert opened.execution_mode == ort.ExecutionMode.ORT_SEQUENTIAL and not opened.enable_cpu_mem_arena
+    assert str(opened.graph_optimization_level) == "GraphOptimizationLevel.ORT_ENABLE_ALL"
     assert asked.threads == 2
+    options.intra_op_num_threads = -1
+    ort.InferenceSession(model, options)
+    assert asked.threads is None, "a number that counts nothing is the runtime's own choice"
+    assert opened.intra_op_num_threads == 2, "a session keeps what it was opened with"
 
 
 def test_free_dimensions_compile_ahead(model):
     options = ort.SessionOptions()
     options.add_free_dimension_override_by_name("n", 4)
     session = ort.InferenceSession(model, options)
-    assert session._executable.prepared == [{"x": (4, 2)}]
+    assert vars(session._executable)["prepared"] == [{"x": (4, 2)}]
     assert session.get_inputs()[0].shape == [4, 2]
 
 
@@ -171,27 +182,6 @@ def test_profiles_are_chrome_traces(model, monkeypatch, tmp_path):
     assert event["name"] == "model_run" and event["ph"] == "X"
 
 
-def test_install_takes_the_place_of_the_module():
-    code = """
-import stepwell.compat.onnxruntime as here
-here.install()
-import onnxruntime
-from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions, get_available_providers, get_device
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
-from onnxruntime.capi._pybind_state import SessionOptions as same
-import onnxruntime.capi.onnxruntime_pybind11_state as state
-assert onnxruntime is here and state.NoSuchFile is here.errors.NoSuchFile and same is SessionOptions
-assert get_available_providers() == ["CPUExecutionProvider"] and get_device() == "CPU"
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_install_refuses_where_the_true_module_is_loaded(monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnxruntime", SimpleNamespace())
-    with pytest.raises(RuntimeError, match="before the first import"):
-        ort.install()
-
-
 def test_types_of_what_is_no_tensor_of_numbers():
     tensor = helper.make_tensor_type_proto
     kinds = {
@@ -208,16 +198,72 @@ def test_types_of_what_is_no_tensor_of_numbers():
 
 
 def test_memory_bound_by_its_address(model):
-    binding = ort.InferenceSession(model).io_binding()
+    session = ort.InferenceSession(model)
+    binding = session.io_binding()
     x, twice = np.full((3, 2), 1.5, np.float32), np.zeros((3, 2), np.float32)
     binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
     binding.bind_output("twice", "cpu", 0, TensorProto.FLOAT, twice.shape, twice.ctypes.data)
     binding.bind_output("thrice")
-    binding._session.run_with_iobinding(binding)
+    session.run_with_iobinding(binding)
     np.testing.assert_array_equal(twice, x * 2)
     np.testing.assert_array_equal(binding.get_outputs()[1].numpy(), x * 3)
-    with pytest.raises(ValueError, match="no device 'cuda'"):
+    with pytest.raises(RuntimeError, match="no device 'cuda'"):
         binding.bind_input("x", "cuda", 0, np.float32, x.shape, x.ctypes.data)
+
+
+def test_wrong_bindings_fail_and_write_nothing(model):
+    session, other = ort.InferenceSession(model), ort.InferenceSession(model)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    with pytest.raises(RuntimeError, match="At least one output"):
+        session.run_with_iobinding(binding)
+    with pytest.raises(RuntimeError, match="Failed to find NodeArg with name: no in"):
+        binding.bind_cpu_input("no", X)
+    small = np.zeros((1, 2), np.float32)  # which broadcasting would fill
+    binding.bind_output("twice", "cpu", 0, np.float32, small.shape, small.ctypes.data)
+    with pytest.raises(RuntimeError, match="Got invalid dimensions for output: twice"):
+        session.run_with_iobinding(binding)
+    assert not small.any()
+    with pytest.raises(ValueError, match="the session that created it"):
+        other.run_with_iobinding(binding)
+    value = ort.OrtValue.ortvalue_from_numpy(X.copy())
+    with pytest.raises(RuntimeError, match="does not match the size"):
+        value.update_inplace(X[:1] * 5)
+    np.testing.assert_array_equal(value, X)
+
+
+def test_bindings_by_their_inner_names(model):
+    state = ort.capi._pybind_state
+    session = ort.InferenceSession(model)
+    device = state.OrtDevice(state.OrtDevice.cpu(), state.OrtDevice.default_memory(), 0)
+    binding = session.io_binding()
+    binding._iobinding.bind_ortvalue_input("x", state.OrtValue.ortvalue_from_numpy(X, device)._ortvalue)
+    binding._iobinding.bind_output("thrice", device)
+    session._sess.run_with_iobinding(binding._iobinding)
+    (value,) = binding._iobinding.get_outputs()
+    np.testing.assert_array_equal(np.from_dlpack(value), X * 3)
+    assert binding.get_outputs_as_ortvaluevector().element_type_at(0) == TensorProto.FLOAT
+    assert session._inputs_meta[0].shape == ["n", 2] and session._model_path == str(model)
+    (twice,) = session._sess.run_with_ort_values({"x": value}, ["twice"])
+    np.testing.assert_array_equal(twice.numpy(), X * 6)
+
+
+def test_providers_that_are_no_names_leave_the_cpu(model):
+    with pytest.warns(UserWarning, match="EP Error 'providers' values must be"):
+        session = ort.InferenceSession(model, providers=[["CPUExecutionProvider", {}]])  # type: ignore
+    assert session.get_providers() == ["CPUExecutionProvider"]
+    with pytest.raises(ValueError, match="same length"):
+        session.set_providers(["CPUExecutionProvider"], [{}, {}])
+    session.set_providers()
+    with pytest.warns(UserWarning, match="Duplicate provider"):
+        session.set_providers(["CPUExecutionProvider"] * 2)
+
+
+def test_a_run_that_is_terminated_fails(model):
+    options = ort.RunOptions()
+    options.terminate = True
+    with pytest.raises(ort.errors.Fail, match="terminate flag"):
+        ort.InferenceSession(model).run(None, {"x": X}, options)
 
 
 def test_values_from_other_memory():

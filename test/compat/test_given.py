@@ -1,0 +1,133 @@
+"""Models whose weights a session's options or its runs give, as the drop-in for onnxruntime takes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from stepwell.compat import onnxruntime as ort
+
+X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+
+
+def added() -> onnx.ModelProto:
+    """A model that adds its weight, which is an input too."""
+    value = helper.make_tensor_value_info
+    weight = numpy_helper.from_array(np.ones(3, np.float32), "w")
+    inputs = [value("x", TensorProto.FLOAT, [2, 3]), value("w", TensorProto.FLOAT, [3])]
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "g", inputs, [value("y", TensorProto.FLOAT, [2, 3])], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def stored_elsewhere(location: str) -> onnx.ModelProto:
+    """The same with the weight in a file."""
+    model = added()
+    del model.graph.input[1]
+    (tensor,) = model.graph.initializer
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    tensor.external_data.add(key="offset", value="4")
+    tensor.external_data.add(key="length", value="12")
+    return model
+
+
+def weights(number: float) -> np.ndarray:
+    """What the file holds: one number that is not the weight's, and the weight."""
+    return np.array([99, number, number, number], np.float32)
+
+
+def test_runs_may_replace_initializers_that_are_inputs():
+    session = ort.InferenceSession(added().SerializeToString())
+    assert [arg.name for arg in session.get_inputs()] == ["x"]
+    assert session.get_overridable_initializers() == [ort.NodeArg("w", "tensor(float)", [3])]
+    for number in (5, 7):
+        (y,) = session.run(None, {"x": X, "w": np.full(3, number, np.float32)})
+        np.testing.assert_array_equal(y, X + number)
+    (y,) = session.run(None, {"x": X})
+    np.testing.assert_array_equal(y, X + 1)
+
+
+def test_initializers_of_old_models_are_constants():
+    model = added()
+    model.ir_version = 3
+    session = ort.InferenceSession(model.SerializeToString())
+    assert session.get_overridable_initializers() == []
+    with pytest.raises(ort.errors.InvalidArgument, match="Invalid input name: w"):
+        session.run(None, {"x": X, "w": np.ones(3, np.float32)})
+
+
+def test_options_give_initializers():
+    options = ort.SessionOptions()
+    options.add_initializer("w", ort.OrtValue.ortvalue_from_numpy(np.full(3, 7, np.float32)))
+    (y,) = ort.InferenceSession(added().SerializeToString(), options).run(None, {"x": X})
+    np.testing.assert_array_equal(y, X + 7)
+    options.add_external_initializers(["no"], [ort.OrtValue.ortvalue_from_numpy(X)])
+    with pytest.raises(ort.errors.InvalidArgument, match="no initializer 'no'"):
+        ort.InferenceSession(added().SerializeToString(), options)
+
+
+def test_files_of_weights_of_models_given_by_their_contents(tmp_path, monkeypatch):
+    model = stored_elsewhere("w.bin").SerializeToString()
+    options = ort.SessionOptions()
+    data = weights(9).tobytes()
+    options.add_external_initializers_from_files_in_memory(["w.bin"], [data + b"more"], [len(data)])
+    (y,) = ort.InferenceSession(model, options).run(None, {"x": X})
+    np.testing.assert_array_equal(y, X + 9)
+
+    (tmp_path / "folder").mkdir()
+    weights(4).tofile(tmp_path / "folder" / "w.bin")
+    options = ort.SessionOptions()
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(tmp_path / "folder"))
+    (y,) = ort.InferenceSession(model, options).run(None, {"x": X})
+    np.testing.assert_array_equal(y, X + 4)
+
+    monkeypatch.chdir(tmp_path)
+    weights(3).tofile("w.bin")
+    (y,) = ort.InferenceSession(model).run(None, {"x": X})
+    np.testing.assert_array_equal(y, X + 3)
+    for location in ("nowhere.bin", "../w.bin"):
+        with pytest.raises(ort.errors.Fail, match="External data path validation failed for initializer: w"):
+            ort.InferenceSession(stored_elsewhere(location).SerializeToString())
+
+
+def test_a_model_is_written_where_the_optimised_one_is_asked_for(tmp_path):
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "written.onnx")
+    weights(2).tofile(tmp_path / "w.bin")
+    onnx.save(stored_elsewhere("w.bin"), tmp_path / "model.onnx")
+    with pytest.warns(UserWarning, match="the model as it was given"):
+        ort.InferenceSession(tmp_path / "model.onnx", options)
+    (tmp_path / "w.bin").unlink()
+    (y,) = ort.InferenceSession(tmp_path / "written.onnx").run(None, {"x": X})
+    np.testing.assert_array_equal(y, X + 2)
+
+
+@pytest.mark.filterwarnings("ignore:.*runs on the host")
+def test_sequences_and_options_are_given_as_they_are():
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    length = helper.make_tensor_value_info("n", TensorProto.INT64, [])
+    graph = helper.make_graph([helper.make_node("SequenceLength", ["s"], ["n"])], "g", [sequence], [length])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (count,) = ort.InferenceSession(model.SerializeToString()).run(None, {"s": [X, X[:1]]})
+    assert count == 2
+
+    kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 3]))
+    there = helper.make_tensor_value_info("there", TensorProto.BOOL, [])
+    node = helper.make_node("OptionalHasElement", ["x"], ["there"])
+    graph = helper.make_graph([node], "g", [helper.make_value_info("x", kind)], [there])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    session = ort.InferenceSession(model.SerializeToString())
+    assert session.get_inputs() == [ort.NodeArg("x", "optional(tensor(float))", [2, 3])]
+    assert [session.run(None, feed)[0] for feed in ({}, {"x": None}, {"x": X})] == [False, False, True]
+
+
+def test_what_is_no_model():
+    with pytest.raises(TypeError, match="Unable to load from type '<class 'NoneType'>'"):
+        ort.InferenceSession(None)  # type: ignore[arg-type]
+    with pytest.raises(ort.errors.InvalidArgument, match="No graph was found"):
+        ort.InferenceSession(b"")
+    with pytest.raises(ort.errors.InvalidProtobuf, match=r"Load model from \. failed"):
+        ort.InferenceSession(".")
