@@ -20,11 +20,11 @@ from ..passes.guarded import Crash, guarded
 from ..runtime import safetensors
 from ..runtime.errors import ArtefactError
 from .errors import ModelError
+from .notes import INTERFACE, check_notes, check_parameters, is_late
 from .onnx.importer import ImportedModel
 from .onnx.model import ModelInfo, ValueInfo
 
 PARAMETERS = "parameters.safetensors"
-INTERFACE = "stepwell.interface"
 
 
 def describe_model(model: bytes | Path) -> ModelInfo:
@@ -44,10 +44,14 @@ def import_model(
     """Parses a module; @main's inputs become the given shapes when the phase `graph` is made.
 
     Raises:
-        ModelError: it is not valid MLIR, has no @main, or its parameters cannot be read.
+        ModelError: it is not valid MLIR, has no @main, or its parameters are not there or cannot be read.
     """
-    module = _parse(model, context)
-    return ImportedModel(module, _parameters(model), _name(model), _info(module, _name(model)))
+    module, parameters = _parse(model, context), _parameters(model)
+    try:
+        check_parameters(module, parameters)
+    except ModelError as error:
+        raise error.at(model=_name(model)) from None
+    return ImportedModel(module, parameters, _name(model), _info(module, _name(model)))
 
 
 def _name(model: bytes | Path) -> str:
@@ -63,6 +67,8 @@ def _parse(model: bytes | Path, context: ir.Context) -> ir.Module:
         raise ModelError(f"not valid MLIR, or nested too deep: {error}", model=_name(model)) from None
     except RecursionError:
         raise ModelError("the module's regions are nested too deep", model=_name(model)) from None
+    except ModelError as error:
+        raise error.at(model=_name(model)) from None
     except MLIRError as error:
         raise ModelError(f"not valid MLIR: {_first(error)}", model=_name(model)) from None
     except VerificationError as error:
@@ -74,6 +80,7 @@ def _parsed(text: bytes, context: ir.Context) -> ir.Module:
     STEPWELL.load(context)
     module = ir.Module.parse(text, context)
     verify(module)
+    check_notes(module)
     return module
 
 
@@ -95,7 +102,7 @@ def _info(module: ir.Module, name: str) -> ModelInfo:
     if "main" not in symbols:
         raise ModelError("there is no function @main", model=name)
     # From the phase `memref` on, buffers and pointers say less than was written down before.
-    if INTERFACE in module.operation.attributes:
+    if is_late(module):
         interface = ir.DictAttr(module.operation.attributes[INTERFACE])
         return ModelInfo(name, *(_written_down(interface[key]) for key in ("inputs", "outputs")))
     main = symbols["main"]

@@ -71,7 +71,8 @@ def _is_short(module: ir.Module, kernels: Sequence[KernelInfo]) -> bool:
 
 
 def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    names = strings(module.operation.attributes["stepwell.parameters"])
+    read = map(ir.DictAttr, ir.ArrayAttr(module.operation.attributes["stepwell.parameters"]))
+    names = [ir.StringAttr(entry["name"]).value for entry in read]
     missing = [name for name in names if name not in parameters]
     if missing:
         share = f"{len(missing)} of {len(names)} are missing"

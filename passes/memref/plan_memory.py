@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -292,9 +292,13 @@ def _operands_and_results(call: ir.Operation) -> list[ir.Value]:
 
 
 def _describe(
-    module: ir.Operation, parameters: Iterable[str], buffers: Sequence[Buffer], placed: Sequence[arena.Placement]
+    module: ir.Operation,
+    parameters: Mapping[str, ir.Type],
+    buffers: Sequence[Buffer],
+    placed: Sequence[arena.Placement],
 ) -> None:
-    module.attributes["stepwell.parameters"] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in parameters])
+    read = [{"name": ir.StringAttr.get(name), "type": ir.TypeAttr.get(kind)} for name, kind in parameters.items()]
+    module.attributes["stepwell.parameters"] = ir.ArrayAttr.get([ir.DictAttr.get(item) for item in read])
     module.attributes["stepwell.arena_bytes"] = _i64(arena.arena_size(placed))
     module.attributes["stepwell.arena_lower_bound"] = _i64(arena.lower_bound([item.lifetime for item in placed]))
     rows = [

@@ -5,11 +5,19 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import shlex
 import tempfile
+from pathlib import Path
 
-from small_calls import compile_and_call
+import numpy as np
+from safetensors.numpy import save_file
+from small_calls import LARGEST, compile_and_call
 from stepwell.tools import opt
+
+_PARAMETER = re.compile(r'name = "([^"]+)", shape = array<i64: (-?\d+(?:, -?\d+)*)>, dtype = (\w+)')
+_DTYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i1": np.bool_, "i8": np.int8, "ui8": np.uint8}
+_DTYPES |= {"i32": np.int32, "i64": np.int64}
 
 
 def run(data: bytes) -> None:
@@ -20,8 +28,23 @@ def run(data: bytes) -> None:
         Exception: whatever the package raises.
     """
     _optimise(data)
-    if b"@main" in data:
-        compile_and_call(data)
+    if b"@main" not in data:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "mutant.mlir")
+        path.write_bytes(data)
+        save_file(_parameters(data.decode()), path.with_name("parameters.safetensors"))
+        compile_and_call(path)
+
+
+def _parameters(text: str) -> dict[str, np.ndarray]:
+    """Small numbers for the parameters that a module reads, as far as it says in plain words which."""
+    found = {}
+    for name, shape, element in _PARAMETER.findall(text):
+        sizes = tuple(map(int, shape.split(",")))
+        if element in _DTYPES and all(size >= 0 for size in sizes) and np.prod(sizes, dtype=float) <= LARGEST:
+            found[name] = np.random.default_rng(0).integers(0, 3, sizes).astype(_DTYPES[element])
+    return found
 
 
 def _optimise(data: bytes) -> None:

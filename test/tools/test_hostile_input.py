@@ -24,11 +24,12 @@ def test_main_without_a_body(text):
 
 
 @pytest.mark.parametrize(
-    ("phase", "message"), [("bogus", "there is no phase 'bogus'"), ("llvm", "has no 'stepwell.interface'")]
+    ("phase", "error", "message"),
+    [("bogus", PassError, "there is no phase 'bogus'"), ("llvm", ModelError, "has no 'stepwell.interface'")],
 )
-def test_module_in_another_phase_than_it_says(phase, message):
+def test_module_in_another_phase_than_it_says(phase, error, message):
     text = f'module attributes {{stepwell.phase = "{phase}"}} {{ {IDENTITY} }}'
-    with pytest.raises(PassError, match=message):
+    with pytest.raises(error, match=message):
         stepwell.compile(text.encode(), options=stepwell.Options(cache=False))
 
 

@@ -4,7 +4,7 @@
 
 // CHECK: module attributes {stepwell.arena_bytes = 64 : i64, stepwell.arena_lower_bound = 64 : i64
 // CHECK-SAME: stepwell.lifetimes = [{bytes = 48 : i64, first = 1 : i64, last = 2 : i64, name = "k", offset = 0 : i64}]
-// CHECK-SAME: stepwell.parameters = ["w"]
+// CHECK-SAME: stepwell.parameters = [{name = "w", type = tensor<12xf32>}]
 // CHECK-LABEL: func.func private @k(
 // CHECK-SAME: %[[IN0:.*]]: memref<12xf32> {llvm.noalias, llvm.readonly}, %[[IN1:.*]]: memref<12xf32> {llvm.noalias, llvm.readonly}, %[[OUT:.*]]: memref<12xf32> {llvm.noalias})
 // CHECK: %[[T:.*]] = bufferization.to_tensor %[[OUT]] restrict writable

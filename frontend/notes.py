@@ -1,0 +1,206 @@
+"""What modules of later phases say of themselves in attributes: whether it is there, and can be true.
+
+Passes write these notes, and what reads them trusts them; a module from a file may say anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+from mlir import ir
+
+from ..dialects.stepwell import STEPWELL
+from ..dialects.stepwell.constant import ParameterOp
+from ..dialects.types import ElementTypeError, TensorSpec, numpy_dtype, spec_of_type
+from ..passes.diagnostics import find_place
+from ..passes.functions import dictionaries
+from ..passes.memref.layout import byte_size
+from ..passes.rewriting import find_ops
+from .errors import ModelError
+
+PHASE, INTERFACE, PARAMETERS, ARENA = (
+    "stepwell.phase",
+    "stepwell.interface",
+    "stepwell.parameters",
+    "stepwell.arena_bytes",
+)
+LIFETIMES, TABLE = "stepwell.lifetimes", "stepwell.table"
+
+_Fits = Callable[[ir.Attribute], bool]
+_Read = tuple[str, TensorSpec, ir.Location]
+_TENSOR_PHASES = ("kernels", "tiled", "vector")
+_PLANNED_PHASES = ("memref", "llvm", "nvvm")
+
+
+def is_late(module: ir.Module) -> bool:
+    """Whether a module says that it is in a phase in which @main says less than its notes do."""
+    attributes = module.operation.attributes
+    return PHASE in attributes and _text(attributes[PHASE]) in _TENSOR_PHASES + _PLANNED_PHASES
+
+
+def check_notes(module: ir.Module) -> None:
+    """Checks the attributes that later phases and the runtime go by.
+
+    Raises:
+        ModelError: one is absent or malformed, or says something else than @main does.
+    """
+    attributes = module.operation.attributes
+    if TABLE in attributes:
+        raise ModelError("the module was made for ranges of sizes: compile the model that it was made of")
+    if not is_late(module):
+        return
+    phase = _text(attributes[PHASE])
+    needed = (INTERFACE, PARAMETERS, ARENA) if phase in _PLANNED_PHASES else (INTERFACE,)
+    for name in needed:
+        if name not in attributes:
+            raise ModelError(f"the module says that it is in phase '{phase}', but has no '{name}'")
+    for name, (form, fits) in _FORMS.items():
+        if name in attributes and not fits(attributes[name]):
+            raise ModelError(f"the module's '{name}' must be {form}, but is {attributes[name]}"[:300])
+    # In the last phases @main takes pointers, of which nothing more is known.
+    if phase in (*_TENSOR_PHASES, "memref"):
+        _check_main(module, phase)
+
+
+def check_parameters(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+    """Checks that all parameters that a module reads have contents, of the shape and type that it says.
+
+    Raises:
+        ModelError: one has not, or @init is not what makes some from others.
+    """
+    known = {name: TensorSpec(array.shape, array.dtype) for name, array in parameters.items()}
+    init, made = _init(module), {}
+    if init is not None:
+        _check(_arguments(init, "arg_attrs"), known)
+        made = {name: spec for name, spec, _ in _arguments(init, "res_attrs")}
+    _check(_read(module), {**known, **made})
+
+
+def _check(read: Iterable[_Read], known: Mapping[str, TensorSpec]) -> None:
+    for name, wanted, location in read:
+        found, place = known.get(name), find_place(location)
+        where = f"line {place.line}, column {place.column}: " if place and place.line else ""
+        if found is None:
+            raise ModelError(f"{where}there are no contents for the parameter '{name}'")
+        if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+            raise ModelError(f"{where}the parameter '{name}' is {wanted}, but its contents are {found}")
+
+
+def _read(module: ir.Module) -> Iterator[_Read]:
+    for op in find_ops(module.operation, lambda op: op.name == ParameterOp.OPERATION_NAME):
+        view = ParameterOp(op)
+        yield view.name, TensorSpec(view.shape, view.dtype), op.location
+    if is_late(module) and PARAMETERS in module.operation.attributes:
+        for entry in map(ir.DictAttr, ir.ArrayAttr(module.operation.attributes[PARAMETERS])):
+            kind = ir.TypeAttr(entry["type"]).value
+            yield ir.StringAttr(entry["name"]).value, spec_of_type(kind), module.operation.location
+
+
+def _init(module: ir.Module) -> ir.Operation | None:
+    """The function that computes parameters from others, of ops of the dialect in a row."""
+    symbols = ir.SymbolTable(module.operation)
+    if "init" not in symbols:
+        return None
+    init = symbols["init"].operation
+    if init.name != "func.func" or len(init.regions[0].blocks) != 1:
+        raise ModelError("@init must be a function with a body of one block")
+    strange = find_ops(init, lambda op: op.name not in STEPWELL.ops and op.name != "func.return")
+    if strange:
+        raise ModelError(f"@init computes parameters by ops of stepwell alone, but has '{strange[0].name}'")
+    return init
+
+
+def _arguments(init: ir.Operation, key: str) -> Iterator[_Read]:
+    """The arguments (`arg_attrs`) or results (`res_attrs`) of @init."""
+    kind = ir.FunctionType(ir.TypeAttr(init.attributes["function_type"]).value)
+    types = kind.inputs if key == "arg_attrs" else kind.results
+    for index, (item, attrs) in enumerate(zip(types, dictionaries(init, key), strict=True)):
+        name = attrs["stepwell.name"] if "stepwell.name" in attrs else ir.StringAttr.get(f"parameter{index}")
+        if not isinstance(name, ir.StringAttr) or not _is_tensor_type(item):
+            raise ModelError(f"@init takes and makes tensors of known shape with names, but {name} is {item}")
+        yield name.value, spec_of_type(item), init.location
+
+
+def _check_main(module: ir.Module, phase: str) -> None:
+    """Compares what @main takes and gives with what was written down of it."""
+    symbols, attributes = ir.SymbolTable(module.operation), module.operation.attributes
+    main = symbols["main"].operation if "main" in symbols else None
+    if main is None or main.name != "func.func":
+        raise ModelError("there is no function @main")
+    kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    interface = ir.DictAttr(attributes[INTERFACE])
+    inputs, outputs = (_types(interface[key]) for key in ("inputs", "outputs"))
+    guards = len(ir.ArrayAttr(interface["guards"]))
+    if phase in _TENSOR_PHASES:
+        marked = ["stepwell.guard" in attrs for attrs in dictionaries(main, "res_attrs")]
+        results = [item for item, is_guard in zip(kind.results, marked, strict=True) if not is_guard]
+        fits = (inputs, outputs, guards) == (list(kind.inputs), results, sum(marked))
+    else:
+        arena = ir.IntegerAttr(attributes[ARENA]).value
+        read = map(byte_size, _types(attributes[PARAMETERS]))
+        sizes = [*map(byte_size, [*inputs, *outputs]), *[1] * guards, *read, arena]
+        buffers = [item for item in kind.inputs if isinstance(item, ir.MemRefType) and item.has_static_shape]
+        fits = sizes == [byte_size(item) for item in buffers] and len(buffers) == len(kind.inputs)
+    if not fits:
+        raise ModelError(f"@main is {kind}, which is not what the module's notes say")
+
+
+def _types(entries: ir.Attribute) -> list[ir.Type]:
+    return [ir.TypeAttr(ir.DictAttr(entry)["type"]).value for entry in ir.ArrayAttr(entries)]
+
+
+def _text(item: ir.Attribute) -> str:
+    return ir.StringAttr(item).value if isinstance(item, ir.StringAttr) else ""
+
+
+def _is_tensor_type(kind: ir.Type) -> bool:
+    if not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape:
+        return False
+    try:
+        numpy_dtype(kind.element_type)
+    except ElementTypeError:
+        return False
+    return True
+
+
+def _is_string(item: ir.Attribute) -> bool:
+    return isinstance(item, ir.StringAttr)
+
+
+def _is_type(item: ir.Attribute) -> bool:
+    return isinstance(item, ir.TypeAttr) and _is_tensor_type(item.value)
+
+
+def _is_size(item: ir.Attribute) -> bool:
+    return isinstance(item, ir.IntegerAttr) and 0 <= item.value < 1 << 62
+
+
+def _list_of(fits: _Fits) -> _Fits:
+    return lambda item: isinstance(item, ir.ArrayAttr) and all(map(fits, item))
+
+
+def _dictionary(**entries: _Fits) -> _Fits:
+    return lambda item: (
+        isinstance(item, ir.DictAttr) and all(key in item and fits(item[key]) for key, fits in entries.items())
+    )
+
+
+def _is_buffer(item: ir.Attribute) -> bool:
+    if not _BUFFER(item):
+        return False
+    buffer = ir.DictAttr(item)
+    return "node" not in buffer or _is_string(buffer["node"])
+
+
+_TENSORS = _list_of(_dictionary(name=_is_string, type=_is_type))
+_BUFFER = _dictionary(name=_is_string, offset=_is_size, bytes=_is_size, first=_is_size, last=_is_size)
+_FORMS: dict[str, tuple[str, _Fits]] = {
+    INTERFACE: (
+        "inputs and outputs, with names and types of tensors, and guards",
+        _dictionary(inputs=_TENSORS, outputs=_TENSORS, guards=_list_of(_is_string)),
+    ),
+    PARAMETERS: ("a list of names and types of tensors", _TENSORS),
+    ARENA: ("a number of bytes", _is_size),
+    LIFETIMES: ("a list of buffers, with names, offsets, bytes, and when they are in use", _list_of(_is_buffer)),
+}
