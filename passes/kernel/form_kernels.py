@@ -19,6 +19,7 @@ from .classify import bytes_of, bytes_read, elements, flops, kernel_class
 from .demand import EXTENTS, KEPT, KEYS, SKIPPED, TYPICAL, UNBOUNDED, Demand
 from .fusion import ANCHOR_ORDER, Grouping, inputs_of
 from .masks import skipped_by
+from .row_fusion import repeat_cheap
 from .views import annotate
 
 
@@ -28,7 +29,8 @@ class FormKernelsPass(Pass):
     """Outline groups of ops of @main into private functions, one per kernel.
 
     Every op that does work lands in exactly one kernel; contractions take their elementwise consumers along, reductions
-    also their elementwise producers. All shapes must be static. The kernel says what it is:
+    also their elementwise producers. Where sizes vary, norms are sums, and those of the same rows share a kernel with
+    what is made of the rows. All shapes must be static. The kernel says what it is:
 
     ```mlir
     %1 = "stepwell.matmul"(%0, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -97,7 +99,10 @@ class _Outliner:
             for op in list(block.operations):
                 for inner in op.regions:
                     self.visit(inner)
-            for group in Grouping(block, self._on_gpu).groups:
+            rows_together = self._demand.is_partial and not self._on_gpu
+            if rows_together:
+                repeat_cheap(block)
+            for group in Grouping(block, self._on_gpu, rows_together).groups:
                 self._outline(group)
 
     def _outline(self, group: list[ir.Operation]) -> None:

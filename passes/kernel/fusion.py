@@ -13,6 +13,7 @@ from .. import journal
 from .classify import kernel_class
 from .folded_movement import views_after, views_before
 from .masks import is_for_reduction
+from .row_fusion import rows_group
 
 # A longer epilogue gains nothing: its operands would no longer fit the vector registers.
 _MAX_GROUP = 16
@@ -41,15 +42,17 @@ class Grouping:
     the elementwise ops that feed them; what is left of the elementwise ops forms chains, and trees that lead to them.
     """
 
-    def __init__(self, block: ir.Block, mixes_floats: bool = False) -> None:
+    def __init__(self, block: ir.Block, mixes_floats: bool = False, rows_together: bool = False) -> None:
         """Groups the ops of a block.
 
         Args:
             block: the ops.
+            rows_together: whether several reductions of the same rows may share a kernel.
             mixes_floats: whether floats of several widths may meet in the kernel of a contraction or reduction: threads
                 of GPUs hold single elements, where the lanes of a vector should be of one width.
         """
         self._mixes_floats = mixes_floats
+        self._rows_together = rows_together
         self._ops = [op.operation for op in block.operations]
         self._position = {op: index for index, op in enumerate(self._ops)}
         self._class = {op: kernel_class(op) for op in self._ops}
@@ -98,7 +101,8 @@ class Grouping:
         if kind == "attention":
             group = self._with_views(anchor)
         if kind == "reduction":
-            group = [*self._producers(anchor), *group]
+            feeders = self._producers(anchor)
+            group = self._rows(anchor, feeders) or [*feeders, *group]
         if kind == "elementwise":
             group = self._with_feeders(group)
             group = [*self._enlargements(group), *group]
@@ -182,6 +186,12 @@ class Grouping:
             found.append(op.operation)
             pending.extend(op.operands)
         return found
+
+    def _rows(self, anchor: ir.Operation, feeders: list[ir.Operation]) -> list[ir.Operation] | None:
+        def free(place: int) -> ir.Operation | None:
+            return None if self._ops[place] in self._assigned else self._ops[place]
+
+        return rows_group(anchor, feeders, self._users, free) if self._rows_together else None
 
     def _with_feeders(self, group: list[ir.Operation]) -> list[ir.Operation]:
         """A group with the elementwise ops of its shape that feed nothing but ops of the group."""

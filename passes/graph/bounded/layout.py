@@ -14,7 +14,7 @@ from ....dialects.dims import Dim
 from ....dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, MinimumOp, ModOp, MulOp
 from ....dialects.stepwell.movement import GatherOp
 from ..values import constant, shape_of
-from .extents import Extent, Factor, count_of, prefix, size_of
+from .extents import Extent, Factor, count_of, is_dynamic, prefix, size_of
 from .rewriter import Rewriter
 
 _INDEX = np.dtype(np.int64)
@@ -39,6 +39,20 @@ def compacted(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> ir.Value
         elif len(extents[axis]) > 1:
             graph.extents[value] = [*extents[:axis], together(extents[axis]), *extents[axis + 1 :]]
     return value
+
+
+def unmerged(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> tuple[ir.Value, list[int]]:
+    """`value` with a dimension for each factor of those among some dimensions that vary, and these dimensions' numbers.
+
+    A mask of one factor is as long as that, and loops along it may end where it does.
+    """
+    extents, numbers = [], []
+    for axis, extent in enumerate(graph.of(value)):
+        parts = [(factor,) for factor in extent] if axis in axes and is_dynamic(extent) else [extent]
+        if axis in axes:
+            numbers += range(len(extents), len(extents) + len(parts))
+        extents += parts
+    return graph.reshaped_to(value, extents), numbers
 
 
 def agree(graph: Rewriter, values: Sequence[ir.Value], places: Sequence[int | None]) -> list[ir.Value]:

@@ -15,6 +15,7 @@ from ....dialects.stepwell.reduction import ReduceSumOp
 from ..values import constant, dtype_of
 from .checks import require_same
 from .extents import count_of, is_dynamic, whole
+from .layout import unmerged
 from .rewriter import Rewriter, Rule, replace
 from .rules import Result, States
 
@@ -22,31 +23,37 @@ from .rules import Result, States
 def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, states: States) -> Result | None:
     """As it is where nothing that it normalises over varies, else from sums.
 
-    factor = rsqrt(mean((x - mean(x))**2) + epsilon); x * factor - mean(x) * factor
+    around = x - mean(x); around = around - mean(around); around * rsqrt(mean(around**2) + epsilon)
     """
     require_same(states)
-    extents = graph.of(op.input)
-    axes = tuple(range(op.axis % len(extents), len(extents)))
-    if not any(is_dynamic(extents[axis]) for axis in axes):
-        return [extents]
+    original = graph.of(op.input)
+    axes = range(op.axis % len(original), len(original))
+    if not any(is_dynamic(original[axis]) for axis in axes):
+        return [original]
     dtype = dtype_of(op.input)
     wide = np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
-    value = op.input if dtype == wide else graph.noted(CastOp(op.input, dtype=wide), extents)
-    middle = mean(graph, value, axes) if isinstance(op, LayerNormOp) else None
-    around = value if middle is None else graph.noted(SubOp(value, middle), extents)
+    value, axes = unmerged(graph, op.input, axes)
+    extents = graph.of(value)
+    value = value if dtype == wide else graph.noted(CastOp(value, dtype=wide), extents)
+    around = value
+    if isinstance(op, LayerNormOp):
+        # Sums of what is far from 0 are rounded by as much as counts, in an order that depends on the bounds too.
+        around = _centred(graph, _centred(graph, value, axes), axes)
     spread = mean(graph, graph.noted(MulOp(around, around), extents), axes)
     spread = graph.noted(AddOp(spread, constant(np.array(op.epsilon, wide))), graph.of(spread))
     factor = graph.noted(RsqrtOp(spread), graph.of(spread))
-    value = graph.noted(MulOp(value, factor), extents)
-    if middle is not None:
-        # What is left over at the mean: so nothing as large as the input is made but for the sums.
-        value = graph.noted(SubOp(value, graph.noted(MulOp(middle, factor), graph.of(spread))), extents)
+    value = graph.noted(MulOp(around, factor), extents)
     value = value if dtype == wide else graph.noted(CastOp(value, dtype=dtype), extents)
+    value, extents = graph.reshaped_to(value, original), original
     bias = op.bias if isinstance(op, LayerNormOp) else None
     value = value if op.scale is None else graph.noted(MulOp(value, op.scale), extents)
     value = value if bias is None else graph.noted(AddOp(value, bias), extents)
     replace(op, value)
     return None
+
+
+def _centred(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> ir.Value:
+    return graph.noted(SubOp(value, mean(graph, value, axes)), graph.of(value))
 
 
 def mean(graph: Rewriter, value: ir.Value, axes: Sequence[int], keepdims: bool = True) -> ir.Value:

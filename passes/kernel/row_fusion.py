@@ -1,0 +1,128 @@
+"""Several reductions of the same rows in one kernel, as of a norm that is written op by op.
+
+Where sizes vary, norms are made of sums, which leave out what is no data. One row after the other stays in the cache
+for all of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
+from .classify import elements, kernel_class
+from .masks import REDUCTIONS
+from .prefixes import sizes_of
+
+# Ops of a kernel, and bytes of a row: what is read and written of one has to fit into a core's own cache.
+_MOST_OPS, _MOST_BYTES = 32, 1 << 18
+# Of fewer rows threads would have nothing to do.
+_FEWEST_ROWS = 8
+_REPEATED = (AddOp.OPERATION_NAME, SubOp.OPERATION_NAME, MulOp.OPERATION_NAME)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a value that are reduced: its shape, that of what a reduction leaves, and the type of both."""
+
+    shape: Sequence[int]
+    reduced: Sequence[int]
+    element: ir.Type
+
+    @staticmethod
+    def of(op: ir.Operation) -> _Rows | None:
+        """Those that a reduction takes whole, all along its last dimensions; None where it does not."""
+        view = STEPWELL.view(op)
+        if not isinstance(view, REDUCTIONS) or not view.keepdims:
+            return None
+        shape, reduced = sizes_of(op.operands[0]), sizes_of(op.results[0])
+        axes = sorted(axis % len(shape) for axis in view.axes)
+        kind = ir.RankedTensorType(op.operands[0].type).element_type
+        if not axes or axes != list(range(axes[0], len(shape))) or not isinstance(kind, ir.F32Type | ir.F64Type):
+            return None
+        row = math.prod(shape[axes[0] :])
+        if row == 1 or row * kind.width // 8 > _MOST_BYTES or math.prod(shape[: axes[0]]) < _FEWEST_ROWS:
+            return None
+        return _Rows(shape, reduced, kind)
+
+    def has(self, op: ir.Operation) -> bool:
+        """Whether an op makes more of the rows, or of what was reduced: all of one at a time."""
+        kinds = {ir.RankedTensorType(value.type).element_type for value in [*op.operands, *op.results]}
+        if kinds != {self.element}:
+            return False
+        if kernel_class(op) == "elementwise":
+            return sizes_of(op.results[0]) in (self.shape, self.reduced)
+        return _Rows.of(op) == self
+
+
+def rows_group(
+    anchor: ir.Operation,
+    feeders: Sequence[ir.Operation],
+    users: Callable[[ir.Operation], list[int]],
+    free: Callable[[int], ir.Operation | None],
+) -> list[ir.Operation] | None:
+    """A reduction of rows with all that is made of it up to one value of such rows; None where there is no such value.
+
+    Args:
+        anchor: the reduction.
+        feeders: elementwise ops that make its operand.
+        users: the places of an op's users in the block.
+        free: the op at a place; None where it is in a kernel already.
+    """
+    rows = _Rows.of(anchor)
+    if rows is None:
+        return None
+    group, best = [*feeders, anchor], None
+    heap = users(anchor)
+    while heap and len(group) < _MOST_OPS:
+        op = free(heapq.heappop(heap))
+        if op in group:
+            continue
+        if op is None or not rows.has(op):
+            break
+        group.append(op)
+        heap = list(heapq.merge(heap, users(op)))
+        if sizes_of(op.results[0]) == rows.shape and _has_one_escape(group):
+            best = list(group)
+    return best
+
+
+def _has_one_escape(group: Sequence[ir.Operation]) -> bool:
+    inside = set(group)
+    return all(use.owner.operation in inside for op in group[:-1] for result in op.results for use in result.uses)
+
+
+def repeat_cheap(block: ir.Block) -> None:
+    """Gives every reader an op of its own where that reads no more than its result: one large value, and small ones.
+
+    Whoever reduces it and whoever makes something else of it need not have it in memory then.
+
+        %1 = sub(%x, %mean)                      %1 = sub(%x, %mean)
+        %2 = reduce_sum(mul(%1, %1))     -->     %2 = reduce_sum(mul(%1, %1))
+        %3 = mul(%1, %factor)                    %4 = sub(%x, %mean)
+                                                 %3 = mul(%4, %factor)
+    """
+    for op in reversed([op.operation for op in block.operations]):
+        if op.name not in _REPEATED or not _is_cheap(op):
+            continue
+        uses = list(op.results[0].uses)
+        readers = list(dict.fromkeys(use.owner.operation for use in uses))
+        if any(kernel_class(reader) not in ("elementwise", "reduction") for reader in readers):
+            continue
+        for reader in readers[1:]:
+            with ir.InsertionPoint(op):
+                copy = op.clone()
+            for place, value in enumerate(reader.operands):
+                if value == op.results[0]:
+                    reader.operands[place] = copy.results[0]
+
+
+def _is_cheap(op: ir.Operation) -> bool:
+    size = elements(op.results[0])
+    large = [value for value in op.operands if elements(value) == size]
+    return len(large) == 1 and all(elements(value) * 8 <= size for value in op.operands if value not in large)
