@@ -119,24 +119,32 @@ class _Versions:
 
     def _rows(self) -> list[Expression]:
         """How many rows there are along the last two loops over rows, as expressions; none where nothing varies."""
-        shape = self._shape[:-1]
-        groups: list[list[int]] = []
-        apart = varying_rows(self._kernel, self._shape)
-        for axis, size in enumerate(shape):
-            if size == 1:
-                continue
-            if groups and axis not in apart:
-                groups[-1].append(axis)
-            else:
-                groups.append([axis])
+        groups = self._row_loops()
         if not any(self._ends[axis] >= 0 for group in groups for axis in group):
             return []
-        rows = []
+        rows, shape = [], self._shape
         for first, *others in groups[-2:]:
             count = math.prod(shape[axis] for axis in others)
             extent: Expression = self._table[self._ends[first]] if self._ends[first] >= 0 else shape[first]
             rows.append(extent if count == 1 else ["*", extent, count])
         return [1, *rows][-2:]
+
+    def _row_loops(self) -> list[list[int]]:
+        """The dimensions of the result that each loop over rows is along: products have one over several of them."""
+        shape = self._shape[:-1]
+        if class_of(self._kernel) == "winograd":
+            return [[axis] for axis in range(len(shape))]
+        has_window = class_of(self._kernel) != "contraction"
+        groups: list[list[int]] = []
+        apart = varying_rows(self._kernel, self._shape)
+        for axis, size in enumerate(shape):
+            if size == 1:
+                continue
+            if groups and axis not in apart and not has_window:
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+        return groups
 
     @property
     def _shape(self) -> list[int]:

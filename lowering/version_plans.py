@@ -25,7 +25,7 @@ from .stepwell_to_linalg.convolution import depthwise_panel
 from .target import Target
 
 # No more versions than this of a kernel; of depthwise convolutions, which take less of the time, fewer, and more of
-# products, some of whose tiles suit but one number of rows.
+# products and Winograd convolutions, some of whose tiles suit but one number of rows.
 _MOST, _MOST_DEPTHWISE, _MOST_PRODUCTS = 6, 4, 8
 
 # Versions have to make the sizes that are far from what they could be that much faster.
@@ -98,7 +98,7 @@ def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[P
     for op in body_of(kernel).operations:
         view = STEPWELL.view(op.operation)
         if isinstance(view, WinogradConvOp):
-            return _chosen(_strips(view, target, places), places, _MOST)
+            return _chosen(_strips(view, target, places), places, _MOST_PRODUCTS)
         if isinstance(view, PackedMatmulOp | PackedConvOp):
             most = _MOST_PRODUCTS if isinstance(view, PackedMatmulOp) else _MOST
             return _chosen(_tiles(view, target, places), places, most)

@@ -14,6 +14,10 @@ from .sizes import Range, union_of
 _RATIO = 4
 """From one bucket to the next the upper bound grows by this, or by more where that makes too many programs."""
 
+_WIDTHS = 1.75
+"""The same for the width of images whose height varies, too: rows lie as far apart as the greatest width says, which
+costs more than blocks that suit another size."""
+
 _MOST = 6
 """More programs than this are not made unless asked for."""
 
@@ -40,9 +44,8 @@ def parse_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[d
     missing = [name for name in names if name not in dims]
     if missing:
         raise InputError(f"dimension '{missing[0]}' varies, and `dims` do not say how; they name {_listing(dims)}")
-    inner = {dim for info in inputs for dim in info.shape[1:]}
-    wholes = {name: name not in inner for name in names if isinstance(dims[name], tuple)}
-    parts = _cut({name: _parts(name, dims[name]) for name in names}, wholes)
+    whole = [name for name in names if isinstance(dims[name], tuple)]
+    parts = _cut({name: _parts(name, dims[name]) for name in names}, whole, inputs)
     ranges = {name: union_of(list(several)) for name, several in parts.items()}
     if not any(values.low < values.high for values in ranges.values()):
         return ranges, []
@@ -57,17 +60,25 @@ def named_sizes(dims: Mapping[str, Any]) -> list[dict[str, int]]:
     return [dict(zip(dims, map(int, sizes), strict=True)) for sizes in itertools.product(*each)]
 
 
-def _cut(parts: dict[str, list[Range]], wholes: Mapping[str, bool]) -> dict[str, list[Range]]:
-    """Cuts ranges that are given as wholes into buckets, as a program's tiles and blocks suit its greatest sizes.
+def _cut(parts: dict[str, list[Range]], whole: Sequence[str], inputs: Sequence[TensorInfo]) -> dict[str, list[Range]]:
+    """Cuts ranges that are given as a whole into buckets, as a program's tiles and blocks suit its greatest sizes.
 
     Those that only ever lead (a batch) need less of that: one of them has a program of its own, the others share one.
+    Heights need none, as how many rows there are moves no row.
     """
+    inner = [[dim for dim in info.shape[1:] if isinstance(dim, str)] for info in inputs]
+    widths = {dims[-1] for dims in inner if len(dims) > 1}
+    heights = {dim for dims in inner for dim in dims[:-1]} - {dims[-1] for dims in inner if dims}
+    leading = set(parts) - {dim for dims in inner for dim in dims}
     given = math.prod(len(several) for several in parts.values())
     for most in range(_MOST, 0, -1):
-        cut = parts | {
-            name: _one_and_more(parts[name][0]) if leads else _ladder(parts[name][0], most)
-            for name, leads in wholes.items()
-        }
+        cut = dict(parts)
+        for name in whole:
+            (values,) = parts[name]
+            if name in leading:
+                cut[name] = _one_and_more(values)
+            elif name not in heights:
+                cut[name] = _ladder(values, most, _WIDTHS if name in widths else _RATIO)
         if math.prod(len(several) for several in cut.values()) <= max(given, _MOST):
             return cut
     return parts
@@ -80,9 +91,12 @@ def _one_and_more(values: Range) -> list[Range]:
     return [Range(1, 1), Range(1 + values.step, values.high, values.step)]
 
 
-def _ladder(values: Range, most: int) -> list[Range]:
-    """The parts of a range, at most so many: the greatest size of each is as many times that of the one before."""
-    ratio = max(_RATIO, (values.high / values.low) ** (1 / most))
+def _ladder(values: Range, most: int, least: float) -> list[Range]:
+    """The parts of a range, at most so many: the greatest size of each is `least` times that of the one before or more.
+
+    All are about as many times that of the one before.
+    """
+    ratio = max(least, (values.high / values.low) ** (1 / most))
     highs = [values.high]
     while len(highs) < most and (high := int(highs[-1] / ratio)) >= max(_LEAST, values.low):
         highs.append(high - (high - values.low) % values.step)

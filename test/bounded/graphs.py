@@ -49,6 +49,31 @@ def conv() -> Graph:
     return _one(nodes, [1, 3, "h", "w"], dims, w=_floats(8, 3, 3, 3), v=_floats(8, 8, 3, 3))
 
 
+def _tiles(shape: list, dims: dict) -> Graph:
+    """Convolutions by Winograd's method."""
+    nodes = [
+        _NODE("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        _NODE("Relu", ["a"], ["b"]),
+        _NODE("Conv", ["b", "v"], ["y"], pads=[1, 1, 1, 1]),
+    ]
+    return _one(nodes, shape, dims, w=_floats(64, 32, 3, 3) / 17, v=_floats(32, 64, 3, 3) / 24)
+
+
+def batches_of_tiles() -> Graph:
+    """Tiles of images of one size."""
+    return _tiles(["n", 32, 20, 24], {"n": (1, 9)})
+
+
+def rows_of_tiles() -> Graph:
+    """Tiles of images of one width."""
+    return _tiles([1, 32, "h", 12], {"h": (8, 60)})
+
+
+def columns_of_tiles() -> Graph:
+    """Tiles of images of one height."""
+    return _tiles([1, 32, 12, "w"], {"w": (8, 60)})
+
+
 def depthwise() -> Graph:
     """A depthwise convolution of few rows, and the mean over all that is left."""
     nodes = [
@@ -260,6 +285,9 @@ def embedding() -> Graph:
 
 GRAPHS: tuple[Callable[[], Graph], ...] = (
     conv,
+    batches_of_tiles,
+    rows_of_tiles,
+    columns_of_tiles,
     depthwise,
     pools,
     upsample,

@@ -190,11 +190,16 @@ def test_wide_ranges_are_cut_into_few_buckets(dims, highs):
         ]
 
 
-def test_several_wide_ranges_are_cut_evenly():
-    images = TensorInfo("x", np.dtype(np.float32), (1, 3, "h", "w"))
-    _, buckets = parse_dims({"h": (32, 960, 32), "w": (32, 960, 32)}, (images,))
-    small, large = Range(32, 160, 32), Range(192, 960, 32)
-    assert buckets == [{"h": high, "w": wide} for high in (small, large) for wide in (small, large)]
+def test_images_are_cut_by_how_far_their_rows_are_apart():
+    sizes = {"h": (32, 960, 32), "w": (32, 960, 32)}
+    for shape in ((1, 3, "h", "w"), (1, "h", "w", 3)):
+        _, buckets = parse_dims(sizes, (TensorInfo("x", np.dtype(np.float32), shape),))
+        assert {bucket["h"] for bucket in buckets} == {Range(32, 960, 32)}
+        assert [bucket["w"].high for bucket in buckets] == [32, 64, 160, 288, 544, 960]
+    masks = TensorInfo("m", np.dtype(np.float32), ("n", "h", "w"))
+    words = TensorInfo("x", np.dtype(np.int64), ("n", "h"))
+    _, buckets = parse_dims({**sizes, "n": 1}, (masks, words))
+    assert len({bucket["h"] for bucket in buckets}) == 2
 
 
 def test_ranges_of_programs_make_one():

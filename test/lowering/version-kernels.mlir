@@ -45,3 +45,18 @@ module attributes {stepwell.table = ["\"size\""], stepwell.ranges = "{\"size\": 
     return %0 : tensor<1x16x16x64xf32>
   }
 }
+
+// -----
+
+// Tiles of images are within an image, whose rows and columns are loops of their own though none of them varies.
+// CHECK-LABEL: module attributes {{.*}}stepwell.table = ["\22images\22"]
+// CHECK:         func.func private @{{[a-z0-9_]+}}(
+// CHECK-SAME:      class = "winograd"
+// CHECK-SAME:      stepwell.tile = array<i64: {{[1-4]}}, {{[1-6]}}>
+module attributes {stepwell.table = ["\"images\""], stepwell.ranges = "{\"images\": [1, 8, 1]}"} {
+  func.func @main(%x: tensor<8x16x24x32xf32>, %table: tensor<256xi64>) -> (tensor<8x16x24x32xf32> {stepwell.extents = array<i64: 0, -1, -1, -1>}) {
+    %w = "stepwell.parameter"() {name = "w", shape = array<i64: 36864>, dtype = f32} : () -> tensor<36864xf32>
+    %0 = "stepwell.winograd_conv"(%x, %w) {columns = 32, panel = 32, tile = 4, pads = array<i64: 1, 1, 1, 1>} : (tensor<8x16x24x32xf32>, tensor<36864xf32>) -> tensor<8x16x24x32xf32>
+    return %0 : tensor<8x16x24x32xf32>
+  }
+}

@@ -20,11 +20,11 @@ from ...target import Target
 from ..winograd.steps import Steps
 from ..winograd.strips import cut_into_strips
 from .base import Schedule, given_parameters
-from .contraction import contraction
+from .contraction import contraction, tile_cycles
 from .typical import chosen_tile, tiles_in, typical_sizes
 
-# What one core does, roughly, in a nanosecond: multiply-adds of a product, elements that a transform makes.
-_MULTIPLY_ADDS, _TRANSFORMED = 100.0, 16.0
+# What one core does, roughly, in a nanosecond: cycles, elements that a transform makes.
+_CYCLES, _TRANSFORMED = 3.2, 16.0
 
 # How long a byte of the weights takes that another strip has read before, and one of what a strip keeps between its
 # steps, for every doubling of that beyond what a second-level cache holds of it.
@@ -44,7 +44,9 @@ def winograd(kernel: ir.Operation, target: Target) -> Schedule:
     parallel block of the transforms.
     """
     steps = Steps.of(kernel)
-    strip = list(chosen_tile(kernel)) or _strip(steps, target, _typical(kernel, steps))
+    chosen = chosen_tile(kernel)
+    fits = len(chosen) == 2 and all(size <= most for size, most in zip(chosen, steps.tiles[1:], strict=True))
+    strip = list(chosen) if fits else _strip(steps, target, _typical(kernel, steps))
     parameters = {"strip": strip, "part": _part(steps, strip), **given_parameters(kernel)}
     cut_into_strips(kernel, steps, parameters["strip"], parameters["part"])
     products = contraction(kernel, target)
@@ -89,7 +91,11 @@ def strip_nanoseconds(shape: tuple[int, int], points: int, channels: int, column
     count = math.prod(shape)
     if count * tile_bytes > _MOST_BYTES and count > height:
         return None
-    products = -(-count // height) * height * weights / _MULTIPLY_ADDS
+    # As many rows in each register tile as all of them need: 22 are two of 11.
+    tiles = -(-count // height)
+    panels = -(-columns // (target.vector_bytes // 2))
+    step = tile_cycles(-(-count // tiles), 2, 2 * target.vector_bytes, channels)
+    products = points**2 * panels * channels * tiles * step / _CYCLES
     transforms = count * tile_bytes / 4 / _TRANSFORMED
     spilled = count * tile_bytes * _SPILLED_NS * math.log2(max(1, count * tile_bytes / _CACHED_BYTES))
     return products + transforms + spilled + 4 * weights * _WEIGHT_NS
