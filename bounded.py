@@ -19,9 +19,11 @@ from .failures import explained, nodes_of
 from .frontend.errors import NeedsContents, NodeError
 from .frontend.onnx.importer import ImportedModel
 from .lowering.context import compiler_context
+from .lowering.target import Target
 from .passes.apart import apart
 from .passes.failure import ModelOp
 from .passes.graph.bounded.bind import MoreSizes, bind_to_bounds
+from .passes.graph.bounded.checks import require_room
 from .passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant, check_slices, listed, slices_of
 from .passes.graph.canonicalize import patterns
 from .passes.graph.cse import CsePass
@@ -34,6 +36,7 @@ from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.kernel.demand import read_table
 from .passes.pipeline import Pipeline
 from .passes.rewriting import Replacement, apply_patterns
+from .runtime import host
 from .runtime.program import Program, Shape, TensorInfo
 from .runtime.sizes import Bounds, Expression, Range, evaluate, union_of
 from .source import ModelSource, PieceSource
@@ -204,6 +207,8 @@ def _compile_as(
             module = imported.module
             _to_sample(module, model, shapes)
         here = Snapshot.of(module, sizes)
+        if not Target.parse(compilation.target).is_gpu:
+            require_room(module, host.memory_bytes())
         symbols = [tuple(_dim(dim, ranges) if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
         limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}
         others = [sample for sample in samples if sample.sizes != sizes]

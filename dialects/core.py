@@ -37,7 +37,7 @@ from mlir._mlir_libs import _mlir
 from mlir.dialects import irdl
 
 from .attributes import AttributeField, OpError, attribute
-from .dims import MAX_RANK
+from .dims import MAX_RANK, Shape
 from .types import TensorSpec, array_of, spec_of_type, tensor_type
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Op(ir.OpView):
                 raise OpError(f"operand '{field.name}' is missing")
         keywords = cls._complete(attributes)
         specs = _as_tuple(cls.infer(*[None if value is None else spec_of(value) for value in values], **keywords))
-        _check_extents(specs)
+        check_extents(*(spec.shape for spec in specs))
         encoded = {
             field.name: field.write(keywords[field.name])
             for field in (cls.attribute_fields() if attributes else ())
@@ -255,7 +255,9 @@ class Op(ir.OpView):
             OpError: the op breaks its rules.
         """
         specs = (None if value is None else spec(value) for value in self.operand_values())
-        return _as_tuple(type(self).infer(*specs, **self.attribute_values()))
+        inferred = _as_tuple(type(self).infer(*specs, **self.attribute_values()))
+        check_extents(*(item.shape for item in inferred))
+        return inferred
 
     def evaluate(self, array: Callable[[ir.Value], np.ndarray]) -> tuple[np.ndarray, ...]:
         """The results' contents by the op's reference semantics, from those of its operands."""
@@ -265,19 +267,19 @@ class Op(ir.OpView):
             return tuple(map(np.asarray, _as_tuple(type(self).reference(*arrays, **self.attribute_values()))))
 
 
-def _check_extents(specs: Sequence[TensorSpec]) -> None:
-    """Checks that results could exist: MLIR's types hold 64-bit extents, and silently so.
+def check_extents(*shapes: Shape) -> None:
+    """Checks that tensors could exist: MLIR's types hold 64-bit extents, and silently so.
 
     Raises:
-        OpError: an extent is negative, or a result has more elements than memory could ever hold, or more dimensions
-            than an array.
+        OpError: an extent is negative, or a tensor has more elements than memory could ever hold (dimensions without
+            any left out), or more dimensions than an array.
     """
-    for spec in specs:
-        if len(spec.shape) > MAX_RANK:
-            raise OpError(f"the result would have {len(spec.shape)} dimensions, more than {MAX_RANK}")
-        numbers = [dim for dim in spec.shape if isinstance(dim, int)]
+    for shape in shapes:
+        if len(shape) > MAX_RANK:
+            raise OpError(f"a tensor would have {len(shape)} dimensions, more than {MAX_RANK}")
+        numbers = [dim for dim in shape if isinstance(dim, int) and dim]
         if numbers and (min(numbers) < 0 or math.prod(numbers) > _MAX_ELEMENTS):
-            raise OpError(f"the result would have the impossible shape {'x'.join(map(str, spec.shape))}")
+            raise OpError(f"a tensor would have the impossible shape {'x'.join(map(str, shape))}")
 
 
 _MAX_ELEMENTS = 2**48

@@ -7,12 +7,12 @@ starts with `stepwell.` are notes that passes leave, and belong to no op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mlir import ir
 
-from .core import Op, OpError, spec_of
+from .core import Op, OpError, check_extents, spec_of
 from .stepwell import STEPWELL
 from .stepwell.shapes import may_equal
 from .types import ElementTypeError, TensorSpec
@@ -67,6 +67,7 @@ def violations(root: ir.Module | ir.Operation | ir.OpView) -> Iterator[Violation
 def _check_inside(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) -> Iterator[Violation]:
     for region in operation.regions:
         for block in region:
+            yield from _impossible(block.arguments, operation)
             for view in block.operations:
                 yield from _check(view.operation, specs)
                 yield from _check_inside(view.operation, specs)
@@ -74,6 +75,7 @@ def _check_inside(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) ->
 
 def _check(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) -> Iterator[Violation]:
     if not operation.name.startswith(f"{STEPWELL.namespace}."):
+        yield from _impossible(operation.results, operation)
         return
     op = STEPWELL.view(operation)
     if op is None:
@@ -88,6 +90,17 @@ def _check(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) -> Iterat
         check_op(op, spec)
     except (OpError, ElementTypeError) as error:
         yield Violation(operation.location, f"'{operation.name}' op {error}")
+
+
+def _impossible(values: Iterable[ir.Value], operation: ir.Operation) -> Iterator[Violation]:
+    """Those of some values that no memory can hold; LLVM would abort on the overflow of their sizes."""
+    for value in values:
+        if not isinstance(value.type, ir.RankedTensorType | ir.MemRefType):
+            continue
+        try:
+            check_extents(tuple(max(size, 0) for size in value.type.shape))
+        except OpError as error:
+            yield Violation(operation.location, f"'{operation.name}' op {error}")
 
 
 def check_op(op: Op, spec: Callable[[ir.Value], TensorSpec] = spec_of) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .program import Program, Shape, aligned_empty
+from .program import Program, Shape, TensorInfo, aligned_empty, aligned_zeros
 from .report import facts
 from .results import Shelf
 from .sizes import evaluate, table_of
@@ -121,10 +121,8 @@ class _Buffers:
         self.call: BoundedCall | None = None
         self.inputs: list[_Place | None] = []
         self.outputs: list[_Place | None] = []
-        self._wide_outputs = [_empty(info.shape, info.dtype) for info in program.outputs]
-        self._wide_inputs = [_empty(info.shape, info.dtype) for info in program.inputs[:-1]]
-        for array in self._wide_inputs:
-            array.fill(0)
+        self._wide_outputs = [_wide(info, aligned_empty) for info in program.outputs]
+        self._wide_inputs = [_wide(info, aligned_zeros) for info in program.inputs[:-1]]
         self._held: list[Shape] = [(0,) * array.ndim for array in self._wide_inputs]
 
     def enter(self, call: BoundedCall, shapes: Sequence[Shape]) -> None:
@@ -143,6 +141,6 @@ def _place(whole: np.ndarray, shape: Shape) -> _Place | None:
     return None if whole.shape == shape else _Place(whole, whole[tuple(map(slice, shape))])
 
 
-def _empty(shape: Sequence[int | str], dtype: np.dtype) -> np.ndarray:
-    sizes: Shape = tuple(int(size) for size in shape)
-    return aligned_empty(int(np.prod(sizes, dtype=np.int64)) * dtype.itemsize).view(dtype).reshape(sizes)
+def _wide(info: TensorInfo, make: Callable[[int], np.ndarray]) -> np.ndarray:
+    sizes: Shape = tuple(int(size) for size in info.shape)
+    return make(info.nbytes).view(info.dtype).reshape(sizes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import platform
 import re
 from pathlib import Path
@@ -59,6 +60,15 @@ def features() -> frozenset[str] | None:
     if line is None:
         return None
     return frozenset(_plain(_KERNEL_NAMES.get(name, name)) for name in line.group(1).split())
+
+
+@functools.cache
+def memory_bytes() -> int:
+    """How much memory this machine has; more than any where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62
 
 
 def architecture() -> str:

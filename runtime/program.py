@@ -8,7 +8,7 @@ in, `void stepwell_work(void *team, int64_t thread)`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -218,8 +218,21 @@ def aligned_empty(nbytes: int) -> np.ndarray:
     Raises:
         CapacityError: there is not so much memory.
     """
+    return _aligned(nbytes, np.empty)
+
+
+def aligned_zeros(nbytes: int) -> np.ndarray:
+    """Zeros, the first at a multiple of `ALIGNMENT`, which take memory once they are written to.
+
+    Raises:
+        CapacityError: there is not so much memory.
+    """
+    return _aligned(nbytes, np.zeros)
+
+
+def _aligned(nbytes: int, make: Callable[..., np.ndarray]) -> np.ndarray:
     try:
-        block = np.empty(nbytes + ALIGNMENT, np.uint8)
+        block = make(nbytes + ALIGNMENT, np.uint8)
     except MemoryError:
         raise CapacityError(f"{nbytes / 2**30:.1f} GiB of memory are needed in one piece, and are not there") from None
     start = -block.ctypes.data % ALIGNMENT

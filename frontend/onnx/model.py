@@ -200,11 +200,13 @@ def opsets(imports: Iterable[onnx.OperatorSetIdProto], model: str) -> dict[str, 
     """The version of each operator domain; "ai.onnx" is the domain "".
 
     Raises:
-        ModelError: one domain has two versions.
+        ModelError: one domain has two versions, or one that no domain has.
     """
     versions: dict[str, int] = {}
     for entry in imports:
         domain = normal_domain(entry.domain)
+        if not 0 <= entry.version < 1 << 31:  # an int of C++, to ONNX's own functions
+            raise ModelError(f"imports the impossible version {entry.version} of the domain '{domain}'", model=model)
         if versions.setdefault(domain, entry.version) != entry.version:
             raise ModelError(f"imports two versions of the domain '{domain}'", model=model)
     return versions

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
-from ...dialects.core import spec_of
+from ...dialects.core import OpError, check_extents, spec_of
 from ...dialects.types import element_type
 from ..errors import ModelError, NeedsShapes
 from .model import ModelInfo, ValueInfo
@@ -18,7 +18,7 @@ def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[int]]) -> list[D
     """The dimensions of each input: the declared ones, with the symbols replaced that `shapes` gives numbers for.
 
     Raises:
-        ModelError: a shape is for no input, or contradicts the declaration or another shape.
+        ModelError: a shape is for no input, or contradicts the declaration or another shape, or no memory can hold it.
         NeedsShapes: an input's rank is not declared, and `shapes` does not give it.
     """
     names = [value.name for value in info.inputs]
@@ -29,7 +29,13 @@ def bound_inputs(info: ModelInfo, shapes: Mapping[str, Sequence[int]]) -> list[D
     for value in info.inputs:
         if value.name in shapes:
             _bind(value, tuple(shapes[value.name]), numbers)
-    return [_resolved(value, shapes.get(value.name), numbers) for value in info.inputs]
+    found = [_resolved(value, shapes.get(value.name), numbers) for value in info.inputs]
+    for value, dims in zip(info.inputs, found, strict=True):
+        try:
+            check_extents(tuple(dim for dim in dims if isinstance(dim, int)))
+        except OpError as error:
+            raise ModelError(f"input '{value.name}': {error}") from None
+    return found
 
 
 def _bind(value: ValueInfo, shape: tuple[int, ...], numbers: dict[str, int]) -> None:

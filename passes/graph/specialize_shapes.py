@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects import dims
+from ...dialects.core import OpError, check_extents
 from ...dialects.dims import Dim, Sym
 from ...dialects.types import TensorSpec
 from ..base import Pass, PassError, register
@@ -57,6 +58,10 @@ class SpecializeShapesPass(Pass):
             for dim, size in zip(spec.shape, shape, strict=True):
                 _bind(values, dim, size, index)
         known = [spec.with_shape(tuple(dims.bind(dim, values) for dim in spec.shape)) for spec in specs]
+        try:
+            check_extents(*(spec.shape for spec in known))
+        except OpError as error:
+            raise PassError(f"an input: {error}") from error
         if known != specs or not is_settled(main):
             infer_function(main, known)
 

@@ -193,7 +193,8 @@ def _describe(group: list[ir.Operation], inputs: list[ir.Value], result: ir.Valu
     return ir.DictAttr.get(
         {
             "class": ir.StringAttr.get(kind),
-            "flops": ir.IntegerAttr.get(i64, work),
+            # Tensors that no machine has may ask for more than 64 bits can say.
+            "flops": ir.IntegerAttr.get(i64, min(work, 1 << 62)),
             "bytes": ir.IntegerAttr.get(i64, bytes_of(result) + sum(bytes_read(value, group) for value in inputs)),
         }
     )

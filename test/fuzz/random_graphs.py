@@ -16,7 +16,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 from proposals import PROPOSALS, Proposal
-from stepwell.dialects.core import Op, OpError, _check_extents
+from stepwell.dialects.core import Op, OpError, check_extents
 from stepwell.dialects.stepwell import STEPWELL
 from stepwell.dialects.stepwell.constant import ConstantOp, ParameterOp
 from stepwell.dialects.types import TensorSpec, tensor_type
@@ -150,7 +150,7 @@ class Grower:
             attributes = op._complete(proposal.attributes)
             specs = op.infer(*(None if value is None else value.spec for value in operands), **attributes)
             specs = specs if isinstance(specs, tuple | list) else (specs,)
-            _check_extents(specs)
+            check_extents(*(spec.shape for spec in specs))
         except OpError:
             return False
         if any(np.prod(spec.shape, dtype=float) > LARGEST for spec in specs):

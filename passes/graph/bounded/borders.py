@@ -28,6 +28,7 @@ from .extents import count_of, is_dynamic, prefix, whole
 from .layout import compacted
 from .rewriter import Rewriter, Rule, replace
 from .rules import Result, States
+from .snapshot import numbered
 
 _INDEX = np.dtype(np.int64)
 
@@ -54,7 +55,7 @@ def bordered(graph: Rewriter, value: ir.Value, border: Border, mode: str, otherw
     old = graph.of(value)
     count, size = count_of(old[border.axis]), (shape_of(value) or ())[border.axis]
     extents = [*old[: border.axis], prefix(border.extent, border.size), *old[border.axis + 1 :]]
-    places = graph.noted(SubOp(constant(np.arange(border.size)), _number(graph, border.low)))
+    places = graph.noted(SubOp(constant(numbered(border.size)), _number(graph, border.low)))
     end, zero = _number(graph, count), constant(np.array(0))
     inside = graph.noted(MinimumOp(_turned(graph, places, count, mode), constant(np.array(size - 1))))
     taken = graph.noted(GatherOp(value, graph.noted(MaximumOp(inside, zero)), axis=border.axis), extents)

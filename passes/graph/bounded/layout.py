@@ -13,9 +13,10 @@ from ....dialects.core import Op
 from ....dialects.dims import Dim
 from ....dialects.stepwell.elementwise import AddOp, DivOp, MaximumOp, MinimumOp, ModOp, MulOp
 from ....dialects.stepwell.movement import GatherOp
-from ..values import constant, shape_of
+from ..values import constant, shape_of, splat_constant
 from .extents import Extent, Factor, count_of, is_dynamic, prefix, size_of
 from .rewriter import Rewriter
+from .snapshot import numbered
 
 _INDEX = np.dtype(np.int64)
 
@@ -124,14 +125,14 @@ def _positions(graph: Rewriter, wanted: Sequence[Extent]) -> ir.Value:
         if factor.size == 1 and len(factors) > 1:
             continue
         inner = dims.product(other.extent for other in factors[place + 1 :])
-        index = constant(np.arange(factor.size).reshape(-1, *[1] * (len(factors) - place - 1)))
+        index = constant(numbered(factor.size).reshape(-1, *[1] * (len(factors) - place - 1)))
         step = index if inner == 1 else graph.noted(MulOp(index, _number(graph, inner)))
         total = step if total is None else graph.noted(AddOp(total, step))
     if total is None:
         total = constant(np.zeros([1] * len(factors), _INDEX))
     shape = tuple(size_of(extent) for extent in wanted)
     if math.prod(shape) != math.prod(shape_of(total) or ()):
-        total = graph.noted(AddOp(total, constant(np.zeros([factor.size for factor in factors], _INDEX))))
+        total = graph.noted(AddOp(total, splat_constant(_INDEX.type(0), [factor.size for factor in factors])))
     return graph.reshaped(total, shape)
 
 

@@ -28,7 +28,7 @@ from .extents import Extent, count_of, is_dynamic, prefix, regroup, size_of, who
 from .layout import agree, compact_all, compacted, rearranged, set_operands
 from .rewriter import Rewriter, Rule, replace
 from .rules import Result, States
-from .snapshot import BoundedError, listed
+from .snapshot import BoundedError, listed, numbered
 
 _INDEX = np.dtype(np.int64)
 
@@ -96,7 +96,7 @@ def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
     # The second part is where the first one's bound is.
     both = graph.noted(ConcatOp(op.lhs, op.rhs, axis=axis))
     graph.extents[both] = [whole(size) if dim == axis else found[dim] for dim, size in enumerate(shape_of(both) or ())]
-    places = constant(np.arange(size_of(found[axis])))
+    places = constant(numbered(size_of(found[axis])))
     end = graph.number(count_of(first), _INDEX)
     gap = graph.noted(SubOp(constant(np.array(size_of(first))), end))
     later = graph.noted(AddOp(places, gap))
@@ -169,7 +169,7 @@ def _gathered_slice(graph: Rewriter, op: SliceOp, states: States, value: ir.Valu
     now = graph.of(value)
     for axis, size in enumerate(shape):
         start = graph.fit([state.attributes["starts"][axis] for state in states], "where a slice starts")
-        places = constant(np.arange(size) * op.steps[axis])
+        places = constant(numbered(size) * op.steps[axis])
         indices = graph.noted(AddOp(places, graph.number(start, _INDEX)))
         now = [*now[:axis], found[axis], *now[axis + 1 :]]
         value = _gathered(graph, value, indices, axis, now)
@@ -190,7 +190,7 @@ def reverse(graph: Rewriter, op: ReverseOp, states: States) -> Result | None:
     extents = graph.of(value)
     for axis in varying:
         last = graph.number(count_of(extents[axis]) - 1, _INDEX)
-        indices = graph.noted(SubOp(last, constant(np.arange(size_of(extents[axis])))))
+        indices = graph.noted(SubOp(last, constant(numbered(size_of(extents[axis])))))
         value = _gathered(graph, value, indices, axis, extents)
     replace(op, value)
     return None

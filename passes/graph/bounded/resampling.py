@@ -35,7 +35,7 @@ from .layout import compacted
 from .projections import repeats_elements
 from .rewriter import Rewriter, Rule, replace
 from .rules import Result, States
-from .snapshot import BoundedError
+from .snapshot import BoundedError, numbered
 
 _INDEX, _FLOAT = np.dtype(np.int64), np.dtype(np.float32)
 
@@ -153,7 +153,7 @@ class _Line:
 
     def _positions(self) -> ir.Value:
         """As `Sampling` has them."""
-        x, half = constant(np.arange(self.bound, dtype=np.float32)), self._float(0.5)
+        x, half = constant(numbered(self.bound).astype(np.float32)), self._float(0.5)
         match self.op.coordinates:
             case "half_pixel" | "pytorch_half_pixel" | "half_pixel_symmetric":
                 found = self._made(SubOp(self._made(DivOp(self._made(AddOp(x, half)), self._factor())), half))

@@ -17,11 +17,11 @@ from ....dialects.stepwell.constant import ConstantOp
 from ....dialects.stepwell.elementwise import CastOp, KeepOp, LessOp, MulOp
 from ....dialects.stepwell.movement import ConcatOp, GatherOp, ReshapeOp, ResizeOp
 from ....dialects.types import is_float
-from ..values import constant, dtype_of, shape_of
+from ..values import constant, dtype_of, shape_of, splat_constant
 from .extents import Expression, Extent, expression, is_dynamic, size_of, whole
 from .fitting import Fitter, Ranges, at
 from .projections import repeats_elements, source_of
-from .snapshot import BoundedError, OpState
+from .snapshot import BoundedError, OpState, numbered
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Rewriter:
                 sizes, parts = [factor.size for factor in extent], []
                 for place, factor in enumerate(extent):
                     if factor.is_dynamic:
-                        index = np.arange(factor.size).reshape(-1, *[1] * (len(sizes) - place - 1))
+                        index = numbered(factor.size).reshape(-1, *[1] * (len(sizes) - place - 1))
                         inside = self.noted(LessOp(constant(index), self.number(factor.extent, np.dtype(np.int64))))
                         parts.append(self.noted(CastOp(inside, dtype=dtype)))
                 value = parts[0]
@@ -105,7 +105,7 @@ class Rewriter:
                 if extent[0].is_dynamic and all(factor.is_dynamic for factor in extent):
                     self._masks[key] = self.reshaped(value, shape)
                 else:
-                    ones = constant(np.ones(sizes, dtype))
+                    ones = splat_constant(dtype.type(1), sizes)
                     self._masks[key] = self.reshaped(self.noted(MulOp(ones, value)), shape)
         return self._masks[key]
 

@@ -17,11 +17,25 @@ from ...functions import body_of, main_function
 from ...named_ops import ops_named
 from ...rewriting import walk
 
+MOST_PLACES = 1 << 24
+"""Along so many places of a dimension it is said one by one which of them hold data."""
+
 Shape = tuple[int, ...]
 
 
 class BoundedError(PassError):
     """A model has something that no program for a range of sizes can do; the message says what."""
+
+
+def numbered(count: int) -> np.ndarray:
+    """The numbers of all places along a dimension, to compare with extents: a constant of every program that has it.
+
+    Raises:
+        BoundedError: they are too many to write down.
+    """
+    if count > MOST_PLACES:
+        raise BoundedError(f"it has {count} places, too many to say which hold data; let the range end lower")
+    return np.arange(count)
 
 
 class VaryingConstant(BoundedError):

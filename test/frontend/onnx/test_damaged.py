@@ -231,3 +231,17 @@ def test_function_defined_twice():
     function = helper.make_function("d", "F", ["a"], ["b"], [node("Relu", ["a"], ["b"])], [helper.make_opsetid("", 17)])
     model.functions.extend([function, function])
     refuses(model, "defines the function 'F' twice")
+
+
+@pytest.mark.parametrize("version", [-(1 << 63), -1, 1 << 31, (1 << 63) - 1])
+def test_impossible_version_of_a_domain(version):
+    """It is an int of C++ to ONNX's own functions."""
+    model = model_of(node("Relu", ["x"], ["y"]))
+    model.opset_import.append(helper.make_opsetid("ai.onnx.preview.training", version))
+    refuses(model, f"impossible version {version} of the domain 'ai.onnx.preview.training'")
+
+
+def test_input_that_no_memory_holds():
+    """Transposed on the host, it ended the process."""
+    huge = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, (1 << 63) - 1])
+    refuses(model_of(node("Transpose", ["x"], ["y"]), inputs=(huge,)), "input 'x': a tensor would have the impossible")

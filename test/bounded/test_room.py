@@ -1,0 +1,88 @@
+"""Ranges whose greatest sizes no memory holds: told so before memory of that size is asked for."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import stepwell
+from stepwell.passes.graph.bounded import snapshot
+from stepwell.passes.graph.bounded.snapshot import BoundedError, numbered
+
+CHILD = """
+import resource, sys, warnings
+import numpy as np, stepwell
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+warnings.simplefilter("ignore")
+op, high = sys.argv[1], int(sys.argv[2])
+model = f'''
+func.func @main(%x: tensor<4x?xf32> {{stepwell.dims = [4, "n"]}}) -> tensor<4x?xf32> {{
+  %0 = "stepwell.{op}"(%x) {sys.argv[3]} : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  return %0 : tensor<4x?xf32>
+}}'''
+options = stepwell.Options(dims={"n": (1, high)}, cache=False)
+executable = stepwell.compile(model.encode(), threads=1, options=options)
+assert executable(np.zeros((4, 3), np.float32)).shape == (4, 3)
+print(executable.unranged)
+"""
+
+
+def _why_not(op: str, high: int, attributes: str = "") -> str:
+    """Why a model has no program for a range, from a process that a mistake of ours would end."""
+    command = [sys.executable, "-c", CHILD, op, str(high), attributes]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "what"),
+    [("relu", "", "takes [0-9.]+ GiB at the greatest sizes"), ("softmax", "{axis = 1 : i64}", "it has [0-9]+ places")],
+)
+def test_sizes_that_no_memory_holds(op: str, attributes: str, what: str) -> None:
+    assert re.search(rf"{what}.*; let the range end lower$", _why_not(op, 1 << 40, attributes))
+
+
+def test_places_that_cannot_be_listed() -> None:
+    """A softmax has to know of each place whether it holds data: the table of these took eight bytes for each."""
+    assert "'stepwell.softmax' op: it has 268435456 places" in _why_not("softmax", 1 << 28, "{axis = 1 : i64}")
+
+
+def test_the_limit_of_places() -> None:
+    assert len(numbered(snapshot.MOST_PLACES)) == snapshot.MOST_PLACES
+    with pytest.raises(BoundedError, match="let the range end lower"):
+        numbered(snapshot.MOST_PLACES + 1)
+
+
+def test_a_call_takes_memory_for_its_own_size_alone() -> None:
+    """Inputs are as large as the greatest sizes, but their pages are only there once something is in them."""
+    code = CHILD + "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)"
+    done = subprocess.run([sys.executable, "-c", code, "relu", str(1 << 26), ""], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) < 700  # MB; the input alone is 1024 at the greatest size
+
+
+@pytest.mark.parametrize("shape", ["9223372036854775807x4", "4611686018427387904x4", "1073741824x1073741824"])
+@pytest.mark.parametrize("op", ["relu", "exp"])
+def test_shapes_that_nothing_can_have(shape: str, op: str) -> None:
+    """MLIR aborted on the overflow of their sizes in bytes."""
+    kind = f"tensor<{shape}xf32>"
+    text = (
+        f'func.func @main(%x: {kind}) -> {kind} {{ %0 = "stepwell.{op}"(%x) : ({kind}) -> {kind} return %0 : {kind} }}'
+    )
+    with pytest.raises(stepwell.ModelError, match=f"impossible shape {shape}"):
+        stepwell.compile(text.encode(), options=stepwell.Options(cache=False))
+
+
+def test_work_beyond_what_can_be_counted() -> None:
+    """Each tensor is possible, on paper, but the products are more than 64 bits can say."""
+    kinds = [f"tensor<{1 << rows}x{1 << columns}xf32>" for rows, columns in ((15, 33), (33, 15), (15, 15))]
+    left, right, made = kinds
+    text = f"""func.func @main(%x: {left}, %y: {right}) -> {made} {{
+      %0 = "stepwell.matmul"(%x, %y) : ({left}, {right}) -> {made} return %0 : {made} }}"""
+    executable = stepwell.compile(text.encode(), threads=1, options=stepwell.Options(cache=False))
+    with pytest.raises(stepwell.InputError, match="must have 32768 in dimension 0"):
+        executable(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.float32))
