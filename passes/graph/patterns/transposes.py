@@ -13,7 +13,9 @@ from ....dialects.core import Op
 from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, UnaryOp
 from ....dialects.stepwell.movement import (
     ConcatOp,
+    GatherOp,
     PadOp,
+    ResampleOp,
     ReshapeOp,
     ResizeOp,
     ReverseOp,
@@ -176,6 +178,29 @@ class SinkThroughMovement(Pattern):
 _PER_AXIS = {"starts", "stops", "steps", "low", "high", "repeats", "sizes"}
 
 
+class SinkThroughLookup(Pattern):
+    """resample(transpose(x, p), axis) --> transpose(resample(x, p[axis]), p), the same for gather with a list of indices
+
+    A gather only where its readers undo p: it may make more than it reads, and less.
+    """
+
+    root = (ResampleOp, GatherOp)
+
+    def rewrite(self, op: ResampleOp | GatherOp) -> Replacement:
+        inner = defining_op(op.input, TransposeOp)
+        if inner is None or not has_one_use(op.input):
+            return None
+        if isinstance(op, GatherOp):
+            if rank_of(op.indices) != 1:
+                return None
+            if not _is_undone(op.result, inverse(inner.permutation)):
+                return Refusal("what reads the elements does not undo the transpose")
+        attributes = op.attribute_values()
+        attributes["axis"] = inner.permutation[op.axis % len(inner.permutation)]
+        operands = [inner.input, *list(op.operation.operands)[1:]]
+        return transposed(type(op)(*operands, **attributes).result, inner.permutation)
+
+
 class SinkThroughReduction(Pattern):
     """reduce(transpose(x, p), axes) --> transpose(reduce(x, p[axes]), p'), the same for argmax"""
 
@@ -235,6 +260,7 @@ PATTERNS: tuple[Pattern, ...] = (
     SinkThroughUnary(),
     SinkThroughElementwise(),
     SinkThroughMovement(),
+    SinkThroughLookup(),
     SinkThroughReduction(),
     SinkThroughSoftmax(),
     SinkThroughNorm(),

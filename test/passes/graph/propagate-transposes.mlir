@@ -68,3 +68,42 @@ func.func @channel_shuffle(%x: tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32> {
   %4 = "stepwell.transpose"(%3) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x8x4x6xf32>) -> tensor<1x4x6x8xf32>
   return %4 : tensor<1x4x6x8xf32>
 }
+
+// -----
+
+// What is looked up along one dimension is looked up along that dimension.
+// CHECK-LABEL: func.func @resample
+// CHECK: %[[R:.*]] = "stepwell.resample"(%arg0, %arg1, %arg2) {axis = 2 : i64{{.*}}tensor<1x4x6x8xf32>
+// CHECK: "stepwell.transpose"(%[[R]]) {permutation = array<i64: 0, 3, 1, 2>}
+func.func @resample(%x: tensor<1x4x6x8xf32>, %i: tensor<2x9xi64>, %w: tensor<2x9xf32>) -> tensor<1x8x4x9xf32> {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
+  %1 = "stepwell.resample"(%0, %i, %w) {axis = 3 : i64}
+    : (tensor<1x8x4x6xf32>, tensor<2x9xi64>, tensor<2x9xf32>) -> tensor<1x8x4x9xf32>
+  return %1 : tensor<1x8x4x9xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @gather
+// CHECK: %[[G:.*]] = "stepwell.gather"(%arg0, %arg1) {axis = 2 : i64
+// CHECK: "stepwell.relu"(%[[G]])
+// CHECK-NOT: stepwell.transpose
+func.func @gather(%x: tensor<1x4x6x8xf32>, %i: tensor<9xi64>) -> tensor<1x4x9x8xf32> {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
+  %1 = "stepwell.gather"(%0, %i) {axis = 3 : i64} : (tensor<1x8x4x6xf32>, tensor<9xi64>) -> tensor<1x8x4x9xf32>
+  %2 = "stepwell.transpose"(%1) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x8x4x9xf32>) -> tensor<1x4x9x8xf32>
+  %3 = "stepwell.relu"(%2) : (tensor<1x4x9x8xf32>) -> tensor<1x4x9x8xf32>
+  return %3 : tensor<1x4x9x8xf32>
+}
+
+// -----
+
+// A gather of many elements leaves more to transpose.
+// CHECK-LABEL: func.func @negative_gather
+// CHECK: %[[T:.*]] = "stepwell.transpose"(%arg0)
+// CHECK: "stepwell.gather"(%[[T]], %arg1) {axis = 3 : i64
+func.func @negative_gather(%x: tensor<1x4x6x8xf32>, %i: tensor<9xi64>) -> tensor<1x8x4x9xf32> {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
+  %1 = "stepwell.gather"(%0, %i) {axis = 3 : i64} : (tensor<1x8x4x6xf32>, tensor<9xi64>) -> tensor<1x8x4x9xf32>
+  return %1 : tensor<1x8x4x9xf32>
+}
