@@ -244,6 +244,48 @@ def test_sizes_that_a_slice_is_not_cut_off_at_are_one_program():
     assert not stepwell.compile(_slice(1, -1, 1, True), threads=1, options=options).unranged
 
 
+def _computed_slice(kind: str) -> onnx.ModelProto:
+    """A sum of columns, of which the first or the last is computed from the number of rows, added to all elements."""
+    node = helper.make_node
+    numbers = {"zero": [0], "one": [1], "five": [5], "ten": [10], "end": [1 << 40]}
+    nodes = [node("Shape", ["x"], ["shape"]), node("Slice", ["shape", "zero", "one"], ["n"])]
+    ways = {
+        "falls": ([node("Sub", ["ten", "n"], ["d"]), node("Max", ["d", "zero"], ["e"])], ["zero", "e"]),
+        "grows": ([node("Add", ["n", "n"], ["e"])], ["e", "end"]),
+        "steps": ([node("Div", ["n", "five"], ["e"])], ["e", "five"]),
+        "repeats": ([node("Mod", ["n", "ten"], ["e"])], ["zero", "e"]),
+    }
+    more, ends = ways[kind]
+    nodes += [*more, node("Slice", ["x", *ends, "one"], ["part"]), node("ReduceSum", ["part"], ["sum"], keepdims=0)]
+    nodes.append(node("Add", ["x", "sum"], ["y"]))
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", ["n", 20]), ("y", None))
+    )
+    weights = [numpy_helper.from_array(np.array(value), name) for name, value in numbers.items()]
+    graph = helper.make_graph(nodes, "sliced", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+_ENDS = {
+    "falls": lambda n: slice(0, max(10 - n, 0)),
+    "grows": lambda n: slice(2 * n, None),
+    "steps": lambda n: slice(n // 5, 5),
+    "repeats": lambda n: slice(0, n % 10),
+}
+
+
+@pytest.mark.parametrize("dims", [(1, 9), (1, 14), (3, 20), (1, 40)], ids=str)
+@pytest.mark.parametrize("kind", _ENDS)
+def test_a_slice_of_less_at_greater_sizes(kind, dims):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = stepwell.Options(dims={"n": dims}, cache=False)
+        executable = stepwell.compile(_computed_slice(kind), threads=1, options=options)
+    for size in sorted({*range(dims[0], dims[1], 3), 5, 9, dims[1]}):
+        x = np.random.default_rng(size).standard_normal((size, 20), np.float32)
+        np.testing.assert_allclose(executable(x), x + x[:, _ENDS[kind](size)].sum(), rtol=1e-4, atol=1e-5)
+
+
 def test_a_range_of_thousands_of_millions_of_sizes_is_not_listed():
     for high in (1 << 40, 1 << 62):
         found = [sizes["n"] for sizes in sample_sizes({"n": Range(1, high)})]

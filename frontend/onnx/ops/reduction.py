@@ -12,7 +12,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.cumulative import CumulativeOp
 from ....dialects.stepwell.movement import ReverseOp, SqueezeOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
-from ..build import dims_of, dtype, emit, integers, normal_axis, rank, reshaped, scalar
+from ..build import cast, dims_of, dtype, emit, integers, normal_axis, rank, reshaped, scalar
 from ..node import Node
 from ..registry import Handler, imports
 
@@ -49,11 +49,23 @@ def _log_sum_exp(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.V
     return result if keepdims or not axes else emit(SqueezeOp, result, axes=axes)
 
 
+def _in_floats(reduction: Reduction) -> Reduction:
+    """A reduction whose result is no integer, of integers: as of f64, rounded towards zero."""
+
+    def reduced(input: ir.Value, axes: tuple[int, ...], keepdims: bool) -> ir.Value:
+        kind = dtype(input)
+        if kind.kind not in "iu":
+            return reduction(input, axes, keepdims)
+        return cast(reduction(cast(input, np.dtype(np.float64)), axes, keepdims), kind)
+
+    return reduced
+
+
 _REDUCTIONS: dict[str, tuple[Reduction, int]] = {
     "ReduceL1": (_absolute_sum, 18),
-    "ReduceL2": (_norm, 18),
-    "ReduceLogSum": (_log_sum, 18),
-    "ReduceLogSumExp": (_log_sum_exp, 18),
+    "ReduceL2": (_in_floats(_norm), 18),
+    "ReduceLogSum": (_in_floats(_log_sum), 18),
+    "ReduceLogSumExp": (_in_floats(_log_sum_exp), 18),
     "ReduceMax": (_plain(ReduceMaxOp), 18),
     "ReduceMean": (_plain(ReduceMeanOp), 18),
     "ReduceMin": (_plain(ReduceMinOp), 18),

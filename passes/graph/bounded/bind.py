@@ -10,7 +10,7 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.core import Op
-from ....dialects.dims import Dim
+from ....dialects.dims import Dim, Sym
 from ....dialects.stepwell import STEPWELL
 from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, SelectOp, UnaryOp
 from ...functions import body_of, dictionaries, main_function
@@ -21,7 +21,7 @@ from . import borders, movement, norms, places, reductions, resampling, rules, w
 from .checks import require_same
 from .control import Control
 from .extents import Expression, Extent, count_of, expression, is_dynamic, prefix
-from .fitting import Fitter, Ranges, at
+from .fitting import Fitter, Ranges, at, corner_sizes, sizes_below, wraps
 from .layout import compacted
 from .rewriter import Rewriter, Rule
 from .snapshot import BoundedError, OpState, Snapshot, listed
@@ -101,7 +101,7 @@ def bind_to_bounds(
     if fitter.missing:
         raise MoreSizes(fitter.missing)
     results = _results(graph, operations[-1])
-    _check_least(graph)
+    _check_extents(graph)
     outputs = tuple(tuple(expression(count_of(extent)) for extent in graph.of(value)) for value in results)
     erase_dead_ops(main)
     _note_extents(graph, main, results)
@@ -116,13 +116,24 @@ def bind_to_bounds(
     return Bounds(outputs)
 
 
-def _check_least(graph: Rewriter) -> None:
-    """Checks that nothing has less than no elements, as what is n - 2 at most sizes would have where n is 1."""
-    least = {name: low for name, (low, _, _) in graph.ranges.items()}
-    parts = {factor.extent for extents in graph.extents.values() for extent in extents for factor in extent}
-    for dim in parts:
-        if (at(dim, least) or 0) < 0:
-            raise BoundedError(f"a dimension of {dim} elements has none at {listed(least)}; let the range start higher")
+def _check_extents(graph: Rewriter) -> None:
+    """Checks that everything has as many elements as its array at most, and none less than none.
+
+    What is n - 2 at most sizes would have less where n is 1, and what is 10 - n has more there than at the bounds.
+    """
+    factors = {factor for extents in graph.extents.values() for extent in extents for factor in extent}
+    corners = list(corner_sizes(graph.ranges))
+    for factor in factors:
+        if not isinstance(factor.extent, Sym):
+            continue
+        for sizes in (*corners, *(sizes_below(graph.ranges) if wraps(factor.extent) else ())):
+            count = at(factor.extent, sizes) or 0
+            if count < 0:
+                less = f"a dimension of {factor.extent} elements has none at {listed(sizes)}"
+                raise BoundedError(f"{less}; let the range start higher")
+            if count > factor.size:
+                more = f"a dimension of {factor.extent} elements has {count} at {listed(sizes)}"
+                raise BoundedError(f"{more}, more than at the greatest sizes")
 
 
 def _start(body: ir.Block) -> ir.Operation:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from mlir import ir
 
@@ -18,6 +19,28 @@ def at(dim: Dim, sizes: Mapping[str, int]) -> int | None:
     """What a dimension is at given sizes; None if it depends on others."""
     bound = dims.bind(dim, sizes)
     return bound if isinstance(bound, int) else None
+
+
+def corner_sizes(ranges: Ranges) -> Iterator[dict[str, int]]:
+    """All combinations of least and greatest sizes.
+
+    What only grows, or only falls, along each size has its least value at one of them, and its greatest at another.
+    """
+    for corner in itertools.product(*((low, high) for low, high, _ in ranges.values())):
+        yield dict(zip(ranges, corner, strict=True))
+
+
+def sizes_below(ranges: Ranges) -> Iterator[dict[str, int]]:
+    """Along each size some of the greatest, the others at both ends: for expressions that start again and again."""
+    for corner in corner_sizes(ranges):
+        for name, (low, high, step) in ranges.items():
+            for size in range(high, low - 1, -step)[:_PERIOD]:
+                yield {**corner, name: size}
+
+
+def wraps(dim: Sym) -> bool:
+    """Whether an expression has a remainder, so that it neither only grows nor falls."""
+    return _has_remainder(dim.expr)
 
 
 class Fitter:
@@ -142,6 +165,9 @@ class Fitter:
 _CUT = 3
 """At so many sizes above the least it is seen whether a slice is cut off."""
 
+_PERIOD = 128
+"""In so many steps a remainder has been all that it can be."""
+
 _FAR = 4096
 """Steps that are farther apart are no part of what is found."""
 
@@ -152,6 +178,14 @@ def _rounds(expr: ir.AffineExpr) -> bool:
         case ir.AffineBinaryExpr() as binary:
             is_plain = isinstance(binary, ir.AffineAddExpr | ir.AffineMulExpr)
             return not is_plain or _rounds(binary.lhs) or _rounds(binary.rhs)
+    return False
+
+
+def _has_remainder(expr: ir.AffineExpr) -> bool:
+    match expr.maybe_downcast():
+        case ir.AffineBinaryExpr() as binary:
+            is_one = isinstance(binary, ir.AffineModExpr)
+            return is_one or _has_remainder(binary.lhs) or _has_remainder(binary.rhs)
     return False
 
 

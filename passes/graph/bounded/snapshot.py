@@ -114,16 +114,21 @@ def slices_of(module: ir.Module) -> list[tuple[Shape, Shape]]:
 
 
 def check_slices(samples: Sequence[Snapshot]) -> None:
-    """Checks that no slice is empty where a dimension is greater than elsewhere, as [-3:1] is from four elements on.
+    """Checks that no slice is empty where sizes are greater than elsewhere, as [-3:1] is from four elements on.
 
-    What nothing is left of is folded away, and the sizes where something is left would miss it.
+    What nothing is left of is folded away, and the sizes where something is left would miss it. Where it starts and
+    stops may be computed from sizes: what is sliced need not vary.
 
     Raises:
         BoundedError: one is.
     """
     for here, there in itertools.permutations(samples, 2):
-        for (source, part), (other, _) in zip(here.slices, there.slices, strict=False):
-            if any(size > least and count == 0 for size, count, least in zip(source, part, other, strict=False)):
+        is_greater = any(size > there.sizes[name] for name, size in here.sizes.items())
+        for (source, part), (other, left) in zip(here.slices, there.slices, strict=False):
+            vanishes = is_greater and any(count == 0 < rest for count, rest in zip(part, left, strict=False))
+            if vanishes or any(
+                size > least and count == 0 for size, count, least in zip(source, part, other, strict=False)
+            ):
                 text = "x".join(map(str, source))
                 raise BoundedError(
                     f"a slice of {text} elements is empty at {listed(here.sizes)}, and may not be at lesser sizes"

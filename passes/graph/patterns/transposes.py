@@ -179,7 +179,7 @@ _PER_AXIS = {"starts", "stops", "steps", "low", "high", "repeats", "sizes"}
 
 
 class SinkThroughLookup(Pattern):
-    """resample(transpose(x, p), axis) --> transpose(resample(x, p[axis]), p), the same for gather with a list of indices
+    """resample(transpose(x, p), axis) --> transpose(resample(x, p[axis]), p), the same for gather of a list
 
     A gather only where its readers undo p: it may make more than it reads, and less.
     """

@@ -157,6 +157,8 @@ def test_reduction_of_logarithm_and_integers(check, normal):
     check("ReduceLogSum", 18, [np.abs(normal(2, 3)) + 1], constants={1: np.array([1], I64)})
     check("ReduceSum", 13, [np.arange(6, dtype=I64).reshape(2, 3)])
     check("ReduceMax", 13, [np.arange(6, dtype=I64).reshape(2, 3)], axes=[1])
+    for name, array in (("ReduceL2", np.arange(6, dtype=I64)), ("ReduceLogSumExp", np.arange(6, dtype=np.int32))):
+        check(name, 18, [array.reshape(2, 3)], constants={1: np.array([1], I64)})
 
 
 @pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
