@@ -23,12 +23,19 @@ from .base import Schedule, given_parameters
 from .contraction import contraction, tile_cycles
 from .typical import chosen_tile, tiles_in, typical_sizes
 
-# What one core does, roughly, in a nanosecond: cycles, elements that a transform makes.
-_CYCLES, _TRANSFORMED = 3.2, 16.0
+# What one core does, roughly, in a nanosecond: cycles while it multiplies vectors, elements that a transform makes.
+_CYCLES, _TRANSFORMED = 2.6, 16.0
 
-# How long a byte of the weights takes that another strip has read before, and one of what a strip keeps between its
-# steps, for every doubling of that beyond what a second-level cache holds of it.
-_WEIGHT_NS, _SPILLED_NS, _CACHED_BYTES = 0.025, 0.045, 1 << 19
+# How long a byte of the weights takes that another strip has read before: from a second-level cache of so many bytes,
+# and what is more than it holds.
+_WEIGHT_NS, _FAR_WEIGHT_NS, _CACHED_WEIGHT_BYTES = 0.002, 0.05, 1 << 21
+
+# How long a byte takes of what a strip keeps between its steps, for every doubling of that beyond what a second-level
+# cache holds of it.
+_SPILLED_NS, _CACHED_BYTES = 0.0225, 1 << 19
+
+# What lies a multiple of that apart shares a few lines of the first-level cache: transforms then take twice as long.
+_PAGE_BYTES = 4096
 
 # A strip of more than that would be seen in a program's memory.
 _MOST_BYTES = 16 << 20
@@ -96,9 +103,13 @@ def strip_nanoseconds(shape: tuple[int, int], points: int, channels: int, column
     panels = -(-columns // (target.vector_bytes // 2))
     step = tile_cycles(-(-count // tiles), 2, 2 * target.vector_bytes, channels)
     products = points**2 * panels * channels * tiles * step / _CYCLES
-    transforms = count * tile_bytes / 4 / _TRANSFORMED
+    transforms = 0.0
+    for size in (channels, columns):
+        is_aliased = 4 * count * size % _PAGE_BYTES == 0
+        transforms += count * points**2 * size * (1 + is_aliased) / _TRANSFORMED
     spilled = count * tile_bytes * _SPILLED_NS * math.log2(max(1, count * tile_bytes / _CACHED_BYTES))
-    return products + transforms + spilled + 4 * weights * _WEIGHT_NS
+    fetched = 4 * weights * _WEIGHT_NS + max(0, 4 * weights - _CACHED_WEIGHT_BYTES) * _FAR_WEIGHT_NS
+    return products + transforms + spilled + fetched
 
 
 def _part(steps: Steps, strip: Sequence[int]) -> list[int]:
