@@ -199,7 +199,7 @@ def _compile_as(
     compilation: Compilation, model: _Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]
 ) -> Program:
     source, inputs = model.source, model.inputs
-    sizes = {name: values.high for name, values in ranges.items()}
+    sizes = _bounds(model, ranges, samples)
     with compiler_context() as context, ir.Location.unknown():
         shapes = _shapes(inputs, sizes)
         with model.folding():
@@ -217,6 +217,23 @@ def _compile_as(
         table = tuple(read_table(module.operation))
     model.check(bounds.outputs, ranges)
     return replace(program, bounds=Bounds(dict(ranges), table, bounds.outputs))
+
+
+def _bounds(model: _Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]) -> dict[str, int]:
+    """The sizes of what the program has room for: the upper bounds, or more where two of them are alike by chance.
+
+    Zeros of 32 rows and zeros of 32 columns are one constant where both bounds are 32, and two at all other sizes.
+    """
+    bounds = {name: values.high for name, values in ranges.items()}
+    apart: dict[str, int] = {}
+    for name, values in ranges.items():
+        size = values.high
+        while size in apart.values() and values.low < values.high:
+            size += values.step
+        apart[name] = size
+    if apart == bounds or not samples or model.at(bounds).is_like(samples[0]):
+        return bounds
+    return apart if model.at(apart).is_like(samples[0]) else bounds
 
 
 def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:

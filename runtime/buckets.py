@@ -27,6 +27,34 @@ _LEAST = 16
 Buckets = list[dict[str, Range]]
 
 
+def read_dims(texts: Iterable[str]) -> dict[str, int | tuple[int, ...] | list[int]]:
+    """What a user writes of sizes that vary: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`, several with commas.
+
+    Raises:
+        InputError: it is none of these.
+    """
+    found: dict[str, int | tuple[int, ...] | list[int]] = {}
+    for item in (part for text in texts for part in text.split(",")):
+        name, equals, sizes = item.rpartition("=")
+        if not equals or not name:
+            raise InputError(f"{item}: write it as name=1:64")
+        bounds, buckets = sizes.split(":"), sizes.split("/")
+        if len(buckets) > 1:
+            found[name] = list(_sizes(buckets, item))
+        elif len(bounds) > 1:
+            found[name] = _sizes(bounds, item)
+        else:
+            (found[name],) = _sizes(bounds, item)
+    return found
+
+
+def _sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
+    odd = [part for part in parts if not part.isdecimal()]
+    if odd:
+        raise InputError(f"{where}: '{odd[0]}' is not the size of a dimension")
+    return tuple(int(part) for part in parts)
+
+
 def parse_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[dict[str, Range], Buckets]:
     """The ranges of all sizes, and the buckets that programs are made for.
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime.buckets import read_dims
+from ..runtime.errors import InputError
 from ..runtime.executable import Executable
 from ..runtime.program import PRECISIONS, Shape, TensorInfo
 from .flags import UsageError
@@ -164,19 +166,10 @@ def parse_dims(texts: Iterable[str]) -> dict[str, int | tuple[int, ...] | list[i
     Raises:
         UsageError: an option is none of these.
     """
-    found: dict[str, int | tuple[int, ...] | list[int]] = {}
-    for item in (part for text in texts for part in text.split(",")):
-        name, equals, sizes = item.rpartition("=")
-        if not equals or not name:
-            raise UsageError(f"--dims {item}: write it as name=1:64")
-        bounds, buckets = sizes.split(":"), sizes.split("/")
-        if len(buckets) > 1:
-            found[name] = list(_parse_dims(buckets, f"--dims {item}"))
-        elif len(bounds) > 1:
-            found[name] = _parse_dims(bounds, f"--dims {item}")
-        else:
-            (found[name],) = _parse_dims(bounds, f"--dims {item}")
-    return found
+    try:
+        return read_dims(texts)
+    except InputError as error:
+        raise UsageError(f"--dims {error}") from error
 
 
 def _parse_dims(parts: Sequence[str], where: str) -> Shape:

@@ -13,6 +13,7 @@ from .devices import CPU_MEMORY, PROVIDER, OrtEpDevice, OrtMemoryInfo
 from .given import GivenModel
 from .options import SessionOptions
 from .providers import normalized
+from .ranges import Ranged
 from .values import ModelMetadata, NodeArg, OrtValue, tensor_of, type_name, type_of
 
 _NO_VERSION = 2**63 - 1
@@ -23,7 +24,7 @@ class Session:
 
     _sess_options: SessionOptions
     _given: GivenModel
-    _executable: Executable
+    _executable: Executable | Ranged
     _enable_fallback: bool
 
     def get_inputs(self) -> list[NodeArg]:

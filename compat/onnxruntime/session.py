@@ -23,6 +23,7 @@ from .given import GivenModel
 from .inner import InnerSession
 from .inputs import arranged, errors_of_onnxruntime
 from .options import RunOptions, SessionOptions
+from .ranges import Ranged, for_ranges
 from .values import OrtValue
 
 
@@ -60,10 +61,10 @@ class InferenceSession(Session):
         self._profiling_start_time_ns = time.perf_counter_ns()
         self._enable_fallback = bool(int(kwargs.get("enable_fallback", 1)))
         self._choose(providers, provider_options)
-        self._overriding: dict[frozenset[str], Executable] = {}
+        self._overriding: dict[frozenset[str], Executable | Ranged] = {}
         source = self._given.source()
         with errors_of_onnxruntime():
-            self._executable = compile_model(source, self._threads)
+            self._executable = self._compiled(source)
             self._compile_free_dimensions()
         if self._sess_options.optimized_model_filepath:
             warnings.warn("optimized_model_filepath: what is written is the model as it was given", stacklevel=2)
@@ -186,20 +187,21 @@ class InferenceSession(Session):
             warnings.warn(f"EP Error {error} when using {providers}: the model runs on the CPU", stacklevel=3)
             self.set_providers()
 
-    @property
-    def _threads(self) -> int | None:
-        """ONNX Runtime takes every number that counts nothing for its own choice."""
+    def _compiled(self, model: Path | bytes | onnx.ModelProto) -> Executable | Ranged:
+        """A model with as many threads as options ask for, and for the sizes that they name."""
         threads = self._sess_options.intra_op_num_threads
-        return threads if threads > 0 else None
+        # ONNX Runtime takes every number that counts nothing for its own choice.
+        plain = compile_model(model, threads if threads > 0 else None)
+        return for_ranges(plain, model, self._sess_options)
 
-    def _overridden(self, names: frozenset[str]) -> Executable:
+    def _overridden(self, names: frozenset[str]) -> Executable | Ranged:
         """The model with these initializers as inputs."""
         if not names:
             return self._executable
         if names not in self._overriding:
             changed = self._given.whole(names)
             with errors_of_onnxruntime():
-                self._overriding[names] = compile_model(changed, self._threads)
+                self._overriding[names] = self._compiled(changed)
         return self._overriding[names]
 
 

@@ -6,7 +6,7 @@ infers, so that the nodes behind it are looked at too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import onnx
@@ -25,10 +25,10 @@ from .inferred import inferred_types
 from .model import Model, is_native, opsets, type_text
 from .names import normal_domain
 from .origins import Origins
-from .partition import Cut, host_model, reads
+from .partition import Cut, host_model
 from .scope import Scope, Unavailable
 from .signature import tensor_of
-from .survey import shape_of_type, unknown_operators
+from .survey import needed_nodes, reads, shape_of_type, unknown_operators
 
 _ERRORS = (OpError, ArithmeticError, LookupError, ValueError, ModelError)
 _HOST = "it runs on the host"
@@ -89,12 +89,13 @@ class _Examiner(Importer):
         self._unknown = unknown_operators(model)
         self._types = inferred_types(model, shapes)
         self._top = Scope(versions=opsets(model.proto.opset_import, model.name))
+        self._positions: Iterator[int] = iter(())
         self._position = -1
         self._findings: list[Fallback] = []
         self._unseen: list[str] = []
 
     def run(self) -> Diagnosis:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Looks at every node of the graph."""
+        """Looks at every node that the outputs of the graph depend on."""
         graph, inputs = self._model.proto.graph, self._info.inputs
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
@@ -114,14 +115,16 @@ class _Examiner(Importer):
                     self._top.define(tensor.name, Unavailable("is no tensor of numbers"))
                     self._types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
             self._weights(graph, self._top, [item for item in weights if item.data_type != onnx.TensorProto.STRING])
-            self.nodes(graph.node, self._top)
+            needed = needed_nodes(graph)
+            self._positions = iter([index for index, _ in needed])
+            self.nodes(needed, self._top)
         return Diagnosis(len(graph.node), tuple(self._findings), tuple(self._unseen))
 
     def _node(self, proto: onnx.NodeProto, name: str, scope: Scope) -> None:
         if scope is not self._top:
             super()._node(proto, name, scope)
             return
-        self._position += 1
+        self._position = next(self._positions)
         found = self._unknown.get(self._position)
         if found is None:
             absent = [item for item in reads(proto) if isinstance(scope.values.get(item), Unavailable)]

@@ -51,7 +51,7 @@ class Function:
         absent = set(self.proto.input) - set(inner.values)
         attributes = {default.name: default for default in self.proto.attribute_proto}
         attributes |= {attribute.name: attribute for attribute in call.attribute}
-        importer.nodes([_bound(node, attributes, absent) for node in self.proto.node], inner)
+        importer.nodes(enumerate([_bound(node, attributes, absent) for node in self.proto.node]), inner)
         scope.guards.extend(inner.guards)
         wanted = zip(self.proto.output, call.output, strict=False)
         return [inner.lookup(output) if name else None for output, name in wanted]

@@ -34,7 +34,7 @@ from .origins import Origins, is_dynamic
 from .registry import Handler, handler_for
 from .scope import Scope, Unavailable
 from .signature import bound_inputs, named, result_dims, tensor_of
-from .survey import check_supported, names_read
+from .survey import check_supported, names_read, needed_nodes
 from .weights import tensor_array
 
 MAX_LITERAL = {"f": 16, "i": 64, "u": 64, "b": 64}
@@ -159,7 +159,7 @@ class Importer:
         _check_native(self._info)
         proto = self._model.proto
         versions = opsets(proto.opset_import, self._model.name)
-        check_supported(proto.graph.node, versions, self._functions)
+        check_supported(proto.graph, versions, self._functions)
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             main = func.FuncOp(
@@ -192,7 +192,7 @@ class Importer:
             weights: its weights, where they are not in it.
         """
         self._weights(graph, scope, graph.initializer if weights is None else weights)
-        self.nodes(graph.node, scope)
+        self.nodes(needed_nodes(graph), scope)
         return [_output(scope, output.name) for output in graph.output]
 
     def inline(self, graph: onnx.GraphProto, scope: Scope) -> list[ir.Value]:
@@ -202,13 +202,13 @@ class Importer:
         scope.guards.extend(inner.guards)
         return values
 
-    def nodes(self, nodes: Iterable[onnx.NodeProto], scope: Scope) -> None:
-        """Imports nodes in their order.
+    def nodes(self, nodes: Iterable[tuple[int, onnx.NodeProto]], scope: Scope) -> None:
+        """Imports nodes, which have their indices, in their order.
 
         Raises:
             ModelError: one cannot be; the error names it.
         """
-        for index, proto in enumerate(nodes):
+        for index, proto in nodes:
             name = scope.prefix + node_name(proto, index)
             try:
                 with ir.Location.name(name):

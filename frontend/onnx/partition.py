@@ -22,7 +22,7 @@ from ..errors import AttributeFault, ModelError, NeedsContents, NodeError
 from .inferred import inferred_types
 from .model import Model, is_native, opsets, type_text
 from .names import node_name, normal_domain
-from .survey import inner_graphs, names_read, unknown_operators, with_types
+from .survey import live_nodes, reads, unknown_operators, with_types
 from .weights import tensor_array
 
 
@@ -95,7 +95,7 @@ def halves(model: Model) -> list[Cut]:
     """A model's graph in two pieces, in one of which a failure of the compiler remains."""
     graph = model.proto.graph
     wanted = [output.name for output in graph.output]
-    live = _live(graph, wanted)
+    live = live_nodes(graph.node, wanted)
     constants = {graph.node[index].output[0]: index for index in live if graph.node[index].op_type == "Constant"}
     rest = [index for index in live if index not in constants.values()]
     groups = [group for group in (rest[: len(rest) // 2], rest[len(rest) // 2 :]) if group]
@@ -125,14 +125,6 @@ def fallback_of(model: Model, index: int, reason: str, kind: str, suggestion: st
     return Fallback(node_name(node, index), node.op_type, domain, opset, reason, suggestion, kind)
 
 
-def reads(node: onnx.NodeProto) -> list[str]:
-    """The values that a node may read: its inputs, and what the graphs in it name (names of their own included)."""
-    names = dict.fromkeys(name for name in node.input if name)
-    for graph in inner_graphs(node):
-        names |= dict.fromkeys(sorted(names_read(graph)))
-    return list(names)
-
-
 def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Cut]:
     """Cuts a model's graph into steps, in an order in which they can run; nodes that nothing needs are left out.
 
@@ -141,7 +133,7 @@ def partition(model: Model, on_host: Mapping[int, Fallback]) -> list[Cut]:
     """
     graph = model.proto.graph
     wanted = [output.name for output in graph.output]
-    live = _live(graph, wanted)
+    live = live_nodes(graph.node, wanted)
     constants = {graph.node[index].output[0]: index for index in live if graph.node[index].op_type == "Constant"}
     available = {info.name for info in graph.input} | {tensor.name for tensor in model.initializers} | set(constants)
     pending = [index for index in live if graph.node[index].op_type != "Constant"]
@@ -189,17 +181,6 @@ def _ready(
             taken.append(index)
             available.update(name for name in node.output if name)
     return taken
-
-
-def _live(graph: onnx.GraphProto, wanted: Iterable[str]) -> list[int]:
-    """The nodes that the wanted values depend on."""
-    needed, live = set(wanted), []
-    for index in reversed(range(len(graph.node))):
-        node = graph.node[index]
-        if needed.intersection(node.output):
-            live.append(index)
-            needed.update(reads(node))
-    return live[::-1]
 
 
 def _with_interfaces(

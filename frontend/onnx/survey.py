@@ -5,7 +5,7 @@ What is in the way of native code is a list of `Fallback`, one for each node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import onnx
@@ -42,14 +42,38 @@ def names_read(graph: onnx.GraphProto) -> set[str]:
     return names
 
 
-def check_supported(nodes: Iterable[onnx.NodeProto], versions: Mapping[str, int], functions: FunctionTable) -> None:
-    """Checks that every operator of a model can be imported.
+def reads(node: onnx.NodeProto) -> list[str]:
+    """The values that a node may read: its inputs, and what the graphs in it name (names of their own included)."""
+    names = dict.fromkeys(name for name in node.input if name)
+    for graph in inner_graphs(node):
+        names |= dict.fromkeys(sorted(names_read(graph)))
+    return list(names)
+
+
+def live_nodes(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str]) -> list[int]:
+    """The indices of the nodes that the wanted values depend on."""
+    needed, live = set(wanted), []
+    for index in reversed(range(len(nodes))):
+        if needed.intersection(nodes[index].output):
+            live.append(index)
+            needed.update(reads(nodes[index]))
+    return live[::-1]
+
+
+def needed_nodes(graph: onnx.GraphProto) -> list[tuple[int, onnx.NodeProto]]:
+    """The nodes that a graph's outputs depend on, with their indices: others may be what nobody can compile."""
+    live = live_nodes(graph.node, (output.name for output in graph.output))
+    return [(index, graph.node[index]) for index in live]
+
+
+def check_supported(graph: onnx.GraphProto, versions: Mapping[str, int], functions: FunctionTable) -> None:
+    """Checks that every operator that a model's outputs depend on can be imported.
 
     Raises:
         UnsupportedError: some cannot; the message names all of them.
     """
     missing: dict[str, list[str]] = {}
-    for found in _unsupported(nodes, versions, functions, set()):
+    for found in _unsupported(needed_nodes(graph), versions, functions, set()):
         version = "" if found.opset is not None else ", whose domain the model does not import"
         missing.setdefault(found.operator + version, []).append(found.node)
     if not missing:
@@ -64,24 +88,24 @@ def _some(names: list[str]) -> str:
 
 
 def _unsupported(
-    nodes: Iterable[onnx.NodeProto],
+    nodes: Iterable[tuple[int, onnx.NodeProto]],
     versions: Mapping[str, int],
     functions: FunctionTable,
     seen: set[tuple[str, str, str]],
 ) -> Iterator[Fallback]:
-    for index, node in enumerate(nodes):
+    for index, node in nodes:
         function = functions.get(node)
         if function is not None:
             if function.key not in seen:
                 seen.add(function.key)
-                yield from _unsupported(function.proto.node, function.versions, functions, seen)
+                yield from _unsupported(enumerate(function.proto.node), function.versions, functions, seen)
             continue
         domain = normal_domain(node.domain)
         opset = versions.get(domain)
         if opset is None or not _is_supported(domain, node.op_type, opset):
             yield _unknown(node, domain, opset, index)
         for graph in inner_graphs(node):
-            yield from _unsupported(graph.node, versions, functions, seen)
+            yield from _unsupported(needed_nodes(graph), versions, functions, seen)
 
 
 def _unknown(node: onnx.NodeProto, domain: str, opset: int | None, index: int) -> Fallback:
@@ -112,7 +136,7 @@ def unknown_operators(model: Model, types: Mapping[str, onnx.TypeProto] | None =
     functions, versions = FunctionTable(model), opsets(model.proto.opset_import, model.name)
     found: dict[int, Fallback] = {}
     for index, node in enumerate(model.proto.graph.node):
-        first = next(_unsupported([node], versions, functions, set()), None)
+        first = next(_unsupported([(0, node)], versions, functions, set()), None)
         if first is None:
             continue
         types = inferred_types(model) if types is None else types

@@ -290,3 +290,35 @@ def test_a_range_of_thousands_of_millions_of_sizes_is_not_listed():
     for high in (1 << 40, 1 << 62):
         found = [sizes["n"] for sizes in sample_sizes({"n": Range(1, high)})]
         assert len(set(found)) == len(found) > 1 and all(1 <= size <= high for size in found)
+
+
+def _two_rows(sizes: tuple[str, str]) -> onnx.ModelProto:
+    """A model that multiplies two vectors by their places."""
+    value = helper.make_tensor_value_info
+    nodes, inputs, outputs = [], [], []
+    for name, size in zip("xa", sizes, strict=True):
+        inputs.append(value(name, TensorProto.FLOAT, [size]))
+        outputs.append(value(f"{name}_y", TensorProto.FLOAT, [size]))
+        nodes += [
+            helper.make_node("Shape", [name], [f"{name}_shape"]),
+            helper.make_node("Squeeze", [f"{name}_shape"], [f"{name}_size"]),
+            helper.make_node("Range", ["zero", f"{name}_size", "one"], [f"{name}_places"]),
+            helper.make_node("Cast", [f"{name}_places"], [f"{name}_numbers"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", [name, f"{name}_numbers"], [f"{name}_y"]),
+        ]
+    constants = [numpy_helper.from_array(np.array(number), name) for name, number in (("zero", 0), ("one", 1))]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_bounds_that_are_alike_by_chance():
+    """Where both bounds are 32 the places are one constant, at all other sizes two."""
+    options = stepwell.Options(dims={"n": (1, 32), "m": (1, 32)}, cache=False)
+    executable = stepwell.compile(_two_rows(("n", "m")), threads=1, options=options)
+    count = len(executable.programs)
+    assert count and not executable.unranged
+    for sizes in ((1, 1), (32, 32), (32, 7), (3, 32), (9, 9), (20, 1)):
+        inputs = [np.random.default_rng(0).standard_normal(size, np.float32) for size in sizes]
+        for x, y in zip(inputs, executable(*inputs), strict=True):
+            np.testing.assert_allclose(y, x * np.arange(len(x)), rtol=1e-6)
+    assert len(executable.programs) == count, "no size is compiled by itself"

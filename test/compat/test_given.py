@@ -131,3 +131,43 @@ def test_what_is_no_model():
         ort.InferenceSession(b"")
     with pytest.raises(ort.errors.InvalidProtobuf, match=r"Load model from \. failed"):
         ort.InferenceSession(".")
+
+
+def vector() -> bytes:
+    """A model of a vector."""
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", ports[:1], ports[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def test_ranges_are_compiled_once(monkeypatch):
+    options = ort.SessionOptions()
+    options.add_session_config_entry("stepwell.dims", "n=1:40,other=2:3")
+    session = ort.InferenceSession(vector(), options)
+    count = len(session._executable.programs)
+    for size in (1, 7, 40):
+        (y,) = session.run(None, {"x": np.ones(size, np.float32)})
+        np.testing.assert_array_equal(y, -np.ones(size))
+    assert count and len(session._executable.programs) == count
+    (y,) = session.run(None, {"x": np.ones(41, np.float32)})  # which is compiled by itself
+    np.testing.assert_array_equal(y, -np.ones(41))
+
+    monkeypatch.setenv("STEPWELL_DIMS", "n=1:20")
+    assert ort.InferenceSession(vector())._executable.ranges["n"].high == 20
+    assert ort.InferenceSession(vector(), options)._executable.ranges["n"].high == 40
+    monkeypatch.setenv("STEPWELL_DIMS", "other=1:20")
+    assert not ort.InferenceSession(vector())._executable.ranges
+    monkeypatch.setenv("STEPWELL_DIMS", "n=a:b")
+    with pytest.raises(ort.errors.InvalidArgument, match="'a' is not the size of a dimension"):
+        ort.InferenceSession(vector())
+
+
+def test_ranges_that_do_not_name_all_sizes():
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "m"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", ports[:1], ports[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = ort.SessionOptions()
+    options.add_session_config_entry("stepwell.dims", "n=1:40")
+    with pytest.warns(UserWarning, match="dimension 'm' varies too"):
+        session = ort.InferenceSession(model.SerializeToString(), options)
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], -X)

@@ -315,3 +315,19 @@ def test_another_process_takes_steps_from_the_cache(monkeypatch):
     expected = stepwell.compile(model, threads=1, options=QUIET)(rows(2))
     monkeypatch.setattr("stepwell.compilation.Compilation.program", None)
     np.testing.assert_array_equal(stepwell.compile(model, threads=1, options=QUIET)(rows(2)), expected)
+
+
+@pytest.mark.parametrize("sizes", [[4, 3], ["n", 3]])
+def test_nodes_that_nothing_needs_need_no_code(sizes):
+    """Models whose outputs were cut keep what was behind them, be it what nobody can compile."""
+    nodes = [
+        node("Relu", ["x"], ["y"]),
+        node("Compress", ["x", "which"], ["left"]),
+        node("Cast", ["left"], ["text"], to=STRING),
+        helper.make_node("Unheard", ["text"], ["z"], domain="of.nowhere"),
+    ]
+    model = model_of(nodes, {"x": (FLOAT, sizes), "which": (TensorProto.BOOL, [4])}, {"y": (FLOAT, sizes)})
+    assert not stepwell.check(model).findings
+    run = stepwell.compile(model, threads=1, options=stepwell.Options(fallback="error"))
+    x = np.arange(-6, 6, dtype=F32).reshape(4, 3)
+    np.testing.assert_array_equal(run(x, np.ones(4, bool)), np.maximum(x, 0))
