@@ -52,7 +52,7 @@ DEPTHWISE = """
     : (tensor<1x42x42x64xf32>, tensor<3x3x64xf32>) -> tensor<1x40x40x64xf32>"""
 WINOGRAD = """
   %1 = "stepwell.winograd_conv"(%x, %w) {columns = 64 : i64, panel = PANEL : i64, tile = 4 : i64,
-    pads = array<i64: 1, 1, 1, 1>} : (tensor<1x28x28x64xf32>, tensor<147456xf32>) -> tensor<1x28x28x64xf32>"""
+    pads = array<i64: 1, 1, 1, 1>} : (tensor<1x56x56x64xf32>, tensor<147456xf32>) -> tensor<1x56x56x64xf32>"""
 ATTENTION = """
   %1 = "stepwell.attention"(%q, %k, %v) {scale = 0.125 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0>}
     : (tensor<1x4x128x64xf32>, tensor<1x4x128x64xf32>, tensor<1x4x128x64xf32>) -> tensor<1x4x128x64xf32>"""
