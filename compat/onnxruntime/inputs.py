@@ -22,6 +22,47 @@ def arranged(feed: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]
         ValueError: an input is missing.
         InvalidArgument: there is no such input.
     """
+    try:
+        values = [feed[info.name] for info in inputs]
+    except KeyError:
+        values = []
+    if len(values) != len(feed) or len(values) != len(inputs):
+        values = _with_absent(feed, inputs)
+    return [
+        value if type(value) is np.ndarray else _plain(value, info) for value, info in zip(values, inputs, strict=True)
+    ]
+
+
+@contextmanager
+def errors_of_onnxruntime() -> Iterator[None]:
+    """Turns Stepwell's errors into those that programs expect."""
+    try:
+        yield
+    except Exception as error:
+        told = as_in_onnxruntime(error)
+        if told is error:
+            raise
+        raise told from error
+
+
+def as_in_onnxruntime(error: Exception, inputs: Sequence[TensorInfo] = (), values: Sequence[Any] = ()) -> Exception:
+    """An error of Stepwell's as programs expect it, of whatever level; others' as they are.
+
+    Args:
+        error: what was raised.
+        inputs: what a run takes.
+        values: what it was given for them.
+    """
+    if isinstance(error, UnsupportedError):
+        return failure(NotImplemented, str(error))
+    if isinstance(error, InputError):
+        said = [text for info, value in zip(inputs, values, strict=True) if (text := _fault(info, value))]
+        return failure(InvalidArgument, said[0] if said else str(error))
+    return failure(Fail, str(error)) if type(error).__module__.startswith("stepwell.") else error
+
+
+def _with_absent(feed: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]:
+    """The values of a feed that is not of one for each input."""
     missing = [info.name for info in inputs if info.name not in feed and not info.kind.startswith("optional")]
     if missing:
         raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed)}).")
@@ -29,23 +70,7 @@ def arranged(feed: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]
     unknown = [name for name in feed if name not in names]
     if unknown:
         raise failure(InvalidArgument, f"Invalid input name: {unknown[0]}")
-    return [_plain(feed.get(info.name), info) for info in inputs]
-
-
-@contextmanager
-def errors_of_onnxruntime(inputs: Sequence[TensorInfo] = (), values: Sequence[Any] = ()) -> Iterator[None]:
-    """Turns Stepwell's errors into those that programs expect; `values` are what was given for `inputs`."""
-    try:
-        yield
-    except UnsupportedError as error:
-        raise failure(NotImplemented, str(error)) from error
-    except InputError as error:
-        said = [text for info, value in zip(inputs, values, strict=True) if (text := _fault(info, value))]
-        raise failure(InvalidArgument, said[0] if said else str(error)) from error
-    except Exception as error:  # of any level of the compiler; others' errors pass
-        if not type(error).__module__.startswith("stepwell."):
-            raise
-        raise failure(Fail, str(error)) from error
+    return [feed.get(info.name) for info in inputs]
 
 
 def _plain(value: Any, info: TensorInfo) -> Any:

@@ -21,7 +21,7 @@ from .described import Session
 from .errors import Fail, InvalidArgument, NotImplemented, failure
 from .given import GivenModel
 from .inner import InnerSession
-from .inputs import arranged, errors_of_onnxruntime
+from .inputs import arranged, as_in_onnxruntime, errors_of_onnxruntime
 from .options import RunOptions, SessionOptions
 from .ranges import Ranged, for_ranges
 from .values import OrtValue
@@ -66,6 +66,7 @@ class InferenceSession(Session):
         with errors_of_onnxruntime():
             self._executable = self._compiled(source)
             self._compile_free_dimensions()
+        self._places = {info.name: place for place, info in enumerate(self._executable.outputs)}
         if self._sess_options.optimized_model_filepath:
             warnings.warn("optimized_model_filepath: what is written is the model as it was given", stacklevel=2)
             self._given.write(self._sess_options.optimized_model_filepath)
@@ -100,16 +101,22 @@ class InferenceSession(Session):
         if run_options is not None and run_options.terminate:
             raise failure(Fail, "Exiting due to terminate flag being set to true.")
         start = time.perf_counter_ns()
-        with errors_of_onnxruntime(executable.inputs, values):
+        try:
             outputs = executable(*values)
+        except Exception as error:
+            told = as_in_onnxruntime(error, executable.inputs, values)
+            if told is error:
+                raise
+            raise told from error
         if self._sess_options.enable_profiling:
             self._record("model_run", start)
-        results = dict(zip((info.name for info in executable.outputs), _as_tuple(outputs), strict=True))
-        wanted = output_names or list(results)
-        odd = [name for name in wanted if name not in results]
+        results = list(outputs) if isinstance(outputs, tuple) else [outputs]
+        if not output_names:
+            return results
+        odd = [name for name in output_names if name not in self._places]
         if odd:
             raise failure(InvalidArgument, f"Invalid output name:{odd[0]}")
-        return [results[name] for name in wanted]
+        return [results[self._places[name]] for name in output_names]
 
     def run_with_ort_values(
         self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue], run_options: Any = None
@@ -210,7 +217,3 @@ def compile_model(model: Path | bytes | onnx.ModelProto, threads: int | None) ->
     from ... import compile  # what only imports the drop-in need not load a compiler
 
     return compile(model, threads=threads)
-
-
-def _as_tuple(outputs: np.ndarray | tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    return outputs if isinstance(outputs, tuple) else (outputs,)
