@@ -103,6 +103,10 @@ def _known_sizes(
     extents = node.static(shape(input), "the extents of the input")
     wanted = None if sizes is None else node.constant(sizes, "sizes")
     factors = None if scales is None else node.constant(scales, "scales")
+    along = len(axes or extents)
+    for array in (wanted, factors):
+        if array is not None and array.shape != (along,):
+            raise NodeError(f"scales or sizes must be {along} in a row, one for each dimension, not {array.shape}")
     full_sizes, full_scales = resolve_sizes(extents, factors, wanted, axes)
     return {"sizes": full_sizes, "scales": full_scales}
 

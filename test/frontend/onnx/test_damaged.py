@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.frontend.errors import ModelError, NeedsContents, NeedsShapes, UnsupportedError
+from stepwell.frontend.errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from stepwell.frontend.onnx.importer import import_model
 from stepwell.frontend.onnx.model import describe_model, read_model
 
@@ -245,3 +245,13 @@ def test_input_that_no_memory_holds():
     """Transposed on the host, it ended the process."""
     huge = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, (1 << 63) - 1])
     refuses(model_of(node("Transpose", ["x"], ["y"]), inputs=(huge,)), "input 'x': a tensor would have the impossible")
+
+
+@pytest.mark.parametrize("place", [2, 3])
+def test_sizes_of_a_resize_that_are_no_row(place):
+    """With tables for antialiasing they are looked at one by one."""
+    array = np.array([[1, 1, 2, 2]], np.float32 if place == 2 else np.int64)
+    resize = node("Resize", ["x", "", "s"] if place == 2 else ["x", "", "", "s"], ["y"], mode="linear", antialias=1)
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])
+    model = model_of(resize, inputs=(image,), constants=[numpy_helper.from_array(array, "s")], opset=19)
+    refuses(model, r"must be 4 in a row, one for each dimension, not \(1, 4\)", NodeError)
