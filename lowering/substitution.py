@@ -10,6 +10,7 @@ from mlir import ir
 from ..passes.base import PassError
 from ..passes.diagnostics import MLIRError
 from ..passes.kernel.form_kernels import model_ops
+from ..runtime.large_file import contents_of
 from . import phases
 
 _PHASE = "stepwell.phase"
@@ -72,7 +73,7 @@ class Substitute:
 
     def _parse(self) -> ir.Module:
         try:
-            return ir.Module.parse(self.path.read_bytes())
+            return ir.Module.parse(contents_of(self.path))
         except OSError as error:
             raise PassError(f"{self.path}: {error.strerror}") from error
         except MLIRError as error:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from mlir import ir
 
+from ..runtime.large_file import contents_of
+
 DEFAULT_MARKER = "// -----"
 _BYTECODE_MAGIC = b"ML\xefR"
 
@@ -55,11 +57,14 @@ def read_source(name: str) -> Source:
     """The file called `name`; the standard input for `-`.
 
     Raises:
-        OSError: there is no such file.
+        OSError: there is no such file; MLIR reads it once more, so it must be one.
     """
     if name == "-":
         return Source("-", "<stdin>", sys.stdin.buffer.read())
-    return Source(name, name, Path(name).read_bytes())
+    try:
+        return Source(name, name, contents_of(Path(name)))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from None
 
 
 def split_source(source: Source, marker: str) -> Iterator[Source]:

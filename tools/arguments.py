@@ -101,6 +101,8 @@ def _record(error: Exception) -> dict[str, Any]:
 
 
 def _one_line(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
     text = str(error).strip()
     is_ours = type(error).__module__.startswith("stepwell.") or isinstance(error, OSError)
     if isinstance(error, OSError) and error.filename is not None:
@@ -288,7 +290,7 @@ def open_model(
 
 def is_artefact(path: str) -> bool:
     """Whether a file is an artefact, by its name or else its contents."""
-    return path.endswith(".stw") or zipfile.is_zipfile(path)
+    return path.endswith(".stw") or (os.path.isfile(path) and zipfile.is_zipfile(path))  # a device has no end
 
 
 def _version() -> str:

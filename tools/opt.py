@@ -47,6 +47,9 @@ def _main(arguments: Sequence[str], supervisor: Supervisor) -> int:
     except (UsageError, PipelineError) as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return 1
+    except MemoryError:
+        print(f"{NAME}: there is not enough memory", file=sys.stderr)
+        return 1
     except OSError as error:
         return _report_os_error(error)
 

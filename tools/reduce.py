@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..runtime.large_file import LargeFile, contents_of
 from . import arguments
 from .console import print_table, status
 from .flags import UsageError
@@ -158,7 +159,8 @@ def _case(options: argparse.Namespace) -> Case:
         raise UsageError("--wrong-numbers is for .onnx files")
     shapes = arguments.parse_shape_sets(options.shape)[0]
     if kind == "mlir":
-        return Case(kind, path.read_bytes(), options.pass_pipeline or "", shapes)
+        return Case(kind, contents_of(path), options.pass_pipeline or "", shapes)
+    LargeFile.at(path)
     # With the weights that lie in other files, so that each step is one file.
     return Case(kind, onnx.load(path).SerializeToString(), "", shapes)
 

@@ -10,7 +10,7 @@ import pytest
 from stepwell.runtime import store
 from stepwell.runtime.cache import Cache
 from stepwell.runtime.errors import ArtefactError
-from stepwell.runtime.large_file import LargeFile
+from stepwell.runtime.large_file import LargeFile, contents_of
 
 DATA = bytes(range(256)) * 5000
 
@@ -69,3 +69,24 @@ def test_a_file_that_was_just_written_is_looked_at_again(path: Path, tmp_path: P
     path.touch()
     assert store.fingerprint_of_file(cache, LargeFile.at(path), lambda: "first") == "first"
     assert store.fingerprint_of_file(cache, LargeFile.at(path), lambda: "second") == "second"
+
+
+def test_what_is_no_file_is_not_read(tmp_path):
+    """A device has no end, a pipe is waited for, and a directory is none."""
+    os.mkfifo(tmp_path / "pipe")
+    for path, message in (
+        (Path("/dev/zero"), "Not a regular"),
+        (tmp_path / "pipe", "Not a regular"),
+        (tmp_path, "direc"),
+    ):
+        with pytest.raises(OSError, match=message):
+            contents_of(path)
+
+
+def test_what_is_larger_than_models_is_not_read(tmp_path):
+    """It takes no room on the disk, but would in memory."""
+    path = tmp_path / "m.onnx"
+    with open(path, "wb") as file:
+        file.truncate(1 << 42)
+    with pytest.raises(OSError, match="no model in one file has more than 2 GiB"):
+        LargeFile.at(path)

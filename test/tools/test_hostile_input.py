@@ -7,6 +7,7 @@ import pytest
 import stepwell
 from stepwell.frontend.errors import ModelError
 from stepwell.passes.base import PassError
+from stepwell.tools import compile, opt, run
 
 IDENTITY = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
 
@@ -66,3 +67,16 @@ def test_modules_that_abort_what_compiles_them(monkeypatch):
     monkeypatch.setattr("stepwell.compilation.generate", aborts)
     with pytest.raises(PassError, match=r"crashed \(SIGABRT\) in what follows the phase 'llvm'"):
         stepwell.compile(text.encode(), threads=1, options=stepwell.Options(cache=False))
+
+
+@pytest.mark.parametrize("main", [compile.main, run.main, opt.main])
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/null", "/", "huge.onnx"])
+def test_what_is_no_model_file(main, name, tmp_path, monkeypatch, capfd):
+    """They were read until memory was full, or for hours."""
+    monkeypatch.chdir(tmp_path)
+    with open("huge.onnx", "wb") as file:
+        file.truncate(1 << 42)
+    assert main([name]) == 1
+    told = capfd.readouterr().err
+    assert len(told.splitlines()) == 1 and "internal" not in told
+    assert "file" in told or "directory" in told
