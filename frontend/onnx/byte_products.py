@@ -8,6 +8,7 @@ operand is stored in the model: its sums are made once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,11 +98,11 @@ def multiplied(node: Node, left: Bytes, right: Bytes, transpose_rhs: bool = Fals
     return total
 
 
-def may_convolve(node: Node, input: Bytes, weight: Bytes, pads: tuple[int, ...]) -> bool:
-    """Whether a convolution can be one of bytes: by a stored weight with zero point 0, the padding a known number."""
-    if node.known(weight.numbers) is None or not _is_neutral(node, weight, np.int8) or not is_one(input.zero):
+def may_convolve(node: Node, input: Bytes, weight: Bytes) -> bool:
+    """Whether a convolution can be one of bytes: by a stored weight, its zero point 0 or one for all groups."""
+    if node.known(weight.numbers) is None or not is_one(input.zero):
         return False
-    return not any(pads) or _contents(node, input.zero) is not None
+    return _is_neutral(node, weight, np.int8) or (is_one(weight.zero) and node.attribute("group") == 1)
 
 
 def convolved(
@@ -110,21 +111,46 @@ def convolved(
     """The convolution, in 32 bits; `may_convolve` must hold.
 
     The padding is at the input's zero point. What that adds to each sum is the same everywhere, so it is part of the
-    bias.
+    bias; what the weight's zero point adds is the sum of what the window sees, which is the same for all channels.
     """
-    (unsigned, p), (signed, _) = _unsigned(input), _signed(Bytes(weight.numbers, None))
+    (unsigned, p), (signed, q) = _unsigned(input), _signed(weight)
     spatial = len(window.kernel)
     if any(pads):
-        start = int(np.asarray(_contents(node, input.zero)).reshape(-1)[0])
-        start += 128 if dtype(input.numbers) == np.int8 else 0
-        low, high = (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:])
-        unsigned = emit(PadOp, unsigned, low=low, high=high, value=float(start))
-    if not _is_neutral(node, input, np.uint8):
+        unsigned = _padded(node, input, unsigned, p, spatial, pads)
+    has_start, has_shift = not _is_neutral(node, input, np.uint8), not _is_neutral(node, weight, np.int8)
+    if has_start:
         sums = emit(ReduceSumOp, cast(signed, _I32), axes=tuple(range(1, spatial + 2)), keepdims=False)
-        taken = emit(ew.NegOp, emit(ew.MulOp, p, sums))
+        if has_shift:
+            count = constant(np.array(math.prod(int(dim) for dim in shape(signed)[1:]), _I32))
+            sums = emit(ew.SubOp, sums, emit(ew.MulOp, _single(q), count))
+        taken = emit(ew.NegOp, emit(ew.MulOp, _single(p), sums))
         bias = taken if bias is None else emit(ew.AddOp, bias, taken)
-    attributes = {"strides": window.strides, "dilations": window.dilations, "group": node.attribute("group")}
-    return emit(ConvOp, unsigned, signed, bias, pads=(0,) * (2 * spatial), **attributes)
+    attributes = {"strides": window.strides, "dilations": window.dilations, "pads": (0,) * (2 * spatial)}
+    total = emit(ConvOp, unsigned, signed, bias, group=node.attribute("group"), **attributes)
+    if not has_shift:
+        return total
+    seen = emit(ReduceSumOp, cast(unsigned, _I32), axes=(1,), keepdims=True)
+    ones = constant(np.ones((1, 1, *window.kernel), _I32))
+    return emit(ew.SubOp, total, emit(ew.MulOp, _single(q), emit(ConvOp, seen, ones, None, group=1, **attributes)))
+
+
+def _padded(node: Node, input: Bytes, unsigned: Value, p: Value, spatial: int, pads: tuple[int, ...]) -> Value:
+    """The bytes with their zero point around them: `pad(x, p)`, or `pad(x - p, 0) + p` where p is computed.
+
+    Bytes wrap, so that the difference is taken back whatever they are.
+    """
+    low, high = (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:])
+    known = _contents(node, input.zero)
+    if known is not None:
+        start = int(np.asarray(known).reshape(-1)[0]) + (128 if dtype(input.numbers) == np.int8 else 0)
+        return emit(PadOp, unsigned, low=low, high=high, value=float(start))
+    start = cast(_single(p), np.uint8)
+    return emit(ew.AddOp, emit(PadOp, emit(ew.SubOp, unsigned, start), low=low, high=high, value=0.0), start)
+
+
+def _single(value: Value) -> Value:
+    """A zero point that is one for the whole tensor, without dimensions."""
+    return emit(ReshapeOp, value, shape=()) if rank(value) else value
 
 
 def _unsigned(value: Bytes) -> tuple[Value, Value]:

@@ -131,7 +131,7 @@ def _conv_of_bytes(
 ) -> ir.Value | None:
     """The convolution of what was quantised, the weight by output channels or as a whole; else None."""
     left, right = dequantized(input), dequantized(weight)
-    if left is None or right is None or not is_one(left.scale) or not may_convolve(node, left, right, pads):
+    if left is None or right is None or not is_one(left.scale) or not may_convolve(node, left, right):
         return None
     if not is_one(right.scale) and shape(right.scale) != (shape(weight)[0], *[1] * (rank(weight) - 1)):
         return None

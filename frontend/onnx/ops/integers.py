@@ -85,7 +85,7 @@ def _convolution(
     pads = pads_of(node, input, window)
     spread = None if weight_zero is None else per_channel(weight_zero, rank(weight) - 1)
     left, right = Bytes(input, zero), Bytes(weight, spread)
-    if may_convolve(node, left, right, pads):
+    if may_convolve(node, left, right):
         return convolved(node, left, right, bias, window, pads)
     attributes = {"strides": window.strides, "dilations": window.dilations, "group": node.attribute("group")}
     return emit(ConvOp, _beyond(input, zero), _beyond(weight, spread), bias, pads=pads, **attributes)

@@ -71,6 +71,18 @@ def test_conv_integer(check, draw, attributes):
 
 
 @pytest.mark.parametrize(("left", "right"), KINDS)
+@pytest.mark.parametrize("attributes", [{}, {"pads": [1, 0, 1, 2], "strides": [2, 1]}, {"dilations": [2, 1]}])
+def test_conv_integer_with_zero_points_that_are_computed(check, draw, left, right, attributes):
+    """As models have it whose activations are quantised while they run, by weights that reach from -127 to 0."""
+    input, weight = draw(left, 2, 4, 7, 6), draw(right, 4, 4, 3, 3)
+    for start in (0, 7, 100):
+        check(
+            "ConvInteger", 10, [input, None, np.array(start, left)], constants={1: weight, 3: right(70)}, **attributes
+        )
+        check("ConvInteger", 10, [input, None, np.array(start, left)], constants={1: weight}, **attributes)
+
+
+@pytest.mark.parametrize(("left", "right"), KINDS)
 def test_qlinear_conv(check, draw, left, right):
     scales = {1: F32(0.02), 2: left(5), 3: draw(right, 6, 4, 3, 3), 6: F32(0.9), 7: left(40)}
     tensor = {4: F32(0.03), 5: right(3)}
