@@ -52,7 +52,7 @@ def column_groups(columns: int, panel: int) -> tuple[ColumnGroup, ...]:
 _LONG = 16
 
 
-def choose_panel(columns: int, lanes: int, rows: int, *, even: bool = False) -> int:
+def choose_panel(columns: int, lanes: int, rows: int, *, even: bool = False, may_be_fewer: bool = False) -> int:
     """The panel width that costs a micro-kernel the fewest registers' worth of work.
 
     Args:
@@ -61,12 +61,13 @@ def choose_panel(columns: int, lanes: int, rows: int, *, even: bool = False) -> 
         rows: how many rows are multiplied with the weight; with few of them, a panel of several registers gives the
             multiply-adds that do not wait for each other which the rows then do not.
         even: whether to leave no narrower panel where a width of several registers does without.
+        may_be_fewer: whether some calls have fewer rows, down to one, which needs panels of several registers.
     """
     if rows < 4:
         return min(columns, lanes * (8 // rows))
     # One tile holds all rows if a row is one register, but not if it is two: then the weight is read only once. Targets
     # with long vectors have as many registers as two of them have elements.
-    if lanes >= rows > lanes - 2:
+    if lanes >= rows > lanes - 2 and not may_be_fewer:
         return min(columns, lanes)
     parts = [part for part in range(1, math.isqrt(columns) + 1) if columns % part == 0]
     widths = {2 * lanes, *(width for part in parts for width in (part, columns // part) if width <= 4 * lanes)}

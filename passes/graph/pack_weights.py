@@ -20,6 +20,7 @@ from ...dialects.stepwell.packed import (
     grain_of,
 )
 from ..base import Pass, register
+from ..kernel.demand import RANGES
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from .turned_weights import TurnMatmul, TurnPointwiseConv, is_turned
@@ -72,9 +73,10 @@ class PackWeightsPass(Pass):
         """Applies the patterns to the whole module."""
         width = self.vector_bytes
         lines = self.bytes_by_depth
-        convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width, lines))
+        varies = RANGES in op.attributes
+        convolutions = (PackDepthwiseConv(), PackGroupedConv(width), PackConv(width, lines, varies))
         turning = (TurnMatmul(), TurnPointwiseConv()) if self.by_depth else ()
-        products = (*turning, PackMatmul(width, self.by_depth, lines))
+        products = (*turning, PackMatmul(width, self.by_depth, lines, varies))
         apply_patterns(op, (*products, *convolutions, WidenBytes(), PackRhs(width), TransposeRhs()))
 
 
@@ -85,6 +87,7 @@ class PackMatmul(Pattern[MatmulOp]):
     vector_bytes: int
     leaves_turned: bool = False
     bytes_by_depth: bool = False
+    rows_vary: bool = False
     root = MatmulOp
 
     def rewrite(self, op: MatmulOp) -> Replacement:
@@ -99,7 +102,9 @@ class PackMatmul(Pattern[MatmulOp]):
             return Refusal(_OTHER_BYTES)
         weight = op.rhs if op.transpose_rhs else TransposeOp(op.rhs, permutation=(1, 0)).result
         columns = shape[0] if op.transpose_rhs else shape[1]
-        panel = choose_panel(columns, self.vector_bytes // sum_bytes(op), math.prod(rows[:-1]))
+        panel = choose_panel(
+            columns, self.vector_bytes // sum_bytes(op), math.prod(rows[:-1]), may_be_fewer=self.rows_vary
+        )
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.rhs)) > 1 else panel
         lhs, weight = in_whole_grains(op.lhs), in_whole_grains(weight)
         packed = pack(weight, 1, columns, ir.RankedTensorType(weight.type).shape[1], panel)
@@ -167,6 +172,7 @@ class PackConv(Pattern[ConvOp]):
 
     vector_bytes: int
     bytes_by_depth: bool = False
+    rows_vary: bool = False
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
@@ -179,7 +185,7 @@ class PackConv(Pattern[ConvOp]):
         input, weight = in_whole_grains(op.input, op.group), TransposeOp(op.weight, permutation=to_channels_last).result
         weight = in_whole_grains(weight)
         places = math.prod(ir.RankedTensorType(op.result.type).shape[:-1])
-        panel = choose_panel(columns, self.vector_bytes // sum_bytes(op), places)
+        panel = choose_panel(columns, self.vector_bytes // sum_bytes(op), places, may_be_fewer=self.rows_vary)
         panel = 1 if self.bytes_by_depth and grain_of(dtype_of(op.weight)) > 1 else panel
         packed = pack(weight, op.group, columns, math.prod(ir.RankedTensorType(weight.type).shape[1:]), panel)
         if math.prod(kernel) == op.group == 1 and set(op.strides) == {1} and not any(op.pads):

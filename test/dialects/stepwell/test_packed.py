@@ -34,6 +34,11 @@ def test_choose_panel(columns: int, rows: int, panel: int) -> None:
     assert choose_panel(columns, 16, rows) == panel
 
 
+def test_choose_panel_for_one_row_too() -> None:
+    assert choose_panel(512, 16, 16) == 16
+    assert choose_panel(512, 16, 16, may_be_fewer=True) > 16
+
+
 def test_choose_panel_without_a_tail() -> None:
     assert choose_panel(1024, 16, 512) == 48
     assert choose_panel(1024, 16, 512, even=True) == 32

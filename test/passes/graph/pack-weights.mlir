@@ -105,3 +105,16 @@ func.func @negative_conv_channels_first(%x: tensor<1x4x8x8xf32>) -> tensor<1x32x
     : (tensor<1x4x8x8xf32>, tensor<32x4x1x1xf32>) -> tensor<1x32x8x8xf32>
   return %0 : tensor<1x32x8x8xf32>
 }
+
+// -----
+
+// Sixteen rows at most: panels of one register would leave single rows waiting for each of their sums.
+// CHECK-LABEL: func.func @rows_that_vary
+module attributes {stepwell.ranges = "{\"n\": [1, 16, 1]}"} {
+  func.func @rows_that_vary(%x: tensor<16x4xf32>) -> tensor<16x512xf32> {
+    %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4, 512>, dtype = f32} : () -> tensor<4x512xf32>
+    // CHECK: "stepwell.packed_matmul"{{.*}}panel = 48
+    %0 = "stepwell.matmul"(%x, %w) : (tensor<16x4xf32>, tensor<4x512xf32>) -> tensor<16x512xf32>
+    return %0 : tensor<16x512xf32>
+  }
+}
