@@ -19,6 +19,7 @@ from .fuse_composites import FuseCompositesPass
 from .hoist_invariants import HoistInvariantsPass
 from .hoist_parameters import HoistParametersPass
 from .infer_shapes import InferShapesPass
+from .join_columns import JoinColumnsPass
 from .make_padding_explicit import MakePaddingExplicitPass
 from .merge_convolutions import MergeConvolutionsPass
 from .merge_projections import MergeProjectionsPass
@@ -114,6 +115,8 @@ def graph_pipeline(vector_bytes: int, precision: str = "f32") -> Pipeline:
             MergeProjectionsPass(),
             DcePass(),
             *_in_precision(precision),
+            # Where transposes have left the columns of groups side by side.
+            JoinColumnsPass(),
             # Before weights are laid out for kernels that hold neighbouring columns in a vector.
             SumSingleColumnsPass(),
             # Such a convolution pads its input itself.

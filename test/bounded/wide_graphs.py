@@ -73,6 +73,27 @@ def norms() -> Graph:
     return _one(nodes, [2, 3, "h", "w"], {"h": (2, 7), "w": (1, 9)}, s=_floats(3), b=_floats(3), groups=groups)
 
 
+def between_convolutions() -> Graph:
+    """Norms of groups of channels, and a linear resize, where images have their channels last."""
+    nodes = [
+        _NODE("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        _NODE("Reshape", ["a", "groups"], ["c"]),
+        _NODE("InstanceNormalization", ["c", "s", "b"], ["d"]),
+        _NODE("Shape", ["a"], ["shape"]),
+        _NODE("Reshape", ["d", "shape"], ["e"]),
+        _NODE("Mul", ["e", "gain"], ["f"]),
+        _NODE("Resize", ["f", "", "scales"], ["g"], mode="linear"),
+        _NODE("Conv", ["g", "v"], ["y"], pads=[1, 1, 1, 1]),
+    ]
+    weights = {"w": _floats(32, 3, 3, 3), "v": _floats(4, 32, 3, 3) / 16, "s": _floats(8), "b": _floats(8)}
+    numbers = {
+        "groups": np.array([0, 8, -1]),
+        "gain": _floats(32, 1, 1),
+        "scales": np.array([1, 1, 2, 1.5], np.float32),
+    }
+    return _one(nodes, ["n", 3, "h", "w"], {"n": (1, 2), "h": (1, 7), "w": (2, 9)}, **weights, **numbers)
+
+
 def borders() -> Graph:
     """Windows and padding that begin at places which depend on sizes, and means of as many elements as there are."""
     nodes = [
@@ -176,4 +197,4 @@ def rows() -> Graph:
     return _one(nodes, ["n", "length", 192], {"n": (2, 9), "length": (1, 7)}, **weights, **scales)
 
 
-GRAPHS = (layers, loops, resized, norms, borders, halves, sorted_, running, sampled, cells, rows)
+GRAPHS = (layers, loops, resized, norms, between_convolutions, borders, halves, sorted_, running, sampled, cells, rows)
