@@ -18,6 +18,7 @@ from typing import Any, Literal, Union
 from .base import Pass
 
 _BRACKETS = {"{": "}", "(": ")", "[": "]", "<": ">"}
+_MOST_BRACKETS = 100
 
 
 class PipelineError(ValueError):
@@ -34,7 +35,7 @@ def split_balanced(text: str, separator: Callable[[str], bool]) -> list[str]:
     """Splits at the separators that are outside quotes and brackets; empty pieces are dropped.
 
     Raises:
-        PipelineError: a quote or a bracket is not closed.
+        PipelineError: a quote or a bracket is not closed, or they are nested deeper than Python's stack allows for.
     """
     pieces, start, closers, quote = [], 0, [], ""
     for position, char in enumerate(text):
@@ -44,6 +45,8 @@ def split_balanced(text: str, separator: Callable[[str], bool]) -> list[str]:
             quote = char
         elif char in _BRACKETS and char != "<":
             closers.append(_BRACKETS[char])
+            if len(closers) > _MOST_BRACKETS:
+                raise PipelineError(f"more than {_MOST_BRACKETS} brackets within each other in '{text[:60]}...'")
         elif closers and char == closers[-1]:
             closers.pop()
         elif not closers and separator(char):

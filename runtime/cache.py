@@ -1,21 +1,23 @@
 """The cache on disk: content-addressed entries, shared by processes, bounded, and trusted by their checksums.
 
-An entry is a file `<folder>/<kind>/<first two of key>/<key>`: a header of 64 bytes (magic, size, SHA-256), then the
-data, so that mapped data is aligned. The key names what the data was made from; whoever asks computes it. A large file
-that was intact is not read again for its checksum while its times stay and the system is up; an entry of the kind
-`checked` says so. A byte of `<folder>/.written` stands for 4 KiB that were written since the size of all was last
-looked at.
+An entry is a file `<folder>/<kind>/<first two of key>/<key>`: a header of 64 bytes (magic, size, SHA-256 of the data,
+the first half of that of its name), then the data, so that mapped data is aligned. The key names what the data was made
+from; whoever asks computes it. A large file that was intact is not read again for its checksum while its times stay and
+the system is up; an entry of the kind `checked` says so. A byte of `<folder>/.written` stands for 4 KiB that were
+written since the size of all was last looked at.
 
 Environment: `STEPWELL_CACHE=0` turns it off, `STEPWELL_CACHE_DIR` moves it, `STEPWELL_CACHE_MEGABYTES` bounds it.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import mmap
 import os
 import re
+import stat
 import tempfile
 import time
 import warnings
@@ -82,7 +84,7 @@ class Cache:
             return None
         if self._is_known(path, status):
             return image[_HEADER_BYTES:]
-        if not _is_intact(image):
+        if not _is_intact(path, image):
             self._drop(path)
             return None
         self._touch(path)
@@ -91,7 +93,7 @@ class Cache:
 
     def has(self, kind: str, key: str) -> bool:
         """Whether there is an entry, sound or not."""
-        return self._path(kind, key).exists()
+        return os.path.exists(self._path(kind, key))
 
     def put(self, kind: str, key: str, data: bytes | memoryview | list[bytes | memoryview]) -> None:
         """Keeps data, given whole or in pieces. Where the folder cannot be written to, warns once and keeps nothing."""
@@ -124,7 +126,7 @@ class Cache:
         pieces = [head, np.ascontiguousarray(values).reshape(-1).view(np.uint8).data]
         digest = _digest(pieces)
         path = self._path(kind, digest.hex())
-        if path.exists():
+        if os.path.exists(path):  # unlike `Path.exists`, whatever the name
             self._touch(path)
         elif not self._is_broken:
             self._keep(path, pieces, digest)
@@ -141,7 +143,7 @@ class Cache:
         damaged = []
         for entry in list(self.entries()):
             image, status = self._map(entry.path)
-            if status is not None and not _is_intact(image):
+            if status is not None and not _is_intact(entry.path, image):
                 self._drop(entry.path)
                 damaged.append(entry)
         return damaged
@@ -169,8 +171,10 @@ class Cache:
     def _map(self, path: Path) -> tuple[memoryview, os.stat_result | None]:
         """A file's bytes and state; no state where there is no file."""
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=_open) as file:
                 status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise OSError(errno.EINVAL, f"{path} is no file")
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
                 return memoryview(data), status
         except FileNotFoundError:
@@ -201,7 +205,7 @@ class Cache:
     def _keep(self, path: Path, pieces: Sequence[bytes | memoryview], digest: bytes) -> None:
         size = sum(memoryview(piece).nbytes for piece in pieces)
         try:
-            self._note(path, self._write(path, [_header(size, digest), *pieces]))
+            self._note(path, self._write(path, [_header(path, size, digest), *pieces]))
             self._bound(size)
         except OSError as error:
             self._give_up(error)
@@ -294,6 +298,10 @@ def default_cache() -> Cache | None:
     return Cache(default_folder(), int(os.environ.get("STEPWELL_CACHE_MEGABYTES", _DEFAULT_MEGABYTES)) << 20)
 
 
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe in the place of an entry is not waited for
+
+
 def _digest(pieces: Iterable[bytes | memoryview]) -> bytes:
     digest = hashlib.sha256()
     for piece in pieces:
@@ -301,13 +309,17 @@ def _digest(pieces: Iterable[bytes | memoryview]) -> bytes:
     return digest.digest()
 
 
-def _header(size: int, digest: bytes) -> bytes:
-    return (_MAGIC + size.to_bytes(8, "little") + digest).ljust(_HEADER_BYTES, b"\0")
+def _header(path: Path, size: int, digest: bytes) -> bytes:
+    name = hashlib.sha256(f"{path.parent.parent.name}/{path.name}".encode()).digest()
+    return _MAGIC + size.to_bytes(8, "little") + digest + name[:16]
 
 
-def _is_intact(image: memoryview) -> bool:
-    data = image[_HEADER_BYTES:]
-    return bytes(image[:_HEADER_BYTES]) == _header(len(data), hashlib.sha256(data).digest())
+def _is_intact(path: Path, image: memoryview) -> bool:
+    """Whether an entry is what was written, and was written under its name: sound data in another's place is none."""
+    header, data = bytes(image[:_HEADER_BYTES]), image[_HEADER_BYTES:]
+    if header != _header(path, len(data), header[16:48]):
+        return False  # known without reading all of it
+    return hashlib.sha256(data).digest() == header[16:48]
 
 
 def _state(path: Path, status: os.stat_result) -> str | None:

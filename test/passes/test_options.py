@@ -9,6 +9,7 @@ import pytest
 from stepwell.passes.base import Pass
 from stepwell.passes.help import option_helps, summary_of
 from stepwell.passes.options import PipelineError, make_pass, parse_options, print_options, type_name
+from stepwell.passes.pipeline import parse_elements
 
 
 @dataclass(frozen=True)
@@ -88,3 +89,9 @@ def test_help_comes_from_the_docstring() -> None:
     assert summary_of(EveryOptionPass) == "Do nothing. In many ways"
     assert option_helps(EveryOptionPass) == {"count": "how often, and how hard.", "mode": "which way."}
     assert type_name(int | None) == "int"
+
+
+def test_brackets_are_nested_so_deep_only() -> None:
+    """Python's stack ended in a traceback."""
+    with pytest.raises(PipelineError, match="more than 100 brackets within each other"):
+        parse_elements("builtin.module(" * 5000 + ")" * 5000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -14,6 +15,7 @@ import pytest
 import stepwell.runtime.cache as cache_module
 from stepwell.runtime.cache import Cache, default_cache
 from stepwell.runtime.program import is_splat
+from stepwell.runtime.slow import SlowWarning
 
 KEY = "ab12"
 
@@ -85,6 +87,42 @@ def test_truncated_entries_are_dropped(tmp_path):
         cache.put("kernels", KEY, b"object code")
 
 
+def test_sound_data_in_anothers_place_is_dropped(tmp_path):
+    """Whoever exchanged two files: one was read as what the other is, with a traceback, or wrong code."""
+    cache = Cache(tmp_path)
+    cache.put("kernels", KEY, b"object code")
+    cache.put("kernels", "other", b"some other code")
+    (tmp_path / "programs" / KEY[:2]).mkdir(parents=True)
+    shutil.copy(entry_path(cache), tmp_path / "programs" / KEY[:2] / KEY)
+    os.replace(tmp_path / "kernels" / "ot" / "other", entry_path(cache))
+    assert cache.get("kernels", KEY) is None and cache.get("programs", KEY) is None
+    assert not list(cache.entries())
+
+
+def test_sizes_are_looked_at_before_contents(tmp_path):
+    """To read a sparse file of terabytes takes hours."""
+    cache = Cache(tmp_path)
+    cache.put("kernels", KEY, b"object code")
+    os.truncate(entry_path(cache), 1 << 42)
+    assert cache.get("kernels", KEY) is None
+
+
+def test_pipes_in_the_place_of_entries_are_not_waited_for(tmp_path):
+    cache = Cache(tmp_path)
+    cache.put("kernels", KEY, b"object code")
+    entry_path(cache).unlink()
+    os.mkfifo(entry_path(cache))
+    with pytest.warns(SlowWarning, match="is no file"):
+        assert cache.get("kernels", KEY) is None
+
+
+def test_a_folder_whose_name_is_too_long(tmp_path):
+    cache = Cache(tmp_path / ("a" * 300))
+    assert not cache.has("kernels", KEY)
+    with pytest.warns(SlowWarning, match="File name too long"):
+        cache.put_array("parameters", np.ones(3))
+
+
 def test_verify_gives_what_it_dropped(tmp_path):
     cache = Cache(tmp_path)
     cache.put("kernels", KEY, b"object code")
@@ -98,7 +136,7 @@ def test_verify_gives_what_it_dropped(tmp_path):
 def test_large_entries_are_read_whole_once(tmp_path, monkeypatch):
     checks = []
     monkeypatch.setattr(cache_module, "_LARGE_BYTES", 100)
-    monkeypatch.setattr(cache_module, "_is_intact", lambda image: checks.append(len(image)) or True)
+    monkeypatch.setattr(cache_module, "_is_intact", lambda path, image: checks.append(len(image)) or True)
     cache = Cache(tmp_path)
     cache.put("kernels", KEY, bytes(200))
     assert cache.get("kernels", KEY) == bytes(200) and 264 not in checks
@@ -131,7 +169,7 @@ def test_what_was_checked_before_the_system_started_counts_for_nothing(tmp_path,
     cache = Cache(tmp_path / "cache")
     cache.put("kernels", KEY, bytes(200))
     boot.unlink() if uptime == "unknown" else boot.write_bytes(b"second")
-    monkeypatch.setattr(cache_module, "_is_intact", lambda image: len(image) != 264)
+    monkeypatch.setattr(cache_module, "_is_intact", lambda path, image: len(image) != 264)
     assert cache.get("kernels", KEY) is None
 
 
