@@ -121,7 +121,9 @@ def convolved(
     if has_start:
         sums = emit(ReduceSumOp, cast(signed, _I32), axes=tuple(range(1, spatial + 2)), keepdims=False)
         if has_shift:
-            count = constant(np.array(math.prod(int(dim) for dim in shape(signed)[1:]), _I32))
+            stored = node.known(weight.numbers)
+            assert stored is not None, "may_convolve holds"
+            count = constant(np.array(math.prod(stored.shape[1:]), _I32))
             sums = emit(ew.SubOp, sums, emit(ew.MulOp, _single(q), count))
         taken = emit(ew.NegOp, emit(ew.MulOp, _single(p), sums))
         bias = taken if bias is None else emit(ew.AddOp, bias, taken)
