@@ -36,7 +36,7 @@ _NEAR, _GAIN = 1.02, 0.01
 _FEWEST, _FETCHING = (1, 4, 8), 0.4
 
 # Where weights come from beyond the second-level cache, no tile goes through a panel faster, in bytes per cycle: one
-# alone, and one of several.
+# alone, which waits for them besides, and one of several.
 _ALONE_BYTES, _FAR_BYTES = 32, 16
 
 _NOT_MEANT = 1 << 40
@@ -123,7 +123,7 @@ def _tiles(op: PackedMatmulOp | PackedConvOp, target: Target, places: np.ndarray
     for rows in range(1, min(limit, high) + 1):
         for cols in range(1, min(limit // rows, wide) + 1):
             each = tile_cycles(rows * cols, vectors, row_bytes, depth)
-            alone = max(each, row_bytes / _ALONE_BYTES)
+            alone = max(each, row_bytes / _ALONE_BYTES) + row_bytes / _FAR_BYTES
             if not waits:
                 found.append(Plan((rows, cols), 1, round(_SCALE * each), 0))
                 continue
@@ -168,8 +168,8 @@ def _chosen(plans: Sequence[Plan], places: np.ndarray, most: int) -> list[Plan]:
     if not plans:
         return []
     costs = np.array([plan.cost(places) for plan in plans], float)
-    # Along one dimension there are many large sizes, of which all are alike.
-    weights = np.ones(len(places)) if places[:, 0].max() > 1 else 1 / places[:, 1]
+    # Along one dimension there are many large sizes, which are much alike.
+    weights = np.ones(len(places)) if places[:, 0].max() > 1 else 1 / np.sqrt(places[:, 1])
     weights /= weights.sum()
     ratios = np.maximum(costs / costs.min(axis=0), _NEAR) / _NEAR
     chosen: list[int] = []

@@ -147,7 +147,7 @@ def _fewer(extents: Extents, tile: Sequence[int], rows: Sequence[int]) -> list[i
     least, count = min(sizes[-1] for sizes in extents.typical), rows[dim] // tile[dim]
     if count < _LEAST_TILES or rows[dim] % tile[dim]:
         return list(rows)
-    wanted = max(_LEAST_TILES, least // tile[dim])
+    wanted = max(_LEAST_TILES, -(-least // tile[dim]))
     counts = [item for item in range(_LEAST_TILES, count + 1) if count % item == 0]
     kept = min(counts, key=lambda item: abs(item - wanted))
     return [kept * tile[dim] if axis == dim else part for axis, part in enumerate(rows)]
