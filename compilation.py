@@ -12,6 +12,8 @@ from mlir import ir
 
 from .dialects import interpreter
 from .failures import explained, nodes_of
+from .frontend.errors import ModelError
+from .frontend.notes import check_all_there
 from .lowering import facts, invariants, phases
 from .lowering.context import compiler_context
 from .lowering.kernel_objects.library import KernelCode, generate
@@ -117,6 +119,11 @@ class Compilation:
             noted = _Noted(imported.nodes, kept)
             self._tell("import", module, parameters)
             if start not in ("import", "graph"):
+                if not self._is_watched:
+                    try:
+                        check_all_there(module, parameters)
+                    except ModelError as error:
+                        raise error.at(model=imported.name) from None
                 self._rehearse(module, parameters, start)
             if start == "import":
                 if not self._is_watched and not Target.parse(self.target).is_gpu:

@@ -20,7 +20,7 @@ from ..passes.guarded import Crash, guarded
 from ..runtime import safetensors
 from ..runtime.errors import ArtefactError
 from .errors import ModelError
-from .notes import INTERFACE, check_notes, check_parameters, is_late
+from .notes import INTERFACE, check_all_there, check_notes, check_parameters, is_late
 from .onnx.importer import ImportedModel
 from .onnx.model import ModelInfo, ValueInfo
 
@@ -44,11 +44,14 @@ def import_model(
     """Parses a module; @main's inputs become the given shapes when the phase `graph` is made.
 
     Raises:
-        ModelError: it is not valid MLIR, has no @main, or its parameters are not there or cannot be read.
+        ModelError: it is not valid MLIR, has no @main, or its parameters cannot be read, or are not there though the
+            way to the next phase needs them.
     """
     module, parameters = _parse(model, context), _parameters(model)
     try:
         check_parameters(module, parameters)
+        if not is_late(module):
+            check_all_there(module, parameters)
     except ModelError as error:
         raise error.at(model=_name(model)) from None
     return ImportedModel(module, parameters, _name(model), _info(module, _name(model)))

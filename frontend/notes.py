@@ -5,7 +5,8 @@ Passes write these notes, and what reads them trusts them; a module from a file 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from mlir import ir
@@ -64,27 +65,40 @@ def check_notes(module: ir.Module) -> None:
 
 
 def check_parameters(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
-    """Checks that all parameters that a module reads have contents, of the shape and type that it says.
+    """Checks that the contents of parameters are of the shape and type that a module says.
 
     Raises:
-        ModelError: one has not, or @init is not what makes some from others.
+        ModelError: some are not, or @init is not what makes some from others.
     """
-    known = {name: TensorSpec(array.shape, array.dtype) for name, array in parameters.items()}
-    init, made = _init(module), {}
-    if init is not None:
-        _check(_arguments(init, "arg_attrs"), known)
-        made = {name: spec for name, spec, _ in _arguments(init, "res_attrs")}
-    _check(_read(module), {**known, **made})
+    for name, wanted, where, found in _beside(module, parameters):
+        if found is not None and (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+            raise ModelError(f"{where}the parameter '{name}' is {wanted}, but its contents are {found}")
 
 
-def _check(read: Iterable[_Read], known: Mapping[str, TensorSpec]) -> None:
-    for name, wanted, location in read:
-        found, place = known.get(name), find_place(location)
-        where = f"line {place.line}, column {place.column}: " if place and place.line else ""
+def check_all_there(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+    """Checks that all parameters that a module reads have contents: it can be looked at without, but not be compiled.
+
+    Raises:
+        ModelError: one has none.
+    """
+    for name, _, where, found in _beside(module, parameters):
         if found is None:
             raise ModelError(f"{where}there are no contents for the parameter '{name}'")
-        if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-            raise ModelError(f"{where}the parameter '{name}' is {wanted}, but its contents are {found}")
+
+
+def _beside(
+    module: ir.Module, parameters: Mapping[str, np.ndarray]
+) -> Iterator[tuple[str, TensorSpec, str, TensorSpec | None]]:
+    """The parameters that a module reads: name, what it says of one, where, and what is there of it."""
+    known = {name: TensorSpec(array.shape, array.dtype) for name, array in parameters.items()}
+    init, read = _init(module), _read(module)
+    if init is not None:
+        made = {name: spec for name, spec, _ in _arguments(init, "res_attrs")}
+        known, read = {**known, **made}, itertools.chain(_arguments(init, "arg_attrs"), read)
+    for name, wanted, location in read:
+        place = find_place(location)
+        where = f"line {place.line}, column {place.column}: " if place and place.line else ""
+        yield name, wanted, where, known.get(name)
 
 
 def _read(module: ir.Module) -> Iterator[_Read]:

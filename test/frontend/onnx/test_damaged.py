@@ -77,7 +77,7 @@ def test_error_names_model_node_and_operator():
 
 
 def test_all_unsupported_operators_in_one_message():
-    nodes = [node("NonZero", ["x"], ["a"], "z"), node("Unheard", ["x"], ["b"], "u"), node("NonZero", ["x"], ["y"], "w")]
+    nodes = [node("NonZero", ["x"], ["a"], "z"), node("Unheard", ["a"], ["b"], "u"), node("NonZero", ["b"], ["y"], "w")]
     error = refuses(model_of(*nodes), "not supported", UnsupportedError)
     assert "NonZero of opset 17 (nodes z, w)" in error.reason
     assert "Unheard of opset 17 (node u)" in error.reason
@@ -123,7 +123,7 @@ def test_no_opset_at_all():
         (node("Transpose", ["x"], ["y"], perm=[0, 0]), "must be a permutation"),
         (node("Softmax", ["x"], ["y"], axis=7), "axis 7 is out of range"),
         (node("Conv", ["x", "x"], ["y"]), "takes 1 to 3 spatial dimensions"),
-        (node("Relu", ["x"], ["x"]), "name stands for one value"),
+        (node("Dropout", ["x"], ["y", "y"]), "name stands for one value"),
         (node("Dropout", ["x", "", "t"], ["y"]), "training mode"),
     ],
 )
