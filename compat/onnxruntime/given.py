@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
+from onnx.external_data_helper import uses_external_data
 
+from ...frontend.errors import ModelError
+from ...frontend.onnx.weights import external_bytes
 from .errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile, failure
 from .options import SessionOptions
 
@@ -128,22 +130,19 @@ class GivenModel:
             folder = options.get_session_config_entry(_FOLDER)
         for tensor in tensors:
             entries = {entry.key: entry.value for entry in tensor.external_data}
-            contents = options.files.get(entries.get("location", ""))
-            if contents is None:
-                _read_beside(tensor, folder or ".")
-            else:
-                start = int(entries.get("offset", 0))
-                tensor.raw_data = contents[start : start + int(entries.get("length", len(contents) - start))]
+            try:
+                contents = options.files.get(entries.get("location", ""))
+                if contents is None:
+                    data = external_bytes(tensor, Path(folder or ".")).tobytes()
+                else:
+                    start = int(entries.get("offset", 0))
+                    data = contents[start : start + int(entries.get("length", len(contents) - start))]
+            except (ModelError, OSError, ValueError) as error:
+                message = f"External data path validation failed for initializer: {tensor.name}. Error: {error}"
+                raise failure(Fail, message) from error
+            tensor.raw_data = data
             tensor.data_location = onnx.TensorProto.DEFAULT
             del tensor.external_data[:]
-
-
-def _read_beside(tensor: onnx.TensorProto, folder: str) -> None:
-    try:
-        load_external_data_for_tensor(tensor, folder)
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        message = f"External data path validation failed for initializer: {tensor.name}. Error: {error}"
-        raise failure(Fail, message) from error
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:

@@ -54,9 +54,10 @@ def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
 def _stored(
     tensor: onnx.TensorProto, what: str, dtype: np.dtype, shape: tuple[int, ...], folder: Path | None
 ) -> np.ndarray:
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external(tensor, what, dtype, shape, folder)
     bits = _PACKED_BITS.get(tensor.data_type)
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        data = external_bytes(tensor, folder)
+        return _view(data, dtype, shape) if bits is None else _unpacked(data, dtype, shape, bits)
     if tensor.HasField("raw_data"):
         data = np.frombuffer(tensor.raw_data, np.uint8)
         _check_size(what, shape, dtype, len(data), _stored_bytes(shape, dtype, bits), "bytes")
@@ -77,23 +78,26 @@ def _unpacked(data: np.ndarray, dtype: np.dtype, shape: tuple[int, ...], bits: i
     return parts.reshape(-1)[: math.prod(shape)].view(dtype).reshape(shape)
 
 
-def _external(
-    tensor: onnx.TensorProto, what: str, dtype: np.dtype, shape: tuple[int, ...], folder: Path | None
-) -> np.ndarray:
+def external_bytes(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
+    """What a file beside the model holds of a tensor, mapped, read-only.
+
+    Raises:
+        ModelError: it is not where it may be, or not as long as type and shape say.
+    """
+    what = f"tensor '{tensor.name}'" if tensor.name else "a tensor"
+    dtype, shape = element_dtype(tensor.data_type, what), tuple(tensor.dims)
     entries = {entry.key: entry.value for entry in tensor.external_data}
     path = _external_path(entries.get("location", ""), what, folder)
     size = path.stat().st_size
-    bits = _PACKED_BITS.get(tensor.data_type)
-    needed = _stored_bytes(shape, dtype, bits)
+    needed = _stored_bytes(shape, dtype, _PACKED_BITS.get(tensor.data_type))
     offset = _number(entries.get("offset", "0"), "offset", what)
     length = _number(entries["length"], "length", what) if "length" in entries else needed
     _check_size(what, shape, dtype, length, needed, "bytes")
     if offset + length > size:
         raise ModelError(f"{what} ends at byte {offset + length} of '{path.name}', which has only {size}")
     if needed == 0:
-        return np.empty(shape, dtype)
-    data = np.memmap(path, np.uint8, mode="r", offset=offset, shape=(needed,))
-    return _view(data, dtype, shape) if bits is None else _unpacked(data, dtype, shape, bits)
+        return np.empty(0, np.uint8)
+    return np.memmap(path, np.uint8, mode="r", offset=offset, shape=(needed,))
 
 
 def _view(data: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
