@@ -94,10 +94,11 @@ def _cut(parts: dict[str, list[Range]], whole: Sequence[str], inputs: Sequence[T
     Those that only ever lead (a batch) need less of that: one of them has a program of its own, the others share one.
     Heights need none, as how many rows there are moves no row.
     """
-    inner = [[dim for dim in info.shape[1:] if isinstance(dim, str)] for info in inputs]
+    vary = {name for name, several in parts.items() if several[0].low < several[-1].high}
+    inner = [[dim for dim in info.shape[1:] if dim in vary] for info in inputs]
     widths = {dims[-1] for dims in inner if len(dims) > 1}
     heights = {dim for dims in inner for dim in dims[:-1]} - {dims[-1] for dims in inner if dims}
-    leading = set(parts) - {dim for dims in inner for dim in dims}
+    leading = vary - {dim for dims in inner for dim in dims}
     given = math.prod(len(several) for several in parts.values())
     for most in range(_MOST, 0, -1):
         cut = dict(parts)

@@ -196,6 +196,9 @@ def test_images_are_cut_by_how_far_their_rows_are_apart():
         _, buckets = parse_dims(sizes, (TensorInfo("x", np.dtype(np.float32), shape),))
         assert {bucket["h"] for bucket in buckets} == {Range(32, 960, 32)}
         assert [bucket["w"].high for bucket in buckets] == [32, 64, 160, 288, 544, 960]
+    # Rows of one height are no images.
+    _, buckets = parse_dims({"h": 48, "w": (16, 640)}, (TensorInfo("x", np.dtype(np.float32), (1, 3, "h", "w")),))
+    assert [bucket["w"].high for bucket in buckets] == [40, 160, 640]
     masks = TensorInfo("m", np.dtype(np.float32), ("n", "h", "w"))
     words = TensorInfo("x", np.dtype(np.int64), ("n", "h"))
     _, buckets = parse_dims({**sizes, "n": 1}, (masks, words))
