@@ -18,7 +18,7 @@ from ..functions import body_of, dictionaries, strings
 from ..rewriting import defining_op
 from .demand_rules import KEYS_AT_ONCE, keys_of, keys_with_data, rule_of
 from .masks import masked_axis
-from .prefixes import Prefix, all_of, sizes_of
+from .prefixes import Prefix, all_of, larger, sizes_of
 
 TABLE = "stepwell.table"
 """The attribute of a module that holds the expressions of the table of extents, each as JSON."""
@@ -191,7 +191,7 @@ def _need(found: dict[ir.Value, list[Prefix]], value: ir.Value, prefixes: Sequen
         None if prefix is None or (isinstance(prefix, int) and prefix >= size) else prefix
         for prefix, size in zip(prefixes, sizes_of(value), strict=True)
     ]
-    found[value] = clipped if known is None else [_larger(*pair) for pair in zip(known, clipped, strict=True)]
+    found[value] = clipped if known is None else [larger(*pair) for pair in zip(known, clipped, strict=True)]
 
 
 def read_table(module: ir.Operation) -> list[Any]:
@@ -199,12 +199,3 @@ def read_table(module: ir.Operation) -> list[Any]:
     if TABLE not in module.attributes:
         return []
     return [json.loads(ir.StringAttr(item).value) for item in ir.ArrayAttr(module.attributes[TABLE])]
-
-
-def _larger(left: Prefix, right: Prefix) -> Prefix:
-    if left is None or right is None or left == right:
-        return None if left is None or right is None else left
-    for some, other in ((left, right), (right, left)):
-        if isinstance(some, list) and some[0] == "max" and other in some[1:]:
-            return some
-    return ["max", left, right]

@@ -48,7 +48,7 @@ from ..rewriting import defining_op
 from . import axis_demand, window_demand
 from .classify import kernel_class
 from .masks import REDUCTIONS
-from .prefixes import Prefix, Rule, all_of, broadcast, scaled, sizes_of
+from .prefixes import Prefix, Rule, all_of, broadcast, divided, scaled, sizes_of
 from .views import EXTRACT, INSERT, box_of
 
 
@@ -152,7 +152,7 @@ def _reshape(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
         prefix = needed[right[0]]
         if prefix is not None and (len(left) == 1 or len(right) == 1):
             elements = scaled(prefix, _count(new, right[1:]), 0)
-            found[left[0]] = elements if len(left) == 1 else ["ceildiv", elements, _count(old, left[1:])]
+            found[left[0]] = divided(elements, _count(old, left[1:]))
     return found
 
 

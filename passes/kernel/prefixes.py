@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlir import ir
@@ -35,5 +37,66 @@ def scaled(prefix: Prefix, factor: int, offset: int) -> Prefix:
     """prefix * factor + offset."""
     if prefix is None:
         return None
-    product = prefix if factor == 1 else ["*", prefix, factor]
-    return product if offset == 0 else ["+", product, offset]
+    return _greatest([_Term(item.of, item.factor * factor, item.offset * factor + offset) for item in _terms(prefix)])
+
+
+def divided(prefix: Prefix, by: int) -> Prefix:
+    """prefix / by, rounded up."""
+    if prefix is None:
+        return None
+    return _greatest([item.divided(by) for item in _terms(prefix)])
+
+
+def larger(left: Prefix, right: Prefix) -> Prefix:
+    """The greater of two."""
+    if left is None or right is None:
+        return None
+    return _greatest([*_terms(left), *_terms(right)])
+
+
+@dataclass(frozen=True)
+class _Term:
+    """of * factor + offset, or the offset alone where `of` is 0.
+
+    Prefixes are the greatest of such terms, each of another factor of something: where values are read by many, of
+    whom each needs a little more than others do, whole expressions in each other would double at every reader.
+    """
+
+    of: int | str | list
+    factor: int
+    offset: int
+
+    def divided(self, by: int) -> _Term:
+        if self.factor % by == 0:
+            return _Term(self.of, self.factor // by, -(-self.offset // by))
+        return _Term(["ceildiv", self.expression(), by], 1, 0)
+
+    def expression(self) -> int | str | list:
+        if self.of == 0:
+            return self.offset
+        product = self.of if self.factor == 1 else ["*", self.of, self.factor]
+        return product if self.offset == 0 else ["+", product, self.offset]
+
+
+def _terms(prefix: int | str | list) -> list[_Term]:
+    match prefix:
+        case int():
+            return [_Term(0, 0, prefix)]
+        case ["max", left, right]:
+            return [*_terms(left), *_terms(right)]
+        case ["+", other, int(offset)]:
+            return [_Term(item.of, item.factor, item.offset + offset) for item in _terms(other)]
+        case ["*", other, int(factor)] if factor > 0:
+            return [_Term(item.of, item.factor * factor, item.offset * factor) for item in _terms(other)]
+    return [_Term(prefix, 1, 0)]
+
+
+def _greatest(terms: Sequence[_Term]) -> Prefix:
+    """Of terms that differ in the offset alone the greatest, and of all of them the greatest, in their order."""
+    found: dict[tuple[str, int], _Term] = {}
+    for term in terms:
+        key = (repr(term.of), term.factor)
+        if key not in found or found[key].offset < term.offset:
+            found[key] = term
+    expressions = [term.expression() for term in found.values()]
+    return functools.reduce(lambda left, right: ["max", left, right], expressions)

@@ -11,7 +11,7 @@ from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.movement import ResizeOp
 from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ...dialects.stepwell.winograd import WinogradConvOp
-from .prefixes import Prefix, all_of, broadcast, scaled, sizes_of
+from .prefixes import Prefix, all_of, broadcast, divided, scaled, sizes_of
 
 
 def conv(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
@@ -42,7 +42,7 @@ def winograd(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
     view = WinogradConvOp(op)
     if place:
         return broadcast(op, place, needed, table) if place > 1 else all_of(op.operands[place])
-    tiles = [prefix if prefix is None else ["+", prefix, view.tile - 1] for prefix in needed]
+    tiles = [scaled(prefix, 1, view.tile - 1) for prefix in needed]
     return _windows(tiles, (3, 3), (1, 1), (1, 1), view.pads)
 
 
@@ -66,6 +66,6 @@ def resize(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequen
     for prefix, scale, old, new in zip(needed, map(float, view.scales), sizes_of(view.input), view.sizes, strict=True):
         if prefix is not None and not (scale == 1 and old == new):
             is_whole = view.mode == "nearest" and scale.is_integer()
-            prefix = ["+", ["ceildiv", prefix, int(scale)], 1] if is_whole else None
+            prefix = scaled(divided(prefix, int(scale)), 1, 1) if is_whole else None
         found.append(prefix)
     return found

@@ -197,4 +197,33 @@ def rows() -> Graph:
     return _one(nodes, ["n", "length", 192], {"n": (2, 9), "length": (1, 7)}, **weights, **scales)
 
 
-GRAPHS = (layers, loops, resized, norms, between_convolutions, borders, halves, sorted_, running, sampled, cells, rows)
+def dense() -> Graph:
+    """Convolutions that each read what all before them made, so that who reads what needs more and more of it."""
+    nodes, weights, names = [], {}, ["x"]
+    for layer in range(18):
+        joined = names[0] if len(names) == 1 else f"c{layer}"
+        if len(names) > 1:
+            nodes.append(_NODE("Concat", list(names), [joined], axis=1))
+        weights[f"w{layer}"] = _floats(4, 4 * len(names), 3, 3) / (6 * len(names) ** 0.5)
+        nodes.append(_NODE("Conv", [joined, f"w{layer}"], [f"a{layer}"], pads=[1, 1, 1, 1]))
+        nodes.append(_NODE("Relu", [f"a{layer}"], [f"r{layer}"]))
+        names.append(f"r{layer}")
+    nodes.append(_NODE("Concat", names, ["y"], axis=1))
+    return _one(nodes, ["n", 4, "h", 6], {"n": (1, 3), "h": (3, 8)}, **weights)
+
+
+GRAPHS = (
+    layers,
+    loops,
+    resized,
+    norms,
+    between_convolutions,
+    borders,
+    halves,
+    sorted_,
+    running,
+    sampled,
+    cells,
+    rows,
+    dense,
+)
