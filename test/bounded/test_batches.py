@@ -8,6 +8,8 @@ import pytest
 import stepwell
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+from .graphs import batches_of_tiles
+
 _RANDOM = np.random.default_rng(5)
 _CONSTANTS = {
     "axis": np.array(1),
@@ -57,3 +59,11 @@ def test_kernels_stop_with_the_batch(nodes: list[NodeProto]):
     for batch in (9, 1, 4, 9):
         x = np.random.default_rng(batch).standard_normal((batch, 4, 7, 9), np.float32)
         np.testing.assert_allclose(executable(x), np.asarray(session.run(None, {"x": x})[0]), rtol=1e-4, atol=1e-5)
+
+
+def test_tiles_take_no_further_images():
+    model, dims = batches_of_tiles()
+    executable = stepwell.compile(model, options=stepwell.Options(dims=dims, cache=False))
+    assert "winograd" in {kernel.kind for kernel in executable.programs[0].kernels}
+    bounds = executable.programs[0].bounds
+    assert bounds is not None and set(bounds.table) == {"n"}

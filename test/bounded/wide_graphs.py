@@ -198,18 +198,22 @@ def rows() -> Graph:
 
 
 def dense() -> Graph:
-    """Convolutions that each read what all before them made, so that who reads what needs more and more of it."""
-    nodes, weights, names = [], {}, ["x"]
-    for layer in range(18):
-        joined = names[0] if len(names) == 1 else f"c{layer}"
-        if len(names) > 1:
-            nodes.append(_NODE("Concat", list(names), [joined], axis=1))
-        weights[f"w{layer}"] = _floats(4, 4 * len(names), 3, 3) / (6 * len(names) ** 0.5)
-        nodes.append(_NODE("Conv", [joined, f"w{layer}"], [f"a{layer}"], pads=[1, 1, 1, 1]))
-        nodes.append(_NODE("Relu", [f"a{layer}"], [f"r{layer}"]))
-        names.append(f"r{layer}")
-    nodes.append(_NODE("Concat", names, ["y"], axis=1))
-    return _one(nodes, ["n", 4, "h", 6], {"n": (1, 3), "h": (3, 8)}, **weights)
+    """A dense network: each layer scales and reads what all before it made, and its own joins that."""
+    nodes, weights, before = [], {}, "x"
+    for layer in range(24):
+        width = 8 + 4 * layer
+        weights[f"s{layer}"], weights[f"v{layer}"] = _floats(width, 1, 1), _floats(8, width, 1, 1) / width
+        weights[f"w{layer}"] = _floats(4, 8, 3, 3) / 9
+        nodes += [
+            _NODE("Mul", [before, f"s{layer}"], [f"a{layer}"]),
+            _NODE("Relu", [f"a{layer}"], [f"b{layer}"]),
+            _NODE("Conv", [f"b{layer}", f"v{layer}"], [f"c{layer}"]),
+            _NODE("Relu", [f"c{layer}"], [f"d{layer}"]),
+            _NODE("Conv", [f"d{layer}", f"w{layer}"], [f"e{layer}"], pads=[1, 1, 1, 1]),
+            _NODE("Concat", [before, f"e{layer}"], [f"f{layer}" if layer < 23 else "y"], axis=1),
+        ]
+        before = f"f{layer}"
+    return _one(nodes, ["n", 8, "h", 6], {"n": (1, 3), "h": (3, 8)}, **weights)
 
 
 GRAPHS = (
