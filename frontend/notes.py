@@ -17,6 +17,7 @@ from ..dialects.types import ElementTypeError, TensorSpec, numpy_dtype, spec_of_
 from ..passes.diagnostics import find_place
 from ..passes.functions import dictionaries
 from ..passes.memref.layout import byte_size
+from ..passes.named_ops import ops_named
 from ..passes.rewriting import find_ops
 from .errors import ModelError
 
@@ -102,7 +103,7 @@ def _beside(
 
 
 def _read(module: ir.Module) -> Iterator[_Read]:
-    for op in find_ops(module.operation, lambda op: op.name == ParameterOp.OPERATION_NAME):
+    for op in ops_named(module.operation, ParameterOp.OPERATION_NAME):
         view = ParameterOp(op)
         yield view.name, TensorSpec(view.shape, view.dtype), op.location
     if is_late(module) and PARAMETERS in module.operation.attributes:

@@ -131,16 +131,15 @@ class _Versions:
 
     def _row_loops(self) -> list[list[int]]:
         """The dimensions of the result that each loop over rows is along: products have one over several of them."""
-        shape = self._shape[:-1]
-        if class_of(self._kernel) == "winograd":
+        shape, kind = self._shape[:-1], class_of(self._kernel)
+        if kind == "winograd":
             return [[axis] for axis in range(len(shape))]
-        has_window = class_of(self._kernel) != "contraction"
         groups: list[list[int]] = []
         apart = varying_rows(self._kernel, self._shape)
         for axis, size in enumerate(shape):
             if size == 1:
                 continue
-            if groups and axis not in apart and not has_window:
+            if groups and axis not in apart and kind == "contraction":
                 groups[-1].append(axis)
             else:
                 groups.append([axis])

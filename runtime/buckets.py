@@ -40,15 +40,20 @@ def read_dims(texts: Iterable[str]) -> dict[str, int | tuple[int, ...] | list[in
             raise InputError(f"{item}: write it as name=1:64")
         bounds, buckets = sizes.split(":"), sizes.split("/")
         if len(buckets) > 1:
-            found[name] = list(_sizes(buckets, item))
+            found[name] = list(read_sizes(buckets, item))
         elif len(bounds) > 1:
-            found[name] = _sizes(bounds, item)
+            found[name] = read_sizes(bounds, item)
         else:
-            (found[name],) = _sizes(bounds, item)
+            (found[name],) = read_sizes(bounds, item)
     return found
 
 
-def _sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
+def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
+    """The numbers that some texts are, of elements along dimensions; `where` is what errors begin with.
+
+    Raises:
+        InputError: one is none.
+    """
     odd = [part for part in parts if not part.isdecimal()]
     if odd:
         raise InputError(f"{where}: '{odd[0]}' is not the size of a dimension")

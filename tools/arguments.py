@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.buckets import read_dims
+from ..runtime.buckets import read_dims, read_sizes
 from ..runtime.errors import InputError
 from ..runtime.executable import Executable
 from ..runtime.program import PRECISIONS, Shape, TensorInfo
@@ -175,10 +175,10 @@ def parse_dims(texts: Iterable[str]) -> dict[str, int | tuple[int, ...] | list[i
 
 
 def _parse_dims(parts: Sequence[str], where: str) -> Shape:
-    odd = [part for part in parts if not part.isdecimal()]
-    if odd:
-        raise UsageError(f"{where}: '{odd[0]}' is not the size of a dimension")
-    return tuple(int(part) for part in parts)
+    try:
+        return read_sizes(parts, where)
+    except InputError as error:
+        raise UsageError(str(error)) from error
 
 
 def parse_input(text: str, random: np.random.Generator) -> tuple[str, np.ndarray]:

@@ -171,53 +171,13 @@ def print_debug_info() -> None:
     print(get_build_info())
 
 
-_PUBLIC = (
-    ExecutionMode,
-    ExecutionOrder,
-    GraphOptimizationLevel,
-    IOBinding,
-    InferenceSession,
-    ModelMetadata,
-    NodeArg,
-    OrtAllocatorType,
-    OrtArenaCfg,
-    OrtDevice,
-    OrtDeviceMemoryType,
-    OrtDeviceVendorId,
-    OrtEpDevice,
-    OrtHardwareDevice,
-    OrtHardwareDeviceType,
-    OrtMemType,
-    OrtMemoryInfo,
-    OrtValue,
-    OrtValueVector,
-    RunOptions,
-    Session,
-    SessionIOBinding,
-    SessionOptions,
-    copy_tensors,
-    create_and_register_allocator,
-    create_and_register_allocator_v2,
-    devices.get_ort_device_type,
-    disable_telemetry_events,
-    enable_telemetry_events,
-    get_all_providers,
-    get_available_providers,
-    get_build_info,
-    get_default_session_options,
-    get_device,
-    get_ep_devices,
-    get_version_string,
-    has_collective_ops,
-    set_default_logger_severity,
-    set_default_logger_verbosity,
-    set_global_thread_pool_sizes,
-    set_seed,
-)
-"""What programs also reach by its inner name."""
+_OUTER = ("capi", "install", "preload_dlls", "print_debug_info")
+_INNER = (OrtValueVector, Session, devices.get_ort_device_type, get_default_session_options)
+"""What programs reach by its outer name only, and by its inner name only."""
 
 capi = modules.inner_modules(
-    {item.__name__: item for item in _PUBLIC}
+    {name: globals()[name] for name in __all__ if name not in _OUTER}
+    | {item.__name__: item for item in _INNER}
     | {key: value for key, value in vars(errors).items() if isinstance(value, type)}
     | {"check_and_normalize_provider_args": normalized}
 )

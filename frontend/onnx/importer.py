@@ -21,6 +21,7 @@ from ...dialects.core import OpError, spec_of
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import is_float
+from ...passes.named_ops import ops_named
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .build import constant
@@ -177,7 +178,7 @@ class Importer:
         self._declare(main, values, scope)
         results = {name: value for name, value in scope.values.items() if _is_read(value)}
         _sweep(main.operation)
-        kept = _parameter_names(main.operation)
+        kept = {ParameterOp(op).name for op in ops_named(main, ParameterOp.OPERATION_NAME)}
         parameters = {name: array for name, array in self.parameters.items() if name in kept}
         return ImportedModel(module, parameters, self._model.name, self._info, self._nodes, results)
 
@@ -387,15 +388,3 @@ def _sweep(op: ir.Operation) -> None:
                     True for _ in inner.results[0].uses
                 ):
                     inner.erase()
-
-
-def _parameter_names(main: ir.Operation) -> set[str]:
-    names: set[str] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "stepwell.parameter":
-            names.add(ir.StringAttr(op.attributes["name"]).value)
-        return ir.WalkResult.ADVANCE
-
-    main.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return names

@@ -126,7 +126,7 @@ def test_sequences_and_options_are_given_as_they_are():
 
 def test_what_is_no_model():
     with pytest.raises(TypeError, match="Unable to load from type '<class 'NoneType'>'"):
-        ort.InferenceSession(None)  # type: ignore[arg-type]
+        ort.InferenceSession(None)
     with pytest.raises(ort.errors.InvalidArgument, match="No graph was found"):
         ort.InferenceSession(b"")
     with pytest.raises(ort.errors.InvalidProtobuf, match=r"Load model from \. failed"):

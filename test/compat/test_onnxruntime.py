@@ -250,7 +250,7 @@ def test_bindings_by_their_inner_names(model):
 
 def test_providers_that_are_no_names_leave_the_cpu(model):
     with pytest.warns(UserWarning, match="EP Error 'providers' values must be"):
-        session = ort.InferenceSession(model, providers=[["CPUExecutionProvider", {}]])  # type: ignore
+        session = ort.InferenceSession(model, providers=[["CPUExecutionProvider", {}]])
     assert session.get_providers() == ["CPUExecutionProvider"]
     with pytest.raises(ValueError, match="same length"):
         session.set_providers(["CPUExecutionProvider"], [{}, {}])

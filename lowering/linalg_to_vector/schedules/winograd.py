@@ -92,7 +92,7 @@ def strip_nanoseconds(shape: tuple[int, int], points: int, channels: int, column
         target: the machine.
     """
     tile_bytes = 4 * points**2 * (channels + columns)
-    weights = points**2 * channels * columns
+    weight_bytes = 4 * points**2 * channels * columns
     # A product's register tile is two registers wide, of which all but a few are sums.
     height = (target.vector_registers - 3) // 2
     count = math.prod(shape)
@@ -108,7 +108,7 @@ def strip_nanoseconds(shape: tuple[int, int], points: int, channels: int, column
         is_aliased = 4 * count * size % _PAGE_BYTES == 0
         transforms += count * points**2 * size * (1 + is_aliased) / _TRANSFORMED
     spilled = count * tile_bytes * _SPILLED_NS * math.log2(max(1, count * tile_bytes / _CACHED_BYTES))
-    fetched = 4 * weights * _WEIGHT_NS + max(0, 4 * weights - _CACHED_WEIGHT_BYTES) * _FAR_WEIGHT_NS
+    fetched = weight_bytes * _WEIGHT_NS + max(0, weight_bytes - _CACHED_WEIGHT_BYTES) * _FAR_WEIGHT_NS
     return products + transforms + spilled + fetched
 
 
