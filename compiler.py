@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .runtime import artefact, slow, store
-from .runtime.buckets import named_sizes, parse_dims
+from .runtime.buckets import named_sizes, parse_dims, unify_dims
 from .runtime.cache import default_cache, is_turned_off
 from .runtime.executable import Executable
 from .runtime.loaded_plan import LoadedPlan
@@ -43,8 +43,9 @@ class Options:
             (`CacheMissError`), and so does `STEPWELL_CACHE=require`. `STEPWELL_CACHE_DIR` says where it is.
         codegen_threads: how many kernels are compiled at the same time: of large models in so many processes, this one
             counted, where there are processors for them.
-        dims: what sizes the dimensions that vary may have, by name: a number, (low, high), (low, high, step), or a list
-            of upper bounds of buckets. One compile then serves all of them (docs/dynamic_shapes.md).
+        dims: what sizes the dimensions that vary may have, by name: a number, (low, high), (low, high, step), a list of
+            upper bounds of buckets, or the name of another dimension that is always as large. One compile then serves
+            all of them (docs/dynamic_shapes.md).
         winograd: whether 3x3 convolutions may be computed by Winograd's method where that is faster. It rounds more
             often than the direct method; errors are about twice as large (docs/numerics.md).
         precision: what products of float32 are computed in, whose sums stay float32: "f32", or on GPUs faster "tf32",
@@ -115,15 +116,16 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         target = f"{target}+{options.precision}"
     source = replace(ModelSource.read(model), cache=cache)
     name, inputs, outputs = interface_of(source)
+    dims, inputs = unify_dims(options.dims, inputs)
     specializer = specializer_of(source, inputs, target, options)
     kept = artefact.Source(source.kind, source.contents) if source.is_whole else None
-    ranges, buckets = parse_dims(options.dims, inputs) if options.dims else ({}, [])
+    ranges, buckets = parse_dims(dims, inputs) if dims else ({}, [])
     programs, unranged = specializer.for_buckets(inputs, buckets) if buckets else ([], "")
     executable = Executable(
         inputs, outputs, programs, specialize=specializer, threads=threads, name=name, source=kept, ranges=ranges
     )
     executable.unranged = unranged
-    for sizes in [] if programs or not options.dims else named_sizes(options.dims):
+    for sizes in [] if programs or not dims else named_sizes(dims):
         executable.try_prepare(
             {info.name: tuple(int(sizes.get(str(dim), dim)) for dim in info.shape) for info in inputs}
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 VERSION = "0.1.0"
 
 _FOLDERS = ("dialects", "frontend", "lowering", "passes")
-_FILES = ("bounded.py", "compilation.py", "source.py", "specializer.py")
+_FILES = ("bounded.py", "compilation.py", "sampling.py", "source.py", "specializer.py")
 
 
 @functools.cache

@@ -160,9 +160,10 @@ def _growth(options: argparse.Namespace) -> int:
 def _ranges(options: argparse.Namespace) -> int:
     dims = arguments.parse_dims(options.dims)
     places = [arguments.parse_dims(item.split(",")) for item in options.at] or ranges.chosen_sizes(dims)
+    named = {name for name, given in dims.items() if not isinstance(given, str)}
     for place in places:
-        if place.keys() != dims.keys() or not all(isinstance(size, int) for size in place.values()):
-            raise UsageError(f"--at must give a size to each of {', '.join(dims)}: {', '.join(options.at)}")
+        if place.keys() != named or not all(isinstance(size, int) for size in place.values()):
+            raise UsageError(f"--at must give a size to each of {', '.join(sorted(named))}: {', '.join(options.at)}")
     _check_cores([options.threads])
     model = models.named(options.model)
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:

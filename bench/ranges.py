@@ -111,7 +111,7 @@ def chosen_sizes(dims: Dims) -> list[dict[str, int]]:
 
     The dimensions grow together.
     """
-    ladders = {name: _ladder(given) for name, given in dims.items()}
+    ladders = {name: _ladder(given) for name, given in dims.items() if not isinstance(given, str)}
     most = max(map(len, ladders.values()))
     return [
         {name: ladder[min(len(ladder) - 1, place * len(ladder) // most)] for name, ladder in ladders.items()}

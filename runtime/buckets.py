@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .errors import InputError
@@ -27,19 +28,25 @@ _LEAST = 16
 Buckets = list[dict[str, Range]]
 
 
-def read_dims(texts: Iterable[str]) -> dict[str, int | tuple[int, ...] | list[int]]:
-    """What a user writes of sizes that vary: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`, several with commas.
+Dims = dict[str, int | tuple[int, ...] | list[int] | str]
+"""What a user says of sizes that vary, by the names of dimensions; a text is another dimension that is as large."""
+
+
+def read_dims(texts: Iterable[str]) -> Dims:
+    """What a user writes of sizes that vary: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`, `m=n`, several with commas.
 
     Raises:
         InputError: it is none of these.
     """
-    found: dict[str, int | tuple[int, ...] | list[int]] = {}
+    found: Dims = {}
     for item in (part for text in texts for part in text.split(",")):
         name, equals, sizes = item.rpartition("=")
         if not equals or not name:
             raise InputError(f"{item}: write it as name=1:64")
         bounds, buckets = sizes.split(":"), sizes.split("/")
-        if len(buckets) > 1:
+        if sizes[:1].isalpha() or sizes[:1] == "_":
+            found[name] = sizes
+        elif len(buckets) > 1:
             found[name] = list(read_sizes(buckets, item))
         elif len(bounds) > 1:
             found[name] = read_sizes(bounds, item)
@@ -60,6 +67,31 @@ def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+def unify_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[dict[str, Any], tuple[TensorInfo, ...]]:
+    """Gives a dimension that is said to be as large as another one that one's name: `{"m": "n", "n": (1, 8)}`.
+
+    Returns:
+        What is said of the others, and the inputs with their names.
+
+    Raises:
+        InputError: there is no such dimension, or each is said to be as large as the other.
+    """
+    names, same = _names(inputs), {}
+    for name in (name for name, given in dims.items() if isinstance(given, str)):
+        other, seen = name, [name]
+        while isinstance(given := dims.get(other), str):
+            _require_known([other, given], names)
+            if given in seen:
+                raise InputError(
+                    f"dimension '{name}' is as large as itself ({'='.join([*seen, given])}): name its sizes"
+                )
+            other = given
+            seen.append(other)
+        same[name] = other
+    unified = tuple(replace(info, shape=tuple(same.get(dim, dim) for dim in info.shape)) for info in inputs)
+    return {name: given for name, given in dims.items() if name not in same}, unified
+
+
 def parse_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[dict[str, Range], Buckets]:
     """The ranges of all sizes, and the buckets that programs are made for.
 
@@ -70,10 +102,8 @@ def parse_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[d
     Raises:
         InputError: a name or a range is wrong, or one is missing.
     """
-    names = list(dict.fromkeys(dim for info in inputs for dim in info.shape if isinstance(dim, str)))
-    unknown = [name for name in dims if name not in names]
-    if unknown:
-        raise InputError(f"no dimension is called '{unknown[0]}'; those that vary are {_listing(names)}")
+    names = _names(inputs)
+    _require_known(dims, names)
     missing = [name for name in names if name not in dims]
     if missing:
         raise InputError(f"dimension '{missing[0]}' varies, and `dims` do not say how; they name {_listing(dims)}")
@@ -172,6 +202,16 @@ def _size(name: str, given: Any) -> int:
     if size < 1:
         raise InputError(f"dimension '{name}': a size must be positive, but is {size}")
     return size
+
+
+def _names(inputs: Sequence[TensorInfo]) -> list[str]:
+    return list(dict.fromkeys(dim for info in inputs for dim in info.shape if isinstance(dim, str)))
+
+
+def _require_known(dims: Iterable[str], names: Sequence[str]) -> None:
+    unknown = [name for name in dims if name not in names]
+    if unknown:
+        raise InputError(f"no dimension is called '{unknown[0]}'; those that vary are {_listing(names)}")
 
 
 def _listing(names: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.buckets import read_dims, read_sizes
+from ..runtime.buckets import Dims, read_dims, read_sizes
 from ..runtime.errors import InputError
 from ..runtime.executable import Executable
 from ..runtime.program import PRECISIONS, Shape, TensorInfo
@@ -162,8 +162,8 @@ def parse_shape_sets(texts: Iterable[str]) -> list[dict[str, Shape]]:
     return sets
 
 
-def parse_dims(texts: Iterable[str]) -> dict[str, int | tuple[int, ...] | list[int]]:
-    """What `--dims` options say of sizes that vary: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`.
+def parse_dims(texts: Iterable[str]) -> Dims:
+    """What `--dims` options say of sizes that vary: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`, `m=n`.
 
     Raises:
         UsageError: an option is none of these.

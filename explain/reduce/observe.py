@@ -125,7 +125,7 @@ class CompileTest:
 
 
 def _sizes(sizes: Any) -> str:
-    if isinstance(sizes, int):
+    if isinstance(sizes, int | str):
         return str(sizes)
     return ("/" if isinstance(sizes, list) else ":").join(map(str, sizes))
 
