@@ -71,26 +71,26 @@ class BoundedCall(LoadedProgram):
         buffers = workspace.buffers(self.loaded, _Buffers)
         if buffers.call is not self:
             buffers.enter(self, [array.shape for array in arrays])
-        inputs: list[np.ndarray] = []
-        for array, place in zip(arrays, buffers.inputs, strict=True):
-            if place is not None:
-                place.part[...] = array
-            inputs.append(array if place is None else place.whole)
-        inputs.append(self._table)
+        inputs = [*arrays, self._table]
+        for number, place in buffers.inputs:
+            place.part[...] = arrays[number]
+            inputs[number] = place.whole
         outputs = [
-            _new(kind) if place is None else place.whole
-            for kind, place in zip(self._outputs, buffers.outputs, strict=False)
+            _new(kind) if whole is None else whole
+            for whole, kind in zip(buffers.wholes, self._outputs, strict=False)  # guards come after the outputs
         ]
         written = [*outputs, *(np.empty((), np.bool_) for _ in range(self._guards))] if self._guards else outputs
         workspace.run(self.loaded, inputs, written, threads)
         if self._guards:
             self.checked(written)
-        for number, place in enumerate(buffers.outputs):
-            if place is not None:
-                _, dtype, shelf = self._outputs[number]
-                # Of the greatest result's memory only the pages that this one takes are ever used.
-                outputs[number] = _new((self.results[number], dtype, shelf))
-                outputs[number][...] = place.part
+        for number, place in buffers.outputs:
+            _, dtype, shelf = self._outputs[number]
+            if shelf is None:
+                outputs[number] = place.part.copy()
+                continue
+            # Of the greatest result's memory only the pages that this one takes are ever used.
+            outputs[number] = shelf.array(self.results[number], dtype)
+            outputs[number][...] = place.part
         return outputs
 
 
@@ -113,14 +113,16 @@ class _Buffers:
 
     Attributes:
         call: whose sizes the places are for.
-        inputs: where those are put that are smaller.
-        outputs: where those are cut out that are smaller.
+        inputs: where those are put that are smaller, by their numbers.
+        outputs: where those are cut out that are smaller, by their numbers.
+        wholes: for each output the array that it is cut out of; None for those that are as large.
     """
 
     def __init__(self, program: Program) -> None:
         self.call: BoundedCall | None = None
-        self.inputs: list[_Place | None] = []
-        self.outputs: list[_Place | None] = []
+        self.inputs: list[tuple[int, _Place]] = []
+        self.outputs: list[tuple[int, _Place]] = []
+        self.wholes: list[np.ndarray | None] = []
         self._wide_outputs = [_wide(info, aligned_empty) for info in program.outputs]
         self._wide_inputs = [_wide(info, aligned_zeros) for info in program.inputs[:-1]]
         self._held: list[Shape] = [(0,) * array.ndim for array in self._wide_inputs]
@@ -132,13 +134,20 @@ class _Buffers:
             if shape not in (held, array.shape):
                 array[tuple(map(slice, held))] = 0
                 self._held[number] = shape
-        self.inputs = [_place(*pair) for pair in zip(self._wide_inputs, shapes, strict=True)]
-        self.outputs = [_place(*pair) for pair in zip(self._wide_outputs, call.results, strict=True)]
+        self.inputs = _places(self._wide_inputs, shapes)
+        self.outputs = _places(self._wide_outputs, call.results)
+        self.wholes = [None] * len(self._wide_outputs)
+        for number, place in self.outputs:
+            self.wholes[number] = place.whole
         self.call = call
 
 
-def _place(whole: np.ndarray, shape: Shape) -> _Place | None:
-    return None if whole.shape == shape else _Place(whole, whole[tuple(map(slice, shape))])
+def _places(wholes: Sequence[np.ndarray], shapes: Sequence[Shape]) -> list[tuple[int, _Place]]:
+    return [
+        (number, _Place(whole, whole[tuple(map(slice, shape))]))
+        for number, (whole, shape) in enumerate(zip(wholes, shapes, strict=True))
+        if whole.shape != shape
+    ]
 
 
 def _wide(info: TensorInfo, make: Callable[[int], np.ndarray]) -> np.ndarray:

@@ -5,6 +5,7 @@ Everything that is computed is right as a whole; what is said here only lets ker
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -15,9 +16,11 @@ from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.normalization import AttentionOp
 from ...runtime.sizes import evaluate
 from ..functions import body_of, dictionaries, strings
+from ..named_ops import ops_named
 from ..rewriting import defining_op
 from .demand_rules import KEYS_AT_ONCE, keys_of, keys_with_data, rule_of
 from .masks import masked_axis
+from .passed_on import PASSING, passed_on
 from .prefixes import Prefix, all_of, larger, sizes_of
 
 TABLE = "stepwell.table"
@@ -71,6 +74,12 @@ def varying_rows(kernel: ir.Operation, shape: Sequence[int]) -> set[int]:
     }
 
 
+_ROUNDS = 2
+"""After so many rounds of a loop what each needs more than the one after it is all there is."""
+
+_Needed = dict[ir.Value, list[Prefix]]
+
+
 class Demand:
     """What is needed of the values of a function, and the table that says it in numbers."""
 
@@ -79,16 +88,16 @@ class Demand:
         self._module = module
         self._table: list[Any] = read_table(module)
         self._typical = [json.loads(text) for text in strings(module.attributes.get(TYPICAL) or ir.ArrayAttr.get([]))]
-        self._needed: dict[ir.Value, list[Prefix]] = {}
-        self._data: dict[ir.Value, list[Prefix]] = {}
+        self._needed: _Needed = {}
+        self._data: _Needed = {}
         self._wholes: dict[ir.Value, str] = {}
         # Found while masks are ops still, and no results of kernels.
         self._keys: dict[ir.Value, tuple[int, int]] = {}
         if self._table:
             self._visit(main, self._needed, is_exact=False)
             self._visit(main, self._data, is_exact=True)
-            for op in [op.operation for op in body_of(main).operations]:
-                prefix = keys_of(op, self._table) if op.name == AttentionOp.OPERATION_NAME else None
+            for op in ops_named(main, AttentionOp.OPERATION_NAME):
+                prefix = keys_of(op, self._table)
                 count = sizes_of(op.operands[1])[2] if prefix is not None else 0
                 if count > KEYS_AT_ONCE:
                     self._keys[op.results[0]] = self._entry(prefix), count
@@ -161,37 +170,88 @@ class Demand:
             self._module.attributes[TABLE] = ir.ArrayAttr.get(texts)
         return self._table.index(prefix)
 
-    def _visit(self, main: ir.Operation, found: dict[ir.Value, list[Prefix]], is_exact: bool) -> None:
+    def _visit(self, main: ir.Operation, found: _Needed, is_exact: bool) -> None:
         """What is needed of each value; exactly, or with what has to be some number, but no certain one."""
         *operations, returned = [op.operation for op in body_of(main).operations]
         for value, attributes in zip(returned.operands, dictionaries(main, "res_attrs"), strict=True):
             entries = list(ir.DenseI64ArrayAttr(attributes[EXTENTS])) if EXTENTS in attributes else []
             _need(found, value, [None if entry < 0 else self._table[entry] for entry in entries] or all_of(value))
+        self._visit_all(operations, found, is_exact)
+
+    def _visit_all(
+        self, operations: Sequence[ir.Operation], found: _Needed, is_exact: bool, known_only: bool = False
+    ) -> None:
+        """Visits ops from the last one up; `known_only`, not those of which nobody has said yet what is needed."""
         for op in reversed(operations):
-            if not any(next(iter(value.uses), None) is not None for value in op.results):
-                continue  # views that nobody looks at any more
-            rule = rule_of(op)
-            needed = [found.get(value) or all_of(value) for value in op.results]
-            is_partial = any(prefix is not None for prefixes in needed for prefix in prefixes)
-            for place, value in enumerate(op.operands):
-                if not isinstance(value.type, ir.RankedTensorType):
-                    continue
-                prefixes = list(rule(op, place, needed[0], self._table)) if rule else all_of(value)
-                keys = keys_with_data(op, place, self._table) if is_exact else None
-                if keys is not None:
-                    prefixes[2] = keys
-                _need(found, value, prefixes)
-                if is_partial and not rule and place == 0:
-                    self._wholes.setdefault(value, f"all of it is needed by '{op.name}'")
+            if op.name in PASSING:
+                self._visit_inside(op, found, is_exact, known_only)
+            elif _is_read(op) and not (known_only and _is_unknown(op, found)):
+                self._visit_one(op, found, is_exact)
+
+    def _visit_one(self, op: ir.Operation, found: _Needed, is_exact: bool) -> None:
+        rule = rule_of(op)
+        needed = [found.get(value) or all_of(value) for value in op.results]
+        is_partial = any(prefix is not None for prefixes in needed for prefix in prefixes)
+        for place, value in enumerate(op.operands):
+            if not isinstance(value.type, ir.RankedTensorType):
+                continue
+            prefixes = list(rule(op, place, needed[0], self._table)) if rule else all_of(value)
+            keys = keys_with_data(op, place, self._table) if is_exact else None
+            if keys is not None:
+                prefixes[2] = keys
+            _need(found, value, prefixes)
+            if is_partial and not rule and place == 0:
+                self._wholes.setdefault(value, f"all of it is needed by '{op.name}'")
+
+    def _visit_inside(self, op: ir.Operation, found: _Needed, is_exact: bool, known_only: bool) -> None:
+        """Visits a loop, or branches, until what one round needs of the one before is no more than that gives.
+
+        At first values of which nobody has said yet how much is needed are left out: those are the ones that a round
+        takes from another.
+        """
+        passed = passed_on(op)
+        receivers = [value for _, values in passed for value in values]
+        for only in (True,) if known_only else (True, False):
+            for count in itertools.count():
+                before = [found.get(value) for value in receivers]
+                for value, values in passed:
+                    known = [found[item] for item in values if item in found]
+                    for prefixes in known or ([] if only else [all_of(value)]):
+                        _need(found, value, prefixes)
+                for region in reversed(list(op.regions)):
+                    for block in region:
+                        self._visit_all([item.operation for item in block.operations][:-1], found, is_exact, only)
+                if before == [found.get(value) for value in receivers]:
+                    break
+                if count >= _ROUNDS:
+                    _take_all(found, receivers, before)
 
 
-def _need(found: dict[ir.Value, list[Prefix]], value: ir.Value, prefixes: Sequence[Prefix]) -> None:
+def _is_read(op: ir.Operation) -> bool:
+    """Whether anybody looks at what an op makes: nobody looks at some views any more."""
+    return any(next(iter(value.uses), None) is not None for value in op.results)
+
+
+def _is_unknown(op: ir.Operation, found: _Needed) -> bool:
+    tensors = [value for value in op.results if isinstance(value.type, ir.RankedTensorType)]
+    return bool(tensors) and not any(value in found for value in tensors)
+
+
+def _need(found: _Needed, value: ir.Value, prefixes: Sequence[Prefix]) -> None:
     known = found.get(value)
     clipped = [
         None if prefix is None or (isinstance(prefix, int) and prefix >= size) else prefix
         for prefix, size in zip(prefixes, sizes_of(value), strict=True)
     ]
     found[value] = clipped if known is None else [larger(*pair) for pair in zip(known, clipped, strict=True)]
+
+
+def _take_all(found: _Needed, values: Sequence[ir.Value], before: Sequence[list[Prefix] | None]) -> None:
+    """Takes all along the dimensions along which each round needs more than the one after it."""
+    for value, old in zip(values, before, strict=True):
+        new = found.get(value)
+        if old is not None and new is not None:
+            found[value] = [one if one == other else None for one, other in zip(old, new, strict=True)]
 
 
 def read_table(module: ir.Operation) -> list[Any]:

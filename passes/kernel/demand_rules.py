@@ -49,7 +49,9 @@ from . import axis_demand, window_demand
 from .classify import kernel_class
 from .masks import REDUCTIONS
 from .prefixes import Prefix, Rule, all_of, broadcast, divided, scaled, sizes_of
-from .views import EXTRACT, INSERT, box_of
+from .views import EXTRACT, INSERT, ROWS, box_of, kept_dims
+
+_COMPUTED = ir.ShapedType.get_dynamic_size()
 
 
 def rule_of(op: ir.Operation) -> Rule | None:
@@ -166,19 +168,25 @@ def _slice(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequen
 
 
 def _extract(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """What the part has; of rows one of which is read, all, or those that hold data."""
     offsets, sizes, steps = box_of(op)
-    if len(sizes) != len(needed):
-        return all_of(op.operands[0])
-    return [scaled(*item) for item in zip(needed, steps, offsets, strict=True)]
+    found = all_of(op.operands[0])
+    for prefix, axis in zip(needed, kept_dims(sizes, sizes_of(op.results[0])), strict=True):
+        found[axis] = scaled(prefix, steps[axis], offsets[axis]) if offsets[axis] != _COMPUTED else None
+    if ROWS in op.attributes:
+        found[0] = table[ir.IntegerAttr(op.attributes[ROWS]).value]
+    return found
 
 
 def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
+    """What is needed of the part, which may lack dimensions; of what it is put into as much as of the result."""
     offsets, sizes, steps = box_of(op)
     if place:
         return list(needed)
-    if len(sizes) != len(sizes_of(op.operands[0])) or any(step != 1 for step in steps):
+    if any(step != 1 for step in steps):
         return all_of(op.operands[0])
-    return [scaled(prefix, 1, -offset) for prefix, offset in zip(needed, offsets, strict=True)]
+    kept = kept_dims(sizes, sizes_of(op.operands[0]))
+    return [scaled(needed[axis], 1, -offsets[axis]) if offsets[axis] != _COMPUTED else None for axis in kept]
 
 
 def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:

@@ -17,7 +17,7 @@ from ..base import Pass, register
 from ..functions import main_function
 from ..rewriting import defining_op, has_one_use, walk
 from .classify import kernel_class
-from .views import strides_of
+from .views import ROWS, strides_of
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,8 @@ def _view_row(op: RowOp, indices: _Indices) -> None:
     at = indices.within(op.index, shape[0])
     with op.operation.location, ir.InsertionPoint(op.operation):
         part = tensor.ExtractSliceOp(op.result.type, whole, [at], [], [], *_bounds(shape)).result
+    if ROWS in op.operation.attributes:
+        part.owner.attributes[ROWS] = op.operation.attributes[ROWS]
     op.result.replace_all_uses_with(part)
     op.operation.erase()
 

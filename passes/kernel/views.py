@@ -19,6 +19,9 @@ from ..functions import dictionaries
 STRIDES = "stepwell.strides"
 INSERT, EXTRACT = "tensor.insert_slice", "tensor.extract_slice"
 
+ROWS = "stepwell.rows"
+"""The attribute of what reads a row: the entry of the table of extents that says how many rows hold data."""
+
 Box = tuple[list[int], list[int], list[int]]
 
 

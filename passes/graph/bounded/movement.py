@@ -21,11 +21,12 @@ from ....dialects.stepwell.movement import (
     TransposeOp,
     WithRowOp,
 )
+from ...kernel.views import ROWS
 from ...rewriting import defining_op
 from ..values import constant, dtype_of, shape_of
 from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, regroup, size_of, whole
-from .layout import agree, compact_all, compacted, rearranged, set_operands
+from .layout import agree, compact_all, compacted, is_apart, rearranged, set_operands
 from .rewriter import Rewriter, Rule, replace
 from .rules import Result, States
 from .snapshot import BoundedError, listed, numbered
@@ -221,6 +222,9 @@ def row(graph: Rewriter, op: RowOp, states: States) -> Result:
     """The other dimensions; a row that holds no data is never asked for."""
     require_same(states)
     extents = graph.of(op.input)
+    if is_dynamic(extents[0]) and not is_apart(extents[0]):
+        entry = graph.entry(count_of(extents[0]))
+        op.operation.attributes[ROWS] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), entry)
     return [extents[1:]]
 
 
