@@ -32,6 +32,12 @@ def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
             yield attribute.g
 
 
+def node_count(graph: onnx.GraphProto) -> int:
+    """How many nodes a graph and those in it have, but for constants."""
+    own = sum(node.op_type != "Constant" for node in graph.node)
+    return own + sum(node_count(inner) for node in graph.node for inner in inner_graphs(node))
+
+
 def names_read(graph: onnx.GraphProto) -> set[str]:
     """Every name that a graph returns, or that its nodes or inner graphs read."""
     names = {output.name for output in graph.output}
@@ -43,11 +49,19 @@ def names_read(graph: onnx.GraphProto) -> set[str]:
 
 
 def reads(node: onnx.NodeProto) -> list[str]:
-    """The values that a node may read: its inputs, and what the graphs in it name (names of their own included)."""
+    """The values that a node reads: its inputs, and what the graphs in it take from around them."""
     names = dict.fromkeys(name for name in node.input if name)
     for graph in inner_graphs(node):
-        names |= dict.fromkeys(sorted(names_read(graph)))
+        names |= dict.fromkeys(sorted(_taken_from_around(graph)))
     return list(names)
+
+
+def _taken_from_around(graph: onnx.GraphProto) -> set[str]:
+    """The names that a graph reads and does not define: a body may call a value as its node calls what comes out."""
+    names = {output.name for output in graph.output}.union(*map(reads, graph.node))
+    weights = (*graph.initializer, *(tensor.values for tensor in graph.sparse_initializer))
+    own = {item.name for item in (*graph.input, *weights)}.union(*(node.output for node in graph.node))
+    return {name for name in names if name and name not in own}
 
 
 def live_nodes(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str]) -> list[int]:
