@@ -21,9 +21,13 @@ from ..loops import Body, LoopError, Stack, Values, counted, repeated, row, writ
 from ..node import Node
 from ..registry import imports
 from ..scope import Scope
+from ..survey import node_count
 
 MAX_ROUNDS = 1024
 """A loop of more rounds is not written out."""
+
+MAX_NODES = 8192
+"""Nor is one whose rounds have more nodes than this together: it takes milliseconds to compile each."""
 
 _CANNOT_LOOP = (LoopError, NeedsShapes, NeedsContents)
 
@@ -45,7 +49,7 @@ def loop(
     rounds = _Rounds(node, initial, limit)
     if limit is not None and is_free:
         try:
-            carried, rows = _counted(limit, initial, rounds.body)
+            carried, rows = _counted(limit, initial, rounds.body, rounds.most_rounds)
             return *carried, *rows
         except _ConditionError:
             pass
@@ -70,6 +74,7 @@ class _Rounds:
                 f"carries {len(initial)} values, but its body returns {len(self._graph.output)} with a bool"
             )
         self.adds_rows = len(self._graph.output) > len(initial) + 1
+        self.most_rounds = _most_rounds(self._graph)
 
     def round(self, number: ir.Value, carried: Values) -> tuple[ir.Value | None, Values]:
         """Whether there may be another round (None: for sure), and all that this one makes."""
@@ -90,8 +95,10 @@ class _Rounds:
         carried, rows = self._initial, []
         last = None if self._limit is None else int(self._node.constant(self._limit, "M").item())
         while len(rows) != last:
-            if len(rows) == MAX_ROUNDS:
-                raise UnsupportedError(f"has more than {MAX_ROUNDS} rounds, which no loop of fixed shapes can have")
+            if len(rows) == self.most_rounds:
+                raise UnsupportedError(
+                    f"has more than {len(rows)} rounds, too many to write out, and is no simple loop"
+                )
             goes_on, values = self.round(_number(len(rows)), carried)
             carried = values[: len(carried)]
             rows.append([emit(ExpandDimsOp, item, axes=(0,)) for item in values[len(carried) :]])
@@ -132,7 +139,7 @@ def batched_scan(node: Node, lengths: ir.Value | None, *inputs: ir.Value) -> tup
         last, stacked = _scanned(node, states, sequences, backwards, length)
         return [], [Stack([(number, value)]) for value in (*last, *stacked)]
 
-    return tuple(_counted(_extent(inputs[0]), [], body)[1])
+    return tuple(_counted(_extent(inputs[0]), [], body, _most_rounds(node.attribute("body")))[1])
 
 
 def _split(inputs: Sequence[ir.Value], count: int) -> tuple[list[ir.Value], list[ir.Value]]:
@@ -160,16 +167,16 @@ def _scanned(
         stacks = [Stack([(places[is_backward], value)], length=whole) for value, is_backward in added]
         return values[: len(carried)], stacks
 
-    return _counted(steps, states, body)
+    return _counted(steps, states, body, _most_rounds(graph))
 
 
-def _counted(count: ir.Value, initial: Sequence[ir.Value], body: Body) -> tuple[Values, Values]:
-    """A loop, or where that cannot be, what is known of it written out."""
+def _counted(count: ir.Value, initial: Sequence[ir.Value], body: Body, most: int) -> tuple[Values, Values]:
+    """A loop, or where that cannot be, what is known of it written out, if its rounds are no more than `most`."""
     try:
         return counted(count, initial, body)
     except _CANNOT_LOOP:
         known = spec_of(count).value
-        if known is None or not 0 < known <= MAX_ROUNDS:
+        if known is None or not 0 < known <= most:
             raise
         return written_out(int(known.item()), initial, body)
 
@@ -185,6 +192,11 @@ def _inlined(node: Node, graph: onnx.GraphProto, values: Sequence[ir.Value]) -> 
     if scope.guards:
         raise LoopError(f"has a branch in its body that cannot always run: {scope.guards[0].reason}")
     return results
+
+
+def _most_rounds(graph: onnx.GraphProto) -> int:
+    """So many rounds of a graph may be written out."""
+    return min(MAX_ROUNDS, max(1, MAX_NODES // max(1, node_count(graph))))
 
 
 def _number(value: int) -> ir.Value:

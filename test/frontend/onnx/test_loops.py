@@ -2,7 +2,9 @@
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
+import stepwell
 from mlir import ir
 from onnx import TensorProto, helper
 from stepwell.frontend.errors import ModelError, NeedsContents
@@ -90,6 +92,20 @@ def test_what_no_loop_of_fixed_shapes_can_do_is_written_out(build, compare, feed
         [looped(body(nodes, "i c h", "d n s"), "- yes h0", "h s")], {"h0": feeds["h0"]}, ["h", "s"], numbers, 19
     )
     compare(ends, {"h0": feeds["h0"]})
+
+
+def test_many_large_rounds_are_not_written_out(build, feeds):
+    steps = [node("Tanh", "h" if k == 0 else f"t{k - 1}", f"t{k}") for k in range(30)]
+    counted = [node("Add", "k one", "n"), node("Less", "n most", "d"), node("Identity", "t29", "s")]
+    graph = body([*steps, *counted], "i c h k", "d t29 n s")
+    graph.input[3].type.tensor_type.elem_type = graph.output[2].type.tensor_type.elem_type = TensorProto.INT64
+    for most, is_native in ((20, True), (600, False)):
+        numbers = {"one": np.array(1), "most": np.array(most), "yes": np.array(True), "k0": np.array(0)}
+        model = build([looped(graph, "- yes h0 k0", "h k s")], {"h0": feeds["h0"]}, ["s"], numbers, 19)
+        (got,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"h0": feeds["h0"]})
+        run = stepwell.compile(model, threads=1, options=stepwell.Options(fallback="quiet"))
+        np.testing.assert_allclose(run(feeds["h0"]), np.asarray(got), rtol=1e-3, atol=1e-4)
+        assert [found.op_type for found in run.fallbacks] == ([] if is_native else ["Loop"])
 
 
 def test_nested(build, compare, feeds):
