@@ -22,8 +22,9 @@ from .passes.graph.bounded.checks import require_room
 from .passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant
 from .passes.kernel.demand import read_table
 from .runtime import host
+from .runtime.expressions import Expression
 from .runtime.program import Program, TensorInfo
-from .runtime.sizes import Bounds, Range, union_of
+from .runtime.sizes import Bounds, Range, union_of, with_derived
 from .sampling import Samples, imported_at, shapes_of, to_sample
 from .source import ModelSource, PieceSource
 
@@ -41,8 +42,16 @@ def compile_bounded(
     source: ModelSource | PieceSource,
     inputs: Sequence[TensorInfo],
     buckets: Sequence[Mapping[str, Range]],
+    derived: Mapping[str, Expression],
 ) -> list[Program]:
     """One program for each of some buckets: for all sizes in its ranges.
+
+    Args:
+        compilation: what compiles.
+        source: the model.
+        inputs: what it takes.
+        buckets: the ranges of the sizes that vary, by name.
+        derived: the dimensions of inputs that follow from these.
 
     Raises:
         BoundedError: the model has something that one program cannot do for all of them; names the op.
@@ -53,27 +62,22 @@ def compile_bounded(
 
     def described() -> Mapping[str, ModelOp]:
         with compiler_context() as context, ir.Location.unknown():
-            shapes = shapes_of(inputs, {name: values.high for name, values in buckets[-1].items()})
+            shapes = shapes_of(inputs, {name: values.high for name, values in buckets[-1].items()}, derived)
             return nodes_of(imported_at(source, context, shapes))
 
     def programs() -> list[Program]:
-        return _programs(compilation, source, inputs, buckets)
+        return _programs(compilation, Samples(source, inputs, derived), buckets)
 
     with explained(programs, compilation.target, described):
         return apart(programs) if compilation.guarded else programs()
 
 
-def _programs(
-    compilation: Compilation,
-    source: ModelSource | PieceSource,
-    inputs: Sequence[TensorInfo],
-    buckets: Sequence[Mapping[str, Range]],
-) -> list[Program]:
+def _programs(compilation: Compilation, model: Samples, buckets: Sequence[Mapping[str, Range]]) -> list[Program]:
     try:
-        return _programs_as(compilation, Samples(source, inputs), buckets)
+        return _programs_as(compilation, model, buckets)
     except VaryingConstant:
         # Numbers of places, as of the centres of all cells of an image, may be computed while the model runs.
-        return _programs_as(compilation, Samples(source, inputs, keep_ranges), buckets)
+        return _programs_as(compilation, Samples(model.source, model.inputs, model.derived, keep_ranges), buckets)
 
 
 def _programs_as(compilation: Compilation, model: Samples, buckets: Sequence[Mapping[str, Range]]) -> list[Program]:
@@ -116,7 +120,7 @@ def _compile_as(
     source, inputs = model.source, model.inputs
     sizes = _bounds(model, ranges, samples)
     with compiler_context() as context, ir.Location.unknown():
-        shapes = shapes_of(inputs, sizes)
+        shapes = shapes_of(inputs, sizes, model.derived)
         with model.folding():
             imported = imported_at(source, context, shapes)
             module = imported.module
@@ -124,7 +128,8 @@ def _compile_as(
         here = Snapshot.of(module, sizes)
         if not Target.parse(compilation.target).is_gpu:
             require_room(module, host.memory_bytes())
-        symbols = [tuple(_dim(dim, ranges) if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
+        named = with_derived({name: _dim(name, values) for name, values in ranges.items()}, model.derived)
+        symbols = [tuple(named[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
         limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}
         others = [sample for sample in samples if sample.sizes != sizes]
         bounds = bind_to_bounds(module, [here, *others], symbols, limits, typical_sizes(ranges))
@@ -132,7 +137,7 @@ def _compile_as(
         table = tuple(read_table(module.operation))
     model.check(bounds.outputs, ranges)
     outputs = bounds.outputs[: len(program.outputs)]  # behind them are the guards
-    return replace(program, bounds=Bounds(dict(ranges), table, outputs))
+    return replace(program, bounds=Bounds(dict(ranges), table, outputs, model.derived))
 
 
 def _bounds(model: Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]) -> dict[str, int]:
@@ -165,6 +170,5 @@ def typical_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
     return found
 
 
-def _dim(name: str, ranges: Mapping[str, Range]) -> dims.Dim:
-    values = ranges[name]
+def _dim(name: str, values: Range) -> dims.Dim:
     return values.low if values.low == values.high else dims.symbol(name)

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .runtime import artefact, slow, store
-from .runtime.buckets import named_sizes, parse_dims, unify_dims
+from .runtime.buckets import named_sizes, parse_dims
 from .runtime.cache import default_cache, is_turned_off
+from .runtime.dims_option import resolve_dims
 from .runtime.executable import Executable
 from .runtime.loaded_plan import LoadedPlan
 from .runtime.program import PRECISIONS, Shape, TensorInfo
+from .runtime.sizes import with_derived
 from .source import ModelSource
 from .specializer import Settings, Specializer
 from .version import fingerprint
@@ -116,16 +118,18 @@ def compile(model: Any, target: str = "cpu", threads: int | None = None, options
         target = f"{target}+{options.precision}"
     source = replace(ModelSource.read(model), cache=cache)
     name, inputs, outputs = interface_of(source)
-    dims, inputs = unify_dims(options.dims, inputs)
+    resolved = resolve_dims(options.dims, inputs)
+    dims, inputs = resolved.dims, resolved.inputs
     specializer = specializer_of(source, inputs, target, options)
     kept = artefact.Source(source.kind, source.contents) if source.is_whole else None
-    ranges, buckets = parse_dims(dims, inputs) if dims else ({}, [])
-    programs, unranged = specializer.for_buckets(inputs, buckets) if buckets else ([], "")
+    ranges, buckets = parse_dims(dims, inputs, resolved.derived) if dims else ({}, [])
+    programs, unranged = specializer.for_buckets(inputs, buckets, resolved.derived) if buckets else ([], "")
     executable = Executable(
         inputs, outputs, programs, specialize=specializer, threads=threads, name=name, source=kept, ranges=ranges
     )
     executable.unranged = unranged
     for sizes in [] if programs or not dims else named_sizes(dims):
+        sizes = with_derived(sizes, resolved.derived)
         executable.try_prepare(
             {info.name: tuple(int(sizes.get(str(dim), dim)) for dim in info.shape) for info in inputs}
         )

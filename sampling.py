@@ -25,8 +25,9 @@ from .passes.graph.specialize_shapes import SpecializeShapesPass
 from .passes.pipeline import Pipeline
 from .passes.rewriting import Replacement, apply_patterns
 from .passes.runner import PassFailure
+from .runtime.expressions import Expression, evaluate
 from .runtime.program import Shape, TensorInfo
-from .runtime.sizes import Expression, Range, evaluate
+from .runtime.sizes import Range, with_derived
 from .source import ModelSource, PieceSource
 
 _SAMPLES = 2
@@ -49,11 +50,13 @@ class Samples:
     Attributes:
         source: the model.
         inputs: its inputs.
+        derived: the dimensions of these that follow from others.
         folding: entered while constants are computed.
     """
 
     source: ModelSource | PieceSource
     inputs: Sequence[TensorInfo]
+    derived: Mapping[str, Expression]
     folding: Callable[[], AbstractContextManager[None]] = nullcontext
     _taken: dict[tuple[int, ...], Snapshot] = field(default_factory=dict)
 
@@ -175,14 +178,17 @@ def to_sample(module: ir.Module, model: Samples, shapes: Mapping[str, Shape]) ->
     return slices
 
 
-def shapes_of(inputs: Sequence[TensorInfo], sizes: Mapping[str, int]) -> dict[str, Shape]:
+def shapes_of(
+    inputs: Sequence[TensorInfo], sizes: Mapping[str, int], derived: Mapping[str, Expression]
+) -> dict[str, Shape]:
     """The inputs' shapes by their names, where the dimensions that vary have given sizes."""
+    sizes = with_derived(sizes, derived)
     return {info.name: tuple(sizes[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in inputs}
 
 
 def _snapshot(model: Samples, sizes: Mapping[str, int]) -> Snapshot:
     with compiler_context() as context, ir.Location.unknown(), model.folding():
-        shapes = shapes_of(model.inputs, sizes)
+        shapes = shapes_of(model.inputs, sizes, model.derived)
         try:
             module = imported_at(model.source, context, shapes).module
             return Snapshot.of(module, sizes, to_sample(module, model, shapes))

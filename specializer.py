@@ -14,6 +14,7 @@ from .runtime.buckets import Buckets
 from .runtime.cache import Cache
 from .runtime.cache_key import CacheKey
 from .runtime.collection import paused_collection
+from .runtime.expressions import Expression
 from .runtime.fallback import Fallback, FallbackWarning, summary
 from .runtime.host_step import HostNode, HostStepError
 from .runtime.loaded_plan import LoadedPlan, PieceCode
@@ -103,13 +104,16 @@ class Specializer:
         self._report(made)
         return LoadedPlan(made, self.compile_piece, self.source.name)
 
-    def for_buckets(self, inputs: Sequence[TensorInfo], buckets: Buckets) -> tuple[list[Program], str]:
+    def for_buckets(
+        self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
+    ) -> tuple[list[Program], str]:
         """One program for each bucket of sizes; none where the model cannot be compiled so, with the reason.
 
+        Other dimensions follow from those of the buckets.
         A warning says it too.
         """
         cache = self.settings.cache
-        keys = self.keys_of_buckets(buckets)
+        keys = self.keys_of_buckets(buckets, derived)
         known = [store.get_program(cache, key.digest) if cache else None for key in keys]
         programs = [program for program in known if isinstance(program, Program)]
         if len(programs) == len(buckets):
@@ -125,7 +129,7 @@ class Specializer:
         # What CPUs can loop over may have no place in a launch plan; of CPUs it is a fault of ours.
         of_gpu = (PassError, PassFailure, CodegenError) if self.settings.target.startswith("cuda:") else ()
         try:
-            programs = compile_bounded(self._compilation(), self.source, inputs, buckets)
+            programs = compile_bounded(self._compilation(), self.source, inputs, buckets, derived)
         except (BoundedError, UnsupportedError, *of_gpu) as error:
             message = f"{self.source.name}: compiled for each size by itself, when a call first has it: {error}"
             warnings.warn(message, stacklevel=3)
@@ -136,10 +140,13 @@ class Specializer:
         slow.warn(self.source.name, dict.fromkeys(reason for program in programs for reason in slow_kernels(program)))
         return programs, ""
 
-    def keys_of_buckets(self, buckets: Buckets) -> list[CacheKey]:
+    def keys_of_buckets(self, buckets: Buckets, derived: Mapping[str, Expression]) -> list[CacheKey]:
         """What the program of each bucket of sizes is kept under."""
         key = self.key((), {})
-        return [replace(key, sizes=", ".join(f"{name}={values}" for name, values in item.items())) for item in buckets]
+        return [
+            replace(key, sizes=", ".join(f"{name}={values}" for name, values in {**item, **derived}.items()))
+            for item in buckets
+        ]
 
     def key(self, shapes: tuple[Shape, ...], contents: Contents) -> CacheKey:
         """What is made for these shapes (and contents) is kept under."""

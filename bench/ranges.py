@@ -15,6 +15,7 @@ import numpy as np
 
 from ..compiler import Options, compile
 from ..runtime.program import Shape, TensorInfo
+from ..runtime.sizes import with_derived
 from ..tools import arguments
 from .measure import difference
 from .turns import CALLS_AT_MOST
@@ -82,9 +83,11 @@ def measure(
     ranged = compile(path, threads=threads, options=Options(cache=False, dims=dims))
     compile_seconds = time.perf_counter() - start
     alone = compile(path, threads=threads, options=Options(cache=False))
+    bounds = ranged.programs[0].bounds if ranged.programs else None
+    derived = {} if bounds is None else bounds.derived
     places = []
     for at in sizes:
-        shapes = {info.name: _shape(info, at) for info in ranged.inputs}
+        shapes = {info.name: _shape(info, with_derived(at, derived)) for info in ranged.inputs}
         inputs = arguments.made_up_inputs(ranged.inputs, shapes, np.random.default_rng(0))
         calls = [functools.partial(executable, **inputs) for executable in (ranged, alone)]
         here, there = (_listed(call()) for call in calls)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..compiler import Options, interface_of, specializer_of
-from ..runtime.buckets import parse_dims, unify_dims
+from ..runtime.buckets import parse_dims
 from ..runtime.cache import Cache
 from ..runtime.cache_key import CacheKey, nearest, remembered
+from ..runtime.dims_option import resolve_dims
 from ..runtime.errors import InputError
 from ..runtime.program import Shape, TensorInfo
 from ..source import ModelSource
@@ -65,8 +66,9 @@ def explain_cache(
     _, inputs, _ = interface_of(source)
     specializer = specializer_of(source, inputs, target, options)
     if options.dims:
-        _, buckets = parse_dims(*unify_dims(options.dims, inputs))
-        keys = specializer.keys_of_buckets(buckets)
+        resolved = resolve_dims(options.dims, inputs)
+        _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived)
+        keys = specializer.keys_of_buckets(buckets, resolved.derived)
     else:
         keys = [specializer.key(_shapes(inputs, shapes), {}) for shapes in shape_sets]
     return [_answer(cache, key) for key in keys]

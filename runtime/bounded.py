@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .expressions import evaluate
 from .program import Program, Shape, TensorInfo, aligned_empty, aligned_zeros
 from .report import facts
 from .results import Shelf
-from .sizes import evaluate, table_of
+from .sizes import table_of
 from .workspace import LoadedProgram, Workspace
 
 

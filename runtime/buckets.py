@@ -1,11 +1,10 @@
-"""What a user says of sizes that vary: ranges of them, and into which buckets a range is cut."""
+"""Ranges of sizes that vary, and into which buckets they are cut."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from .errors import InputError
@@ -28,87 +27,26 @@ _LEAST = 16
 Buckets = list[dict[str, Range]]
 
 
-Dims = dict[str, int | tuple[int, ...] | list[int] | str]
-"""What a user says of sizes that vary, by the names of dimensions; a text is another dimension that is as large."""
-
-
-def read_dims(texts: Iterable[str]) -> Dims:
-    """What a user writes of sizes that vary: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`, `m=n`, several with commas.
-
-    Raises:
-        InputError: it is none of these.
-    """
-    found: Dims = {}
-    for item in (part for text in texts for part in text.split(",")):
-        name, equals, sizes = item.rpartition("=")
-        if not equals or not name:
-            raise InputError(f"{item}: write it as name=1:64")
-        bounds, buckets = sizes.split(":"), sizes.split("/")
-        if sizes[:1].isalpha() or sizes[:1] == "_":
-            found[name] = sizes
-        elif len(buckets) > 1:
-            found[name] = list(read_sizes(buckets, item))
-        elif len(bounds) > 1:
-            found[name] = read_sizes(bounds, item)
-        else:
-            (found[name],) = read_sizes(bounds, item)
-    return found
-
-
-def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
-    """The numbers that some texts are, of elements along dimensions; `where` is what errors begin with.
-
-    Raises:
-        InputError: one is none.
-    """
-    odd = [part for part in parts if not part.isdecimal()]
-    if odd:
-        raise InputError(f"{where}: '{odd[0]}' is not the size of a dimension")
-    return tuple(int(part) for part in parts)
-
-
-def unify_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[dict[str, Any], tuple[TensorInfo, ...]]:
-    """Gives a dimension that is said to be as large as another one that one's name: `{"m": "n", "n": (1, 8)}`.
-
-    Returns:
-        What is said of the others, and the inputs with their names.
-
-    Raises:
-        InputError: there is no such dimension, or each is said to be as large as the other.
-    """
-    names, same = _names(inputs), {}
-    for name in (name for name, given in dims.items() if isinstance(given, str)):
-        other, seen = name, [name]
-        while isinstance(given := dims.get(other), str):
-            _require_known([other, given], names)
-            if given in seen:
-                raise InputError(
-                    f"dimension '{name}' is as large as itself ({'='.join([*seen, given])}): name its sizes"
-                )
-            other = given
-            seen.append(other)
-        same[name] = other
-    unified = tuple(replace(info, shape=tuple(same.get(dim, dim) for dim in info.shape)) for info in inputs)
-    return {name: given for name, given in dims.items() if name not in same}, unified
-
-
-def parse_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> tuple[dict[str, Range], Buckets]:
+def parse_dims(
+    dims: Mapping[str, Any], inputs: Sequence[TensorInfo], derived: Iterable[str] = ()
+) -> tuple[dict[str, Range], Buckets]:
     """The ranges of all sizes, and the buckets that programs are made for.
 
     Args:
         dims: by name a number, (low, high), (low, high, step), or a list: the upper bounds of buckets, or such tuples.
         inputs: what the model takes; every dimension that varies has to be named.
+        derived: but for those that follow from others.
 
     Raises:
         InputError: a name or a range is wrong, or one is missing.
     """
-    names = _names(inputs)
-    _require_known(dims, names)
+    names = [name for name in names_of(inputs) if name not in derived]
+    require_known(dims, names)
     missing = [name for name in names if name not in dims]
     if missing:
         raise InputError(f"dimension '{missing[0]}' varies, and `dims` do not say how; they name {_listing(dims)}")
     whole = [name for name in names if isinstance(dims[name], tuple)]
-    parts = _cut({name: _parts(name, dims[name]) for name in names}, whole, inputs)
+    parts = _cut({name: parts_of(name, dims[name]) for name in names}, whole, inputs)
     ranges = {name: union_of(list(several)) for name, several in parts.items()}
     if not any(values.low < values.high for values in ranges.values()):
         return ranges, []
@@ -160,7 +98,7 @@ def _ladder(values: Range, most: int, least: float) -> list[Range]:
 
     All are about as many times that of the one before.
     """
-    ratio = max(least, (values.high / values.low) ** (1 / most))
+    ratio = max(least, (values.high / max(values.low, 1)) ** (1 / most))
     highs = [values.high]
     while len(highs) < most and (high := int(highs[-1] / ratio)) >= max(_LEAST, values.low):
         highs.append(high - (high - values.low) % values.step)
@@ -168,7 +106,12 @@ def _ladder(values: Range, most: int, least: float) -> list[Range]:
     return [Range(low, high, values.step) for low, high in zip(lows, highs[::-1], strict=True)]
 
 
-def _parts(name: str, given: Any) -> list[Range]:
+def parts_of(name: str, given: Any) -> list[Range]:
+    """The buckets that are said of a dimension, the least sizes first; one where a range is given as a whole.
+
+    Raises:
+        InputError: it is no size, range or list of them.
+    """
     if isinstance(given, list):
         if not given:
             raise InputError(f"dimension '{name}': a list of buckets must not be empty")
@@ -199,16 +142,22 @@ def _size(name: str, given: Any) -> int:
         size = given.__index__()
     except AttributeError:
         raise InputError(f"dimension '{name}': {given!r} is no size, range or list of buckets") from None
-    if size < 1:
-        raise InputError(f"dimension '{name}': a size must be positive, but is {size}")
+    if size < 0:
+        raise InputError(f"dimension '{name}': a size must not be negative, but is {size}")
     return size
 
 
-def _names(inputs: Sequence[TensorInfo]) -> list[str]:
+def names_of(inputs: Sequence[TensorInfo]) -> list[str]:
+    """The dimensions that vary, in order."""
     return list(dict.fromkeys(dim for info in inputs for dim in info.shape if isinstance(dim, str)))
 
 
-def _require_known(dims: Iterable[str], names: Sequence[str]) -> None:
+def require_known(dims: Iterable[str], names: Sequence[str]) -> None:
+    """Checks that there are dimensions of some names.
+
+    Raises:
+        InputError: there is none of a name.
+    """
     unknown = [name for name in dims if name not in names]
     if unknown:
         raise InputError(f"no dimension is called '{unknown[0]}'; those that vary are {_listing(names)}")

@@ -12,6 +12,7 @@ import numpy as np
 from . import sizes
 from .cuda.launch_plan import LaunchPlan
 from .errors import ArtefactError
+from .expressions import evaluate
 from .fallback import Fallback, read_fallback
 from .plan import ControlStep, NativeStep, read_control_step
 from .program import ENTRY, ArenaBuffer, CpuTarget, KernelInfo, TensorInfo
@@ -274,7 +275,7 @@ def _read_bounds(entry: Mapping[str, Any] | None, inputs: int, outputs: Sequence
     if bounds is None:
         return None
     most = {name: values.high for name, values in bounds.ranges.items()}
-    largest = [tuple(sizes.evaluate(dim, most) for dim in shape) for shape in bounds.outputs]
+    largest = [tuple(evaluate(dim, most) for dim in shape) for shape in bounds.outputs]
     if not inputs or largest != [info.shape for info in outputs]:
         raise ValueError("the outputs are not as large as the bounds say")
     return bounds

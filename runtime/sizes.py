@@ -1,48 +1,19 @@
-"""Sizes that vary from call to call: their ranges, and expressions over them."""
+"""Sizes that vary from call to call: their ranges, and what of a program depends on them."""
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import InputError
+from .expressions import Expression, evaluate, text_of
 
 if TYPE_CHECKING:
     from .program import Shape, TensorInfo
-
-Expression = int | str | list
-"""A number, the name of a size, or [operator, left, right]."""
-
-_OPERATORS: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "*": operator.mul,
-    "mod": operator.mod,
-    "floordiv": operator.floordiv,
-    "ceildiv": lambda left, right: -(-left // right),
-    "min": min,
-    "max": max,
-}
-
-
-def evaluate(expression: Expression, sizes: Mapping[str, int]) -> int:
-    """The value of an expression at given sizes.
-
-    Raises:
-        ValueError: it is none, or has a size that is not given.
-    """
-    match expression:
-        case int():
-            return expression
-        case str() if expression in sizes:
-            return sizes[expression]
-        case [str(name), left, right] if name in _OPERATORS:
-            return _OPERATORS[name](evaluate(left, sizes), evaluate(right, sizes))
-    raise ValueError(f"{expression!r} is not an expression over {', '.join(sizes) or 'no sizes'}")
 
 
 @dataclass(frozen=True)
@@ -70,11 +41,13 @@ class Bounds:
         ranges: the values of each size.
         table: what the program's last input holds.
         outputs: the extents of each output; it is as large as the upper bounds say, and this much of it holds data.
+        derived: the dimensions of inputs that follow from others, as expressions over these.
     """
 
     ranges: Mapping[str, Range]
     table: Sequence[Expression] = ()
     outputs: Sequence[Sequence[Expression]] = field(default=(), repr=False)
+    derived: Mapping[str, Expression] = field(default_factory=dict)
 
     def covers(self, sizes: Mapping[str, int]) -> bool:
         """Whether the program is right at given sizes."""
@@ -117,6 +90,22 @@ def check_ranges(ranges: Mapping[str, Range], sizes: Mapping[str, int]) -> None:
             )
 
 
+def with_derived(sizes: Mapping[str, Any], derived: Mapping[str, Expression]) -> dict[str, Any]:
+    """Sizes, numbers or symbolic ones, and those of the dimensions that follow from them."""
+    return {**sizes, **{name: evaluate(item, sizes) for name, item in derived.items()}}
+
+
+def check_derived(derived: Mapping[str, Expression], sizes: Mapping[str, int]) -> None:
+    """Checks sizes that follow from others.
+
+    Raises:
+        InputError: one is another.
+    """
+    for name, size in with_derived(sizes, derived).items():
+        if sizes[name] != size:
+            raise InputError(f"dimension '{name}' is {sizes[name]}, but must be {text_of(derived[name])} = {size}")
+
+
 def union_of(ranges: Sequence[Range]) -> Range:
     """The least range that holds some others."""
     first = ranges[0]
@@ -136,7 +125,8 @@ def encode(bounds: Bounds | None) -> dict[str, Any] | None:
     if bounds is None:
         return None
     ranges = {name: [values.low, values.high, values.step] for name, values in bounds.ranges.items()}
-    return {"ranges": ranges, "table": list(bounds.table), "outputs": [list(shape) for shape in bounds.outputs]}
+    outputs = [list(shape) for shape in bounds.outputs]
+    return {"ranges": ranges, "table": list(bounds.table), "outputs": outputs, "derived": dict(bounds.derived)}
 
 
 def decode(record: Mapping[str, Any] | None) -> Bounds | None:
@@ -151,10 +141,12 @@ def decode(record: Mapping[str, Any] | None) -> Bounds | None:
         ranges={str(name): Range(*map(int, values)) for name, values in record["ranges"].items()},
         table=tuple(record["table"]),
         outputs=tuple(tuple(shape) for shape in record["outputs"]),
+        derived={str(name): item for name, item in record.get("derived", {}).items()},
     )
     if any(not 0 <= values.low <= values.high or values.step < 1 for values in bounds.ranges.values()):
         raise ValueError("a range of sizes goes from a lesser to a greater one")
     most = {name: values.high for name, values in bounds.ranges.items()}
+    with_derived(most, bounds.derived)
     for expression in (*bounds.table, *(dim for shape in bounds.outputs for dim in shape)):
         evaluate(expression, most)
     return bounds

@@ -15,7 +15,7 @@ from .bounded import BoundedCall, covering
 from .errors import ArtefactError, InputError, ShapeError
 from .fallback import Fallback
 from .program import ANY_RANK, Program, Shape, TensorInfo, aligned, aligned_empty, is_splat
-from .sizes import Range, check_ranges, sizes_of, union
+from .sizes import Range, check_derived, check_ranges, sizes_of, union
 from .workspace import LoadedProgram, Workspace
 
 if TYPE_CHECKING:
@@ -263,7 +263,10 @@ class Specializations:
             return None
         sizes = sizes_of(self.inputs, shapes)
         check_ranges(self.ranges, sizes)
-        return covering(self.programs, sizes)
+        program = covering(self.programs, sizes)
+        if program is not None and program.bounds is not None:
+            check_derived(program.bounds.derived, sizes)
+        return program
 
     def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
         wide = self._covering(shapes)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.buckets import Dims, read_dims, read_sizes
+from ..runtime.dims_option import Dims, read_dims, read_sizes
 from ..runtime.errors import InputError
 from ..runtime.executable import Executable
 from ..runtime.program import PRECISIONS, Shape, TensorInfo

@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx
 
-from ...runtime.buckets import read_dims
+from ...runtime.dims_option import read_dims, resolve_dims
 from ...runtime.executable import Executable, Outputs
 from ...runtime.program import Program, TensorInfo
 from ...runtime.sizes import Range
@@ -56,7 +56,7 @@ def for_ranges(
     dims = {name: sizes for name, sizes in read_dims([text] if text else []).items() if name in varying}
     if not dims:
         return plain
-    missing = sorted(varying - dims.keys())
+    missing = sorted(varying - dims.keys() - resolve_dims(dims, plain.inputs).derived.keys())
     if missing:
         reason = f"dimension '{missing[0]}' varies too, and no range is named for it"
         return _warned(plain, reason)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ArtefactError
+from ..expressions import evaluate
 from ..program import Program, Shape
-from ..sizes import evaluate, table_of
+from ..sizes import table_of
 from ..workspace import LoadedProgram
 from . import devices
 from .dlpack import DeviceArray

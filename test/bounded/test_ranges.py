@@ -9,10 +9,11 @@ import onnx
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.runtime.buckets import parse_dims, unify_dims
+from stepwell.runtime.buckets import parse_dims
 from stepwell.runtime.errors import InputError
+from stepwell.runtime.expressions import evaluate
 from stepwell.runtime.program import TensorInfo
-from stepwell.runtime.sizes import Bounds, Range, check_ranges, decode, encode, evaluate, union
+from stepwell.runtime.sizes import Bounds, Range, check_ranges, decode, encode, union
 from stepwell.sampling import sample_sizes
 from stepwell.tools.arguments import parse_dims as parse_dims_options
 from stepwell.tools.flags import UsageError
@@ -54,8 +55,15 @@ def test_programs_can_be_asked_what_they_serve():
 
 
 def test_the_command_line_takes_sizes():
-    texts = ["a=3,b=1:64", "c=32:960:32", "d=16/64,e=x.0"]
-    assert parse_dims_options(texts) == {"a": 3, "b": (1, 64), "c": (32, 960, 32), "d": [16, 64], "e": "x.0"}
+    texts = ["a=3,b=1:64", "c=32:960:32", "d=16/64,e=x.0,f=a + 2*b"]
+    assert parse_dims_options(texts) == {
+        "a": 3,
+        "b": (1, 64),
+        "c": (32, 960, 32),
+        "d": [16, 64],
+        "e": "x.0",
+        "f": "a + 2*b",
+    }
     for wrong in ("a", "a=", "a=1:x", "=1:2"):
         with pytest.raises(UsageError):
             parse_dims_options([wrong])
@@ -137,83 +145,13 @@ def test_what_cannot_serve_a_range_is_compiled_for_each_size():
         ({"n": (3, 1), "m": 2}, "goes from a greater size to a lesser one"),
         ({"n": (1, 2, 3, 4), "m": 2}, r"a range is \(low, high\) or"),
         ({"n": [], "m": 2}, "a list of buckets must not be empty"),
-        ({"n": 0, "m": 2}, "a size must be positive, but is 0"),
+        ({"n": -1, "m": 2}, "a size must not be negative, but is -1"),
         ({"n": 1.5, "m": 2}, "1.5 is no size, range or list of buckets"),
     ],
 )
 def test_dims_that_make_no_sense_are_refused(dims, message):
     with pytest.raises(InputError, match=message):
         parse_dims(dims, INPUTS)
-
-
-TWO_BATCHES = """
-func.func @main(%x: tensor<?x4xf32> {stepwell.name = "x", stepwell.dims = ["x.0", 4]},
-                %y: tensor<?x2xf32> {stepwell.name = "y", stepwell.dims = ["y.0", 2]})
-    -> (tensor<?x6xf32> {stepwell.name = "z"}) {
-  %0 = "stepwell.concat"(%x, %y) {axis = 1 : i64} : (tensor<?x4xf32>, tensor<?x2xf32>) -> tensor<?x6xf32>
-  return %0 : tensor<?x6xf32>
-}
-"""
-
-
-def test_dimensions_that_are_always_alike_are_one():
-    options = stepwell.Options(dims={"x.0": (1, 8), "y.0": "x.0"}, cache=False)
-    executable = stepwell.compile(TWO_BATCHES.encode(), threads=1, options=options)
-    x, y = np.ones((5, 4), np.float32), np.zeros((5, 2), np.float32)
-    np.testing.assert_array_equal(executable(x, y), np.concatenate([x, y], 1))
-    assert len(executable.programs) == 1 and executable.ranges == {"x.0": Range(1, 8)}
-    with pytest.raises(InputError, match="input 'y' must have 5 as in input 'x' in dimension 0"):
-        executable(x, y[:4])
-
-
-def test_a_warning_advises_which_dimensions_may_be_alike():
-    options = stepwell.Options(dims={"x.0": (1, 8), "y.0": (1, 8)}, cache=False)
-    with pytest.warns(UserWarning, match=r"'y\.0' is 'x\.0'; if that is always so, say it in `dims` \(y\.0=x\.0\)"):
-        stepwell.compile(TWO_BATCHES.encode(), threads=1, options=options)
-
-
-def test_dimensions_go_by_the_name_of_the_one_that_has_sizes():
-    inputs = [TensorInfo(name, np.dtype(np.float32), (name, 3)) for name in "abc"]
-    dims, unified = unify_dims({"a": "b", "b": "c", "c": (1, 8)}, inputs)
-    assert dims == {"c": (1, 8)} and [info.shape for info in unified] == [("c", 3)] * 3
-    assert unify_dims({"a": 1, "b": 2, "c": 3}, inputs) == ({"a": 1, "b": 2, "c": 3}, tuple(inputs))
-
-
-@pytest.mark.parametrize(
-    ("dims", "message"),
-    [
-        ({"n": "k", "m": 1}, "no dimension is called 'k'; those that vary are 'n', 'm'"),
-        ({"k": "n", "n": 1, "m": 1}, "no dimension is called 'k'"),
-        ({"n": "m", "m": "n"}, "dimension 'n' is as large as itself"),
-        ({"n": "n", "m": 1}, "dimension 'n' is as large as itself"),
-    ],
-)
-def test_dimensions_like_none_are_refused(dims, message):
-    with pytest.raises(InputError, match=message):
-        unify_dims(dims, INPUTS)
-
-
-def test_a_branch_that_cannot_run_is_an_error_in_ranges_too():
-    then = helper.make_graph([helper.make_node("Neg", ["x"], ["a"])], "t", [], [_float("a", None)])
-    matrix = numpy_helper.from_array(np.ones((4, 8), np.float32), "w")
-    fails = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["b"])], "e", [], [_float("b", None)], [matrix])
-    nodes = [helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=fails)]
-    inputs = [helper.make_tensor_value_info("c", TensorProto.BOOL, []), _float("x", ["n", 3])]
-    model = helper.make_model(
-        helper.make_graph(nodes, "branches", inputs, [_float("y", ["n", None])]),
-        opset_imports=[helper.make_opsetid("", 17)],
-    )
-    run = stepwell.compile(model, threads=1, options=stepwell.Options(dims={"n": (1, 8)}, cache=False))
-    assert len(run.programs) == 1
-    for rows in (1, 5, 8):
-        x = np.full((rows, 3), 2, np.float32)
-        np.testing.assert_array_equal(run(np.array(True), x), -x)
-        with pytest.raises(stepwell.GuardError, match="the else branch of"):
-            run(np.array(False), x)
-
-
-def _float(name: str, shape: list[int | str | None] | None) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 
 def test_buckets_are_all_combinations():
