@@ -206,12 +206,14 @@ def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
 
 
 def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of the data as much as of the result, but along the axis anything; all indices, so that each of them exists."""
+    """Of the data as much as of the result, but along the axis what has indices; all indices, so that each exists."""
     if place:
         return all_of(op.operands[place])
     data, indices = map(sizes_of, op.operands)
-    axis = GatherOp(op).axis % len(data)
-    return [*needed[:axis], None, *needed[axis + len(indices) :]]
+    view = GatherOp(op)
+    axis = view.axis % len(data)
+    along = table[view.extent] if view.extent >= 0 else None
+    return [*needed[:axis], along, *needed[axis + len(indices) :]]
 
 
 def _take_rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:

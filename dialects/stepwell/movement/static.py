@@ -287,6 +287,10 @@ class GatherOp(Op):
 
     An index outside is taken for the first or the last one.
 
+    Attributes:
+        extent: where all indices of data are less than a number in the table of extents, the entry; -1 otherwise. It is
+            of no consequence for the values.
+
     ```mlir
     %2 = "stepwell.gather"(%0, %1) {axis = 0 : i64}
         : (tensor<30522x384xf32>, tensor<1x128xi64>) -> tensor<1x128x384xf32>
@@ -297,10 +301,11 @@ class GatherOp(Op):
     input = operand()
     indices = operand("integers")
     axis = attribute(int)
+    extent = attribute(int, default=-1)
     result = result("the input's shape with the indices' in the place of `axis`")
 
     @staticmethod
-    def infer(input: TensorSpec, indices: TensorSpec, *, axis: int) -> TensorSpec:
+    def infer(input: TensorSpec, indices: TensorSpec, *, axis: int, extent: int) -> TensorSpec:
         """The input's shape with the indices' in the place of `axis`."""
         if not is_integer(indices.dtype):
             raise OpError(f"operand 'indices' must be integers, but is {indices}")
@@ -310,11 +315,10 @@ class GatherOp(Op):
         return input.with_shape((*input.shape[:along], *indices.shape, *input.shape[along + 1 :]))
 
     @staticmethod
-    def reference(input: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
+    def reference(input: np.ndarray, indices: np.ndarray, *, axis: int, extent: int) -> np.ndarray:
         """Computes it with numpy."""
-        extent = input.shape[axis]
         places = indices.astype(np.int64)
-        return np.take(input, np.where(places < 0, places + extent, places), axis, mode="clip")
+        return np.take(input, np.where(places < 0, places + input.shape[axis], places), axis, mode="clip")
 
 
 class TileOp(Op):

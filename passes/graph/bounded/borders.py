@@ -58,7 +58,8 @@ def bordered(graph: Rewriter, value: ir.Value, border: Border, mode: str, otherw
     places = graph.noted(SubOp(constant(numbered(border.size)), _number(graph, border.low)))
     end, zero = _number(graph, count), constant(np.array(0))
     inside = graph.noted(MinimumOp(_turned(graph, places, count, mode), constant(np.array(size - 1))))
-    taken = graph.noted(GatherOp(value, graph.noted(MaximumOp(inside, zero)), axis=border.axis), extents)
+    indices, entry = graph.noted(MaximumOp(inside, zero)), graph.end_of(old[border.axis])
+    taken = graph.noted(GatherOp(value, indices, axis=border.axis, extent=entry), extents)
     if mode != "constant":
         return taken
     is_data = graph.noted(AndOp(graph.noted(GreaterEqualOp(places, zero)), graph.noted(LessOp(places, end))))

@@ -95,7 +95,7 @@ def rearranged(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir
     merged = tuple(factor for extent in middle for factor in extent)
     flat = graph.reshaped_to(value, [*old[:first], merged, *old[len(old) - last :]])
     places = _places(graph, merged, kept)
-    return graph.noted(GatherOp(flat, places, axis=first), new)
+    return graph.noted(GatherOp(flat, places, axis=first, extent=graph.end_of(merged)), new)
 
 
 def _places(graph: Rewriter, factors: Sequence[Factor], wanted: Sequence[Extent]) -> ir.Value:

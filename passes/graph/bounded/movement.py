@@ -111,7 +111,7 @@ def _gathered(graph: Rewriter, value: ir.Value, indices: ir.Value, axis: int, ex
     last = (shape_of(value) or ())[axis] - 1
     inside = graph.noted(MinimumOp(indices, constant(np.array(last))))
     inside = graph.noted(MaximumOp(inside, constant(np.array(0))))
-    return graph.noted(GatherOp(value, inside, axis=axis), extents)
+    return graph.noted(GatherOp(value, inside, axis=axis, extent=graph.end_of(graph.of(value)[axis])), extents)
 
 
 def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
@@ -197,7 +197,7 @@ def reverse(graph: Rewriter, op: ReverseOp, states: States) -> Result | None:
     return None
 
 
-def gather(graph: Rewriter, op: GatherOp, states: States) -> Result:
+def gather(graph: Rewriter, op: GatherOp, states: States) -> None:
     """Indices without data are 0, as others may be anywhere; negative ones count from where the data ends.
 
     Those of inputs are such as exist: the runtime sees to that.
@@ -214,8 +214,9 @@ def gather(graph: Rewriter, op: GatherOp, states: States) -> Result:
         end = graph.number(count_of(data[axis]), dtype_of(index))
         from_end = graph.noted(AddOp(index, end), indices)
         index = graph.noted(SelectOp(graph.noted(LessOp(index, zero), indices), from_end, index), indices)
-    op.operation.operands[1] = index
-    return [[*data[:axis], *indices, *data[axis + 1 :]]]
+    found = [*data[:axis], *indices, *data[axis + 1 :]]
+    replace(op, graph.noted(GatherOp(op.input, index, axis=axis, extent=graph.end_of(data[axis])), found))
+    return None
 
 
 def row(graph: Rewriter, op: RowOp, states: States) -> Result:

@@ -113,7 +113,8 @@ class _Line:
         position = self._positions()
         if self.op.mode == "nearest":
             place = self._inside(self._whole(self._nearest(position)))
-            return self.graph.noted(GatherOp(value, place, axis=axis), extents)
+            entry = self.graph.end_of(self.graph.of(value)[axis])
+            return self.graph.noted(GatherOp(value, place, axis=axis, extent=entry), extents)
         low = self._made(FloorOp(position))
         taps = self._taps(self._made(SubOp(position, low)))
         first = self._whole(low)
@@ -124,7 +125,7 @@ class _Line:
         rows = self._stacked([self._inside(place) for place in places])
         if dtype_of(value) == np.float64:
             weights = self._made(CastOp(weights, dtype=np.dtype(np.float64)))
-        entry = self.graph.entry(self.extent) if not isinstance(self.extent, int) else -1
+        entry = self.graph.end_of(self.graph.of(value)[axis])
         return self.graph.noted(ResampleOp(value, rows, weights, axis=axis, extent=entry), extents)
 
     def _made(self, op: Op) -> ir.Value:

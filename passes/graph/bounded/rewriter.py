@@ -64,6 +64,13 @@ class Rewriter:
             self.expressions.append(expression(dim))
         return self._entries[dim]
 
+    def end_of(self, extent: Extent) -> int:
+        """The place in the table of how many elements of a dimension come before the end of its data; -1 for all."""
+        first, *others = extent
+        if not first.is_dynamic:
+            return -1
+        return self.entry(first.extent * math.prod(factor.size for factor in others))
+
     def numbers(self, entries: np.ndarray) -> ir.Value:
         """A tensor of run-time numbers, i64: an array of expressions."""
         places = np.array([self.entry(dim) for dim in entries.flat], np.int64).reshape(entries.shape)

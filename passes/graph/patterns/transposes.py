@@ -154,6 +154,18 @@ def _is_undone(value: ir.Value, undo: Permutation) -> bool:
     )
 
 
+def _is_undone_behind(value: ir.Value, undo: Permutation) -> bool:
+    """The same, where further lists are looked up in between, as along the other dimension of an image."""
+    if has_one_use(value):
+        (use,) = value.uses
+        reader = use.owner.operation
+        if reader.name == SelectOp.OPERATION_NAME and rank_of(reader.results[0]) == len(undo):
+            return _is_undone_behind(reader.results[0], undo)
+        if reader.name == GatherOp.OPERATION_NAME and use.operand_number == 0 and rank_of(reader.operands[1]) == 1:
+            return _is_undone_behind(reader.results[0], undo)
+    return _is_undone(value, undo)
+
+
 class SinkThroughMovement(Pattern):
     """slice | pad | tile | reverse | resize (transpose(x, p)) --> transpose(slice | ... (x), p)"""
 
@@ -193,7 +205,7 @@ class SinkThroughLookup(Pattern):
         if isinstance(op, GatherOp):
             if rank_of(op.indices) != 1:
                 return None
-            if not _is_undone(op.result, inverse(inner.permutation)):
+            if not _is_undone_behind(op.result, inverse(inner.permutation)):
                 return Refusal("what reads the elements does not undo the transpose")
         attributes = op.attribute_values()
         attributes["axis"] = inner.permutation[op.axis % len(inner.permutation)]

@@ -98,6 +98,26 @@ func.func @gather(%x: tensor<1x4x6x8xf32>, %i: tensor<9xi64>) -> tensor<1x4x9x8x
 
 // -----
 
+// Lists along both dimensions of an image, one after the other, and what is chosen in between.
+// CHECK-LABEL: func.func @gathers
+// CHECK: %[[ROWS:.*]] = "stepwell.gather"(%arg0, %arg1) {axis = 1 : i64
+// CHECK: %[[CHOSEN:.*]] = "stepwell.select"(%{{.*}}, %[[ROWS]]
+// CHECK: %[[G:.*]] = "stepwell.gather"(%[[CHOSEN]], %arg1) {axis = 2 : i64
+// CHECK: "stepwell.relu"(%[[G]])
+func.func @gathers(%x: tensor<1x4x6x8xf32>, %i: tensor<9xi64>, %is: tensor<9x1xi1>, %no: tensor<f32>)
+    -> tensor<1x9x9x8xf32> {
+  %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
+  %1 = "stepwell.gather"(%0, %i) {axis = 2 : i64} : (tensor<1x8x4x6xf32>, tensor<9xi64>) -> tensor<1x8x9x6xf32>
+  %2 = "stepwell.select"(%is, %1, %no)
+    : (tensor<9x1xi1>, tensor<1x8x9x6xf32>, tensor<f32>) -> tensor<1x8x9x6xf32>
+  %3 = "stepwell.gather"(%2, %i) {axis = 3 : i64} : (tensor<1x8x9x6xf32>, tensor<9xi64>) -> tensor<1x8x9x9xf32>
+  %4 = "stepwell.transpose"(%3) {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x8x9x9xf32>) -> tensor<1x9x9x8xf32>
+  %5 = "stepwell.relu"(%4) : (tensor<1x9x9x8xf32>) -> tensor<1x9x9x8xf32>
+  return %5 : tensor<1x9x9x8xf32>
+}
+
+// -----
+
 // A gather of many elements leaves more to transpose.
 // CHECK-LABEL: func.func @negative_gather
 // CHECK: %[[T:.*]] = "stepwell.transpose"(%arg0)
