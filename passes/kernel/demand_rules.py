@@ -140,7 +140,7 @@ def _transpose(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
 
 
 def _reshape(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of dimensions that become one, or of one that falls into several, the outermost counts."""
+    """Of dimensions that become others the outermost counts: elements stay in their order."""
     old, new = sizes_of(op.operands[0]), sizes_of(op.results[0])
     found: list[Prefix] = [None] * len(old)
     lefts = [axis for axis, size in enumerate(old) if size != 1]
@@ -151,10 +151,8 @@ def _reshape(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
             if not (lefts if sizes[0] < sizes[1] else rights):
                 return found
             (left if sizes[0] < sizes[1] else right).append((lefts if sizes[0] < sizes[1] else rights).pop(0))
-        prefix = needed[right[0]]
-        if prefix is not None and (len(left) == 1 or len(right) == 1):
-            elements = scaled(prefix, _count(new, right[1:]), 0)
-            found[left[0]] = divided(elements, _count(old, left[1:]))
+        elements = scaled(needed[right[0]], _count(new, right[1:]), 0)
+        found[left[0]] = divided(elements, _count(old, left[1:]))
     return found
 
 
