@@ -107,6 +107,31 @@ def borders() -> Graph:
     return _one(nodes, [1, 2, "h", "w"], _IMAGE, w=_floats(2, 2, 3, 3), pads=pads)
 
 
+def bordered_tiles() -> Graph:
+    """Tiles of Winograd's method of what repeats data behind its end, once with zeros around that."""
+    nodes = [
+        _NODE("Pad", ["x", "pads"], ["a"], mode="reflect"),
+        _NODE("Conv", ["a", "w"], ["b"]),
+        _NODE("Pad", ["b", "pads"], ["c"], mode="edge"),
+        _NODE("Conv", ["c", "v"], ["d"], pads=[1, 1, 1, 1]),
+        _NODE("Conv", ["d", "w"], ["y"], auto_pad="SAME_UPPER"),
+    ]
+    pads = np.array([0, 0, 1, 1, 0, 0, 1, 1])
+    weights = {"w": _floats(64, 32, 3, 3) / 17, "v": _floats(32, 64, 3, 3) / 24}
+    return _one(nodes, [1, 32, "h", "w"], {"h": (4, 23), "w": (4, 19)}, **weights, pads=pads)
+
+
+def woven() -> Graph:
+    """Transposed convolutions whose strides do not divide their kernels, of images and of lines."""
+    nodes = [
+        _NODE("ConvTranspose", ["x", "w"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        _NODE("LeakyRelu", ["a"], ["b"]),
+        _NODE("ReduceMean", ["b"], ["c"], axes=[2], keepdims=0),
+        _NODE("ConvTranspose", ["c", "v"], ["y"], strides=[3], pads=[2, 2]),
+    ]
+    return _one(nodes, [1, 4, "h", "w"], _IMAGE, w=_floats(4, 8, 3, 5), v=_floats(8, 2, 7))
+
+
 def halves() -> Graph:
     """Half of what varies, rounded, and padding up to a multiple."""
     nodes = [
@@ -223,6 +248,8 @@ GRAPHS = (
     norms,
     between_convolutions,
     borders,
+    bordered_tiles,
+    woven,
     halves,
     sorted_,
     running,

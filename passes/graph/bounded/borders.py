@@ -61,11 +61,14 @@ def bordered(graph: Rewriter, value: ir.Value, border: Border, mode: str, otherw
     indices, entry = graph.noted(MaximumOp(inside, zero)), graph.end_of(old[border.axis])
     taken = graph.noted(GatherOp(value, indices, axis=border.axis, extent=entry), extents)
     if mode != "constant":
+        graph.is_bordered(taken, border.axis, value, None)
         return taken
     is_data = graph.noted(AndOp(graph.noted(GreaterEqualOp(places, zero)), graph.noted(LessOp(places, end))))
     along = (border.size, *[1] * (len(old) - border.axis - 1))
     fill = constant(np.array(otherwise).astype(dtype_of(value)))
-    return graph.noted(SelectOp(graph.reshaped(is_data, along), taken, fill), extents)
+    result = graph.noted(SelectOp(graph.reshaped(is_data, along), taken, fill), extents)
+    graph.is_bordered(result, border.axis, value, otherwise)
+    return result
 
 
 def _turned(graph: Rewriter, places: ir.Value, count: Dim, mode: str) -> ir.Value:

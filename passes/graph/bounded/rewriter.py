@@ -45,6 +45,7 @@ class Rewriter:
     extents: dict[ir.Value, list[Extent]] = field(default_factory=dict)
     _entries: dict[Dim, int] = field(default_factory=dict)
     _clean: dict[ir.Value, set[tuple[int, float]]] = field(default_factory=dict)
+    _repeated: dict[ir.Value, set[int]] = field(default_factory=dict)
     _masks: dict[tuple, ir.Value] = field(default_factory=dict)
 
     def of(self, value: ir.Value) -> list[Extent]:
@@ -166,6 +167,21 @@ class Rewriter:
     def is_zero_beyond(self, value: ir.Value) -> None:
         """Notes of an input that whoever runs the program leaves zeros where it holds no data."""
         self._clean[value] = {(axis, 0.0) for axis in self.dynamic(value)}
+
+    def is_bordered(self, value: ir.Value, axis: int, of: ir.Value, otherwise: float | None) -> None:
+        """Notes what is beyond the data along a dimension of `value`, which is `of` with something around it.
+
+        It is a number, or None for elements of the data.
+        """
+        self._repeated[value] = self._repeated.get(of, set()) | ({axis} if otherwise is None else set())
+        known = {item for item in self._clean.get(of, ()) if item[0] != axis}
+        self._clean[value] = {item for item in known if otherwise in (None, item[1])}
+        if otherwise is not None:
+            self._clean[value].add((axis, otherwise))
+
+    def repeats_data(self, value: ir.Value, axis: int) -> bool:
+        """Whether there are elements of the data where a dimension holds none."""
+        return axis in self._repeated.get(value, ())
 
     def kept_here(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
         """As `keep`, for the op that is being made alone.

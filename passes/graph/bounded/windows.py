@@ -46,7 +46,12 @@ def windows(graph: Rewriter, op: Any, states: States) -> Result | None:
     else:
         # Winograd's method sums up more than a window, in such a way that the rest cancels, if it is finite.
         is_tiled = isinstance(op, ConvOp) and set(kernel) == {3}
-        overlaps = [is_tiled or op.pads[dim + rank] > 0 or getattr(op, "ceil_mode", False) for dim in range(rank)]
+        overlaps = [
+            (is_tiled and not graph.repeats_data(op.input, axis))
+            or op.pads[dim + rank] > 0
+            or getattr(op, "ceil_mode", False)
+            for dim, axis in enumerate(spatial)
+        ]
     axes = [axis for axis, overlap in zip(spatial, overlaps, strict=True) if overlap and is_dynamic(extents[axis])]
     otherwise = least_of(dtype_of(op.input)) if isinstance(op, MaxPoolOp | MaxPoolIndicesOp) else 0.0
     lows = _lows(graph, states, rank)
