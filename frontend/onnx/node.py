@@ -15,6 +15,7 @@ from mlir import ir
 
 from ...dialects.core import spec_of
 from ...dialects.dims import Dim
+from ...dialects.stepwell.constant import ConstantOp
 from ..errors import AttributeFault, NeedsShapes, NodeError, UnsupportedError
 from .model import element_dtype
 from .names import normal_domain
@@ -35,6 +36,9 @@ _ONNX_TYPES: dict[str, str] = {
     "float8_e8m0fnu": "tensor(float8e8m0)",
     "float4_e2m1fn": "tensor(float4e2m1)",
 }
+
+MAX_TABLE = 1 << 20
+"""Larger tables are parameters from the start, as no tensor of a size to speak of is to be part of the IR."""
 
 
 class Node:
@@ -145,6 +149,15 @@ class Node:
         if owner.name == "stepwell.parameter":
             return self.importer.parameters[ir.StringAttr(owner.attributes["name"]).value]
         return spec_of(value).value
+
+    def table(self, name: str, array: np.ndarray) -> ir.Value:
+        """Numbers that follow from sizes, unlike a stored tensor: a literal, as those of several sizes get compared.
+
+        Those of more than a few elements become parameters with other large constants (`stepwell-hoist-parameters`).
+        """
+        if array.size > MAX_TABLE:
+            return self.importer.weight(f"{self.name}.{name}", array)
+        return ConstantOp(value=array).operation.result
 
     def constant(self, value: ir.Value, what: str) -> np.ndarray:
         """The contents of an input that must be known while importing.

@@ -20,7 +20,7 @@ from ...dialects.stepwell.elementwise import (
 )
 from ...dialects.stepwell.movement import ExpandDimsOp
 from ...dialects.stepwell.shape import RangeOp
-from .build import cast, chained, constant, dims_of, emit, gathered, integers, joined, rank, reshaped, scalar, shape
+from .build import cast, chained, constant, dims_of, emit, gathered, integers, joined, rank, reshaped, scalar
 from .node import Node
 
 
@@ -29,11 +29,9 @@ def extent(value: ir.Value, axis: int) -> ir.Value:
     return reshaped(dims_of(value, axis, axis + 1), integers([]))
 
 
-def numbers(node: Node, value: ir.Value, axis: int, count: int | None = None) -> ir.Value:
+def numbers(value: ir.Value, axis: int, count: int | None = None) -> ir.Value:
     """0, 1, ... along one axis of a value, in a shape that broadcasts to that of its (first `count`) dimensions."""
-    dim, trailing = shape(value)[axis], (rank(value) if count is None else count) - 1 - axis
-    if isinstance(dim, int):
-        return node.importer.weight(f"{node.name}.numbers", np.arange(dim).reshape(-1, *[1] * trailing))
+    trailing = (rank(value) if count is None else count) - 1 - axis
     end = extent(value, axis)
     line = emit(RangeOp, scalar(0, end), end, scalar(1, end))
     return emit(ExpandDimsOp, line, axes=tuple(range(1, trailing + 1))) if trailing else line
@@ -81,11 +79,11 @@ def merged(input: ir.Value, count: int) -> ir.Value:
 def coordinates_of(node: Node, input: ir.Value, indices: ir.Value, axis: int) -> list[ir.Value]:
     """Coordinates of elements of `input` that have the place of their index, but along `axis` the one that it says."""
     assert rank(input) == rank(indices)
-    return [indices if other == axis else numbers(node, indices, other) for other in range(rank(input))]
+    return [indices if other == axis else numbers(indices, other) for other in range(rank(input))]
 
 
 def named_coordinates(node: Node, indices: ir.Value, batches: int, depth: int) -> list[ir.Value]:
     """The coordinates that the last dimension of `indices` holds, as they are, after those of its first `batches`."""
     whole = cast(indices, np.int64)
-    own = [numbers(node, indices, axis, rank(indices) - 1) for axis in range(batches)]
+    own = [numbers(indices, axis, rank(indices) - 1) for axis in range(batches)]
     return [*own, *(gathered(whole, constant(np.array(number)), -1) for number in range(depth))]

@@ -79,8 +79,8 @@ def loop_of(linear: Linear) -> tuple[ir.Operation, int] | None:
     if len(linear[1]) != 1:
         return None
     ((value, factor),) = linear[1]
-    if not isinstance(value.owner, ir.Block) and value.owner.name == "affine.min" and len(value.owner.operands) == 1:
-        (index,) = value.owner.operands
+    if not isinstance(value.owner, ir.Block) and value.owner.name in ("affine.min", "arith.minsi"):
+        index = value.owner.operands[0]
         value = index if _is_clamped(value, index) else value
     if not isinstance(value.owner, ir.Block) or value.owner.owner.name != "scf.for":
         return None

@@ -10,6 +10,7 @@ from mlir.dialects import func
 
 from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...dialects.stepwell.shape import RangeOp
 from ..base import Pass, register
 from ..functions import body_of, function_named, main_function
 from ..rewriting import identity, walk
@@ -31,6 +32,7 @@ class HoistParametersPass(Pass):
     @init runs once, when the model is compiled; @main then reads its results as parameters. Constants of more than
     `max-elements` elements become parameters in the same way, so that no tensor is part of the code. What would make a
     small parameter much larger (a broadcast) stays in @main, and so does a result of which all elements are equal.
+    Ranges of numbers do not, however long: no kernel makes them.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -100,6 +102,8 @@ def _is_fixed(op: ir.Operation, fixed: dict[int, ir.Operation]) -> bool:
         return True
     if any(isinstance(value.owner, ir.Block) or identity(value.owner.operation) not in fixed for value in operands):
         return False
+    if op.name == RangeOp.OPERATION_NAME:
+        return True
     made = max(size_of(result) for result in op.results)
     return made <= MAX_GROWN or made <= MAX_GROWTH * sum(map(size_of, operands))
 

@@ -126,7 +126,7 @@ def _is_first_greatest(node: Node, input: ir.Value, axis: int) -> ir.Value:
     count = known_dim(input, axis, "the extent of the axis")
     places = np.arange(count).reshape(count, *[1] * (rank(input) - 1 - axis))
     greatest = emit(ArgmaxOp, input, axis=axis)
-    found = emit(ew.EqualOp, greatest, node.importer.weight(f"{node.name}.places", places))
+    found = emit(ew.EqualOp, greatest, node.table("places", places))
     return cast(found, dtype(input))
 
 

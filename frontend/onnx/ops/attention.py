@@ -76,12 +76,12 @@ def _allowed(
         holds = (distances >= 0) | (not is_causal)
         holds &= (distances <= left) | (left < 0)
         holds &= (-distances <= right) | (right < 0)
-        return node.importer.weight(f"{node.name}.allowed", holds)
+        return node.table("allowed", holds)
     lengths = emit(ExpandDimsOp, lengths, axes=(1, 2, 3))
-    numbers = node.importer.weight(f"{node.name}.keys", np.arange(columns))
+    numbers = node.table("keys", np.arange(columns))
     conditions = [emit(LessOp, numbers, lengths)]
     if is_causal or left >= 0 or right >= 0:
-        apart = node.importer.weight(f"{node.name}.distances", distances - rows)
+        apart = node.table("distances", distances - rows)
         distance = emit(AddOp, apart, lengths)
         conditions += [emit(GreaterEqualOp, distance, scalar(0, distance))] if is_causal else []
         conditions += [emit(LessEqualOp, distance, scalar(left, distance))] if left >= 0 else []

@@ -87,7 +87,7 @@ def _without_diagonals(node: Node, term: _Term) -> _Term:
             second = term.labels.index(label, first + 1)
             size = known_dim(term.value, first, f"the extent of the repeated label '{label}'")
             shape_ = [size if axis in (first, second) else 1 for axis in range(rank(term.value))]
-            eye = node.importer.weight(f"{node.name}.diagonal", np.eye(size, dtype=np.bool_).reshape(shape_))
+            eye = node.table("diagonal", np.eye(size, dtype=np.bool_).reshape(shape_))
             # Not a product with zeros and ones: what lies beside the diagonal may be infinite.
             only = emit(SelectOp, eye, term.value, scalar(0, term.value))
             value = emit(ReduceSumOp, only, axes=(second,), keepdims=False)

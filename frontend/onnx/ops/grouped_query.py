@@ -54,7 +54,7 @@ def group_query_attention(
     if node.attribute("do_rotary", 0):
         if cosines is None or sines is None:
             raise NodeError("turns queries and keys (do_rotary), but has no tables of cosines and sines")
-        at = node.importer.weight(f"{node.name}.positions", places) if positions is None else positions
+        at = node.table("positions", places) if positions is None else positions
         angles = [_unsqueezed(gathered(table, at, 0)) for table in (cosines, sines)]
         is_interleaved = bool(node.attribute("rotary_interleaved", 0))
         query, key = (rotated(item, *angles, is_interleaved=is_interleaved) for item in (query, key))
@@ -119,4 +119,4 @@ def _mask(node: Node, places: np.ndarray, keys: int) -> ir.Value:
     distances = places[:, :, None] - np.arange(keys)
     window = node.attribute("local_window_size", -1)
     holds = (distances >= 0) & ((distances < window) | (window < 0))
-    return node.importer.weight(f"{node.name}.seen", holds[:, None])
+    return node.table("seen", holds[:, None])

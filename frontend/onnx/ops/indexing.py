@@ -123,7 +123,7 @@ def reverse_sequence(node: Node, input: ir.Value, lengths: ir.Value) -> ir.Value
     time, batch = node.attribute("time_axis"), node.attribute("batch_axis")
     if sorted((time, batch)) != [0, 1] or rank(input) < 2:
         raise NodeError(f"attributes 'time_axis' and 'batch_axis' must be 0 and 1, but are {time} and {batch}")
-    step, row = (places.numbers(node, input, axis, 2) for axis in (time, batch))
+    step, row = (places.numbers(input, axis, 2) for axis in (time, batch))
     count = emit(ExpandDimsOp, cast(lengths, np.int64), axes=(time,))
     last = emit(SubOp, count, scalar(1, count))
     turned = emit(SelectOp, emit(LessOp, step, count), emit(SubOp, last, step), step)

@@ -216,7 +216,7 @@ def _leaves(node: Node, forest: Forest, input: ir.Value) -> ir.Value:
     if isinstance(columns, int) and forest.feature.max(initial=0) >= columns:
         raise NodeError(f"compares column {forest.feature.max()}, but its input has {columns}")
     weight, name = node.importer.weight, node.name
-    row = emit(ew.MulOp, numbers(node, input, 0), extent(input, 1))
+    row = emit(ew.MulOp, numbers(input, 0), extent(input, 1))
     elements = merged(input, 2)
     features, splits = weight(f"{name}.features", forest.feature), weight(f"{name}.splits", forest.split)
     children = weight(f"{name}.children", forest.children.reshape(-1))

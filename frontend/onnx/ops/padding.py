@@ -51,7 +51,7 @@ def _is_inside(node: Node, input: ir.Value, pads: ir.Value, axes: ir.Value | Non
     for index, axis in enumerate(along):
         low, high = amounts[index], amounts[index + len(along)]
         line = np.pad(np.ones(extents[axis], np.bool_), (low, high)).reshape(-1, *[1] * (len(extents) - 1 - axis))
-        inside = emit(AndOp, inside, node.importer.weight(f"{node.name}.inside", line))
+        inside = emit(AndOp, inside, node.table("inside", line))
     return inside
 
 

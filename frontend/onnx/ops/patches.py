@@ -43,7 +43,7 @@ def col2im(node: Node, columns: ir.Value, image: ir.Value, block: ir.Value) -> i
         for size, step, start, stride, low in zip(kernel, dilations, starts, strides, pads[:count], strict=True)
     ]
     table = _terms(lines, sizes)
-    terms = gathered(with_zero, node.importer.weight(f"{node.name}.terms", table), 2)
+    terms = gathered(with_zero, node.table("terms", table), 2)
     return reshaped(emit(ReduceSumOp, terms, axes=(2,), keepdims=False), integers([batch, depth // taps, *sizes]))
 
 

@@ -46,7 +46,7 @@ def _in_flat_input(node: Node, input: ir.Value, indices: ir.Value, is_column_maj
             turned = term if turned is None else emit(AddOp, turned, term)
         indices = rest if turned is None else turned
     size = chained(MulOp, [places.extent(input, axis) for axis in range(2, rank(input))])
-    channel = places.flat(input, [places.numbers(node, indices, axis) for axis in (0, 1)])
+    channel = places.flat(input, [places.numbers(indices, axis) for axis in (0, 1)])
     return emit(AddOp, emit(MulOp, channel, size), indices)
 
 

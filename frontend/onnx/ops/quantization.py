@@ -89,7 +89,7 @@ def _spread(node: Node, input: ir.Value, values: ir.Value) -> ir.Value:
     axis = normal_axis(along, rank(input)) if rank(input) > 1 else 0
     if block > 0 and rank(values) == rank(input):
         places = np.arange(known_dim(input, axis, "the extent of the axis that is quantised in blocks")) // block
-        return gathered(values, node.importer.weight(f"{node.name}.blocks", places), axis)
+        return gathered(values, node.table("blocks", places), axis)
     if rank(values) != 1:
         raise NodeError(f"has scales of rank {rank(values)} for an input of rank {rank(input)}")
     return values if shape(values) == (1,) else per_channel(values, rank(input) - 1 - axis)

@@ -152,11 +152,11 @@ def _cropped(
         positions = crop_positions(extent, size, float(scales[axis]) * extent, *region[axis])
         indices, weights = sampling.taps_at(positions, extent)
         if sampling.mode == "nearest":
-            input = gathered(input, node.importer.weight(f"{node.name}.indices", indices[0]), axis)
+            input = gathered(input, node.table("indices", indices[0]), axis)
         else:
             input = _resampled(node, input, axis, indices, weights)
         line = ((positions >= 0) & (positions <= extent - 1)).reshape(-1, *[1] * (len(sizes) - 1 - axis))
-        is_inside = emit(AndOp, is_inside, node.importer.weight(f"{node.name}.inside", line))
+        is_inside = emit(AndOp, is_inside, node.table("inside", line))
     return emit(SelectOp, is_inside, input, scalar(outside, input))
 
 

@@ -55,15 +55,13 @@ def tensor_scatter(node: Node, past: ir.Value, update: ir.Value, starts: ir.Valu
     if mode not in ("linear", "circular"):
         raise AttributeFault(f"attribute 'mode' is '{mode}', which is neither linear nor circular")
     count = places.extent(past, axis)
-    place = places.numbers(node, update, axis, axis + 1)
+    place = places.numbers(update, axis, axis + 1)
     if starts is not None:
         start = emit(ExpandDimsOp, cast(starts, np.int64), axes=tuple(range(1, axis + 1)))
         place = emit(AddOp, start, place)
     if mode == "circular":
         place = emit(ModOp, place, count)
-    coordinates = [
-        place if other == axis else places.numbers(node, update, other, axis + 1) for other in range(axis + 1)
-    ]
+    coordinates = [place if other == axis else places.numbers(update, other, axis + 1) for other in range(axis + 1)]
     place = _unless_outside(past, places.flat(past, coordinates), [place], [count])
     place = emit(DynamicBroadcastToOp, place, dims_of(update, 0, axis + 1))
     return _scattered(past, place, update, axis + 1, "none")

@@ -189,7 +189,7 @@ def stft(
     if hop < 1 or not 1 <= size <= extent:
         raise NodeError(f"takes frames of {size} elements, {hop} apart, from {extent}")
     starts = np.arange((extent - size) // hop + 1) * hop
-    frames = gathered(signal, node.importer.weight(f"{node.name}.frames", np.add.outer(starts, np.arange(size))), 1)
+    frames = gathered(signal, node.table("frames", np.add.outer(starts, np.arange(size))), 1)
     frames = cast(frames, _wide(signal))
     if window is not None:
         frames = emit(MulOp, frames, emit(ExpandDimsOp, cast(window, _wide(signal)), axes=(1,)))

@@ -55,6 +55,23 @@ func.func @main(%x: tensor<1000x1000xf32>) -> tensor<1000x1000xf32> {
 
 // -----
 
+// But for ranges, which no kernel makes.
+
+// CHECK: func.func @init() -> (tensor<100000xi64> {{.*}})
+// CHECK: "stepwell.range"
+// CHECK: func.func @main
+// CHECK-NOT: stepwell.range
+func.func @main(%x: tensor<100000xi64>) -> tensor<100000xi64> {
+  %zero = "stepwell.constant"() {value = dense<0> : tensor<i64>} : () -> tensor<i64>
+  %one = "stepwell.constant"() {value = dense<1> : tensor<i64>} : () -> tensor<i64>
+  %end = "stepwell.constant"() {value = dense<100000> : tensor<i64>} : () -> tensor<i64>
+  %range = "stepwell.range"(%zero, %end, %one) : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<100000xi64>
+  %0 = "stepwell.add"(%x, %range) : (tensor<100000xi64>, tensor<100000xi64>) -> tensor<100000xi64>
+  return %0 : tensor<100000xi64>
+}
+
+// -----
+
 // A result of the model may need no input.
 
 // CHECK: func.func @init
