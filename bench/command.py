@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--threads", type=arguments.positive, default=1, help="of a call (default: %(default)s)")
     made.add_argument("--rounds", type=arguments.positive, default=5, help="turns of each (default: %(default)s)")
-    made.add_argument("--seconds", type=float, default=0.2, help="of a turn (default: %(default)s)")
+    made.add_argument("--seconds", type=arguments.amount, default=0.2, help="of a turn (default: %(default)s)")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/ranges-<model>.json")
     made = _command(commands, "profile", _profile, "how long each kernel of a running model takes")
@@ -90,7 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     made = _command(commands, "compare", _compare, "two files of results; exit code 1 where something became slower")
     made.add_argument("old", type=Path)
     made.add_argument("new", type=Path)
-    made.add_argument("--tolerance", type=float, default=0.05, help="what counts as noise (default: %(default)s)")
+    made.add_argument(
+        "--tolerance", type=arguments.amount, default=0.05, help="what counts as noise (default: %(default)s)"
+    )
     made = _command(commands, "plot", _plot, "a file of results as a picture")
     made.add_argument("file", type=Path)
     made.add_argument("-o", "--output", type=Path, help="a .png, .svg or .pdf (default: a .png beside the file)")
@@ -108,13 +110,15 @@ def _measuring(made: argparse.ArgumentParser, peers: Sequence[str], rounds: int,
     made.add_argument(
         "--rounds", type=arguments.positive, default=rounds, help="turns per system (default: %(default)s)"
     )
-    made.add_argument("--seconds", type=float, default=seconds, help="of a turn (default: %(default)s)")
+    made.add_argument("--seconds", type=arguments.amount, default=seconds, help="of a turn (default: %(default)s)")
     _systems_and_files(made, peers)
 
 
 def _systems_and_files(made: argparse.ArgumentParser, peers: Sequence[str]) -> None:
     made.add_argument("--peers", default=",".join(peers), help=f"of {', '.join(SYSTEMS)} (default: %(default)s)")
-    made.add_argument("--limit", type=float, default=120, help="seconds that a start may take (default: %(default)s)")
+    made.add_argument(
+        "--limit", type=arguments.amount, default=120, help="seconds that a start may take (default: %(default)s)"
+    )
     made.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/<command>.json")
     made.add_argument("--add", action="store_true", help="to what the file has of the same machine and versions")

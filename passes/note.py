@@ -21,7 +21,7 @@ class SharedNote:
 
     def __call__(self, text: str) -> None:
         """Remembers what is about to be done."""
-        self._memory[:] = text.encode()[:_NOTE_BYTES].ljust(_NOTE_BYTES, b"\0")
+        self._memory[:] = text.encode(errors="replace")[:_NOTE_BYTES].ljust(_NOTE_BYTES, b"\0")
 
     @property
     def text(self) -> str:

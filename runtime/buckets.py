@@ -21,6 +21,9 @@ costs more than blocks that suit another size."""
 _MOST = 6
 """More programs than this are not made unless asked for."""
 
+_MOST_AT_ALL = 256
+"""More are not made even then: that would take hours."""
+
 _LEAST = 16
 """Buckets of smaller sizes only are not worth a program."""
 
@@ -50,6 +53,9 @@ def parse_dims(
     ranges = {name: union_of(list(several)) for name, several in parts.items()}
     if not any(values.low < values.high for values in ranges.values()):
         return ranges, []
+    count = math.prod(map(len, parts.values()))
+    if count > _MOST_AT_ALL:
+        raise InputError(f"`dims` name {count} programs, one for each bucket of sizes; {_MOST_AT_ALL} are the most")
     return ranges, [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*parts.values())]
 
 

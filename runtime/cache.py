@@ -333,7 +333,7 @@ def _state(path: Path, status: os.stat_result) -> str | None:
     except OSError:
         return None
     marks = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return hashlib.sha256(f"{path.absolute()} {marks} ".encode() + boot).hexdigest()
+    return hashlib.sha256(os.fsencode(path.absolute()) + f" {marks} ".encode() + boot).hexdigest()
 
 
 def _padded(size: int) -> int:

@@ -12,6 +12,7 @@ from .expressions import Expression, evaluate, names_in, parse_expression, subst
 from .program import TensorInfo
 
 _ENDS = ((0, "low"), (-1, "high"))
+_MOST_DIGITS = 19
 
 Dims = dict[str, int | tuple[int, ...] | list[int] | str]
 """What a user says of sizes that vary, by the names of dimensions; a text is another dimension, or a sum of such."""
@@ -46,7 +47,7 @@ def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
     Raises:
         InputError: one is none.
     """
-    odd = [part for part in parts if not part.isdecimal()]
+    odd = [part for part in parts if not part.isdecimal() or len(part) > _MOST_DIGITS]
     if odd:
         raise InputError(f"{where}: '{odd[0]}' is not the size of a dimension")
     return tuple(int(part) for part in parts)

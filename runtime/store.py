@@ -29,7 +29,7 @@ def key_of(*parts: str | bytes | memoryview | LargeFile) -> str:
             for chunk in part.chunks():
                 digest.update(chunk)
             continue
-        data = part.encode() if isinstance(part, str) else part
+        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part  # names of files may be no UTF-8
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()

@@ -9,7 +9,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import itertools
 import json
+import math
 import os
 import sys
 import traceback
@@ -36,6 +39,8 @@ _DTYPES = {
     **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
+_MOST_DIGITS = 19
+_SHOWN = 40
 _WRONG_USAGE = 2
 _INTERRUPTED = 130
 
@@ -115,9 +120,20 @@ def run_supervised_tool(name: str, work: Callable[[], int], target: str = "cpu",
     return run_supervised(name, lambda: run_tool(name, work, tell), target, tell)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that takes no `--option=--`, of which argparse makes an empty list."""
+
+    def parse_known_args(self, args=None, namespace=None):  # as argparse has it
+        given = sys.argv[1:] if args is None else list(args)
+        for text in itertools.takewhile(lambda text: text != "--", given):
+            if text.startswith("-") and text.endswith("=--"):
+                self.error(f"argument {text[:-3]}: '--' is no value")
+        return super().parse_known_args(given, namespace)
+
+
 def parser(name: str, description: str) -> argparse.ArgumentParser:
     """A tool's parser, with the options that all tools have."""
-    made = argparse.ArgumentParser(name, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = _Parser(name, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"{name} {_version()}")
     return made
 
@@ -140,9 +156,35 @@ def add_fallback(parser: argparse.ArgumentParser) -> None:
 
 def positive(text: str) -> int:
     """A number of threads, rounds or calls."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number")
+    if not _is_whole(text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{_short(text)}' is not a positive number")
     return int(text)
+
+
+def natural(text: str) -> int:
+    """The seed of random numbers, or a number of things of which there may be none."""
+    if not _is_whole(text):
+        raise argparse.ArgumentTypeError(f"'{_short(text)}' is not a whole number of 0 or more")
+    return int(text)
+
+
+def amount(text: str) -> float:
+    """A tolerance, or a number of seconds: neither negative nor without end, and a number at all."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"'{_short(text)}' is not a number of 0 or more")
+    return number
+
+
+def _is_whole(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def parse_shape_sets(texts: Iterable[str]) -> list[dict[str, Shape]]:
@@ -201,13 +243,26 @@ def parse_input(text: str, random: np.random.Generator) -> tuple[str, np.ndarray
 
 
 def _load_array(path: Path, where: str) -> np.ndarray:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"{where}: {path} is not a .npy file that can be read: {error}") from error
-    if not isinstance(array, np.ndarray):
+    loaded = load_arrays(path, where, ".npy")
+    if not isinstance(loaded, np.ndarray):
         raise UsageError(f"{where}: {path} holds several arrays; give a .npy file")
-    return array
+    return loaded
+
+
+def load_arrays(path: Path, option: str, kinds: str) -> np.ndarray | dict[str, np.ndarray]:
+    """What a .npy file holds, or a .npz file by name; `option` names it, and `kinds` says which of these it may be.
+
+    Raises:
+        UsageError: it cannot be read; it is a pipe, which cannot be sought in.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "not a regular file")
+        with open(path, "rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, SyntaxError, NotImplementedError) as error:
+        raise UsageError(f"{option}: {path} is not a {kinds} file that can be read: {error}") from error
 
 
 def _make_up(shape: Shape, dtype: np.dtype, contents: str, random: np.random.Generator, where: str) -> np.ndarray:

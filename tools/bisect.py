@@ -43,9 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("model", help="an .onnx file, or an .mlir file in the phase import or graph")
     parser.add_argument("--inputs", metavar="FILE", help="the inputs: an .npz file, or an .npy file of the only one")
     parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="contents of an input")
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: %(default)s)")
+    parser.add_argument("--seed", type=arguments.natural, default=0, help="of random inputs (default: %(default)s)")
     parser.add_argument("--reference", choices=("onnxruntime", "numpy"), help="what the importer is compared with")
-    parser.add_argument("--rtol", type=float, help="relative error that is rounding (default: 1e-4 for f32)")
+    parser.add_argument("--rtol", type=arguments.amount, help="relative error that is rounding (default: 1e-4 for f32)")
     parser.add_argument("--target", default="cpu", help="what to compile for (default: this machine)")
     parser.add_argument("--no-winograd", action="store_true", help="compile without Winograd's method")
     parser.add_argument("--reproducer", metavar="FOLDER", help="where to write it (default: MODEL.bisect)")
@@ -103,13 +103,9 @@ def _inputs(options: argparse.Namespace, infos: Sequence[TensorInfo]) -> dict[st
 
 
 def _read(path: str, infos: Sequence[TensorInfo]) -> Mapping[str, np.ndarray]:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"--inputs {path}: not a .npz or .npy file that can be read: {error}") from error
+    loaded = arguments.load_arrays(Path(path), f"--inputs {path}", ".npz or .npy")
     if not isinstance(loaded, np.ndarray):
-        with loaded as archive:
-            return dict(archive)
+        return loaded
     if len(infos) != 1:
         raise UsageError(f"--inputs {path}: one array, but the model takes {len(infos)}; give an .npz file")
     return {infos[0].name: loaded}

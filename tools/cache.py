@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _bytes(text: str) -> int:
-    found = re.fullmatch(r"(\d+)([KMG]?)B?", text.upper())
+    found = re.fullmatch(r"(\d{1,19})([KMG]?)B?", text.upper())
     if found is None:
         raise argparse.ArgumentTypeError(f"'{text}' is not a size: write it as 500M or 2G")
     return int(found[1]) * _UNITS[found[2]]

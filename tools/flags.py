@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+_MOST_DIGITS = 19
+
 
 class UsageError(Exception):
     """The command line is wrong; the message says how."""
@@ -73,7 +75,7 @@ class CommandLine:
         text = self.values.get(name)
         if text is None:
             return None
-        if not text.lstrip("-").isdecimal():
+        if not text.removeprefix("-").isdecimal() or len(text) > _MOST_DIGITS:
             raise UsageError(f"for the --{name} option: '{text}' value invalid for integer argument!")
         return int(text)
 

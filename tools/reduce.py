@@ -56,16 +56,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--reference", choices=("onnxruntime", "numpy"), default="onnxruntime", help="which one")
     parser.add_argument(
-        "--rtol", type=float, default=1e-2, help="a difference, as a share of the largest value (default: %(default)s)"
+        "--rtol",
+        type=arguments.amount,
+        default=1e-2,
+        help="a difference, as a share of the largest value (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs' contents (default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=arguments.natural, default=0, help="of the inputs' contents (default: %(default)s)"
+    )
     parser.add_argument("--test", metavar="COMMAND", help="interesting is what this exits with 0 for; {} is the file")
     parser.add_argument("--match", default="", metavar="REGEX", help="keep failures that match, rather than the first")
     parser.add_argument("--once", action="store_true", help="only say how it fails")
     parser.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted reduction")
     parser.add_argument("-o", "--output", metavar="DIR", default=".", help="where reduce-1 is made (default: here)")
-    parser.add_argument("--seconds", type=float, help="stop after so long, with what there is")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds of a trial (default: %(default)s)")
+    parser.add_argument("--seconds", type=arguments.amount, help="stop after so long, with what there is")
+    parser.add_argument(
+        "--timeout", type=arguments.amount, default=300, help="seconds of a trial (default: %(default)s)"
+    )
     parser.add_argument("--memory", type=arguments.positive, default=8192, help="megabytes of a trial")
     parser.add_argument("--jobs", type=arguments.positive, default=1, help="trials at the same time")
     parser.add_argument("--json", action="store_true", help="the result as JSON on stdout")

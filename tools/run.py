@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,9 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="contents of an input")
     parser.add_argument("--output", metavar="FILE.npz", help="write the outputs there")
     parser.add_argument("--expect", metavar="FILE.npz", help="compare the outputs with these, by name")
-    parser.add_argument("--rtol", type=float, default=1e-3, help="relative tolerance (default: %(default)s)")
-    parser.add_argument("--atol", type=float, default=1e-4, help="absolute tolerance (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: %(default)s)")
+    parser.add_argument("--rtol", type=arguments.amount, default=1e-3, help="relative tolerance (default: %(default)s)")
+    parser.add_argument("--atol", type=arguments.amount, default=1e-4, help="absolute tolerance (default: %(default)s)")
+    parser.add_argument("--seed", type=arguments.natural, default=0, help="of random inputs (default: %(default)s)")
     parser.add_argument("--threads", type=arguments.positive, help="threads of a call (default: one for each core)")
     parser.add_argument("--profile", metavar="FILE.json", help="write where the time goes, for ui.perfetto.dev")
     parser.add_argument(
@@ -178,11 +179,10 @@ def _inputs(
 
 
 def _read_arrays(path: str) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return dict(archive)
-    except (OSError, ValueError, EOFError, AttributeError) as error:
-        raise UsageError(f"--expect {path}: not a .npz file that can be read: {error}") from error
+    loaded = arguments.load_arrays(Path(path), f"--expect {path}", ".npz")
+    if isinstance(loaded, np.ndarray):
+        raise UsageError(f"--expect {path}: it holds one array without a name; give an .npz file")
+    return loaded
 
 
 def _row(name: str, array: np.ndarray) -> tuple[str, ...]:

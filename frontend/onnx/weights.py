@@ -28,6 +28,7 @@ _PACKED_BITS: dict[int, int] = {
     onnx.TensorProto.UINT2: 2,
 }
 _MAX_RANK = 32
+_MAX_DIGITS = 19
 
 
 def tensor_array(tensor: onnx.TensorProto, folder: Path | None) -> np.ndarray:
@@ -122,8 +123,8 @@ def _external_path(location: str, what: str, folder: Path | None) -> Path:
 
 
 def _number(text: str, key: str, what: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ModelError(f"{what} has the {key} '{text}', which is not a number")
+    if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
+        raise ModelError(f"{what} has the {key} '{text[:_MAX_DIGITS]}', which is not a number of bytes")
     return int(text)
 
 

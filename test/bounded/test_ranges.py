@@ -333,3 +333,9 @@ def test_bounds_that_are_alike_by_chance():
         for x, y in zip(inputs, executable(*inputs), strict=True):
             np.testing.assert_allclose(y, x * np.arange(len(x)), rtol=1e-6)
     assert len(executable.programs) == count, "no size is compiled by itself"
+
+
+def test_negative_programs_without_end():
+    sizes = list(range(1, 40))
+    with pytest.raises(InputError, match="1521 programs, one for each bucket of sizes; 256 are the most"):
+        parse_dims({"n": sizes, "m": sizes}, INPUTS)

@@ -1,0 +1,103 @@
+"""Options with values that they cannot have: wrong usage, said once."""
+
+import os
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from stepwell.bench import command as bench
+from stepwell.runtime import store
+from stepwell.tools import bisect, cache, compile, explore, reduce, run
+
+MANY_DIGITS = "9" * 5000
+BENCH = ("models", "model.onnx")
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """A model of the input x[2, 8]."""
+    monkeypatch.chdir(tmp_path)
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 8]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", value[:1], value[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "model.onnx")
+    return "model.onnx"
+
+
+def _refusal(main, arguments, capsys):
+    """What a tool says of wrong usage."""
+    try:
+        code = main(arguments)
+    except SystemExit as end:  # of argparse
+        code = end.code
+    told = capsys.readouterr().err
+    assert code == 2, told
+    assert "internal" not in told
+    return told.splitlines()[-1]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1", "1e400", "x", ""])
+@pytest.mark.parametrize(
+    ("main", "arguments"),
+    [
+        (bench.main, (*BENCH, "--seconds")),
+        (bench.main, (*BENCH, "--limit")),
+        (bench.main, ("compare", "old", "new", "--tolerance")),
+        (run.main, ("model.onnx", "--rtol")),
+        (run.main, ("model.onnx", "--atol")),
+        (bisect.main, ("model.onnx", "--rtol")),
+        (reduce.main, ("model.onnx", "--timeout")),
+        (reduce.main, ("model.onnx", "--seconds")),
+    ],
+)
+def test_amounts_are_numbers_of_zero_or_more(main, arguments, value, capsys):
+    """A comparison with NaN is false: nothing differed by more, and no turn came to its end."""
+    option = arguments[-1]
+    said = _refusal(main, [*arguments[:-1], f"{option}={value}"], capsys)
+    assert f"argument {option}: '{value}' is not a number of 0 or more" in said
+
+
+@pytest.mark.parametrize("main", [run.main, bisect.main, reduce.main])
+@pytest.mark.parametrize("value", ["-1", "1.5", "x", MANY_DIGITS])
+def test_seeds_are_whole_numbers(main, value, capsys):
+    said = _refusal(main, ["model.onnx", f"--seed={value}"], capsys)
+    assert "is not a whole number of 0 or more" in said and len(said) < 200
+
+
+@pytest.mark.parametrize("main", [compile.main, run.main, explore.main, reduce.main, bisect.main])
+def test_two_dashes_are_no_value(main, capsys):
+    """argparse makes an empty list of it, which no text is."""
+    assert "argument --target: '--' is no value" in _refusal(main, ["model.onnx", "--target=--"], capsys)
+
+
+def test_two_dashes_after_a_command(capsys):
+    assert "argument --max-size: '--' is no value" in _refusal(cache.main, ["gc", "--max-size=--"], capsys)
+
+
+@pytest.mark.parametrize("option", [f"--dims=n={MANY_DIGITS}", f"--shape=x=2x{MANY_DIGITS}"])
+def test_numbers_that_no_size_is(model, option, capsys):
+    """Python refuses to read so many digits."""
+    assert "is not the size of a dimension" in _refusal(compile.main, [model, option], capsys)
+
+
+@pytest.mark.parametrize(
+    ("option", "main"), [("--expect=", run.main), ("--input=x=@", run.main), ("--inputs=", bisect.main)]
+)
+@pytest.mark.parametrize("name", ["pipe", "folder", "junk", "damaged.npz", "/dev/zero", "/dev/null", "absent"])
+def test_files_that_hold_no_arrays(model, main, option, name, capsys):
+    os.mkfifo("pipe")
+    os.mkdir("folder")
+    with open("junk", "wb") as junk, open("damaged.npz", "wb") as damaged:
+        junk.write(b"\x93NUMPY\x01\x00\x76\x00{'descr': (((")
+        damaged.write(b"PK\x03\x04 and no more")
+    assert " file that can be read: " in _refusal(main, [model, option + name], capsys)
+
+
+def test_an_array_where_several_are_expected(model, capsys):
+    np.save("y.npy", np.zeros((2, 8), np.float32))
+    assert "holds one array without a name" in _refusal(run.main, [model, "--expect=y.npy"], capsys)
+
+
+def test_texts_that_are_no_unicode():
+    """Names of files need not be."""
+    assert store.key_of("\udcff") != store.key_of("\udcfe")
