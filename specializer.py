@@ -120,8 +120,10 @@ class Specializer:
             return programs, ""
         if cache and self.settings.must_hit:
             raise cache_key.miss(cache, keys[len(programs)])
-        from .bounded import BoundedError, compile_bounded
         from .frontend.errors import UnsupportedError
+
+        # isort: split
+        from .bounded import BoundedError, compile_bounded
         from .lowering.llvm_to_object.codegen import CodegenError
         from .passes.base import PassError
         from .passes.runner import PassFailure

@@ -1,1 +1,3 @@
 """Models in: each format's importer makes a module of stepwell ops."""
+
+from .. import dialects  # noqa: F401  (before anything else imports MLIR)

@@ -123,7 +123,7 @@ def run_supervised_tool(name: str, work: Callable[[], int], target: str = "cpu",
 class _Parser(argparse.ArgumentParser):
     """A parser that takes no `--option=--`, of which argparse makes an empty list."""
 
-    def parse_known_args(self, args=None, namespace=None):  # as argparse has it
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[override]
         given = sys.argv[1:] if args is None else list(args)
         for text in itertools.takewhile(lambda text: text != "--", given):
             if text.startswith("-") and text.endswith("=--"):
@@ -262,17 +262,21 @@ def load_arrays(path: Path, option: str, kinds: str) -> np.ndarray | dict[str, n
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, SyntaxError, NotImplementedError) as error:
-        raise UsageError(f"{option}: {path} is not a {kinds} file that can be read: {error}") from error
+        raise UsageError(f"{option}: not a {kinds} file that can be read: {error}") from error
 
 
 def _make_up(shape: Shape, dtype: np.dtype, contents: str, random: np.random.Generator, where: str) -> np.ndarray:
-    if contents == "random":
-        return random_array(shape, dtype, random)
-    if contents == "range":
-        return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape).astype(dtype)
     try:
-        return np.full(shape, {"zeros": 0, "ones": 1}.get(contents, contents)).astype(dtype)
-    except ValueError:
+        if contents == "random":
+            return random_array(shape, dtype, random)
+        if contents == "range":
+            return np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+        whole = np.broadcast_to(np.float32(0), shape)  # no array has another shape
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}") from None
+    try:
+        return np.full(whole.shape, {"zeros": 0, "ones": 1}.get(contents, contents)).astype(dtype)
+    except (ValueError, OverflowError):
         raise UsageError(f"{where}: '{contents}' is not one of random, zeros, ones, range, nor a number") from None
 
 

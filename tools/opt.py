@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from .. import dialects  # noqa: F401  (before anything else imports MLIR)
+
+# isort: split
 from mlir import ir
 
 from ..dialects.stepwell import STEPWELL

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
+_SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Supervisor:
@@ -39,6 +40,8 @@ class Supervisor:
         if not hasattr(os, "fork"):
             return work()
         status = run_child(work)
+        if was_told_to_end(status):
+            return _ended(tool, status)
         crash = self.note.crash_of(status)
         if not crash:
             return os.WEXITSTATUS(status)
@@ -64,6 +67,8 @@ def run_supervised(
     status = run_child(work)
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)
+    if was_told_to_end(status):
+        return _ended(tool, status)
     reason = f"native code {note.crash_of(status)}"
     failure = _known(work, reason, note.text, status, target)
     print("\n".join([f"{tool}: error: {reason}", *(failure.lines() if failure else [])]), file=sys.stderr)
@@ -72,9 +77,20 @@ def run_supervised(
     return 1
 
 
+def was_told_to_end(status: int) -> bool:
+    """Whether somebody ended a child, as the system does with all processes before it shuts down; that is no crash."""
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _PASSED_ON
+
+
+def _ended(tool: str, status: int) -> int:
+    number = os.WTERMSIG(status)
+    print(f"{tool}: {_SAID[signal.Signals(number)]}", file=sys.stderr)
+    return 128 + number
+
+
 def _known(work: Callable[[], int], reason: str, at: str, status: int, target: str) -> Failure | None:
     """What a second, watched run tells of a crash in a pass."""
-    if not at or status in (signal.SIGKILL, signal.SIGTERM):  # somebody ended it
+    if not at or os.WTERMSIG(status) == signal.SIGKILL:  # somebody ended it
         return None
     from ..failures import explained_crash
 
@@ -87,8 +103,10 @@ def _known(work: Callable[[], int], reason: str, at: str, status: int, target: s
 def run_child(work: Callable[[], int], is_quiet: bool = False) -> int:
     """Does work in a child process, which ends with its exit code; returns the wait status.
 
-    What is told to end the parent ends the child, which the parent outlives.
+    What is told to end the parent ends the child, which the parent outlives. Where the child crashes of it, as native
+    code may that is interrupted while it is loaded, the status is that of having been told.
     """
+    told: list[int] = []
     sys.stdout.flush()
     sys.stderr.flush()
     # What arrives before both know what to do with it waits; else it might end the parent alone.
@@ -98,13 +116,15 @@ def run_child(work: Callable[[], int], is_quiet: bool = False) -> int:
         _work_and_leave(work, is_quiet, mask)
 
     def pass_on(number: int, frame: FrameType | None) -> None:
+        told.append(number)
         with contextlib.suppress(ProcessLookupError):  # it has just ended
             os.kill(child, number)
 
     before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
-        return os.waitpid(child, 0)[1]
+        status = os.waitpid(child, 0)[1]
+        return told[0] if told and os.WIFSIGNALED(status) else status
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -23,6 +23,8 @@ from ...dialects.stepwell.shape import ShapeOfOp
 from ...dialects.stepwell.shapes import normalize_axis as normal_axis
 from ..errors import NeedsShapes
 
+_LONGEST_CHAIN = 32
+
 MAX_FOLDED = 64
 """Results with more elements than this are left to the compiler: they are contents, not shapes."""
 
@@ -116,7 +118,10 @@ def dims_of(value: ir.Value, start: int, stop: int) -> ir.Value:
 
 
 def joined(values: Sequence[ir.Value], axis: int = 0) -> ir.Value:
-    """Several values concatenated: a chain, as a concat has two operands."""
+    """Several values concatenated: a chain, as a concat has two operands; of many a tree, as all of a chain is long."""
+    if len(values) > _LONGEST_CHAIN:
+        half = len(values) // 2
+        return emit(ConcatOp, joined(values[:half], axis), joined(values[half:], axis), axis=axis)
     result = values[0]
     for value in values[1:]:
         result = emit(ConcatOp, result, value, axis=axis)

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
 
+from ...runtime.interrupts import held_interrupts
+
 _ASSEMBLY, _OBJECT = 0, 1
 QUICKLY, THOROUGHLY = 0, 3
 _RELOC_PIC, _CODE_MODEL_DEFAULT = 2, 0
@@ -167,7 +169,8 @@ class Module:
         """
         llvm = library()
         options = llvm.LLVMCreatePassBuilderOptions()
-        error = llvm.LLVMRunPasses(self._handle, pipeline.encode(), self._machine.handle, options)
+        with held_interrupts():
+            error = llvm.LLVMRunPasses(self._handle, pipeline.encode(), self._machine.handle, options)
         llvm.LLVMDisposePassBuilderOptions(options)
         if error is not None:
             raise LLVMError(_take_error(error))
@@ -187,7 +190,9 @@ class Module:
     def _emit(self, kind: int) -> bytes:
         llvm, buffer, message = library(), c_void_p(), c_void_p()
         arguments = (self._machine.handle, self._handle, kind, byref(message), byref(buffer))
-        if llvm.LLVMTargetMachineEmitToMemoryBuffer(*arguments):
+        with held_interrupts():
+            failed = llvm.LLVMTargetMachineEmitToMemoryBuffer(*arguments)
+        if failed:
             raise LLVMError(_take_string(message))
         data = ctypes.string_at(llvm.LLVMGetBufferStart(buffer), llvm.LLVMGetBufferSize(buffer))
         llvm.LLVMDisposeMemoryBuffer(buffer)

@@ -105,20 +105,26 @@ class _Placer:
 
     def _parts(self, op: ir.Operation, offsets: Sequence[int]) -> list[_Part]:
         """What the result of `op` consists of, whose first operand begins at `offsets`."""
-        at, offsets, parts = self._position[op.results[0]], list(offsets), []
-        for value in op.operands:
-            if not self._may_be_made_in_place(value):
-                parts.append(_Part(value, list(offsets), _COPIED, at))
-            elif value.owner.name == ConcatOp.OPERATION_NAME:
-                self._taken.add(value)
-                parts += self._parts(value.owner.operation, offsets)
-                parts.append(_Part(value, list(offsets), _VIEWED, self._position[value]))
-            else:
-                self._taken.add(value)
-                parts.append(_Part(value, list(offsets), _MADE, self._position[value]))
-            if op.name == ConcatOp.OPERATION_NAME:
-                axis = ConcatOp(op).axis % len(offsets)
-                offsets[axis] += _shape(value)[axis]
+        parts: list[_Part] = []
+        open_ = [(op, iter(list(op.operands)), list(offsets))]
+        while open_:  # thousands may lie in each other
+            whole, operands, place = open_[-1]
+            value = next(operands, None)
+            if value is None:
+                open_.pop()
+                continue
+            where, is_made = list(place), self._may_be_made_in_place(value)
+            if whole.name == ConcatOp.OPERATION_NAME:
+                axis = ConcatOp(whole).axis % len(place)
+                place[axis] += _shape(value)[axis]
+            if not is_made:
+                parts.append(_Part(value, where, _COPIED, self._position[whole.results[0]]))
+                continue
+            self._taken.add(value)
+            is_whole = value.owner.name == ConcatOp.OPERATION_NAME
+            parts.append(_Part(value, where, _VIEWED if is_whole else _MADE, self._position[value]))
+            if is_whole:
+                open_.append((value.owner.operation, iter(list(value.owner.operands)), list(where)))
         return parts
 
     def _may_be_made_in_place(self, value: ir.Value) -> bool:

@@ -154,7 +154,7 @@ def test_inputs_are_made_up(compiled, capsys, contents):
         (run, ["tiny.onnx", "--input=z=1xf32"], "--input z: the model has no such input"),
         (run, ["tiny.onnx", "--input=x=2x8xf33"], "'f33' is not an element type; these are: f16, f32"),
         (run, ["tiny.onnx", "--input=x=2x8xf32:many"], "'many' is not one of random, zeros"),
-        (run, ["tiny.onnx", "--input=x=@no.npy"], "no.npy is not a .npy file that can be read"),
+        (run, ["tiny.onnx", "--input=x=@no.npy"], "no.npy: not a .npy file that can be read"),
         (run, ["tiny.onnx", "--input=x=2x8xf32", "--expect=no.npz"], "--expect no.npz: not a .npz file"),
         (run, ["tiny.onnx", "--input=x"], "--input x: write it as"),
     ],

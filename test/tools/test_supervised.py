@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PLUGIN = '''"""A pass that aborts, put in the place of those of a phase."""
 import os
 from dataclasses import dataclass
@@ -45,7 +47,8 @@ MODEL = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 def _tool(name: str, folder: Path, *arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
     code = f"{before}\nimport sys\nfrom stepwell.tools.{name} import main\nsys.exit(main())"
-    environment = {**os.environ, "STEPWELL_REPRODUCERS": str(folder / "kept"), "PYTHONPATH": str(folder)}
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "STEPWELL_REPRODUCERS": str(folder / "kept"), "PYTHONPATH": path}
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -90,6 +93,33 @@ def test_an_interrupt_ends_both_with_its_own_code(tmp_path):
     )
     done = _tool("run", tmp_path, "model.stw", before=planted)
     assert (done.returncode, done.stderr) == (130, "stepwell-run: interrupted\n")
+
+
+@pytest.mark.parametrize(("tool", "inner"), [("run", "_run"), ("opt", "_main")])
+def test_to_be_told_to_end_is_no_crash(tool, inner, tmp_path):
+    planted = (
+        f"import os, signal, stepwell.tools.{tool} as tool\n"
+        f"tool.{inner} = lambda *_: os.kill(os.getppid(), signal.SIGTERM) or signal.pause()"
+    )
+    (tmp_path / "model.mlir").write_text(MODEL)
+    done = _tool(tool, tmp_path, "model.mlir", before=planted)
+    assert (done.returncode, done.stderr) == (143, f"stepwell-{tool}: terminated\n")
+
+
+@pytest.mark.parametrize(("number", "code", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
+def test_a_crash_of_what_is_told_to_end_is_no_news(number, code, said, tmp_path):
+    """Native code that is interrupted while it is loaded may crash."""
+    planted = (
+        "import os, signal, time, stepwell.tools.run as tool\n"
+        f"def work(_):\n"
+        f"    signal.signal(signal.{number}, signal.SIG_IGN)\n"
+        f"    os.kill(os.getppid(), signal.{number})\n"
+        "    time.sleep(0.5)\n"
+        "    os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "tool._run = work"
+    )
+    done = _tool("run", tmp_path, "model.stw", before=planted)
+    assert (done.returncode, done.stderr) == (code, f"stepwell-run: {said}\n")
 
 
 def test_json_is_one_object_either_way(tmp_path):

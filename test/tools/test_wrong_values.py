@@ -101,3 +101,19 @@ def test_an_array_where_several_are_expected(model, capsys):
 def test_texts_that_are_no_unicode():
     """Names of files need not be."""
     assert store.key_of("\udcff") != store.key_of("\udcfe")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "4611686018427387904x8xf32",
+        "4611686018427387904x8xf32:0",
+        "4611686018427387904x8xf32:range",
+        "1x" * 70 + "f32",
+        "1x" * 70 + "f32:ones",
+        "2x8xui8:-1",
+        "2x8xf32:1j",
+    ],
+)
+def test_arrays_that_there_cannot_be(model, value, capsys):
+    assert "--input x=" in _refusal(run.main, [model, f"--input=x={value}"], capsys)

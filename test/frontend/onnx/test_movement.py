@@ -59,6 +59,11 @@ def test_concat(check, count):
     check("Concat", 13, [CUBE] * count, axis=-1)
 
 
+def test_concat_of_very_many(check):
+    """A chain of them took time with the square of their number, from some hundred on minutes."""
+    check("Concat", 13, [CUBE] * 700, axis=1)
+
+
 def test_tile(check):
     check("Tile", 7, [CUBE], constants={1: ints(2, 1, 3)})
 
