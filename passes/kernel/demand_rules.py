@@ -78,10 +78,13 @@ def _keep(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
 
 
 def _rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of a product's input the rows, and all of each; of everything else all."""
-    if place:
+    """Of a product's input the rows, and all of each; of weights all, or those of as many matrices."""
+    if place == 0:
+        return [*needed[:-1], None]
+    matrices = sizes_of(op.results[0])[0]
+    if place > 1 or PackedMatmulOp(op).batch == 1 or len(sizes_of(op.operands[1])) > 1:
         return all_of(op.operands[place])
-    return [*needed[:-1], None]
+    return [scaled(needed[0], sizes_of(op.operands[1])[0] // matrices, 0)]
 
 
 def _product(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:

@@ -63,3 +63,29 @@ module attributes {stepwell.table = ["\"n\""]} {
     return %2 : tensor<36x8xf32>
   }
 }
+
+// -----
+
+// Of matrices that each have a weight of their own as many weights are needed; of one weight all.
+// CHECK-LABEL: func.func @main
+// CHECK: func.func private @{{.*}}attributes {stepwell.kernel =
+// CHECK-NEXT: "stepwell.neg"
+// CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: [[WEIGHTS:[0-9]+]]>
+// CHECK-NEXT: "stepwell.exp"
+// CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 0, -1, -1>
+// CHECK-NEXT: "stepwell.packed_matmul"
+// CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 0, -1, -1>
+// CHECK-NEXT: "stepwell.packed_matmul"
+module attributes {stepwell.table = ["\"n\""]} {
+  func.func @main(%x: tensor<4x8x16xf32>, %w: tensor<2048xf32>, %v: tensor<512xf32>, %table: tensor<256xi64>)
+      -> (tensor<4x8x32xf32> {stepwell.extents = array<i64: 0, -1, -1>}) {
+    %0 = "stepwell.neg"(%v) : (tensor<512xf32>) -> tensor<512xf32>
+    %1 = "stepwell.exp"(%w) : (tensor<2048xf32>) -> tensor<2048xf32>
+    %2 = "stepwell.packed_matmul"(%x, %1) {columns = 32 : i64, panel = 32 : i64, batch = 4 : i64}
+      : (tensor<4x8x16xf32>, tensor<2048xf32>) -> tensor<4x8x32xf32>
+    %3 = "stepwell.packed_matmul"(%x, %0) {columns = 32 : i64, panel = 32 : i64, batch = 1 : i64}
+      : (tensor<4x8x16xf32>, tensor<512xf32>) -> tensor<4x8x32xf32>
+    %4 = "stepwell.add"(%2, %3) : (tensor<4x8x32xf32>, tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
+    return %4 : tensor<4x8x32xf32>
+  }
+}
