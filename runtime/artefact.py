@@ -49,6 +49,8 @@ MANIFEST = "manifest.json"
 PARAMETERS = "parameters.safetensors"
 MODEL = "model"
 
+_LARGE_BYTES = 16 << 20
+
 
 @dataclass(frozen=True)
 class Source:
@@ -103,14 +105,25 @@ def read(path: Path) -> Artefact:
         raise ArtefactError(f"{str(path)!r} is no name of a file")
     try:
         with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:
+            size = os.fstat(file.fileno()).st_size
+            if not size:
                 raise ArtefactError("the file is empty")
-            image = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
-            return _decode(_members(file, image))
+            return _decode(_members(file, _image(file, size)))
     except OSError as error:
         raise ArtefactError(f"{path}: {error.strerror or error}") from error
     except ArtefactError as error:
         raise ArtefactError(f"{path}: {error}") from error
+
+
+def _image(file: BinaryIO, size: int) -> np.ndarray:
+    """The file's bytes: of a small file a copy, as who shortens a mapped file ends the processes that read it."""
+    if size >= _LARGE_BYTES:
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    image = np.frombuffer(mmap.mmap(-1, size), np.uint8)[:size]  # tensors have to be as aligned as in a mapped file
+    if file.readinto(image) != size:  # type: ignore[attr-defined]
+        raise ArtefactError("the file has become shorter while it was read")
+    image.flags.writeable = False
+    return image
 
 
 def _decode(members: dict[str, np.ndarray]) -> Artefact:

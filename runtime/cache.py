@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .errors import InputError
 from .program import is_splat
 from .safetensors import dtype_of
 from .slow import SlowWarning
@@ -34,6 +35,7 @@ from .slow import SlowWarning
 _MAGIC = b"STEPWELL"
 _HEADER_BYTES = 64
 _DEFAULT_MEGABYTES = 4096
+_MOST_DIGITS = 15
 _LARGE_BYTES = 4 << 20
 _CHECKED, _KNOWN_SECONDS = "checked", 24 * 3600
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -291,11 +293,14 @@ def default_cache() -> Cache | None:
     """The cache as the environment sets it up; None where that turns it off.
 
     Raises:
-        ValueError: `STEPWELL_CACHE_MEGABYTES` is no number.
+        InputError: `STEPWELL_CACHE_MEGABYTES` is no number of megabytes.
     """
     if is_turned_off():
         return None
-    return Cache(default_folder(), int(os.environ.get("STEPWELL_CACHE_MEGABYTES", _DEFAULT_MEGABYTES)) << 20)
+    text = os.environ.get("STEPWELL_CACHE_MEGABYTES", str(_DEFAULT_MEGABYTES))
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise InputError(f"STEPWELL_CACHE_MEGABYTES is {text[:40]!r}, and must be a whole number")
+    return Cache(default_folder(), int(text) << 20)
 
 
 def _open(path: str, flags: int) -> int:

@@ -31,6 +31,14 @@ def link(objects: Mapping[str, bytes], target: CpuTarget) -> bytes | None:
     driver = shutil.which("cc")
     if driver is None or host.system() != "linux" or target.architecture != host.architecture():
         return None
+    try:
+        return _linked(objects, driver)
+    except OSError as error:
+        warnings.warn(f"cc could not link, so the artefact has objects, not a library: {error}", stacklevel=2)
+        return None
+
+
+def _linked(objects: Mapping[str, bytes], driver: str) -> bytes | None:
     with tempfile.TemporaryDirectory(prefix="stepwell-") as folder:
         for number, data in enumerate(objects.values()):
             Path(folder, f"{number}.o").write_bytes(data)
@@ -38,8 +46,7 @@ def link(objects: Mapping[str, bytes], target: CpuTarget) -> bytes | None:
         command = [driver, *_FLAGS, "-o", "program.so", *names, "-lm"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
-            warnings.warn(
-                f"cc could not link, so the artefact has objects, not a library: {done.stderr.strip()}", stacklevel=2
-            )
+            said = " / ".join(done.stderr.strip().splitlines()[-2:])
+            warnings.warn(f"cc could not link, so the artefact has objects, not a library: {said}", stacklevel=3)
             return None
         return Path(folder, "program.so").read_bytes()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,8 @@ _WORK_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _MODE = os.RTLD_NOW | os.RTLD_LOCAL
 
 _COUNT = itertools.count()
+
+_OPEN_FILES = "/proc/self/fd"
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def load(program: Program) -> NativeCode:
 def _load_library(image: bytes, kind: Any) -> NativeCode:
     """Loads a shared library from memory where the system can, else from a file that is gone once it is mapped."""
     try:
-        library = _open_in_memory(image) if sys.platform == "linux" else _open_from_file(image)
+        library = _open_in_memory(image) if os.path.isdir(_OPEN_FILES) else _open_from_file(image)
         entry = kind((ENTRY, library))
     except (OSError, AttributeError) as error:
         raise ArtefactError(f"the artefact's shared library cannot be loaded: {error}") from error

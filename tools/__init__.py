@@ -1,1 +1,5 @@
 """Command-line tools: argument parsing and printing, no compiler logic."""
+
+from .streams import open_streams
+
+open_streams()

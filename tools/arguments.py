@@ -108,6 +108,8 @@ def _record(error: Exception) -> dict[str, Any]:
 def _one_line(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory"
+    if isinstance(error, ImportError):  # where there is little memory, or few files may be open
+        return f"a library cannot be loaded: {error}"
     text = str(error).strip()
     is_ours = type(error).__module__.startswith("stepwell.") or isinstance(error, OSError)
     if isinstance(error, OSError) and error.filename is not None:

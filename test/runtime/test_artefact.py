@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from stepwell.runtime import artefact, artefact_writer, host, linker
+from stepwell.runtime import artefact, artefact_writer, host, linker, loader
 from stepwell.runtime.errors import ArtefactError
 from stepwell.runtime.executable import Executable
 from stepwell.runtime.program import CpuTarget, is_splat
@@ -110,6 +110,36 @@ def test_truncated_files_are_refused(saved, keep):
     saved.write_bytes(image[: int(keep * len(image))])
     with pytest.raises(ArtefactError, match=r"empty|cut short"):
         artefact.read(saved)
+
+
+def test_a_file_may_be_cut_short_once_it_is_loaded(saved):
+    """What was mapped ended the process; parameters are read by calls."""
+    executable = load(saved)
+    wanted = executable(X)
+    again = load(saved)
+    os.truncate(saved, 0)
+    np.testing.assert_array_equal(again(X), wanted)
+
+
+def test_without_room_to_link_objects_are_stored(tmp_path, program, monkeypatch):
+    if linker.shutil.which("cc") is None:
+        pytest.skip("no linker here")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(linker.tempfile, "TemporaryDirectory", full)
+    made = program()
+    with pytest.warns(UserWarning, match="the artefact has objects, not a library: .*No space left"):
+        Executable(made.inputs, made.outputs, [made], name="tiny").save(tmp_path / "model.stw")
+    (stored,) = artefact.read(tmp_path / "model.stw").programs
+    assert stored.library is None and stored.objects
+
+
+def test_libraries_are_loaded_from_files_where_there_is_no_proc(saved, monkeypatch):
+    wanted = load(saved)(X)
+    monkeypatch.setattr(loader, "_OPEN_FILES", "/nowhere")
+    np.testing.assert_array_equal(load(saved)(X), wanted)
 
 
 def test_a_changed_parameter_is_refused(saved):

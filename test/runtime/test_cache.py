@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import stepwell.runtime.cache as cache_module
 from stepwell.runtime.cache import Cache, default_cache
+from stepwell.runtime.errors import InputError
 from stepwell.runtime.program import is_splat
 from stepwell.runtime.slow import SlowWarning
 
@@ -253,6 +254,14 @@ def test_processes_do_not_disturb_each_other(tmp_path):
     ]
     assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert sum(entry.bytes for entry in Cache(tmp_path).entries()) < 300_000
+
+
+@pytest.mark.parametrize("text", ["", "nan", "-1", "1.5", "9" * 5000])
+def test_negative_sizes_in_the_environment(text, monkeypatch):
+    monkeypatch.delenv("STEPWELL_CACHE", raising=False)
+    monkeypatch.setenv("STEPWELL_CACHE_MEGABYTES", text)
+    with pytest.raises(InputError, match=r"STEPWELL_CACHE_MEGABYTES is '.*', and must be a whole number"):
+        default_cache()
 
 
 def test_environment_sets_it_up(tmp_path, monkeypatch):
