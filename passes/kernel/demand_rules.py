@@ -207,12 +207,12 @@ def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
 
 
 def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of the data as much as of the result, but along the axis what has indices; all indices, so that each exists."""
-    if place:
-        return all_of(op.operands[place])
+    """As much as of the result, but of the data along the axis what has indices; any index is taken for one inside."""
     data, indices = map(sizes_of, op.operands)
     view = GatherOp(op)
     axis = view.axis % len(data)
+    if place:
+        return needed[axis : axis + len(indices)]
     along = table[view.extent] if view.extent >= 0 else None
     return [*needed[:axis], along, *needed[axis + len(indices) :]]
 

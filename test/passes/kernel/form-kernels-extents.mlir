@@ -4,13 +4,16 @@
 // CHECK-LABEL: func.func @main
 // CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 1, -1>
 // CHECK-NEXT: "stepwell.exp"
+// CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 0>
+// CHECK-NEXT: "stepwell.abs"
 // CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 0, -1>
 // CHECK-NEXT: "stepwell.gather"
 module attributes {stepwell.table = ["\"n\"", "\"m\""]} {
   func.func @main(%x: tensor<8x16xf32>, %places: tensor<12xi64>, %table: tensor<256xi64>)
       -> (tensor<12x16xf32> {stepwell.extents = array<i64: 0, -1>}) {
     %0 = "stepwell.exp"(%x) : (tensor<8x16xf32>) -> tensor<8x16xf32>
-    %1 = "stepwell.gather"(%0, %places) {axis = 0 : i64, extent = 1 : i64}
+    %at = "stepwell.abs"(%places) : (tensor<12xi64>) -> tensor<12xi64>
+    %1 = "stepwell.gather"(%0, %at) {axis = 0 : i64, extent = 1 : i64}
       : (tensor<8x16xf32>, tensor<12xi64>) -> tensor<12x16xf32>
     return %1 : tensor<12x16xf32>
   }
