@@ -305,7 +305,7 @@ class GatherOp(Op):
     result = result("the input's shape with the indices' in the place of `axis`")
 
     @staticmethod
-    def infer(input: TensorSpec, indices: TensorSpec, *, axis: int, extent: int) -> TensorSpec:
+    def infer(input: TensorSpec, indices: TensorSpec, *, axis: int, extent: int = -1) -> TensorSpec:
         """The input's shape with the indices' in the place of `axis`."""
         if not is_integer(indices.dtype):
             raise OpError(f"operand 'indices' must be integers, but is {indices}")
@@ -315,7 +315,7 @@ class GatherOp(Op):
         return input.with_shape((*input.shape[:along], *indices.shape, *input.shape[along + 1 :]))
 
     @staticmethod
-    def reference(input: np.ndarray, indices: np.ndarray, *, axis: int, extent: int) -> np.ndarray:
+    def reference(input: np.ndarray, indices: np.ndarray, *, axis: int, extent: int = -1) -> np.ndarray:
         """Computes it with numpy."""
         places = indices.astype(np.int64)
         return np.take(input, np.where(places < 0, places + input.shape[axis], places), axis, mode="clip")
