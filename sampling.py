@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from mlir import ir
 
 from .dialects.stepwell.movement import PadOp, ResizeOp, ReverseOp, SliceOp
@@ -78,6 +79,11 @@ class Samples:
         samples = [self._sample(sizes, ranges) for sizes in sample_sizes(ranges)]
         if len(samples) > 1 and not samples[0].is_like(samples[1]):
             samples = samples[1:]
+        for name, values in ranges.items():
+            if values.low < values.high and {values.high} == {values.high, *(item.sizes[name] for item in samples)}:
+                raise BoundedError(
+                    f"the model computes something else at {name}={values.low}; let the range start higher"
+                )
         for step in range(_LOWEST):
             least = {name: min(values.low + step * values.step, values.high) for name, values in ranges.items()}
             if not samples or least in [sample.sizes for sample in samples]:
@@ -138,7 +144,11 @@ class _NoResult(BoundedError):
 
 
 def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
-    """Sizes below the upper bounds that tell expressions over them apart: no two alike, if that is possible."""
+    """Sizes below the upper bounds that tell expressions over them apart: no two alike, if that is possible.
+
+    Each size has two values at least. All but the first are once moved away from the line on which they grow together,
+    where each looks like a function of the others.
+    """
     samples: list[dict[str, int]] = []
     for number in range(_SAMPLES + 1):
         sample: dict[str, int] = {}
@@ -147,7 +157,32 @@ def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
             sample[name] = _typical(values, share, set(sample.values()))
         if sample not in samples and any(sample[name] != values.high for name, values in ranges.items()):
             samples.append(sample)
+    known = [{name: values.high for name, values in ranges.items()}, *samples]
+    varying = [name for name, values in ranges.items() if values.low < values.high]
+    for name in varying:
+        if name == varying[0] and len({sample[name] for sample in known}) > 1:
+            continue
+        aside = [item for item in _moved(known, name, ranges[name]) if item not in known]
+        if aside:
+            samples.append(max(aside, key=lambda item: _freedom([*known, item])))
+            known.append(samples[-1])
     return samples
+
+
+def _moved(known: Sequence[Mapping[str, int]], name: str, values: Range) -> Iterator[dict[str, int]]:
+    """Sizes like those that are known, but for one."""
+    typical = [_typical(values, share, set()) for share in (0.4, 0.8, 0.0)]
+    for size in (*typical, values.high, values.low):
+        yield from ({**sample, name: size} for sample in known)
+
+
+def _freedom(samples: Sequence[Mapping[str, int]]) -> int:
+    """In how many directions some sizes lie apart from each other."""
+    return int(
+        np.linalg.matrix_rank(
+            np.array([list(sample.values()) for sample in samples], float) - list(samples[0].values())
+        )
+    )
 
 
 def imported_at(source: ModelSource | PieceSource, context: ir.Context, shapes: Mapping[str, Shape]) -> ImportedModel:

@@ -71,7 +71,7 @@ def _cut(parts: dict[str, list[Range]], whole: Sequence[str], inputs: Sequence[T
     """Cuts ranges that are given as a whole into buckets, as a program's tiles and blocks suit its greatest sizes.
 
     Those that only ever lead (a batch) need less of that: one of them has a program of its own, the others share one.
-    Heights need none, as how many rows there are moves no row.
+    Heights need none, as how many rows there are moves no row. Two sizes are too few to tell what depends on them.
     """
     vary = {name for name, several in parts.items() if several[0].low < several[-1].high}
     inner = [[dim for dim in info.shape[1:] if dim in vary] for info in inputs]
@@ -83,7 +83,9 @@ def _cut(parts: dict[str, list[Range]], whole: Sequence[str], inputs: Sequence[T
         cut = dict(parts)
         for name in whole:
             (values,) = parts[name]
-            if name in leading:
+            if values.high - values.low == values.step:
+                cut[name] = [Range(values.low, values.low), Range(values.high, values.high)]
+            elif name in leading:
                 cut[name] = _one_and_more(values)
             elif name not in heights:
                 cut[name] = _ladder(values, most, _WIDTHS if name in widths else _RATIO)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 
+import hypothesis
 import numpy as np
 import onnx
 import pytest
 import stepwell
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.runtime.buckets import parse_dims
 from stepwell.runtime.errors import InputError
@@ -295,6 +297,40 @@ def test_a_slice_of_less_at_greater_sizes(kind, dims):
     for size in sorted({*range(dims[0], dims[1], 3), 5, 9, dims[1]}):
         x = np.random.default_rng(size).standard_normal((size, 20), np.float32)
         np.testing.assert_allclose(executable(x), x + x[:, _ENDS[kind](size)].sum(), rtol=1e-4, atol=1e-5)
+
+
+_RANGES = st.tuples(st.integers(0, 40), st.integers(1, 1000), st.integers(1, 32)).map(
+    lambda item: Range(item[0], item[0] + item[1] * item[2], item[2])
+)
+
+
+@hypothesis.given(st.lists(_RANGES, min_size=1, max_size=4))
+def test_no_size_looks_like_a_function_of_others(ranges):
+    named = {f"n{number}": values for number, values in enumerate(ranges)}
+    samples = [*sample_sizes(named), {name: values.high for name, values in named.items()}]
+    assert all(size in named[name] for sample in samples for name, size in sample.items())
+    places = np.array([list(sample.values()) for sample in samples], float)
+    assert np.linalg.matrix_rank(places - places[0]) == len(named)
+
+
+@pytest.mark.parametrize("dims", [{"n": (1, 2), "m": 3}, {"n": (1, 2), "m": (1, 9)}, {"n": (1, 5), "m": (0, 23)}])
+def test_numbers_are_the_sizes_that_they_look_like(dims):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Cast", ["shape"], ["sizes"], to=TensorProto.FLOAT),
+        helper.make_node("Split", ["sizes"], ["n", "m"], num_outputs=2),
+        helper.make_node("Mul", ["x", "n"], ["product"]),
+        helper.make_node("Add", ["product", "m"], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    ports = [[value("x", TensorProto.FLOAT, ["n", "m"])], [value("y", TensorProto.FLOAT, None)]]
+    model = helper.make_model(helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 18)])
+    run = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False))
+    assert not run.unranged
+    for n in (1, 2, 5):
+        for m in (1, 3, 9, 17):
+            if n in run.ranges["n"] and m in run.ranges["m"]:
+                np.testing.assert_array_equal(run(np.ones((n, m), np.float32)), np.full((n, m), n + m, np.float32))
 
 
 def test_a_range_of_thousands_of_millions_of_sizes_is_not_listed():
