@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -206,9 +207,13 @@ def array_of(attribute: ir.Attribute) -> np.ndarray:
     dtype, shape = numpy_dtype(kind.element_type), tuple(kind.shape)
     if dtype in _ML_DTYPES:
         return _parse_elements(str(attribute), dtype, shape)
+    is_splat = ir.DenseElementsAttr(attribute).is_splat
+    if is_splat and dtype == np.bool_:
+        # The bindings read a bit for each element, and there is one.
+        value = ir.BoolAttr(ir.DenseElementsAttr(attribute).get_splat_value()).value
+        return repeated(np.bool_(value), shape) if math.prod(shape) else np.empty(shape, dtype)
     array = np.array(attribute, dtype=dtype, copy=False)
-    is_repeated = ir.DenseElementsAttr(attribute).is_splat and shape and array.size
-    return repeated(array.flat[0], shape) if is_repeated else array
+    return repeated(array.flat[0], shape) if is_splat and shape and array.size else array
 
 
 def repeated(element: np.generic, shape: tuple[int, ...]) -> np.ndarray:

@@ -94,3 +94,12 @@ def test_specs_and_types(context):
     assert str(tensor_type(spec)) == "tensor<?x3xf32>"
     assert str(TensorSpec((dims.symbol("batch") * 2, 3), np.dtype(np.bool_))) == "batch * 2x3xi1"
     assert spec_of_type(ir.Type.parse("tensor<?xf32>")) != spec_of_type(ir.Type.parse("tensor<?xf32>"))
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_masks_of_one_value_are_not_read_beyond_it(value):
+    with ir.Context(), ir.Location.unknown():
+        for shape in ((), (1,), (3, 1 << 40)):
+            back = array_of(splat(np.bool_(value), shape))
+            assert back.shape == shape and back.dtype == np.bool_ and back.flat[0] == value
+        assert array_of(ir.Attribute.parse("dense<true> : tensor<0x3xi1>")).shape == (0, 3)
