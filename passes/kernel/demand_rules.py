@@ -49,7 +49,7 @@ from . import axis_demand, window_demand
 from .classify import kernel_class
 from .masks import REDUCTIONS
 from .prefixes import Prefix, Rule, all_of, broadcast, divided, scaled, sizes_of
-from .views import EXTRACT, INSERT, ROWS, box_of, kept_dims
+from .views import ENDS, EXTRACT, INSERT, ROWS, box_of, kept_dims
 
 _COMPUTED = ir.ShapedType.get_dynamic_size()
 
@@ -187,7 +187,11 @@ def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
     if any(step != 1 for step in steps):
         return all_of(op.operands[0])
     kept = kept_dims(sizes, sizes_of(op.operands[0]))
-    return [scaled(needed[axis], 1, -offsets[axis]) if offsets[axis] != _COMPUTED else None for axis in kept]
+    found = [scaled(needed[axis], 1, -offsets[axis]) if offsets[axis] != _COMPUTED else None for axis in kept]
+    if ENDS in op.attributes:
+        axis, entry = ir.DenseI64ArrayAttr(op.attributes[ENDS])
+        found[axis] = table[entry]
+    return found
 
 
 def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
@@ -200,10 +204,14 @@ def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
 
 
 def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """As much as of the result, but along the axis."""
-    axis = ConcatOp(op).axis % len(needed)
+    """As much as of the result, but along the axis, where it may be known how much of each is read."""
+    view = ConcatOp(op)
+    axis = view.axis % len(needed)
     before = sizes_of(op.operands[0])[axis] if place else 0
-    return [scaled(prefix, 1, -before) if dim == axis else prefix for dim, prefix in enumerate(needed)]
+    found = [scaled(prefix, 1, -before) if dim == axis else prefix for dim, prefix in enumerate(needed)]
+    if view.ends and view.ends[place] >= 0:
+        found[axis] = table[view.ends[place]]
+    return found
 
 
 def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:

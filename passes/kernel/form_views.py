@@ -17,7 +17,7 @@ from ..base import Pass, register
 from ..functions import main_function
 from ..rewriting import walk
 from .classify import works_on_views
-from .views import strides_of
+from .views import ENDS, strides_of
 
 
 @register
@@ -70,12 +70,14 @@ class _Part:
         offsets: where it begins.
         role: whether it is made there or copied there, or is a concatenation of what lies there anyway.
         at: the number of the op that makes or needs it.
+        end: a dimension, and the entry of the table of extents that says how much of it is read; none for all.
     """
 
     value: ir.Value
     offsets: list[int]
     role: int
     at: int
+    end: tuple[int, ...] = ()
 
 
 class _Placer:
@@ -113,16 +115,16 @@ class _Placer:
             if value is None:
                 open_.pop()
                 continue
-            where, is_made = list(place), self._may_be_made_in_place(value)
+            where, is_made, end = list(place), self._may_be_made_in_place(value), _end_of(whole, value)
             if whole.name == ConcatOp.OPERATION_NAME:
                 axis = ConcatOp(whole).axis % len(place)
                 place[axis] += _shape(value)[axis]
             if not is_made:
-                parts.append(_Part(value, where, _COPIED, self._position[whole.results[0]]))
+                parts.append(_Part(value, where, _COPIED, self._position[whole.results[0]], end))
                 continue
             self._taken.add(value)
             is_whole = value.owner.name == ConcatOp.OPERATION_NAME
-            parts.append(_Part(value, where, _VIEWED if is_whole else _MADE, self._position[value]))
+            parts.append(_Part(value, where, _VIEWED if is_whole else _MADE, self._position[value], end))
             if is_whole:
                 open_.append((value.owner.operation, iter(list(value.owner.operands)), list(where)))
         return parts
@@ -149,6 +151,8 @@ class _Placer:
                     continue
                 value = part.value if part.role == _MADE else _copy(moved.get(part.value, part.value))
                 current = _insert(value, current, part.offsets)
+                if part.end:
+                    current.owner.attributes[ENDS] = ir.DenseI64ArrayAttr.get(part.end)
         op.results[0].replace_all_uses_with(current)
         self._dead += [op, *(part.value.owner.operation for part in parts if part.role == _VIEWED)]
 
@@ -238,6 +242,14 @@ def _extract(whole: ir.Value, offsets: Sequence[int], like: ir.Value, steps: Seq
 def _insert(part: ir.Value, whole: ir.Value, offsets: Sequence[int]) -> ir.Value:
     shape = _shape(part)
     return tensor.InsertSliceOp(part, whole, [], [], [], list(offsets), shape, [1] * len(shape)).result
+
+
+def _end_of(whole: ir.Operation, part: ir.Value) -> tuple[int, ...]:
+    """The dimension along which an operand of a concatenation is read up to an entry, and that; none for all of it."""
+    if whole.name != ConcatOp.OPERATION_NAME or not ConcatOp(whole).ends:
+        return ()
+    ends = {ConcatOp(whole).ends[place] for place, value in enumerate(whole.operands) if value == part}
+    return (ConcatOp(whole).axis % len(_shape(part)), *ends) if len(ends) == 1 and -1 not in ends else ()
 
 
 def _copy(value: ir.Value) -> ir.Value:

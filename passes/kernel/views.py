@@ -19,6 +19,9 @@ from ..functions import dictionaries
 STRIDES = "stepwell.strides"
 INSERT, EXTRACT = "tensor.insert_slice", "tensor.extract_slice"
 
+ENDS = "stepwell.ends"
+"""The attribute of what puts a part into a tensor: a dimension, and the entry that says how much of it is read."""
+
 ROWS = "stepwell.rows"
 """The attribute of what reads a row: the entry of the table of extents that says how many rows hold data."""
 

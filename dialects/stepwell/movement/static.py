@@ -105,10 +105,16 @@ class ConcatOp(Op):
     lhs = operand()
     rhs = operand()
     axis = attribute(int)
+    ends = attribute(
+        tuple,
+        (),
+        doc="where sizes vary, the entries of the table that say how much of each is read along `axis`, -1 for all; "
+        "of no consequence for the values",
+    )
     result = result()
 
     @staticmethod
-    def infer(lhs: TensorSpec, rhs: TensorSpec, *, axis: int) -> TensorSpec:
+    def infer(lhs: TensorSpec, rhs: TensorSpec, *, axis: int, ends: tuple[int, ...] = ()) -> TensorSpec:
         """The extents along `axis` add up, the others agree."""
         same_dtype(lhs, rhs)
         along = normalize_axis(axis, lhs.rank)
@@ -121,7 +127,7 @@ class ConcatOp(Op):
         return lhs.with_shape(tuple(dims))
 
     @staticmethod
-    def reference(lhs: np.ndarray, rhs: np.ndarray, *, axis: int) -> np.ndarray:
+    def reference(lhs: np.ndarray, rhs: np.ndarray, *, axis: int, ends: tuple[int, ...] = ()) -> np.ndarray:
         """Computes it with numpy."""
         return np.concatenate([lhs, rhs], axis)
 

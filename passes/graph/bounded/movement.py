@@ -95,7 +95,7 @@ def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
     if not is_dynamic(first):
         return [found]
     # The second part is where the first one's bound is.
-    both = graph.noted(ConcatOp(op.lhs, op.rhs, axis=axis))
+    both = graph.noted(ConcatOp(op.lhs, op.rhs, axis=axis, ends=(graph.end_of(first), graph.end_of(second))))
     graph.extents[both] = [whole(size) if dim == axis else found[dim] for dim, size in enumerate(shape_of(both) or ())]
     places = constant(numbered(size_of(found[axis])))
     end = graph.number(count_of(first), _INDEX)

@@ -1,4 +1,5 @@
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-form-kernels)' --split-input-file | FileCheck %s
+// RUN: stepwell-opt %s --pass-pipeline='builtin.module(stepwell-form-views,stepwell-form-kernels)' --split-input-file | FileCheck %s
 
 // What is looked up lies where data does: no more than that is made.
 // CHECK-LABEL: func.func @main
@@ -90,5 +91,26 @@ module attributes {stepwell.table = ["\"n\""]} {
       : (tensor<4x8x16xf32>, tensor<512xf32>) -> tensor<4x8x32xf32>
     %4 = "stepwell.add"(%2, %3) : (tensor<4x8x32xf32>, tensor<4x8x32xf32>) -> tensor<4x8x32xf32>
     return %4 : tensor<4x8x32xf32>
+  }
+}
+
+// -----
+
+// Of parts as much as is read of each, wherever they lie in the whole.
+// CHECK-LABEL: func.func @main
+// CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 0, -1>
+// CHECK-NEXT: "stepwell.exp"
+// CHECK: func.func private @{{.*}}attributes {stepwell.extents = array<i64: 1, -1>
+// CHECK-NEXT: "stepwell.neg"
+module attributes {stepwell.table = ["\"n\"", "\"m\""]} {
+  func.func @main(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>, %places: tensor<16xi64>, %table: tensor<256xi64>)
+      -> tensor<16x16xf32> {
+    %0 = "stepwell.exp"(%x) : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    %1 = "stepwell.neg"(%y) : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    %2 = "stepwell.concat"(%0, %1) {axis = 0 : i64, ends = array<i64: 0, 1>}
+      : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<16x16xf32>
+    %3 = "stepwell.gather"(%2, %places) {axis = 0 : i64}
+      : (tensor<16x16xf32>, tensor<16xi64>) -> tensor<16x16xf32>
+    return %3 : tensor<16x16xf32>
   }
 }
