@@ -3,12 +3,12 @@
 // Three products of one input become one; where one has no bias, zeros are added.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    (%[[X:[^:]+]]: tensor<1x6x8xf32>)
-// CHECK:         %[[W0:.+]] = "stepwell.concat"(%{{.+}}, %{{.+}}) {axis = 1 : i64} : (tensor<8x8xf32>, tensor<8x8xf32>)
-// CHECK:         %[[W:.+]] = "stepwell.concat"(%[[W0]], %{{.+}}) {axis = 1 : i64} : (tensor<8x16xf32>, tensor<8x4xf32>)
+// CHECK:         %[[W0:.+]] = "stepwell.concat"(%{{.+}}, %{{.+}}) {axis = 1 : i64{{.*}}} : (tensor<8x8xf32>, tensor<8x8xf32>)
+// CHECK:         %[[W:.+]] = "stepwell.concat"(%[[W0]], %{{.+}}) {axis = 1 : i64{{.*}}} : (tensor<8x16xf32>, tensor<8x4xf32>)
 // CHECK:         %[[P:.+]] = "stepwell.matmul"(%[[X]], %[[W]])
 // CHECK-SAME:      -> tensor<1x6x20xf32>
 // CHECK-DAG:     %[[Z:.+]] = "stepwell.constant"() {value = dense<0.000000e+00> : tensor<4xf32>}
-// CHECK-DAG:     "stepwell.concat"(%{{.+}}, %[[Z]]) {axis = 0 : i64}
+// CHECK-DAG:     "stepwell.concat"(%{{.+}}, %[[Z]]) {axis = 0 : i64{{.*}}}
 // CHECK:         %[[S:.+]] = "stepwell.add"(%[[P]], %{{.+}}) : (tensor<1x6x20xf32>, tensor<20xf32>)
 // CHECK:         "stepwell.slice"(%[[S]]) {starts = array<i64: 0, 0, 0>
 // CHECK:         "stepwell.slice"(%[[S]]) {starts = array<i64: 0, 0, 8>
