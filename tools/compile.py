@@ -246,7 +246,7 @@ class _Watcher:
 
     def _dump(self, folder: Path, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{self.names.index(phase)}-{phase}.mlir").write_text(_text(module, phase))
+        (folder / f"{self.names.index(phase)}-{phase}.mlir").write_text(_text(module, phase), encoding="utf-8")
         with open(folder / "parameters.safetensors", "wb") as file:
             file.writelines(safetensors.chunks(parameters))
 
@@ -278,7 +278,7 @@ def _write_text(output: str | None, text: str) -> int:
     if output in (None, "-"):
         sys.stdout.write(text)
     else:
-        Path(output).write_text(text)
+        Path(output).write_text(text, encoding="utf-8")
     return 0
 
 

@@ -75,7 +75,8 @@ def _run(
 
     exploration = _explore(options, note, crash)
     path = Path(options.output or Path(options.model).with_suffix(".html").name)
-    path.write_text(render(exploration.record), encoding="utf-8")
+    # Names of files may be no text.
+    path.write_text(render(exploration.record), encoding="utf-8", errors="replace")
     summary = _summary(exploration, path)
     if options.json:
         print(json.dumps(summary))

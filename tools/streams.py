@@ -1,11 +1,13 @@
-"""Streams that whoever started a tool has closed."""
+"""Standard streams as tools need them: open, and able to show every name."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+_SHOWS_FILES = ("surrogateescape", "utf-8")
 
 
 def open_streams() -> None:
@@ -23,6 +25,12 @@ def open_streams() -> None:
                 os.dup2(nowhere, number)
                 os.close(nowhere)
         setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  as long as the process
+
+
+def show_all_names() -> None:
+    """Has stdout show as escapes what its encoding lacks: names in models and of files may be any text, or none."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and (sys.stdout.errors, sys.stdout.encoding) != _SHOWS_FILES:
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _is_open(number: int) -> bool:

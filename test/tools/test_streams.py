@@ -27,3 +27,29 @@ def test_tools_do_their_work_with_streams_closed(tool, closed, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert 1 in closed or done.stdout
     assert tool != "compile" or Path(tmp_path, "model.stw").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe.mlir", "\u00e9.mlir".encode()])
+@pytest.mark.parametrize("tool", ["compile", "explore"])
+def test_names_and_contents_that_are_no_ascii_where_text_is(tool, name, tmp_path):
+    model = os.fsdecode(name)
+    Path(tmp_path, model).write_text(MODEL.replace("}\n", '} loc("\u00e9")\n'), encoding="utf-8")
+    code = f"import sys; from stepwell.tools.{tool} import main; sys.exit(main())"
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    options = ["--compile-to=graph", "--dump-phases=phases"] if tool == "compile" else ["--no-assembly"]
+    command = [sys.executable, "-c", code, model, "-o", "made", *options]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | plain, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert Path(tmp_path, "made").stat().st_size > 300
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8:strict", "latin-1"])
+def test_stdout_shows_every_name(encoding, tmp_path):
+    model = os.fsdecode(b"\xff\xce\xb1.mlir")
+    Path(tmp_path, model).write_text(MODEL)
+    code = "import sys; from stepwell.tools.compile import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, model]
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\udcff" in done.stdout
