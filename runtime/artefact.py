@@ -23,8 +23,8 @@ import os
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -115,13 +115,14 @@ def read(path: Path) -> Artefact:
         raise ArtefactError(f"{path}: {error}") from error
 
 
-def _image(file: BinaryIO, size: int) -> np.ndarray:
+def _image(file: BufferedReader, size: int) -> np.ndarray:
     """The file's bytes: of a small file a copy, as who shortens a mapped file ends the processes that read it."""
     if size >= _LARGE_BYTES:
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
-    image = np.frombuffer(mmap.mmap(-1, size), np.uint8)[:size]  # tensors have to be as aligned as in a mapped file
-    if file.readinto(image) != size:  # type: ignore[attr-defined]
+    memory = mmap.mmap(-1, size)  # tensors have to be as aligned as in a mapped file
+    if file.readinto(memory) != size:
         raise ArtefactError("the file has become shorter while it was read")
+    image = np.frombuffer(memory, np.uint8)
     image.flags.writeable = False
     return image
 
@@ -162,7 +163,7 @@ def _piece(step: StoredNativeStep, members: Mapping[str, np.ndarray], tensors: M
     return NativeStep(step.inputs, step.outputs, step.nodes, tuple(variants), step.body)
 
 
-def _members(file: BinaryIO, image: np.ndarray) -> dict[str, np.ndarray]:
+def _members(file: BufferedReader, image: np.ndarray) -> dict[str, np.ndarray]:
     """The stored members as views of the file's bytes."""
     try:
         with zipfile.ZipFile(file) as archive:
