@@ -23,6 +23,9 @@ A kernel of one tap becomes nine times as large with zeros around it, one of nin
 
 MAX_GROWN = 1 << 16
 
+MAX_NUMBERS = 1 << 24
+"""Longer ranges of numbers are not made when a model is compiled: a few bytes in a file could ask for any length."""
+
 
 @register
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class HoistParametersPass(Pass):
     @init runs once, when the model is compiled; @main then reads its results as parameters. Constants of more than
     `max-elements` elements become parameters in the same way, so that no tensor is part of the code. What would make a
     small parameter much larger (a broadcast) stays in @main, and so does a result of which all elements are equal.
-    Ranges of numbers do not, however long: no kernel makes them.
+    Ranges of numbers do not, up to a length: no kernel makes them.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -102,9 +105,9 @@ def _is_fixed(op: ir.Operation, fixed: dict[int, ir.Operation]) -> bool:
         return True
     if any(isinstance(value.owner, ir.Block) or identity(value.owner.operation) not in fixed for value in operands):
         return False
-    if op.name == RangeOp.OPERATION_NAME:
-        return True
     made = max(size_of(result) for result in op.results)
+    if op.name == RangeOp.OPERATION_NAME:
+        return made <= MAX_NUMBERS
     return made <= MAX_GROWN or made <= MAX_GROWTH * sum(map(size_of, operands))
 
 

@@ -11,6 +11,14 @@ import pytest
 from stepwell.runtime.interrupts import held_interrupts
 
 
+@pytest.fixture(autouse=True)
+def _interrupts():
+    """As in a terminal: what starts in the background ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_comes_at_the_end():
     def work():
         with held_interrupts():
@@ -71,6 +79,7 @@ class Interrupting:
         if name == "mlir._mlir_libs._mlir":
             signal.raise_signal(signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Interrupting())
 try:
     import stepwell.{module}

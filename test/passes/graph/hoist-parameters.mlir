@@ -72,6 +72,22 @@ func.func @main(%x: tensor<100000xi64>) -> tensor<100000xi64> {
 
 // -----
 
+// A file may ask for any length: more than so many numbers are not made when a model is compiled.
+
+// CHECK-NOT: func.func @init
+// CHECK: func.func @main
+// CHECK: stepwell.range
+func.func @main(%x: tensor<20000000xi64>) -> tensor<20000000xi64> {
+  %zero = "stepwell.constant"() {value = dense<0> : tensor<i64>} : () -> tensor<i64>
+  %one = "stepwell.constant"() {value = dense<1> : tensor<i64>} : () -> tensor<i64>
+  %end = "stepwell.constant"() {value = dense<20000000> : tensor<i64>} : () -> tensor<i64>
+  %range = "stepwell.range"(%zero, %end, %one) : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<20000000xi64>
+  %0 = "stepwell.add"(%x, %range) : (tensor<20000000xi64>, tensor<20000000xi64>) -> tensor<20000000xi64>
+  return %0 : tensor<20000000xi64>
+}
+
+// -----
+
 // A result of the model may need no input.
 
 // CHECK: func.func @init
