@@ -50,7 +50,7 @@ class Report:
         """The result in one line."""
         if self.is_native:
             return f"{self.model}: there is native code for all {self.nodes} nodes"
-        rest = f"; {len(self.unseen)} behind them could not be looked at" if self.unseen else ""
+        rest = f"; {len(self.unseen)} more could not be looked at (shapes may help)" if self.unseen else ""
         return f"{self.model}: {len(self.findings)} of {self.nodes} nodes have no native code{rest}"
 
 
