@@ -27,7 +27,11 @@ _SEVERITIES = {
 
 @contextmanager
 def listening(context: ir.Context, handler: Callable[[ir.Diagnostic], bool]) -> Iterator[None]:
-    """Lets `handler` have the diagnostics of the context."""
+    """Lets `handler` have the diagnostics of the context, whose work is done by one thread from here on.
+
+    Another thread of MLIR's would wait for Python's lock, which the thread that waits for it holds.
+    """
+    context.enable_multithreading(False)
     attached: Any = context.attach_diagnostic_handler(handler)
     with attached:
         yield

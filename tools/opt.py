@@ -134,7 +134,6 @@ class Tool:
         context.allow_unregistered_dialects = self.line.has("allow-unregistered-dialect")
         # Diagnostics go to our handler as they come, and not into exceptions.
         context.emit_error_diagnostics = True
-        context.enable_multithreading(not reproducer.disable_threading)
         STEPWELL.load(context)
         mode = self.line.values.get("verify-diagnostics")
         with context:

@@ -26,7 +26,7 @@ FLAGS = (
     Flag("help", "print this"),
     Flag("list-passes", "print all passes with their options"),
     Flag("load-pass-plugin", "load passes from these Python modules or files", "module|file.py,..."),
-    Flag("mlir-disable-threading", "run on one thread"),
+    Flag("mlir-disable-threading", "run on one thread, as is done anyway"),
     Flag("mlir-elide-elementsattrs-if-larger", "print `...` for element lists longer than this", "number"),
     Flag("mlir-elide-resource-strings-if-larger", "leave out resources longer than this", "number"),
     Flag("mlir-pass-pipeline-crash-reproducer", "where to write a reproducer when a pass fails or crashes", "file"),
