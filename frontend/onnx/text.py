@@ -36,6 +36,7 @@ def _graph_texts(graph: onnx.GraphProto) -> Iterator[object]:
     for value in (*graph.input, *graph.output):
         yield value.name
         yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    yield from (tensor.values.name for tensor in graph.sparse_initializer)
     for tensor in graph.initializer:
         yield tensor.name
         for entry in tensor.external_data:
@@ -48,5 +49,6 @@ def _node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
         yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
         for attribute in node.attribute:
             yield from (attribute.name, attribute.ref_attr_name)
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _graph_texts(attribute.g)
+            # Also where its type says something else: not all that read one look at that.
+            for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _graph_texts(graph)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
-from onnx import TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from stepwell.frontend.errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from stepwell.frontend.onnx.importer import import_model
 from stepwell.frontend.onnx.model import describe_model, read_model
@@ -255,3 +255,17 @@ def test_sizes_of_a_resize_that_are_no_row(place):
     image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 4, 4])
     model = model_of(resize, inputs=(image,), constants=[numpy_helper.from_array(array, "s")], opset=19)
     refuses(model, r"must be 4 in a row, one for each dimension, not \(1, 4\)", NodeError)
+
+
+def test_a_name_that_is_no_text_in_a_graph_of_another_type():
+    """An attribute whose type says that it is a number may hold a graph all the same."""
+    inner = helper.make_graph([helper.make_node("Neg", ["x"], ["NAME"])], "inner", [], [])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
+    node.attribute[0].type = AttributeProto.INT
+    node.attribute[1].type = AttributeProto.INT
+    value = helper.make_tensor_value_info
+    inputs = [value("c", TensorProto.BOOL, []), value("x", TensorProto.FLOAT, [2])]
+    graph = helper.make_graph([node], "outer", inputs, [value("y", TensorProto.FLOAT, [2])])
+    data = helper.make_model(graph).SerializeToString().replace(b"NAME", b"N\xff\xfeE")
+    with pytest.raises(ModelError, match="is not text: the file is damaged"):
+        read_model(data)
