@@ -25,7 +25,7 @@ from .runtime import host
 from .runtime.expressions import Expression
 from .runtime.program import Program, TensorInfo
 from .runtime.sizes import Bounds, Range, union_of, with_derived
-from .sampling import Samples, imported_at, shapes_of, to_sample
+from .sampling import Samples, imported_at, to_sample
 from .source import ModelSource, PieceSource
 
 __all__ = ["BoundedError", "compile_bounded"]
@@ -59,14 +59,15 @@ def compile_bounded(
         PassFailure, PassError: a pass failed.
         CodegenError: LLVM refused a function.
     """
+    model = Samples(source, inputs, derived)
 
     def described() -> Mapping[str, ModelOp]:
         with compiler_context() as context, ir.Location.unknown():
-            shapes = shapes_of(inputs, {name: values.high for name, values in buckets[-1].items()}, derived)
+            shapes = model.shapes({name: values.high for name, values in buckets[-1].items()})
             return nodes_of(imported_at(source, context, shapes))
 
     def programs() -> list[Program]:
-        return _programs(compilation, Samples(source, inputs, derived), buckets)
+        return _programs(compilation, model, buckets)
 
     with explained(programs, compilation.target, described):
         return apart(programs) if compilation.guarded else programs()
@@ -120,7 +121,7 @@ def _compile_as(
     source, inputs = model.source, model.inputs
     sizes = _bounds(model, ranges, samples)
     with compiler_context() as context, ir.Location.unknown():
-        shapes = shapes_of(inputs, sizes, model.derived)
+        shapes = model.shapes(sizes)
         with model.folding():
             imported = imported_at(source, context, shapes)
             module = imported.module

@@ -46,8 +46,8 @@ class Options:
         codegen_threads: how many kernels are compiled at the same time: of large models in so many processes, this one
             counted, where there are processors for them.
         dims: what sizes the dimensions that vary may have, by name: a number, (low, high), (low, high, step), a list of
-            upper bounds of buckets, or the name of another dimension that is always as large. One compile then serves
-            all of them (docs/dynamic_shapes.md).
+            upper bounds of buckets, or what it follows from: another dimension, or a sum of such, as text. One compile
+            then serves all of them (docs/dynamic_shapes.md).
         winograd: whether 3x3 convolutions may be computed by Winograd's method where that is faster. It rounds more
             often than the direct method; errors are about twice as large (docs/numerics.md).
         precision: what products of float32 are computed in, whose sums stay float32: "f32", or on GPUs faster "tf32",

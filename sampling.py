@@ -61,6 +61,13 @@ class Samples:
     folding: Callable[[], AbstractContextManager[None]] = nullcontext
     _taken: dict[tuple[int, ...], Snapshot] = field(default_factory=dict)
 
+    def shapes(self, sizes: Mapping[str, int]) -> dict[str, Shape]:
+        """The inputs' shapes by their names, where the dimensions that vary have given sizes."""
+        known = with_derived(sizes, self.derived)
+        return {
+            info.name: tuple(known[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in self.inputs
+        }
+
     def at(self, sizes: Mapping[str, int]) -> Snapshot:
         """What the model says at given sizes."""
         key = tuple(sizes.values())
@@ -213,17 +220,9 @@ def to_sample(module: ir.Module, model: Samples, shapes: Mapping[str, Shape]) ->
     return slices
 
 
-def shapes_of(
-    inputs: Sequence[TensorInfo], sizes: Mapping[str, int], derived: Mapping[str, Expression]
-) -> dict[str, Shape]:
-    """The inputs' shapes by their names, where the dimensions that vary have given sizes."""
-    sizes = with_derived(sizes, derived)
-    return {info.name: tuple(sizes[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in inputs}
-
-
 def _snapshot(model: Samples, sizes: Mapping[str, int]) -> Snapshot:
     with compiler_context() as context, ir.Location.unknown(), model.folding():
-        shapes = shapes_of(model.inputs, sizes, model.derived)
+        shapes = model.shapes(sizes)
         try:
             module = imported_at(model.source, context, shapes).module
             return Snapshot.of(module, sizes, to_sample(module, model, shapes))

@@ -16,11 +16,12 @@ from .cores import available_cores
 from .cuda import dlpack
 from .errors import ArtefactError, InputError
 from .fallback import Fallback
+from .input_shapes import check_shapes
 from .loaded_plan import LoadedPlan, Share
 from .program import Program, Shape, TensorInfo
 from .report.report import Report
 from .sizes import Range
-from .specialization import ByContents, Specializations, Specialize, Steps, check_shapes
+from .specialization import ByContents, Specializations, Specialize, Steps
 from .workspace import LoadedProgram
 
 if TYPE_CHECKING:

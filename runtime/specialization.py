@@ -12,9 +12,9 @@ import numpy as np
 
 from . import host, loader
 from .bounded import BoundedCall, covering
-from .errors import ArtefactError, InputError, ShapeError
+from .errors import ArtefactError, ShapeError
 from .fallback import Fallback
-from .program import ANY_RANK, Program, Shape, TensorInfo, aligned, aligned_empty, is_splat
+from .program import Program, Shape, TensorInfo, aligned, aligned_empty, is_splat
 from .sizes import Range, check_derived, check_ranges, sizes_of, union
 from .workspace import LoadedProgram, Workspace
 
@@ -371,32 +371,6 @@ def _fill(dense: np.ndarray, array: np.ndarray) -> None:
     parts = [flat[start : start + step] for start in range(0, flat.size, step)]
     with ThreadPoolExecutor(2) as pool:  # filling holds no lock of Python's
         list(pool.map(lambda part: part.fill(array.flat[0]), parts))
-
-
-def check_shapes(inputs: Sequence[TensorInfo], shapes: tuple[Shape, ...]) -> None:
-    """Compares shapes with the declared ones; a symbol must stand for the same number wherever it occurs.
-
-    Raises:
-        InputError: they differ.
-    """
-    bound: dict[str, tuple[int, str]] = {}
-    for info, shape in zip(inputs, shapes, strict=True):
-        if info.shape == (ANY_RANK,):
-            continue
-        if len(shape) != len(info.shape):
-            raise InputError(
-                f"input '{info.name}' must have {len(info.shape)} dimensions ({info}), but has shape {shape}"
-            )
-        for axis, (declared, dim) in enumerate(zip(info.shape, shape, strict=True)):
-            expected, where = (
-                bound.setdefault(declared, (dim, info.name)) if isinstance(declared, str) else (declared, "")
-            )
-            if dim != expected:
-                also = f" as in input '{where}'" if where else ""
-                raise InputError(
-                    f"input '{info.name}' must have {expected}{also} in dimension {axis} ({info}), "
-                    f"but has shape {shape}"
-                )
 
 
 def _key_of(contents: Contents) -> tuple[tuple[int, bytes], ...]:

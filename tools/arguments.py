@@ -125,6 +125,7 @@ def run_supervised_tool(name: str, work: Callable[[], int], target: str = "cpu",
 class _Parser(argparse.ArgumentParser):
     """A parser that takes no `--option=--`, of which argparse makes an empty list."""
 
+    # argparse declares overloads, each of which would have to be repeated for the types.
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[override]
         given = sys.argv[1:] if args is None else list(args)
         for text in itertools.takewhile(lambda text: text != "--", given):

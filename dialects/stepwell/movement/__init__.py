@@ -1,6 +1,7 @@
 """Movement ops: the result's elements are the operands' elements, elsewhere (resize may weigh several of them)."""
 
 from .dynamic import DynamicBroadcastToOp, DynamicPadOp, DynamicReshapeOp, DynamicSliceOp
+from .padding import PadOp
 from .resizing import DynamicResizeOp, ResampleOp, ResizeOp
 from .rows import RowOp, TakeRowsOp, WithRowOp
 from .sampling import SampleOp
@@ -10,7 +11,6 @@ from .static import (
     ConcatOp,
     ExpandDimsOp,
     GatherOp,
-    PadOp,
     ReshapeOp,
     ReverseOp,
     SliceOp,

@@ -10,7 +10,7 @@ from ...dims import Dim, Shape, Sym, ceil_div, numbers, product
 from ...types import TensorSpec, is_integer
 from ..shape import shape_from
 from ..shapes import broadcast, normalize_axes, normalize_axis, require_dtype, require_rank, same_dtype
-from .static import PAD_MODES, padded, padded_shape
+from .padding import PAD_MODES, padded, padded_shape
 
 # ONNX slices "to the end" with the greatest i32 or i64.
 _TO_THE_END = np.iinfo(np.int32).max

@@ -9,7 +9,7 @@ from mlir import ir
 
 from ....dialects.stepwell.elementwise import AndOp, SelectOp
 from ....dialects.stepwell.movement import DynamicPadOp, DynamicSliceOp
-from ....dialects.stepwell.movement.static import PAD_MODES
+from ....dialects.stepwell.movement.padding import PAD_MODES
 from ...errors import AttributeFault
 from ..build import constant, dtype, emit, integers, rank, reshaped, shape
 from ..node import Node
