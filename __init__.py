@@ -10,25 +10,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .version import VERSION as __version__
+from .runtime.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from .checks import Report, check
-    from .compiler import Options, compile, load
+    from .driver.api import compile, load
+    from .driver.check import Report, check
+    from .driver.options import Options
+    from .driver.source import SourceError
     from .frontend.errors import ModelError
     from .lowering.llvm_to_object.codegen import CodegenError
-    from .lowering.target import TargetError
+    from .lowering.target_names import TargetError
     from .passes.base import PassError
+    from .passes.entry_points import PluginWarning
     from .passes.failure import CompileError, Failure
     from .passes.guarded import CompilerCrash
     from .passes.runner import PassFailure
     from .runtime.cache_key import CacheMissError
-    from .runtime.errors import ArtefactError, CapacityError, GuardError, InputError, RuntimeFailure, ShapeError
+    from .runtime.errors import (
+        ArtefactError,
+        CapacityError,
+        DataError,
+        GuardError,
+        InputError,
+        OptionError,
+        RuntimeFailure,
+        ShapeError,
+        StepwellError,
+        StepwellWarning,
+    )
     from .runtime.executable import Executable
     from .runtime.fallback import Fallback, FallbackWarning
     from .runtime.program import TensorInfo
+    from .runtime.progress import Progress
     from .runtime.slow import SlowWarning
-    from .source import SourceError
 
 __all__ = [
     "ArtefactError",
@@ -37,6 +51,7 @@ __all__ = [
     "CodegenError",
     "CompileError",
     "CompilerCrash",
+    "DataError",
     "Executable",
     "Failure",
     "Fallback",
@@ -44,14 +59,19 @@ __all__ = [
     "GuardError",
     "InputError",
     "ModelError",
+    "OptionError",
     "Options",
     "PassError",
     "PassFailure",
+    "PluginWarning",
+    "Progress",
     "Report",
     "RuntimeFailure",
     "ShapeError",
     "SlowWarning",
     "SourceError",
+    "StepwellError",
+    "StepwellWarning",
     "TargetError",
     "TensorInfo",
     "__version__",
@@ -62,30 +82,36 @@ __all__ = [
 
 # Looked up when first used: what only runs compiled models needs neither the compiler nor MLIR.
 _HOME = {
-    "Options": "compiler",
-    "Report": "checks",
-    "check": "checks",
-    "compile": "compiler",
-    "load": "compiler",
-    "SourceError": "source",
+    "Options": "driver.options",
+    "Report": "driver.check",
+    "check": "driver.check",
+    "compile": "driver.api",
+    "load": "driver.api",
+    "SourceError": "driver.source",
     "ModelError": "frontend.errors",
     "CompileError": "passes.failure",
     "CompilerCrash": "passes.guarded",
     "Failure": "passes.failure",
     "PassError": "passes.base",
     "PassFailure": "passes.runner",
-    "TargetError": "lowering.target",
+    "TargetError": "lowering.target_names",
     "CodegenError": "lowering.llvm_to_object.codegen",
     "CacheMissError": "runtime.cache_key",
     "ArtefactError": "runtime.errors",
     "CapacityError": "runtime.errors",
+    "DataError": "runtime.errors",
     "GuardError": "runtime.errors",
     "InputError": "runtime.errors",
     "RuntimeFailure": "runtime.errors",
     "ShapeError": "runtime.errors",
+    "OptionError": "runtime.errors",
+    "StepwellError": "runtime.errors",
+    "StepwellWarning": "runtime.errors",
     "Executable": "runtime.executable",
     "Fallback": "runtime.fallback",
     "FallbackWarning": "runtime.fallback",
+    "PluginWarning": "passes.entry_points",
+    "Progress": "runtime.progress",
     "SlowWarning": "runtime.slow",
     "TensorInfo": "runtime.program",
 }
@@ -97,3 +123,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import compileall
 import importlib.util
+import json
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,18 +14,21 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..runtime.peaks import Peaks
-from ..tools import arguments
+from ..runtime.wording import quantity
+from ..tools import arguments, model_options
 from ..tools.console import Steps, duration, print_table, progress
 from ..tools.flags import UsageError
+from ..tools.outputs import FIGURES, PICTURE, RANGE_FIGURES, Kind, Output, Outputs
 from ..tools.profile_tables import print_profile
 from . import compare, kernels, measure, models, ranges, report, turns
-from .machine import PINNING, cores, describe
+from .machine import PINNING, Machine, cores, describe
 from .peers import HERE, KERNEL_PEERS, MODEL_PEERS, SYSTEMS
 from .record import Results, Row
 
 Limits = Mapping[int, Peaks]
 
 NAME = "stepwell-bench"
+_PICTURES = (".png", ".svg", ".pdf")
 _FOR_SESSIONS = ("light-squeezenet", "light-resnet50", "minilm-1x128", "silero-vad")
 _DESCRIPTION = f"""Measures models and kernels here and in other systems, side by side on this machine.
 
@@ -34,7 +39,7 @@ is the time of the other system divided by that of Stepwell: above 1, Stepwell i
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: options.run(options))
+    return arguments.run_tool(NAME, lambda: options.run(options), arguments.tells(options), is_quiet=options.quiet)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--threads", type=arguments.positive, default=1, help="of a call (default: %(default)s)")
     made.add_argument("--rounds", type=arguments.positive, default=5, help="turns of each (default: %(default)s)")
     made.add_argument("--seconds", type=arguments.amount, default=0.2, help="of a turn (default: %(default)s)")
-    made.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/ranges-<model>.json")
     made = _command(commands, "profile", _profile, "how long each kernel of a running model takes")
     made.add_argument("model", metavar="MODEL", help="a name of the list, or an ONNX file")
@@ -101,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _command(commands, name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
     made = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    model_options.add_output_options(made)
     made.set_defaults(run=run)
     return made
 
@@ -119,7 +125,7 @@ def _systems_and_files(made: argparse.ArgumentParser, peers: Sequence[str]) -> N
     made.add_argument(
         "--limit", type=arguments.amount, default=120, help="seconds that a start may take (default: %(default)s)"
     )
-    made.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures there, as JSON")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="write them to FOLDER/<machine>/<command>.json")
     made.add_argument("--add", action="store_true", help="to what the file has of the same machine and versions")
 
@@ -170,18 +176,38 @@ def _ranges(options: argparse.Namespace) -> int:
             raise UsageError(f"--at must give a size to each of {', '.join(sorted(named))}: {', '.join(options.at)}")
     _check_cores([options.threads])
     model = models.named(options.model)
+    machine = describe()
+    output = _output(options, machine, f"ranges-{Path(options.model).stem}.json", RANGE_FIGURES)
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as folder, turns.pinned(options.threads) as worker:
         plan = (options.threads, options.rounds, options.seconds)
         made = worker.ask("run", "stepwell.bench.ranges", "measure", model.file(Path(folder)), dims, places, *plan)
-    machine = describe()
-    print(machine)
-    _print([report.ranges_table(made)])
-    name = f"ranges-{Path(options.model).stem}.json"
-    file = options.keep / machine.slug / name if options.keep is not None else options.json
-    if file is not None:
-        asked = {"model": options.model, "dims": dims, "threads": options.threads, "machine": asdict(machine)}
-        made.write(file, asked)
+    asked = {"model": options.model, "dims": dims, "threads": options.threads, "machine": asdict(machine)}
+    _say(options, made.text(asked), [report.ranges_table(made)], str(machine))
+    if output is not None:
+        _write(output, made.text(asked))
     return 0
+
+
+def _output(options: argparse.Namespace, machine: Machine, name: str, kind: Kind) -> Output | None:
+    """The file that `--output` or `--keep` names; None without either."""
+    if options.keep is not None:
+        return Outputs().claim("--keep", options.keep / machine.slug / name, kind)
+    models_given = [*getattr(options, "models", []), getattr(options, "model", None)]
+    return None if options.output is None else Outputs(*models_given).claim("--output", options.output, kind)
+
+
+def _write(output: Output, text: str) -> None:
+    output.path.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(text)
+
+
+def _say(options: argparse.Namespace, text: str, tables: Iterable[report.Table], head: str) -> None:
+    """Prints figures: their JSON text with `--json`, else tables under a head."""
+    if options.json:
+        print(text, end="")
+        return
+    print(head)
+    _print(tables)
 
 
 def _profile(options: argparse.Namespace) -> int:
@@ -192,21 +218,28 @@ def _profile(options: argparse.Namespace) -> int:
         path = model.file(Path(folder))
         made = (path, model.inputs(path), options.threads, options.calls, limit)
         record = worker.ask("run", "stepwell.bench.profile", "profile", *made)
-    print_profile(record, options.top)
+    if options.json:
+        print(json.dumps(record))
+    else:
+        print_profile(record, options.top)
     return 0
 
 
 def _show(options: argparse.Namespace) -> int:
     results = Results.read(options.file)
-    print(f"{results.machine}\n{results.date}: {', '.join(map(' '.join, results.machine.versions.items()))}")
-    _print(report.tables(results))
+    versions = ", ".join(map(" ".join, results.machine.versions.items()))
+    _say(options, results.text(), report.tables(results), f"{results.machine}\n{results.date}: {versions}")
     return 0
 
 
 def _compare(options: argparse.Namespace) -> int:
     comparison = compare.compare(Results.read(options.old), Results.read(options.new))
-    _print([report.change_table(comparison, options.tolerance)])
     slower = [change for change in comparison.changes if change.is_regression(options.tolerance)]
+    if options.json:
+        changes = [{**asdict(change), "slower": change in slower} for change in comparison.changes]
+        print(json.dumps({"schema": 1, "changes": changes, "slower": len(slower), "gone": list(comparison.gone)}))
+        return 1 if slower or comparison.gone else 0
+    _print([report.change_table(comparison, options.tolerance)])
     print(f"\n{len(slower)} of {len(comparison.changes)} became slower by more than {100 * options.tolerance:.0f} %")
     if comparison.gone:
         print(f"without a figure now: {', '.join(comparison.gone)}")
@@ -218,9 +251,12 @@ def _plot(options: argparse.Namespace) -> int:
         raise UsageError("plot needs matplotlib: pip install matplotlib")
     from . import plot
 
-    output = options.output or options.file.with_suffix(".png")
-    plot.draw(Results.read(options.file), output)
-    print(output)
+    output = Outputs(options.file).claim("-o", options.output or options.file.with_suffix(".png"), PICTURE)
+    if output.path.suffix not in _PICTURES:
+        raise UsageError(f"-o {output.path}: name a file with one of the endings {', '.join(_PICTURES)}")
+    with output.writing() as path:
+        plot.draw(Results.read(options.file), path)
+    print(json.dumps({"schema": 1, "file": str(output.path)}) if options.json else output.path)
     return 0
 
 
@@ -229,8 +265,8 @@ def _measure(options: argparse.Namespace, what: str, rows: Callable[..., Iterabl
     threads = _numbers(options.threads, "--threads")
     _check_cores(threads)
     machine = describe()
-    file = options.keep / machine.slug / f"{what}.json" if options.keep is not None else options.json
-    older = Results.read(file) if options.add and file is not None and file.is_file() else None
+    output = _output(options, machine, f"{what}.json", FIGURES)
+    older = Results.read(output.path) if options.add and output is not None and output.path.is_file() else None
     if older is not None:
         older.require_same(what, machine)
     measured: list[Row] = []
@@ -242,20 +278,19 @@ def _measure(options: argparse.Namespace, what: str, rows: Callable[..., Iterabl
         try:
             for row in rows(plan, limits, steps):
                 measured.append(row)
-                _tell(row)
+                _tell(row, options.quiet)
         except KeyboardInterrupt:
             print(f"{NAME}: interrupted: these are the figures so far", file=sys.stderr)
     results = Results(what, machine, limits, measured, missing)
-    print(f"{machine}\n{PINNING}")
-    _print(report.tables(results))
-    if file is not None:
-        (results.merged_into(older) if older is not None else results).write(file)
+    _say(options, results.text(), report.tables(results), f"{machine}\n{PINNING}")
+    if output is not None:
+        _write(output, (results.merged_into(older) if older is not None else results).text())
     return 0
 
 
-def _tell(row: Row) -> None:
+def _tell(row: Row, is_quiet: bool) -> None:
     """Says how far it is, where no progress bar does."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() or is_quiet:
         return
     seconds = row.median_seconds or row.cold_seconds
     result = row.reason or (duration(seconds) if seconds is not None else "done")
@@ -275,7 +310,9 @@ def _systems(text: str) -> tuple[list[str], dict[str, str]]:
     if unknown:
         raise UsageError(f"--peers {unknown[0]}: there is no such system; there are {', '.join(SYSTEMS)}")
     missing = {
-        name: f"not installed: pip install {' '.join(SYSTEMS[name].missing)}" for name in names if SYSTEMS[name].missing
+        name: f"not installed: pip install {shlex.join(SYSTEMS[name].missing)}"
+        for name in names
+        if SYSTEMS[name].missing
     }
     return [HERE, *(name for name in names if name not in missing and name != HERE)], missing
 
@@ -289,4 +326,4 @@ def _numbers(text: str, option: str) -> list[int]:
 
 def _check_cores(threads: Sequence[int]) -> None:
     if max(threads) > len(cores()):
-        raise UsageError(f"--threads {max(threads)}: this process may use {len(cores())} cores")
+        raise UsageError(f"--threads {max(threads)}: this process may use {quantity(len(cores()), 'core')}")

@@ -120,13 +120,15 @@ def batched_gemm(batch: int, m: int, n: int, k: int) -> Kernel:
     )
 
 
-def conv(channels: int, filters: int, size: int, kernel: int, stride: int = 1, groups: int = 1) -> Kernel:
-    """A convolution of [1, channels, size, size] with bias, padded so that stride 1 keeps the size."""
+def conv(
+    channels: int, filters: int, size: int, kernel: int, stride: int = 1, groups: int = 1, batch: int = 1
+) -> Kernel:
+    """A convolution of [batch, channels, size, size] with bias, padded so that stride 1 keeps the size."""
     pad, out = kernel // 2, (size + 2 * (kernel // 2) - kernel) // stride + 1
     kind = "depthwise" if groups == channels else "grouped" if groups > 1 else "strided" if stride > 1 else "conv"
     name = f"{kind} {kernel}x{kernel} {channels}->{filters} {size}x{size}" + (f" /{stride}" if stride > 1 else "")
     return Kernel(
-        name + (f" g{groups}" if kind == "grouped" else ""),
+        name + (f" g{groups}" if kind == "grouped" else "") + (f" of {batch}" if batch > 1 else ""),
         f"conv {kernel}x{kernel}" if kind == "conv" else f"{kind} conv",
         [
             helper.make_node(
@@ -139,9 +141,9 @@ def conv(channels: int, filters: int, size: int, kernel: int, stride: int = 1, g
                 group=groups,
             )
         ],
-        {"x": (1, channels, size, size)},
-        (1, filters, out, out),
-        2.0 * filters * out * out * channels // groups * kernel * kernel,
+        {"x": (batch, channels, size, size)},
+        (batch, filters, out, out),
+        2.0 * batch * filters * out * out * channels // groups * kernel * kernel,
         lambda torch: lambda x, w, b: torch.conv2d(x, w, b, stride, pad, 1, groups),
         {"w": (filters, channels // groups, kernel, kernel), "b": (filters,)},
     )
@@ -258,13 +260,90 @@ def pool(kind: str, channels: int, size: int, kernel: int, stride: int) -> Kerne
     )
 
 
+def conv_along(channels: int, filters: int, sizes: Shape, kernel: int, dilation: int = 1) -> Kernel:
+    """A convolution of [1, channels, *sizes] over sequences or volumes with bias, padded so that the sizes stay."""
+    count, pad = len(sizes), (kernel - 1) * dilation // 2
+    name = f"conv{count}d {'x'.join([str(kernel)] * count)} {channels}->{filters} {_text(sizes)}"
+    call = {1: "conv1d", 3: "conv3d"}[count]
+    return Kernel(
+        name + (f" dilated by {dilation}" if dilation > 1 else ""),
+        f"conv{count}d",
+        [helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[pad] * 2 * count, dilations=[dilation] * count)],
+        {"x": (1, channels, *sizes)},
+        (1, filters, *sizes),
+        2.0 * filters * math.prod(sizes) * channels * kernel**count,
+        lambda torch: lambda x, w, b: getattr(torch, call)(x, w, b, 1, pad, dilation),
+        {"w": (filters, channels, *[kernel] * count), "b": (filters,)},
+    )
+
+
+def top_k(rows: int, columns: int, k: int) -> Kernel:
+    """The greatest elements of each row, in order."""
+    return Kernel(
+        f"top {k} {rows}x{columns}",
+        "selection",
+        [_number("k", np.array([k])), helper.make_node("TopK", ["x", "k"], ["y", "at"])],
+        {"x": (rows, columns)},
+        (rows, k),
+        1.0 * rows * columns,
+        torch=lambda torch: lambda x: torch.topk(x, k)[0],
+    )
+
+
+def scatter(count: int, size: int, reduction: str = "none") -> Kernel:
+    """Some elements of many replaced, or added to."""
+    at = np.random.default_rng(0).permutation(size)[:count]
+
+    def of_torch(torch: Any) -> Function:
+        indices = torch.from_numpy(at)
+        if reduction == "add":
+            return lambda x, z: x.scatter_add(0, indices, z)
+        return lambda x, z: x.scatter(0, indices, z)
+
+    return Kernel(
+        f"scatter {'' if reduction == 'none' else reduction + ' '}{count} into {size}",
+        "scatter",
+        [_number("at", at), helper.make_node("ScatterElements", ["x", "at", "z"], ["y"], reduction=reduction)],
+        {"x": (size,), "z": (count,)},
+        (size,),
+        1.0 * count,
+        torch=of_torch,
+    )
+
+
+def scatter_rows(edges: int, nodes: int, features: int) -> Kernel:
+    """The rows of edges added to those of the nodes at which they end, as graph networks do."""
+    at = np.random.default_rng(0).integers(0, nodes, (edges, 1))
+
+    def of_torch(torch: Any) -> Function:
+        indices = torch.from_numpy(at[:, 0])
+        return lambda x, z: x.index_add(0, indices, z)
+
+    return Kernel(
+        f"scatter add {edges} rows of {features} into {nodes}",
+        "scatter",
+        [_number("at", at), helper.make_node("ScatterND", ["x", "at", "z"], ["y"], reduction="add")],
+        {"x": (nodes, features), "z": (edges, features)},
+        (nodes, features),
+        1.0 * edges * features,
+        torch=of_torch,
+    )
+
+
+def _number(name: str, value: np.ndarray) -> onnx.NodeProto:
+    """A constant of integers."""
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value.astype(np.int64)))
+
+
 def _text(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
 
 @functools.cache
 def table() -> dict[str, Kernel]:
-    """All kernels by name: the sizes are those of MiniLM, BERT, ResNet-50, VGG, Inception, MobileNet and PP-OCR."""
+    """All kernels by name: the sizes are those of MiniLM, BERT, ResNet-50, VGG, Inception, MobileNet and PP-OCR, of
+    networks over sequences, videos and graphs, and of samplers.
+    """
     kernels = [
         *(gemm(size, size, size) for size in (256, 384, 512, 768, 1024, 1536, 2048)),
         *(gemm(rows, *dims) for rows in (16, 128, 512) for dims in ((384, 384), (1536, 384), (384, 1536))),
@@ -298,6 +377,8 @@ def table() -> dict[str, Kernel]:
         conv(128, 128, 56, 3, 1, 32),
         conv(240, 240, 28, 1, 1, 3),
         conv(3, 64, 224, 7, 2),
+        conv(96, 576, 14, 1, batch=4),
+        conv(96, 96, 112, 3, 2, 96, batch=4),
         softmax(1, 12, 128, 128),
         softmax(1, 12, 512, 512),
         softmax(80, 6625),
@@ -325,6 +406,15 @@ def table() -> dict[str, Kernel]:
         pool("max", 64, 224, 2, 2),
         pool("average", 192, 28, 3, 1),
         pool("average", 2048, 7, 7, 1),
+        conv_along(64, 64, (2000,), 3, 4),
+        conv_along(64, 64, (8, 28, 28), 3),
+        conv_along(256, 256, (2, 14, 14), 3),
+        top_k(1, 20_000, 50),
+        top_k(8, 20_000, 50),
+        top_k(1, 100_000, 1000),
+        scatter(64, 100_000),
+        scatter(64, 100_000, "add"),
+        scatter_rows(10_000, 1_000, 64),
     ]
     return {kernel.name: kernel for kernel in kernels}
 

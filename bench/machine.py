@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..driver.fingerprint import fingerprint
 from ..lowering.target import Target
-from ..version import VERSION, fingerprint
+from ..runtime.version import VERSION
 from .peers import HERE, SYSTEMS
 
 _CPUS = Path("/sys/devices/system/cpu")

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..runtime import peaks
 from ..runtime.program import Shape
+from ..runtime.wording import quantity
 from ..tools.console import Steps
 from . import kernels, turns
 from .bert import BertConfig, make_bert, random_weights
@@ -147,7 +148,7 @@ def measure_growth(layers: Sequence[int], plan: Plan, steps: Steps) -> Iterator[
         path = plan.folder / f"{name}.onnx"
         path.write_bytes(make_bert(config, random_weights(config)).SerializeToString())
         for system in plan.systems:
-            steps.next(f"{count} layers: a cold start of {system}")
+            steps.next(f"{quantity(count, 'layer')}: a cold start of {system}")
             row = Row(name, "growth", shapes, plan.threads[0], system)
             job = Job(name, path, inputs, plan.threads[0], turns.folder_for(plan.folder, name, system))
             try:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..driver.source import ModelSource
+from ..runtime.errors import StepwellError
 from ..runtime.program import Shape, TensorInfo
-from ..source import ModelSource
 from ..tools import arguments
 from ..tools.flags import UsageError
 from .bert import make_bert
@@ -23,7 +24,7 @@ _VOCABULARY = 30522
 _HEARD_BEFORE = 0.1
 
 
-class Missing(Exception):
+class Missing(StepwellError):
     """A model is not on this machine; the message says what to install."""
 
 

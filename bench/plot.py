@@ -13,6 +13,7 @@ from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # pyright: ignore[reportMissingImports]
 
 from ..runtime.peaks import Peaks
+from ..runtime.wording import quantity
 from .record import Case, Results, ResultsError
 
 _COLORS = {
@@ -27,6 +28,10 @@ _HERE = "#54a24b"
 _INCH_PER_GROUP, _INCH_PER_KERNEL = 0.75, 0.17
 # Ratios beyond are cut off, and written at the end of the bar.
 _LEAST, _MOST = 0.25, 8.0
+
+
+_GAP = " not run"
+"""Text in the place of a bar: the peer has no such model, or refuses it; the results file has the reason."""
 
 
 def draw(results: Results, path: Path) -> None:
@@ -54,12 +59,15 @@ def _models(results: Results) -> Figure:
     for axes, count in zip(_panels(figure, len(threads), 1), threads, strict=True):
         cases, width = _cases(results, count), 0.8 / len(peers)
         for at, name in enumerate(peers):
+            offset = (at - (len(peers) - 1) / 2) * width
             ratios = [(x, ratio) for x, case in enumerate(cases) if (ratio := case.speedup(case.peers.get(name)))]
-            places = [x + (at - (len(peers) - 1) / 2) * width for x, _ in ratios]
+            places = [x + offset for x, _ in ratios]
             axes.bar(places, [_cut(ratio) - 1 for _, ratio in ratios], width, 1, color=_COLORS[name], label=name)
             for place, (_, ratio) in zip(places, ratios, strict=True):
                 if ratio != _cut(ratio):
                     axes.text(place, _cut(ratio), f" {ratio:.3g} ", rotation=90, ha="center", va="top", fontsize=6)
+            for x in sorted({*range(len(cases))} - {x for x, _ in ratios}):
+                axes.text(x + offset, 1, _GAP, rotation=90, ha="center", va="bottom", fontsize=5, color=_COLORS[name])
         _ratio_axis(axes, "y")
         axes.axhline(1, color="black", linewidth=0.8)
         means = results.speedups()[str(count)]
@@ -197,4 +205,4 @@ def _cases(results: Results, threads: int) -> list[Case]:
 
 
 def _count(threads: int) -> str:
-    return f"{threads} thread" if threads == 1 else f"{threads} threads"
+    return quantity(threads, "thread")

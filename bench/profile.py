@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler import Options, compile
+from ..driver.api import compile
+from ..driver.options import Options
 from ..runtime.peaks import Peaks
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler import Options, compile
+from ..driver.api import compile
+from ..driver.options import Options
 from ..runtime.program import Shape, TensorInfo
 from ..runtime.sizes import with_derived
 from ..tools import arguments
@@ -55,15 +56,9 @@ class Ranges:
     programs: int
     places: Sequence[Place]
 
-    def write(self, path: Path, asked: Mapping[str, Any]) -> None:
-        """Writes the figures, after what was asked for.
-
-        Args:
-            path: a JSON file, in a folder that may not be there yet.
-            asked: the model, the ranges, and the machine.
-        """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"schema": 1, **asked, **asdict(self)}, indent=1) + "\n", encoding="utf-8")
+    def text(self, asked: Mapping[str, Any]) -> str:
+        """The figures as JSON, after what was asked for: the model, the ranges, and the machine."""
+        return json.dumps({"schema": 1, **asked, **asdict(self)}, indent=1) + "\n"
 
 
 def measure(

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ..runtime.errors import StepwellError
 from ..runtime.peaks import Peaks
 from .machine import PINNING, Machine
 from .peers import HERE
@@ -18,7 +19,7 @@ from .peers import HERE
 SCHEMA = 1
 
 
-class ResultsError(Exception):
+class ResultsError(StepwellError):
     """A file of results cannot be used; the message says why."""
 
 
@@ -207,8 +208,8 @@ class Results:
         }
         return replace(self, rows=rows, peaks={**older.peaks, **peaks}, missing={**older.missing, **self.missing})
 
-    def write(self, path: Path) -> None:
-        """Writes the file, with the ratios that follow from its figures."""
+    def text(self) -> str:
+        """The figures as JSON, with the ratios that follow from them."""
         cases = {case.here.key[:-1]: case for case in self.cases()}
         rows = []
         for row in self.rows:
@@ -218,8 +219,7 @@ class Results:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         record = {"schema": SCHEMA, **asdict(self), "date": now, "pinning": PINNING}
         record |= {"speedups": self.speedups(), "rows": rows}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        return json.dumps(record, indent=1, allow_nan=False) + "\n"
 
     @staticmethod
     def read(path: Path) -> Results:

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from ..runtime.errors import StepwellError
 from .machine import cores, cpus
 
 SECONDS_TO_START = 300.0
@@ -25,7 +26,7 @@ CALLS_AT_MOST = 2000
 _MAIN = "import sys; from stepwell.bench.worker import main; main(sys.argv[1:])"
 
 
-class Failure(Exception):
+class Failure(StepwellError):
     """A system did not do what it was asked for; the message is the reason in one line."""
 
 

@@ -4,4 +4,13 @@ from ..runtime.interrupts import held_interrupts
 
 # Its extensions import Python modules while they are imported, and crash where one of these is interrupted.
 with held_interrupts():
-    import mlir.ir  # noqa: F401
+    try:
+        import mlir.ir  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name not in ("mlir", "mlir.ir"):
+            raise
+        raise ModuleNotFoundError(
+            "the compiler needs MLIR's bindings, which are not installed (stepwell-runtime runs compiled models only): "
+            "run `pip install .` in a checkout of Stepwell",
+            name="mlir",
+        ) from None

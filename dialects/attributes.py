@@ -8,12 +8,13 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from mlir import ir
 
+from ..runtime.errors import StepwellError
 from .types import array_of, dense, element_type, numpy_dtype
 
 T = TypeVar("T")
 
 
-class OpError(Exception):
+class OpError(StepwellError):
     """An op breaks its own rules; the message says which and how."""
 
 

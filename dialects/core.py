@@ -36,6 +36,7 @@ from mlir import ir
 from mlir._mlir_libs import _mlir
 from mlir.dialects import irdl
 
+from ..runtime.wording import quantity
 from .attributes import AttributeField, OpError, attribute
 from .dims import MAX_RANK, Shape
 from .types import TensorSpec, array_of, spec_of_type, tensor_type
@@ -158,7 +159,7 @@ class Op(ir.OpView):
     def _create(cls, operands: Sequence[Any], attributes: dict[str, Any], loc: Any, ip: Any) -> ir.Operation:
         fields = cls.operand_fields()
         if len(operands) > len(fields):
-            raise OpError(f"takes {len(fields)} operands, but {len(operands)} were given")
+            raise OpError(f"takes {quantity(len(fields), 'operand')}, but {len(operands)} were given")
         values = [item if item is None or isinstance(item, ir.Value) else item.result for item in operands]
         values += [None] * (len(fields) - len(values))
         for field, value in zip(fields, values, strict=True):

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from ..runtime.errors import StepwellError
 from ..runtime.mapped import forget_pages
+from ..runtime.wording import quantity
 from .core import Op, OpError
 from .dims import numbers
 from .stepwell import STEPWELL
@@ -23,7 +25,7 @@ from .stepwell.constant import ParameterOp
 from .types import TensorSpec, array_of, spec_of_type
 
 
-class EvaluationError(Exception):
+class EvaluationError(StepwellError):
     """A program cannot be evaluated; the message says what is wrong, `location` where."""
 
     def __init__(self, message: str, location: ir.Location | None = None) -> None:
@@ -60,7 +62,7 @@ def evaluate(
     arguments = function.regions[0].blocks[0].arguments
     if len(arguments) != len(inputs):
         raise EvaluationError(
-            f"'{entry}' takes {len(arguments)} inputs, but {len(inputs)} were given", function.location
+            f"'{entry}' takes {quantity(len(arguments), 'input')}, but {len(inputs)} were given", function.location
         )
     for index, (argument, array) in enumerate(zip(arguments, inputs, strict=True)):
         _check_array(f"input {index} of '{entry}'", spec_of_type(argument.type), array, function.location)

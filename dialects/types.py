@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 from mlir import ir
 
+from ..runtime.errors import StepwellError
 from . import dims
 from .dims import Shape
 
@@ -77,7 +78,7 @@ _SIGNLESS: dict[int, np.dtype] = {
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
-class ElementTypeError(TypeError):
+class ElementTypeError(StepwellError, TypeError):
     """An MLIR type cannot be the element type of a tensor of this dialect."""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ..runtime.errors import StepwellError
 from .core import Op, OpError, check_extents, spec_of
 from .stepwell import STEPWELL
 from .stepwell.shapes import may_equal
@@ -34,7 +35,7 @@ class Violation:
     message: str
 
 
-class VerificationError(Exception):
+class VerificationError(StepwellError):
     """A program breaks the rules; `violations` lists all of them that were found."""
 
     def __init__(self, violations: list[Violation]) -> None:

@@ -6,14 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..compiler import Options, interface_of, specializer_of
+import numpy as np
+
+from ..driver.api import interface_of, specializer_of
+from ..driver.options import Options
+from ..driver.setup import Setup
+from ..driver.source import ModelSource
+from ..driver.specializer import Specializer
+from ..runtime import store
 from ..runtime.buckets import parse_dims
 from ..runtime.cache import Cache
 from ..runtime.cache_key import CacheKey, nearest, remembered
 from ..runtime.dims_option import resolve_dims
 from ..runtime.errors import InputError
 from ..runtime.program import Shape, TensorInfo
-from ..source import ModelSource
+from ..runtime.specialization import ByContents
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,12 @@ class Answer:
 
 
 def explain_cache(
-    cache: Cache, model: Any, shape_sets: Sequence[Mapping[str, Shape]], target: str, options: Options
+    cache: Cache,
+    model: Any,
+    shape_sets: Sequence[Mapping[str, Shape]],
+    target: str,
+    options: Options,
+    contents: Mapping[str, np.ndarray] | None = None,
 ) -> list[Answer]:
     """Says for each program of a model whether it is in the cache; nothing is compiled.
 
@@ -57,6 +69,7 @@ def explain_cache(
         shape_sets: sets of input shapes; inputs of fixed shape need none.
         target: as `stepwell.compile` takes it.
         options: those of the compile; `dims` stand for the programs of all their buckets.
+        contents: what some inputs hold; they count if an entry of the same model and shapes was made for contents.
 
     Raises:
         ModelError, SourceError: the model cannot be read.
@@ -64,14 +77,34 @@ def explain_cache(
     """
     source = replace(ModelSource.read(model), cache=cache)
     _, inputs, _ = interface_of(source)
-    specializer = specializer_of(source, inputs, target, options)
+    specializer = specializer_of(source, inputs, Setup.of(target, options))
     if options.dims:
         resolved = resolve_dims(options.dims, inputs)
         _, buckets = parse_dims(resolved.dims, resolved.inputs, resolved.derived)
         keys = specializer.keys_of_buckets(buckets, resolved.derived)
     else:
-        keys = [specializer.key(_shapes(inputs, shapes), {}) for shapes in shape_sets]
+        keys = [_key(cache, specializer, inputs, _shapes(inputs, shapes), contents or {}) for shapes in shape_sets]
     return [_answer(cache, key) for key in keys]
+
+
+def _key(
+    cache: Cache,
+    specializer: Specializer,
+    inputs: Sequence[TensorInfo],
+    shapes: tuple[Shape, ...],
+    given: Mapping[str, np.ndarray],
+) -> CacheKey:
+    """The key of the code for shapes, and for contents as far as an entry says that these matter."""
+    held: dict[int, np.ndarray] = {}
+    while True:
+        key = specializer.key(shapes, held)
+        known = store.get_program(cache, key.digest)
+        if not isinstance(known, ByContents):
+            return key
+        missing = [inputs[place].name for place in known.positions if inputs[place].name not in given]
+        if missing:
+            raise InputError(f"input '{missing[0]}' must be given with its contents (--input): {known.reason}")
+        held |= {place: given[inputs[place].name] for place in known.positions}
 
 
 def entries_of(cache: Cache, model: Any) -> list[CacheKey]:

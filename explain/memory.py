@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..runtime.errors import StepwellError
 from ..runtime.program import ALIGNMENT, ArenaBuffer, Program
 
 SCHEMA = 1
+SUFFIXES = (".svg", ".png", ".pdf", ".json")
+"""The endings of names of files that `save` writes."""
 _WORKSPACE = ".workspace"
 _NAMED_AREA = 0.004
 """Buffers of so much of the picture have room for their names."""
 
 
-class MemoryPictureError(Exception):
+class MemoryPictureError(StepwellError):
     """The picture cannot be drawn; the message says what to do."""
 
 
@@ -78,8 +81,8 @@ def draw(program: Program, path: str | os.PathLike[str]) -> None:
         OSError: the file cannot be written.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise MemoryPictureError("pictures need matplotlib: pip install 'stepwell[explain]'")
-    if os.path.splitext(path)[1] not in (".svg", ".png", ".pdf"):
+        raise MemoryPictureError("pictures need matplotlib: pip install matplotlib")
+    if os.path.splitext(path)[1] not in SUFFIXES[:3]:
         raise MemoryPictureError(f"{os.fspath(path)}: what lies where goes to an .svg, .png, .pdf or .json")
     import matplotlib as mpl  # pyright: ignore[reportMissingImports]
     from matplotlib import colormaps  # pyright: ignore[reportMissingImports]
@@ -101,7 +104,8 @@ def draw(program: Program, path: str | os.PathLike[str]) -> None:
         if width * size > _NAMED_AREA * steps * height and width > 0.05 * steps:
             middle = item["first"] + width / 2, (item["offset"] + size / 2) / scale
             axes.text(*middle, _short(item, int(110 * width / steps)), ha="center", va="center", fontsize=7)
-    axes.stairs([size / scale for size in alive], range(steps + 1), color="black", label="in use", linewidth=1.2)
+    if alive:
+        axes.stairs([size / scale for size in alive], range(steps + 1), color="black", label="in use", linewidth=1.2)
     lines = ((program.arena_bytes, "-", "arena"), (facts["lower_bound"], "--", "the least that any plan needs"))
     for size, style, what in lines:
         label = f"{what}: {size / scale:.3g} {unit}"

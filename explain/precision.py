@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler import Options, compile
 from ..dialects.types import is_float
+from ..driver.api import compile
+from ..driver.options import Options
 
 
 @dataclass(frozen=True)

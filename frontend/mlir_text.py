@@ -15,10 +15,12 @@ from mlir import ir
 from ..dialects.stepwell import STEPWELL
 from ..dialects.types import numpy_dtype
 from ..dialects.verifier import VerificationError, verify
+from ..passes.custom_forms import find_custom_form
 from ..passes.diagnostics import MLIRError, find_place
 from ..passes.guarded import Crash, guarded
 from ..runtime import safetensors
 from ..runtime.errors import ArtefactError
+from ..runtime.wording import quantity
 from .errors import ModelError
 from .notes import INTERFACE, check_all_there, check_notes, check_parameters, is_late
 from .onnx.importer import ImportedModel
@@ -73,7 +75,7 @@ def _parse(model: bytes | Path, context: ir.Context) -> ir.Module:
     except ModelError as error:
         raise error.at(model=_name(model)) from None
     except MLIRError as error:
-        raise ModelError(f"not valid MLIR: {_first(error)}", model=_name(model)) from None
+        raise ModelError(f"not valid MLIR: {_first(error, text)}", model=_name(model)) from None
     except VerificationError as error:
         found = error.violations[0]
         raise ModelError(f"not valid MLIR: {_told(found.location, found.message)}", model=_name(model)) from None
@@ -87,9 +89,12 @@ def _parsed(text: bytes, context: ir.Context) -> ir.Module:
     return module
 
 
-def _first(error: Any) -> str:
+def _first(error: Any, text: bytes) -> str:
     """What MLIR says first of what is wrong, and where."""
     diagnostics = error.error_diagnostics
+    found = None if diagnostics else find_custom_form(text)
+    if found is not None:
+        return f"line {found[0]}, column {found[1]}: {found[2]}"
     if not diagnostics:
         return str(error).splitlines()[0]
     return _told(diagnostics[0].location, diagnostics[0].message)
@@ -146,7 +151,9 @@ def _value(kind: ir.Type, attributes: ir.DictAttr, default: str) -> ValueInfo:
     if "stepwell.dims" in attributes:
         listed = attributes["stepwell.dims"]
         if not isinstance(listed, ir.ArrayAttr) or len(listed) != kind.rank:
-            raise ModelError(f"the attribute 'stepwell.dims' of {name} must list {kind.rank} dimensions, not {listed}")
+            raise ModelError(
+                f"the attribute 'stepwell.dims' of {name} must list {quantity(kind.rank, 'dimension')}, not {listed}"
+            )
         dims = list(listed)
     shape = tuple(
         kind.get_dim_size(axis)

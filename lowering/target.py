@@ -9,14 +9,15 @@ import re
 import subprocess
 from dataclasses import asdict, dataclass, replace
 
-from ..runtime.program import PRECISIONS
+from ..runtime.short_repr import short_repr
 from .llvm_to_object import llvm
+from .target_names import X86_LEVELS, TargetError, split_precision, unknown_target
 
 # Levels of the x86-64 psABI, each with what it adds to the one before.
 _X86_V2 = ("+cx16", "+popcnt", "+sahf", "+sse3", "+sse4.1", "+sse4.2", "+ssse3")
 _X86_V3 = (*_X86_V2, "+avx", "+avx2", "+bmi", "+bmi2", "+f16c", "+fma", "+lzcnt", "+movbe", "+xsave")
 _X86_V4 = (*_X86_V3, "+avx512bw", "+avx512cd", "+avx512dq", "+avx512f", "+avx512vl")
-_X86_LEVELS = {"x86-64-v2": _X86_V2, "x86-64-v3": _X86_V3, "x86-64-v4": _X86_V4}
+_X86_LEVELS = dict(zip(X86_LEVELS, (_X86_V2, _X86_V3, _X86_V4), strict=True))
 _X86_TRIPLE, _ARM_TRIPLE = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 _CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
@@ -29,10 +30,6 @@ define void @probe(ptr %x) {
   ret void
 }
 """
-
-
-class TargetError(Exception):
-    """No such target."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +83,7 @@ _PTX = {"sm_80": "+ptx80", "sm_86": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx
 _ACCESS_BYTES, _THREAD_REGISTERS = 16, 255
 
 
+@short_repr
 @dataclass(frozen=True)
 class Target:
     """A machine to make code for.
@@ -137,10 +135,8 @@ class Target:
         Raises:
             TargetError: there is no such target.
         """
-        machine, plus, precision = text.partition("+")
-        if plus and precision not in PRECISIONS:
-            raise TargetError(f"unknown precision '{precision}'; known are {', '.join(PRECISIONS)}")
-        return replace(Target._machine(machine), precision=precision or "f32")
+        machine, precision = split_precision(text)
+        return replace(Target._machine(machine), precision=precision)
 
     @staticmethod
     def _machine(text: str) -> Target:
@@ -156,9 +152,7 @@ class Target:
             return _measured(_ARM_TRIPLE, cpu, ("+neon",))
         if family == "cpu" and cpu:
             return _measured(Target.host().triple, _known(Target.host().triple, cpu), ())
-        gpus = [f"cuda:{name}" for name in _CAPABILITIES]
-        names = ", ".join(["cpu", "cpu:NAME", *_X86_LEVELS, "aarch64", "aarch64:NAME", *gpus])
-        raise TargetError(f"unknown target '{text}'; known are {names}")
+        raise unknown_target(text)
 
     @property
     def is_gpu(self) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from .guarded import CompilerCrash, Crash, Note, guarded
+from ..runtime import progress
+from .guarded import CompilerCrash, Crash, Lines, Note, guarded
 from .note import note_in
 from .recorder import Recorder, recording
 
@@ -31,10 +32,16 @@ def apart(work: Callable[[], Made]) -> Made:
         return pickle.dumps(work(), pickle.HIGHEST_PROTOCOL)
 
     try:
-        data = guarded(once, is_loud=True)
+        data = guarded(once, is_loud=True, lines=_events())
     except Crash as crash:
         raise _watched(work, crash) from None
     return work() if data is None else pickle.loads(data)
+
+
+def _events() -> Lines | None:
+    """The events of the compile at hand, which the child writes and the parent tells; None if nothing listens."""
+    told = progress.current()
+    return Lines(progress.written_to, told.retell) if told is not None and told.is_heard else None
 
 
 def _watched(work: Callable[[], object], crash: Crash) -> CompilerCrash:

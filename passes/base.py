@@ -24,6 +24,7 @@ from typing import ClassVar, TypeVar
 from mlir import ir
 
 from .failure import CompileError
+from .state import CompileState
 
 
 class PassError(CompileError):
@@ -48,6 +49,22 @@ class Pass:
 
     def run(self, op: ir.Operation) -> None:
         """Transforms `op` in place.
+
+        Raises:
+            PassError: the pass cannot do its work.
+        """
+        raise NotImplementedError(self.name)
+
+
+@dataclass(frozen=True)
+class ParameterPass(Pass):
+    """Base of the passes that read or change parameters. Without these, they leave the module as it is."""
+
+    def run(self, op: ir.Operation) -> None:
+        """Leaves `op` as it is."""
+
+    def run_with(self, op: ir.Operation, state: CompileState) -> None:
+        """Transforms `op` and the parameters in place.
 
         Raises:
             PassError: the pass cannot do its work.

@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
 from mlir import ir
 
+from ..runtime import environment
 from .instrumentation import Instrumentation, PrintIR, Step, always
 
 TRACEBACKS, PASSES, FAILING_IR, ALL_IR = 1, 2, 3, 4
@@ -21,8 +21,7 @@ TRACEBACKS, PASSES, FAILING_IR, ALL_IR = 1, 2, 3, 4
 
 def level() -> int:
     """What `STEPWELL_DEBUG` asks for; 0 where it is not set."""
-    text = os.environ.get("STEPWELL_DEBUG", "")
-    return int(text) if text.isdecimal() else 0
+    return environment.debug_level()
 
 
 class Trace(Instrumentation):

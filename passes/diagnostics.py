@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
-from mlir import ir
-
-from ..dialects.verifier import violations
-from .reproducer import PARSER_WARNING
+from .bindings import ir
 from .sources import Source
 
 # The bindings make this class as they start, where type checkers do not see it.
@@ -23,6 +19,12 @@ _SEVERITIES = {
     ir.DiagnosticSeverity.NOTE: "note",
     ir.DiagnosticSeverity.REMARK: "remark",
 }
+_COLOURS = {"error": "\x1b[0;1;31m", "warning": "\x1b[0;1;35m", "note": "\x1b[0;1;30m", "remark": "\x1b[0;1;34m"}
+_PLAIN, _BOLD, _GREEN = "\x1b[0m", "\x1b[1m", "\x1b[0;1;32m"
+_TAB = 8
+# MLIR's parser says so of resources that are no dialect's; they are printed again all the same.
+_RESOURCE_WARNING = "ignoring unknown external resources for "
+_MOST_CALLS = 10
 
 
 @contextmanager
@@ -39,14 +41,15 @@ def listening(context: ir.Context, handler: Callable[[ir.Diagnostic], bool]) -> 
 
 def report_violations(root: ir.Operation) -> bool:
     """Emits an error for each stepwell op that breaks its rules; returns whether there is any."""
+    from ..dialects.verifier import violations  # IR without ops of ours does not wait for the dialect
+
     found = list(violations(root))
     for violation in found:
         violation.location.emit_error(violation.message)
     return bool(found)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A file location taken apart."""
 
     filename: str
@@ -72,24 +75,50 @@ def _places(location: ir.Location) -> Iterator[Place]:
             yield from _places(part)
 
 
-class DiagnosticPrinter:
-    """Prints the diagnostics of a context as they come; a handler for `Context.attach_diagnostic_handler`."""
+def _call(location: ir.Location) -> ir.Location | None:
+    """The first call site in a location, looking through names and fused locations."""
+    if location.is_a_name():
+        return _call(location.child_loc)
+    if location.is_a_fused():
+        return next((found for part in location.locations if (found := _call(part)) is not None), None)
+    return location if location.is_a_callsite() else None
 
-    def __init__(self, source: Source, stream: TextIO) -> None:
-        self._source, self._stream = source, stream
+
+def _callers(location: ir.Location) -> Iterator[ir.Location]:
+    """The callers of a location, innermost first, as many as MLIR shows."""
+    for _ in range(_MOST_CALLS):
+        call = _call(location)
+        if call is None:
+            return
+        location = call.caller
+        yield location
+
+
+class DiagnosticPrinter:
+    """Prints the diagnostics of a context as they come; a handler for `Context.attach_diagnostic_handler`.
+
+    Args:
+        source: what is compiled.
+        stream: where to print.
+        hidden: the severities that are not printed.
+        has_colours: whether to print with the colours of a terminal.
+    """
+
+    def __init__(self, source: Source, stream: TextIO, hidden: tuple[str, ...] = (), has_colours: bool = False) -> None:
+        self._source, self._stream, self._hidden, self._has_colours = source, stream, hidden, has_colours
+        self._others: dict[str, Source | None] = {}
         self.had_error = False
 
     def __call__(self, diagnostic: ir.Diagnostic) -> bool:
         """Prints a diagnostic with its call stack and notes, and says that it is dealt with."""
-        if diagnostic.message == PARSER_WARNING:
+        severity = _SEVERITIES[diagnostic.severity]
+        if diagnostic.message.startswith(_RESOURCE_WARNING) or severity in self._hidden:
             return True
-        self.had_error |= diagnostic.severity == ir.DiagnosticSeverity.ERROR
-        location = diagnostic.location
-        self.print(location, _SEVERITIES[diagnostic.severity], diagnostic.message)
-        while location.is_a_callsite():
-            location = location.caller
-            self.print(location, "note", "called from")
+        self.had_error |= severity == "error"
         shown = diagnostic.location
+        self.print(shown, severity, diagnostic.message)
+        for shown in _callers(diagnostic.location):
+            self.print(shown, "note", "called from")
         for note in diagnostic.notes:
             self.print(note.location, "note", note.message, show_line=note.location != shown)
             shown = note.location
@@ -100,32 +129,78 @@ class DiagnosticPrinter:
         place = find_place(location)
         if place is None:
             prefix = "" if str(location) == "loc(unknown)" else f"{location}: "
-            self._stream.write(f"<unknown>:0: {severity}: {prefix}{message}\n")
+            self._write("<unknown>:0", severity, f"{prefix}{message}")
             return
-        is_ours = place.filename == self._source.filename
-        title = self._source.title if is_ours else place.filename
-        self._stream.write(f"{title}:{place.line}:{place.column}: {severity}: {message}\n")
-        line = self._source.line(place.line) if is_ours and show_line else None
+        source = self._source_of(place.filename) if place.line and place.column else None
+        title = self._source.title if place.filename == self._source.filename else place.filename
+        line = source.line(place.line) if source is not None and show_line else None
+        self._write(f"{title}:{place.line}:{place.column}", severity, message)
         if line is not None:
-            self._stream.write(f"{_caret_block(line, place.column)}\n")
+            self._stream.write(self._painted(_caret_block(line, place.column)))
+
+    def point(self, line: int, column: int, severity: str, message: str, length: int = 1) -> None:
+        """Prints a message about a place in the source itself, underlined over some characters."""
+        self._write(f"{self._source.title}:{line}:{column}", severity, message)
+        text = self._source.line(line)
+        if text is not None:
+            self._stream.write(self._painted(_caret_block(text, column, length)))
+
+    def _write(self, place: str, severity: str, message: str) -> None:
+        if not self._has_colours:
+            self._stream.write(f"{place}: {severity}: {message}\n")
+            return
+        self._stream.write(
+            f"{_BOLD}{place}: {_PLAIN}{_COLOURS[severity]}{severity}: {_PLAIN}{_BOLD}{message}\n{_PLAIN}"
+        )
+
+    def _painted(self, block: str) -> str:
+        line, _, caret = block.partition("\n")
+        return f"{line}\n{_GREEN}{caret}{_PLAIN}" if self._has_colours and caret else block
+
+    def _source_of(self, filename: str) -> Source | None:
+        """The source, or another file that a location names, as far as it can be read."""
+        if filename == self._source.filename:
+            return self._source
+        if filename not in self._others:
+            try:
+                with open(filename, "rb") as file:
+                    self._others[filename] = Source(filename, filename, file.read())
+            except (OSError, ValueError):
+                self._others[filename] = None
+        return self._others[filename]
 
 
-def _caret_block(line: str, column: int) -> str:
-    """The line and a caret under its column, tabs widened as LLVM does."""
-    indent = len(line[: column - 1].expandtabs(8))
-    return f"{line.expandtabs(8)}\n{' ' * indent}^"
+def _caret_block(line: bytes, column: int, length: int = 1) -> str:
+    """The line and, if it is ASCII, a caret under its column, tabs widened as LLVM does."""
+    text = line.decode(errors="surrogateescape")
+    if not line.isascii():
+        return f"{text.expandtabs(_TAB)}\n"
+    at = min(column - 1, len(line))
+    marks = f"{' ' * at}^{'~' * (min(at + length, len(line)) - at - 1)}"
+    widened, width = [], 0
+    for place, mark in enumerate(marks):
+        repeat = _TAB - width % _TAB if place < len(text) and text[place] == "\t" else 1
+        widened.append(mark * repeat)
+        width += repeat
+    return f"{text.expandtabs(_TAB)}\n{''.join(widened)}\n"
 
 
-@dataclass
 class Expectation:
-    """One `expected-error {{text}}` in a test."""
+    """One `expected-error {{text}}` in a test.
 
-    severity: str
-    text: str
-    line: int | None
-    pattern: re.Pattern[str] | None
-    written_at: tuple[int, int]
-    is_met: bool = field(default=False)
+    Args:
+        severity: of the diagnostic.
+        text: what it has to say.
+        line: where it has to be, counted from one; None if its location is to be unknown.
+        pattern: what its message has to match, instead of holding the text.
+        written_at: the line and column of the comment.
+    """
+
+    def __init__(
+        self, severity: str, text: str, line: int | None, pattern: re.Pattern[str] | None, written_at: tuple[int, int]
+    ) -> None:
+        self.severity, self.text, self.line = severity, text, line
+        self.pattern, self.written_at, self.is_met = pattern, written_at, False
 
     def accepts(self, message: str) -> bool:
         """Whether the message is what was meant, whatever its severity."""
@@ -135,34 +210,41 @@ class Expectation:
 _OP_NOTE = "see current operation: "
 _DIRECTIVE = re.compile(
     r"expected-(?P<severity>error|note|remark|warning)(?P<regex>-re)? *"
-    r"(?:@(?P<where>[+-][0-9]+|above|below|unknown))? *\{\{(?P<text>.*?)\}\}(?=\s*$|[^}].*?expected-|\s*//)"
+    r"(?:@(?P<where>[+-][0-9]+|above|below|unknown))? *\{\{(?P<text>.*)\}\}$"
 )
 
 
-def read_expectations(text: str) -> list[Expectation]:
+def read_expectations(text: str, complain: Callable[[int, int, str, int], None]) -> list[Expectation]:
     """The expectations that are written in the comments of a test.
 
-    Raises:
-        re.error: the regular expression of an `expected-...-re` is wrong.
+    Args:
+        text: the test.
+        complain: told of regular expressions that are wrong: line, column, message, and the length to underline.
     """
     expectations: list[Expectation] = []
     waiting: list[Expectation] = []
     last_plain_line = 1
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
-        found = list(_DIRECTIVE.finditer(line.rstrip()))
-        if not found:
+        match = _DIRECTIVE.search(line.rstrip()) if "expected-" in line else None
+        if match is None:
             for expectation in waiting:
                 expectation.line = number
             waiting, last_plain_line = [], number
-        for match in found:
+            continue
+        try:
             expectation = _expectation(match, number)
-            if match["where"] == "above":
-                expectation.line = last_plain_line
-            elif match["where"] == "below":
-                expectation.line = len(lines)
-                waiting.append(expectation)
-            expectations.append(expectation)
+        except re.error as error:
+            # MLIR's own words for the fault that is made most often.
+            said = "parentheses not balanced" if "parenthesis" in error.msg or "subpattern" in error.msg else error.msg
+            complain(number, match.start() + 1, f"invalid regex: {said}", len(match["text"]))
+            continue
+        if match["where"] == "above":
+            expectation.line = last_plain_line
+        elif match["where"] == "below":
+            expectation.line = len(lines)
+            waiting.append(expectation)
+        expectations.append(expectation)
     return expectations
 
 
@@ -180,18 +262,27 @@ def _regex_of(text: str) -> re.Pattern[str]:
 
 
 class DiagnosticVerifier:
-    """Compares the diagnostics of a context with the expected ones; a handler for `attach_diagnostic_handler`."""
+    """Compares the diagnostics of a context with the expected ones; a handler for `attach_diagnostic_handler`.
+
+    Args:
+        source: the test.
+        stream: where to print what is wrong.
+        only_expected: whether diagnostics that nothing expects are passed over.
+    """
 
     def __init__(self, source: Source, stream: TextIO, only_expected: bool = False) -> None:
         self._source, self._only_expected = source, only_expected
         self._printer = DiagnosticPrinter(source, stream)
-        self._expectations = read_expectations(source.text)
-        self._stream = stream
         self.has_failed = False
+        self._expectations = read_expectations(source.text, self._complain)
+
+    def _complain(self, line: int, column: int, message: str, length: int) -> None:
+        self._printer.point(line, column, "error", message, length)
+        self.has_failed = True
 
     def __call__(self, diagnostic: ir.Diagnostic) -> bool:
         """Looks for an expectation of the diagnostic and of each of its notes, and says that it is dealt with."""
-        if diagnostic.message == PARSER_WARNING:
+        if diagnostic.message.startswith(_RESOURCE_WARNING):
             return True
         self._process(diagnostic.location, _SEVERITIES[diagnostic.severity], diagnostic.message)
         for note in diagnostic.notes:
@@ -205,25 +296,21 @@ class DiagnosticVerifier:
         for expectation in self._expectations:
             if not expectation.is_met:
                 message = f'expected {expectation.severity} "{expectation.text}" was not produced'
-                self._report(expectation, message)
+                self._complain(*expectation.written_at, message, len(expectation.text))
         return not self.has_failed
 
     def _process(self, location: ir.Location, severity: str, message: str) -> None:
         place = find_place(location)
-        line = place.line if place is not None and place.filename == self._source.filename else None
-        here = [item for item in self._expectations if item.line == line and item.accepts(message)]
+        is_ours = place is None or place.filename == self._source.filename
+        line = None if place is None else place.line
+        here = [item for item in self._expectations if is_ours and item.line == line and item.accepts(message)]
         for expectation in here:
             if expectation.severity == severity:
                 expectation.is_met = True
                 return
         if here:
-            self._report(here[-1], f"'{severity}' diagnostic emitted when expecting a '{here[-1].severity}'")
+            message = f"'{severity}' diagnostic emitted when expecting a '{here[-1].severity}'"
+            self._complain(*here[-1].written_at, message, 1)
         elif not self._only_expected:
             self._printer.print(location, "error", f"unexpected {severity}: {message}")
             self.has_failed = True
-
-    def _report(self, expectation: Expectation, message: str) -> None:
-        line, column = expectation.written_at
-        text = self._source.line(line) or ""
-        self._stream.write(f"{self._source.title}:{line}:{column}: error: {message}\n{_caret_block(text, column)}\n")
-        self.has_failed = True

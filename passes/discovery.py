@@ -21,8 +21,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from .base import Pass, registry
+from .entry_points import load_entry_points
 
-ENTRY_POINT_GROUP = "stepwell.passes"
 _ROOT = Path(__file__).parent.parent
 _PACKAGE = __name__.split(".")[0]
 
@@ -32,13 +32,13 @@ def find_pass(name: str) -> type[Pass] | None:
     if name not in registry() and _stem(name) in _files():
         importlib.import_module(_module_name(_files()[_stem(name)]))
     if name not in registry():
-        _import_plugins()
+        load_entry_points()
     return registry().get(name)
 
 
 def pass_names() -> list[str]:
     """The names of all Python passes."""
-    _import_plugins()
+    load_entry_points()
     return sorted({*_index(), *registry()})
 
 
@@ -47,7 +47,7 @@ def all_passes() -> dict[str, type[Pass]]:
     """Every Python pass by name, those of plugins included."""
     for module in _index().values():
         importlib.import_module(module)
-    _import_plugins()
+    load_entry_points()
     return registry()
 
 
@@ -94,11 +94,3 @@ def load_plugin(name: str) -> None:
     # Dataclasses look their module up by its name.
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-
-
-@cache
-def _import_plugins() -> None:
-    from importlib.metadata import entry_points  # which takes long to import
-
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
-        entry.load()

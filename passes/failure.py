@@ -14,18 +14,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..runtime.errors import StepwellError
+from ..runtime.short_repr import short_repr
 from .note import say
-
-if TYPE_CHECKING:
-    from mlir import ir
 
 SCHEMA = 1
 _SHOWN_OPS = 4
 _phase: ContextVar[str] = ContextVar("phase", default="")
 
 
+@short_repr
 @dataclass(frozen=True)
 class ModelOp:
     """A node of the model.
@@ -48,6 +48,7 @@ class ModelOp:
         return f"node '{self.name}'{kind}{types}"
 
 
+@short_repr
 @dataclass(frozen=True)
 class Failure:
     """A failure of the compiler.
@@ -98,7 +99,7 @@ class Failure:
         return {"schema": SCHEMA, "pass": fields.pop("pass_name"), **fields}
 
 
-class CompileError(Exception):
+class CompileError(StepwellError):
     """Base of what goes wrong in a compile.
 
     Attributes:
@@ -150,19 +151,6 @@ def current_phase() -> str:
 def say_pass(names: str) -> None:
     """Notes which passes are about to run."""
     say(f"phase '{_phase.get()}', pass '{names}'" if _phase.get() else f"pass '{names}'")
-
-
-def names_in(location: ir.Location | None) -> list[str]:
-    """The names in a location, which are those of the model's nodes."""
-    if location is None:
-        return []
-    if location.is_a_name():
-        return [location.name_str]
-    if location.is_a_callsite():
-        return names_in(location.callee)
-    if location.is_a_fused():
-        return list(dict.fromkeys(name for part in location.locations for name in names_in(part)))
-    return []
 
 
 def one_line(text: str) -> str:

@@ -70,6 +70,14 @@ def dictionaries(function: ir.Operation | ir.OpView, key: str) -> list[ir.DictAt
     return [ir.DictAttr.get({})] * len(kind.inputs if key == "arg_attrs" else kind.results)
 
 
+def value_names(function: ir.Operation | ir.OpView, key: str, default: str) -> list[str]:
+    """The names of the arguments (`arg_attrs`) or results (`res_attrs`); unnamed ones are `default` and a number."""
+    return [
+        ir.StringAttr(attrs["stepwell.name"]).value if "stepwell.name" in attrs else f"{default}{index}"
+        for index, attrs in enumerate(dictionaries(function, key))
+    ]
+
+
 def strings(attributes: ir.Attribute) -> tuple[str, ...]:
     """The strings in an array attribute."""
     return tuple(ir.StringAttr(item).value for item in ir.ArrayAttr(attributes))

@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from ..runtime import progress
+from ..runtime.errors import StepwellError
 from .base import PassError
 from .note import SharedNote, signal_of
 
@@ -22,7 +24,7 @@ _TOLD_CHARACTERS = 300
 Note = Callable[[str], None]
 
 
-class Crash(Exception):
+class Crash(StepwellError):
     """Native code ended the process that did the work; the message says how, and what it was at."""
 
     def __init__(self, message: str, signal_name: str) -> None:
@@ -59,12 +61,48 @@ def _with(text: str, said: str) -> str:
     return f"{text}: {said}" if said else text
 
 
-def guarded(work: Callable[[Note], bytes], is_loud: bool = False) -> bytes | None:
+class Lines:
+    """Lines that a child process writes while it works, and its parent hears."""
+
+    def __init__(self, begin: Callable[[Callable[[bytes], object]], None], heard: Callable[[bytes], object]) -> None:
+        """Names both ends.
+
+        Args:
+            begin: called in the child before it works, with the function that writes a line.
+            heard: called in the parent with each line.
+        """
+        self._begin, self._heard = begin, heard
+        self._reading, self._writing = -1, -1
+
+    def open(self) -> None:
+        """Opens the pipe, before the child starts."""
+        self._reading, self._writing = os.pipe()
+
+    def write(self, work: Callable[[], bytes]) -> bytes:
+        """Does the work of the child, and closes the pipe when it is done."""
+        os.close(self._reading)
+        self._begin(lambda line: os.write(self._writing, line))
+        try:
+            return work()
+        finally:
+            os.close(self._writing)
+
+    def hear(self) -> None:
+        """Hears all that the child writes, until its work ends or it crashes."""
+        os.close(self._writing)
+        with open(self._reading, "rb") as stream:
+            for line in stream:
+                if line.endswith(b"\n"):  # else the child crashed while it wrote
+                    self._heard(line)
+
+
+def guarded(work: Callable[[Note], bytes], is_loud: bool = False, lines: Lines | None = None) -> bytes | None:
     """What `work` gives; None where it raised an exception.
 
     Args:
         work: done in a child process, of which nothing is left but the bytes that it gives. It may note what it is at.
         is_loud: whether what it says on the standard error stream is passed on, where it does not crash.
+        lines: the pipe to which the child writes while it works. An exception from `heard` ends the child.
 
     Raises:
         Crash: a signal ended it.
@@ -74,10 +112,14 @@ def guarded(work: Callable[[Note], bytes], is_loud: bool = False) -> bytes | Non
     note = SharedNote()
     with tempfile.TemporaryFile() as told:
         reading, writing = os.pipe()
+        if lines is not None:
+            lines.open()
         child = os.fork()
         if child == 0:
-            _work_and_leave(lambda: work(note), writing, told.fileno())
+            _work_and_leave(lambda: _in_child(work, note, lines), writing, told.fileno())
         os.close(writing)
+        if lines is not None:
+            _hear(lines, child, reading)
         with open(reading, "rb") as stream:
             data = stream.read()
         status = os.waitpid(child, 0)[1]
@@ -88,6 +130,23 @@ def guarded(work: Callable[[Note], bytes], is_loud: bool = False) -> bytes | Non
             told.seek(0)
             sys.stderr.write(told.read().decode(errors="replace"))
     return data if status == 0 else None
+
+
+def _in_child(work: Callable[[Note], bytes], note: Note, lines: Lines | None) -> bytes:
+    if lines is not None:
+        return lines.write(lambda: work(note))
+    progress.mute()  # the callbacks are the parent's
+    return work(note)
+
+
+def _hear(lines: Lines, child: int, reading: int) -> None:
+    try:
+        lines.hear()
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+        raise
 
 
 def _work_and_leave(work: Callable[[], bytes], writing: int, told: int) -> None:

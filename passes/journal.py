@@ -1,6 +1,6 @@
 """What became of the model's ops on their way to kernels, noted by whoever takes one away: for the report.
 
-Noting costs a tuple. What the notes mean is worked out once, when all is known (`lowering/facts.py`).
+Noting costs a tuple. What the notes mean is worked out once, when all is known (`driver/facts.py`).
 """
 
 from __future__ import annotations

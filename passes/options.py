@@ -15,13 +15,14 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, Union
 
+from ..runtime.errors import StepwellError
 from .base import Pass
 
 _BRACKETS = {"{": "}", "(": ")", "[": "]", "<": ">"}
 _MOST_BRACKETS = 100
 
 
-class PipelineError(ValueError):
+class PipelineError(StepwellError, ValueError):
     """A textual pipeline, or an option in it, is wrong; the message says what and suggests what may be meant."""
 
 

@@ -28,6 +28,7 @@ from .options import PipelineError, make_pass, print_options, split_balanced
 
 if TYPE_CHECKING:
     from .instrumentation import Instrumentation
+    from .state import CompileState
 
 _ELEMENT = re.compile(r"(?P<name>[\w.-]+)\s*(?P<rest>.*)", re.DOTALL)
 
@@ -104,7 +105,11 @@ class Pipeline:
         return f"{self.anchor}({','.join(map(print_element, self.elements))})"
 
     def run(
-        self, module: ir.Module | ir.Operation, instrumentation: Sequence[Instrumentation] = (), verify: bool = True
+        self,
+        module: ir.Module | ir.Operation,
+        instrumentation: Sequence[Instrumentation] = (),
+        verify: bool = True,
+        state: CompileState | None = None,
     ) -> None:
         """Runs the passes on a module, or on the op that the pipeline is anchored at.
 
@@ -112,6 +117,7 @@ class Pipeline:
             module: what to transform, in place.
             instrumentation: told before and after every pass.
             verify: whether to check the IR after every pass.
+            state: what belongs to the module; None for a module alone.
 
         Raises:
             PassFailure: a pass failed; it names the pass, the place and the reason.
@@ -119,7 +125,7 @@ class Pipeline:
         """
         from .runner import Runner
 
-        Runner(instrumentation, verify).run(self, module.operation)
+        Runner(instrumentation, verify, state=state).run(self, module.operation)
 
 
 def print_element(element: Element) -> str:

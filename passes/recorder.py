@@ -15,9 +15,10 @@ from pathlib import Path
 from mlir import ir
 
 from . import debug
-from .failure import current_phase, names_in
+from .failure import current_phase
 from .functions import LIBRARY, kernels_in
 from .instrumentation import Instrumentation, Step
+from .locations import names_in
 from .pipeline import Nested, Pipeline
 from .reproducer import Reproducer
 from .rewriting import walk
@@ -92,10 +93,11 @@ def kernel_of(root: ir.Operation) -> str:
 
 
 def names_of(root: ir.Operation) -> list[str]:
-    """The nodes of the model that the only kernel of a library stands for; none of any other module."""
+    """The nodes of the model that the only kernel of a library stands for, the dominant one first; else none."""
     if not kernel_of(root):
         return []
-    return list(dict.fromkeys(name for op in walk(root) for name in names_in(op.location)))
+    places = [*kernels_in(root), *walk(root)]
+    return list(dict.fromkeys(name for op in places for name in names_in(op.location)))
 
 
 @contextmanager

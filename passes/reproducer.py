@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from .options import PipelineError
 from .pipeline import Pipeline
-
-# MLIR's parser knows only dialects' resources and says so; the reproducer is read from the text instead.
-PARSER_WARNING = "ignoring unknown external resources for 'mlir_reproducer'"
-
-_SECTION = re.compile(r"\bmlir_reproducer\s*:\s*\{(?P<body>(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\")*)\}")
-_ENTRY = re.compile(r"(\w+)\s*:\s*(\"(?:[^\"\\]|\\.)*\"|\w+)")
 
 
 @dataclass(frozen=True)
@@ -44,26 +36,3 @@ class Reproducer:
             "  }\n"
             "#-}\n"
         )
-
-
-def read_reproducer(text: str) -> Reproducer:
-    """Finds the reproducer in the text of a module.
-
-    Raises:
-        PipelineError: there is none, or its pipeline is wrong.
-    """
-    section = _SECTION.search(text)
-    entries = dict(_ENTRY.findall(section["body"])) if section else {}
-    if "pipeline" not in entries:
-        raise PipelineError("the input holds no 'mlir_reproducer' with a pipeline")
-    pipeline = re.sub(r"\\([0-9A-Fa-f]{2}|.)", _unescape, entries["pipeline"][1:-1])
-    return Reproducer(
-        Pipeline.parse(pipeline),
-        entries.get("disable_threading") == "true",
-        entries.get("verify_each", "true") == "true",
-    )
-
-
-def _unescape(match: re.Match[str]) -> str:
-    """MLIR escapes a character by its two hexadecimal digits or, if it is a backslash or a quote, by a backslash."""
-    return chr(int(match[1], 16)) if len(match[1]) == 2 else match[1]

@@ -32,6 +32,7 @@ from mlir import ir
 from ..dialects.core import Op
 from ..dialects.stepwell import STEPWELL
 from . import journal
+from .locations import inherit, left_unread, names_in
 
 AnyOp = TypeVar("AnyOp", bound=Op)
 
@@ -274,7 +275,6 @@ class _Driver:
                 return False
             name, values = fitting
             self._recent.append(name)
-            journal.note_end(op, "rewritten", name, journal.makers_of(values))
             if self._limit is not None:
                 self._limit.done.append((name, op.location))
             self._replace(op, values, name)
@@ -320,12 +320,31 @@ class _Driver:
         users = [use.owner.operation for result in op.results for use in result.uses]
         for old, new in zip(op.results, values, strict=True):
             old.replace_all_uses_with(new)
+        fresh = self._fresh(values)
+        inherit(fresh, [op, *left_unread(op)])
+        named = {name for made in fresh for name in names_in(made.location)}
+        how = "absorbed" if named and named.isdisjoint(names_in(op.location)) else "rewritten"
+        journal.note_end(op, how, pattern, journal.makers_of(values))
         self._erase(op, (pattern, op.location))
         for value in values:
             self._push_new(value)
         # Taken off the stack first: a user may undo what is new, which should not be built upon before.
         for user in users:
             self._push(user)
+
+    def _fresh(self, values: Sequence[ir.Value]) -> list[ir.Operation]:
+        """The ops that a rewrite made for `values`."""
+        found: dict[int, ir.Operation] = {}
+        pending = list(values)
+        while pending:
+            owner = pending.pop().owner
+            if isinstance(owner, ir.Block):
+                continue
+            key = identity(owner.operation)
+            if key not in self._known and key not in found:
+                found[key] = owner.operation
+                pending.extend(owner.operands)
+        return list(found.values())
 
     def _push_new(self, value: ir.Value) -> None:
         if isinstance(value.owner, ir.Block):

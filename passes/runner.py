@@ -14,13 +14,14 @@ from mlir import ir
 from mlir.passmanager import PassDisplayMode, PassManager
 
 from ..dialects.verifier import violations
-from .base import Pass, PassError
+from .base import ParameterPass, Pass, PassError
 from .diagnostics import MLIRError
 from .failure import CompileError, say_pass
 from .instrumentation import Instrumentation, Step
 from .options import PipelineError
 from .pipeline import Element, Nested, Pipeline, Upstream, print_element
 from .recorder import is_recording, watchers
+from .state import CompileState
 from .upstream import PreparedPipelines, explain_rejection, prepared
 
 _ANY = "any"
@@ -50,6 +51,7 @@ class Runner:
         verify: whether to check the IR after every pass.
         statistics: whether MLIR prints, to the standard error stream, what its passes counted, and in which form.
         note: told which passes are about to run.
+        state: what belongs to the module; None for a module alone.
     """
 
     def __init__(
@@ -58,11 +60,12 @@ class Runner:
         verify: bool = True,
         statistics: PassDisplayMode | None = None,
         note: Callable[[str], None] = say_pass,
+        state: CompileState | None = None,
     ) -> None:
         self.instrumentation = (*instrumentation, *watchers())
         # What is done again to see how it fails is looked at closely: the pass that is to blame may have come earlier.
         self.verify = verify or is_recording()
-        self.statistics, self.note = statistics, note
+        self.statistics, self.note, self.state = statistics, note, state
 
     def run(self, pipeline: Pipeline, op: ir.Operation) -> None:
         """Runs `pipeline` on `op`.
@@ -139,7 +142,10 @@ class Runner:
         self.note(instance.name)
         try:
             with op.location:
-                instance.run(op)
+                if isinstance(instance, ParameterPass) and self.state is not None:
+                    instance.run_with(op, self.state)
+                else:
+                    instance.run(op)
         except PassError as error:
             raise PassFailure(instance.name, str(error), error.location or op.location) from error
         except Exception as error:

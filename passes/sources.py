@@ -2,55 +2,78 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
-from mlir import ir
+from collections.abc import Callable, Iterator
+from functools import cached_property
 
 from ..runtime.large_file import contents_of
+from .bindings import ir
 
 DEFAULT_MARKER = "// -----"
+SHORTEST_MARKER = 3
 _BYTECODE_MAGIC = b"ML\xefR"
+_CHECKED = 2  # the last characters of a marker: a line that lacks only these is a near miss
 
 
-@dataclass(frozen=True)
 class Source:
     """A text that is being compiled.
 
-    Attributes:
-        filename: what locations in it are called by MLIR.
-        title: what users are shown instead.
+    Args:
+        filename: the file's name in locations.
+        title: the file's name in messages.
         contents: text or bytecode.
+        whole: the contents of the file that this is a part of; None if it is all of it.
     """
 
-    filename: str
-    title: str
-    contents: bytes
+    def __init__(self, filename: str, title: str, contents: bytes, whole: bytes | None = None) -> None:
+        self.filename, self.title, self.contents = filename, title, contents
+        self.whole = contents if whole is None else whole
+        self.is_part = whole is not None
+
+    @property
+    def is_bytecode(self) -> bool:
+        """Whether the contents are bytecode."""
+        return self.contents.startswith(_BYTECODE_MAGIC)
 
     @property
     def text(self) -> str:
         """The contents as text; bytecode has none."""
-        return "" if self.contents.startswith(_BYTECODE_MAGIC) else self.contents.decode(errors="replace")
+        return "" if self.is_bytecode else self.contents.decode(errors="replace")
 
-    def line(self, number: int) -> str | None:
+    @cached_property
+    def lines(self) -> list[bytes]:
+        """The lines of the whole file, without what ends them."""
+        return (
+            []
+            if self.whole.startswith(_BYTECODE_MAGIC)
+            else [line.removesuffix(b"\r") for line in self.whole.split(b"\n")]
+        )
+
+    def line(self, number: int) -> bytes | None:
         """The line with this number, counted from one, if there is one."""
-        lines = self.text.split("\n")
-        return lines[number - 1] if 0 < number <= len(lines) else None
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else None
 
-    def parse(self, implicit_module: bool = True) -> ir.Module | ir.Operation:
-        """The IR in the current context: a module around it all, or else the one operation that there is.
+    def parse(self, implicit_module: bool = True, context: ir.Context | None = None) -> ir.Module | ir.Operation:
+        """The IR: a module around it all, or else the one operation that there is.
+
+        Args:
+            implicit_module: whether to put a module around what is not one.
+            context: where to make the IR; None for the current context.
 
         Raises:
             ir.MLIRError: the text is wrong; diagnostics say how.
         """
-        if not implicit_module:
-            return ir.Operation.parse(self.text, source_name=self.filename).operation
-        if self.filename == "-":
-            return ir.Module.parse(self.contents)
-        return ir.Module.parseFile(self.filename)
+        if implicit_module or self.is_bytecode:
+            is_named = not self.is_part and self.filename not in ("-", "")
+            parsed = (
+                ir.Module.parseFile(self.filename, context) if is_named else ir.Module.parse(self.contents, context)
+            )
+            if implicit_module or len(parsed.body.operations) != 1:
+                return parsed
+            inner = parsed.body.operations[0].operation
+            inner.detach_from_parent()
+            return inner
+        return ir.Operation.parse(self.text, source_name=self.filename, context=context).operation
 
 
 def read_source(name: str) -> Source:
@@ -61,18 +84,55 @@ def read_source(name: str) -> Source:
     """
     if name == "-":
         return Source("-", "<stdin>", sys.stdin.buffer.read())
+    from pathlib import Path
+
     try:
         return Source(name, name, contents_of(Path(name)))
     except OSError as error:
         raise OSError(error.errno, error.strerror, name) from None
 
 
-def split_source(source: Source, marker: str) -> Iterator[Source]:
-    """The parts between markers. What a marker has on its line after it is the first line of the next part."""
-    if marker not in source.text:
-        yield source
-        return
-    line = 1
-    for part in re.split(re.escape(marker), source.text):
-        yield Source("-", f"within split at {source.title}:{line} offset ", part.encode())
-        line += part.count("\n")
+def split_source(source: Source, marker: str, near_miss: Callable[[int, int], None]) -> Iterator[Source]:
+    """The parts between markers, as MLIR's own tools take them.
+
+    A part starts right after its marker. It is padded at its front, so that lines and columns are those of the file.
+
+    Args:
+        source: all of it.
+        marker: at least `SHORTEST_MARKER` characters.
+        near_miss: told the line and column where a marker lacks its last characters.
+    """
+    whole, start = source.contents, marker.encode()[:-_CHECKED]
+    ending = marker.encode()[-_CHECKED:]
+    begin, position = 0, 0
+    # The first of several pieces is passed over if it is empty: the part starts with the end of its own marker.
+    has_part = bool(whole.partition(start)[0])
+    while (found := whole.find(start, position)) >= 0:
+        position = found + len(start)
+        if not has_part:
+            begin, has_part = position, not whole.startswith(start, position) and position < len(whole)
+        elif whole.startswith(ending, position) and len(_piece(whole, start, position)) > _CHECKED:
+            yield _part(source, begin, found)
+            begin = position = position + _CHECKED
+            has_part = bool(_piece(whole, start, position))
+        else:
+            near_miss(*_place(whole, position))
+    if has_part:
+        yield _part(source, begin, len(whole))
+
+
+def _piece(whole: bytes, start: bytes, position: int) -> bytes:
+    """The text from a position up to the next thing that may be a marker."""
+    end = whole.find(start, position)
+    return whole[position : end if end >= 0 else len(whole)]
+
+
+def _place(whole: bytes, position: int) -> tuple[int, int]:
+    """The line and the column of a position, both counted from one."""
+    return whole.count(b"\n", 0, position) + 1, position - whole.rfind(b"\n", 0, position)
+
+
+def _part(source: Source, begin: int, end: int) -> Source:
+    line, column = _place(source.contents, begin)
+    padding = b"\n" * (line - 1) + b" " * (column - 1)
+    return Source("-", source.title, padding + source.contents[begin:end], source.contents)

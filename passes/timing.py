@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mlir import ir
@@ -67,17 +68,35 @@ class Timing(Instrumentation):
         self._seen.append(timer := Timer(name, seconds))
         self.root.children[id(timer)] = timer
 
-    def report(self, as_list: bool = False) -> str:
-        """The report as text: a tree in the order of execution, or a list by time spent."""
+    def report(self, as_list: bool = False, as_json: bool = False) -> str:
+        """The report as text or JSON: a tree in the order of execution, or a list by time spent."""
         self.root.seconds = time.perf_counter() - self._started
-        rows = _by_name(self.root) if as_list else list(_rows(self.root, 0))
+        rows = [(self.root.seconds, "root"), *_by_name(self.root)] if as_list else _rows(self.root, 0)
         rest = self.root.seconds - sum(child.seconds for child in self.root.children.values())
+        if as_json:
+            return self._json(self.root.children.values() if not as_list else (), rows if as_list else (), rest)
         rows += [(rest, "Rest"), (self.root.seconds, "Total")]
         lines = [f"  {seconds:8.4f} ({self._percent(seconds):5.1f}%)  {name}" for seconds, name in rows]
         head = (
             f"{_TITLE}\n  Total Execution Time: {self.root.seconds:.4f} seconds\n\n  ----Wall Time----  ----Name----\n"
         )
         return head + "\n".join(lines) + "\n"
+
+    def _json(self, timers: Iterable[Timer], rows: Iterable[tuple[float, str]], rest: float) -> str:
+        """The report in JSON: a tree of timers, or rows."""
+        lines = [line for timer in timers for line in self._json_tree(timer, "")]
+        lines += [f"{self._entry(seconds, name)}}}," for seconds, name in rows]
+        lines += [f"{self._entry(rest, 'Rest')}}},", f"{self._entry(self.root.seconds, 'Total')}}}"]
+        return "[\n" + "\n".join(lines) + "\n]\n"
+
+    def _json_tree(self, timer: Timer, indent: str) -> list[str]:
+        inner = [line for child in timer.children.values() for line in self._json_tree(child, f"{indent}  ")]
+        head = f'{indent}{self._entry(timer.seconds, timer.name)}, "passes": ['
+        return [head, *inner, f"{indent}{{}}]}},"]
+
+    def _entry(self, seconds: float, name: str) -> str:
+        numbers = f'"duration": {seconds:8.4f}, "percentage": {self._percent(seconds):5.1f}'
+        return f'{{"wall": {{{numbers}}}, "name": "{name}"'
 
     def _percent(self, seconds: float) -> float:
         return 100 * seconds / self.root.seconds

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
-from mlir import ir
-from mlir.passmanager import PassManager
+from mlir import _mlir_libs
+from mlir._mlir_libs._mlir.passmanager import PassManager
 
+from .bindings import ir
 from .diagnostics import MLIRError
-from .options import suggestion
 
 NAMES_FILE = Path(__file__).with_name("upstream_names.json")
 
@@ -29,6 +28,7 @@ import ctypes, pathlib
 from mlir import _mlir_libs, ir, passmanager
 ctypes.CDLL(pathlib.Path(_mlir_libs.__file__).with_name("libMLIRPythonCAPI.so"))._ZN4mlir21printRegisteredPassesEv()
 """
+_NAME = re.compile(r"[\w.-]+")
 _PASS_LINE = re.compile(r"  --([\w-]+)(?: .*?)?\s+-   ")
 _FAILED_PASS = re.compile(r"// -----// IR Dump After .* Failed \((.*?)\)")
 _OPTION_LINE = re.compile(r"    --?([\w-]+)(?:=<.*?>|\s<.*?>)?\s+- ")
@@ -75,6 +75,7 @@ def _class_names() -> dict[str, str]:
 def explain_rejection(name: str, error: str) -> str:
     """Says in one line why the pass manager refused the pass `name`, and what may have been meant."""
     from .discovery import pass_names
+    from .options import suggestion
 
     if "does not refer to a registered pass" in error:
         known = [*upstream_passes(), *pass_names()]
@@ -89,13 +90,31 @@ def explain_rejection(name: str, error: str) -> str:
 @cache
 def anchor_of(name: str) -> str | None:
     """The op that an upstream pass or pipeline runs on, `builtin.module` where it takes several; None: no such pass."""
-    with ir.Context():
-        try:
-            PassManager.parse(f"builtin.module({name})")
-        except ValueError as error:
-            restricted = re.search(r"restricted to '(\S+)'", str(error))
-            return restricted[1] if restricted else None
-        return "builtin.module"
+    if not _NAME.fullmatch(name):
+        return None
+    with bare_context():
+        return anchor_inside("builtin.module", name)
+
+
+def anchor_inside(anchor: str, name: str) -> str | None:
+    """The op that a pass runs on in a pipeline for `anchor`, in the current context; None: there is no such pass."""
+    try:
+        PassManager.parse(f"{anchor}({name})")
+    except ValueError as error:
+        restricted = re.search(r"restricted to '(\S+)'", str(error))
+        return restricted[1] if restricted else None
+    return anchor
+
+
+def bare_context() -> ir.Context:
+    """A context that knows all of MLIR's dialects and loads them when they are needed, as `mlir-opt` does.
+
+    The contexts of the bindings load all dialects at once, which takes long and gives canonicalisation more patterns.
+    """
+    context = vars(ir)["_Context"]()
+    context.append_dialect_registry(_mlir_libs.get_dialect_registry())
+    importlib.import_module("mlir._mlir_libs._mlirRegisterEverything").register_llvm_translations(context)
+    return context
 
 
 class PreparedPipelines:
@@ -108,6 +127,9 @@ class PreparedPipelines:
     def __init__(self) -> None:
         self.context = ir.Context.current
         self._managers: dict[tuple[str, bool], PassManager] = {}
+        import tempfile  # a tool that runs native pipelines alone does without these
+        import uuid
+
         self._dumps = Path(tempfile.gettempdir()) / f"stepwell-{uuid.uuid4()}"
 
     def run(self, pipeline: str, op: ir.Operation) -> None:

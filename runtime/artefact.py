@@ -18,13 +18,15 @@ made for another processor, and says which.
 from __future__ import annotations
 
 import hashlib
+import io
 import mmap
 import os
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
+from typing import IO, TypeVar
 
 import numpy as np
 
@@ -32,6 +34,7 @@ from . import host, safetensors
 from .errors import ArtefactError
 from .large_file import LargeFile
 from .manifest import (
+    Manifest,
     Member,
     StoredControlStep,
     StoredHostStep,
@@ -44,14 +47,17 @@ from .manifest import (
 )
 from .plan import HostStep, NativeStep, Plan, Step, Variant
 from .program import Program, TensorInfo
+from .short_repr import short_repr
 
 MANIFEST = "manifest.json"
 PARAMETERS = "parameters.safetensors"
 MODEL = "model"
 
 _LARGE_BYTES = 16 << 20
+_Read = TypeVar("_Read")
 
 
+@short_repr
 @dataclass(frozen=True)
 class Source:
     """The model that the code was made from.
@@ -74,6 +80,7 @@ class Source:
         return self.contents.read() if isinstance(self.contents, LargeFile) else self.contents
 
 
+@short_repr
 @dataclass(frozen=True)
 class Artefact:
     """A compiled model as it is stored.
@@ -95,12 +102,35 @@ class Artefact:
     plan: Plan | None = None
 
 
-def read(path: Path) -> Artefact:
+Given = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
+"""The source of an artefact: the path of a file, its contents, or a file that is open for reading bytes."""
+
+
+def read(given: Given) -> Artefact:
     """Reads a model and checks all of it; of several programs for the same shapes it keeps the best that runs here.
+
+    Args:
+        given: the path of a file, its contents, or a file that is open; that one is read to its end.
 
     Raises:
         ArtefactError: the file is damaged, of another schema, or made for another machine; the message says which.
     """
+    return _read(given, _decode)
+
+
+def read_manifest(path: Path) -> tuple[Manifest, dict[str, np.ndarray]]:
+    """The manifest and the members of an artefact for any machine; all of it is checked.
+
+    Raises:
+        ArtefactError: the file is damaged, or of another schema.
+    """
+    return _read(path, _manifest)
+
+
+def _read(given: Given, decode: Callable[[dict[str, np.ndarray]], _Read]) -> _Read:
+    if not isinstance(given, str | os.PathLike):
+        return _read_contents(given, decode)
+    path = Path(given)
     if "\0" in str(path):
         raise ArtefactError(f"{str(path)!r} is no name of a file")
     try:
@@ -108,17 +138,37 @@ def read(path: Path) -> Artefact:
             size = os.fstat(file.fileno()).st_size
             if not size:
                 raise ArtefactError("the file is empty")
-            return _decode(_members(file, _image(file, size)))
+            return decode(_members(file, _image(file, size)))
     except OSError as error:
         raise ArtefactError(f"{path}: {error.strerror or error}") from error
     except ArtefactError as error:
         raise ArtefactError(f"{path}: {error}") from error
 
 
+def _read_contents(
+    given: bytes | bytearray | memoryview | IO[bytes], decode: Callable[[dict[str, np.ndarray]], _Read]
+) -> _Read:
+    data = given.read() if hasattr(given, "read") else given  # type: ignore[union-attr]
+    if not isinstance(data, bytes | bytearray | memoryview):
+        kind = type(given if data is given else data).__name__
+        raise ArtefactError(f"an artefact is a path, bytes, or a file that is open for reading bytes, not {kind}")
+    data = memoryview(data)
+    if not data.nbytes:
+        raise ArtefactError("the artefact is empty")
+    if not data.c_contiguous:
+        data = memoryview(data.tobytes())
+    file = io.BytesIO(data.cast("B"))
+    return decode(_members(file, _copied(file, data.nbytes)))
+
+
 def _image(file: BufferedReader, size: int) -> np.ndarray:
     """The file's bytes: of a small file a copy, as who shortens a mapped file ends the processes that read it."""
     if size >= _LARGE_BYTES:
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    return _copied(file, size)
+
+
+def _copied(file: BufferedReader | io.BytesIO, size: int) -> np.ndarray:
     memory = mmap.mmap(-1, size)  # tensors have to be as aligned as in a mapped file
     if file.readinto(memory) != size:
         raise ArtefactError("the file has become shorter while it was read")
@@ -127,11 +177,16 @@ def _image(file: BufferedReader, size: int) -> np.ndarray:
     return image
 
 
-def _decode(members: dict[str, np.ndarray]) -> Artefact:
+def _manifest(members: dict[str, np.ndarray]) -> tuple[Manifest, dict[str, np.ndarray]]:
     if MANIFEST not in members:
         raise ArtefactError(f"there is no {MANIFEST} in it, so it is no artefact of Stepwell's")
     record = decode(members.pop(MANIFEST).tobytes())
     _verify(members, record.members)
+    return record, members
+
+
+def _decode(members: dict[str, np.ndarray]) -> Artefact:
+    record, members = _manifest(members)
     tensors = safetensors.view(members[PARAMETERS])
     programs = tuple(_program(entry, members, tensors) for entry in _runnable(record.programs))
     plan = None if record.plan is None else _plan(record.plan, members, tensors)
@@ -163,7 +218,7 @@ def _piece(step: StoredNativeStep, members: Mapping[str, np.ndarray], tensors: M
     return NativeStep(step.inputs, step.outputs, step.nodes, tuple(variants), step.body)
 
 
-def _members(file: BufferedReader, image: np.ndarray) -> dict[str, np.ndarray]:
+def _members(file: BufferedReader | io.BytesIO, image: np.ndarray) -> dict[str, np.ndarray]:
     """The stored members as views of the file's bytes."""
     try:
         with zipfile.ZipFile(file) as archive:

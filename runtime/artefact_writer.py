@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import threading
 import zipfile
@@ -32,6 +33,7 @@ from .manifest import (
 )
 from .plan import ControlStep, HostStep, NativeStep, Plan, Step
 from .program import ALIGNMENT, ENTRY, WORK, Program, is_splat
+from .version import VERSION
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _ALIGNMENT_FIELD = 0xD935
@@ -49,22 +51,15 @@ def write(path: Path, model: Artefact, *, cubins: bool = False) -> None:
     Raises:
         ArtefactError: the file cannot be written there, or there is no ptxas.
     """
-    content = _Content(cubins)
-    programs = tuple(map(content.add_program, model.programs))
-    plan = None if model.plan is None else content.add_plan(model.plan)
-    source = None if model.source is None else content.add_source(model.source)
-    members = content.members
-    members[PARAMETERS] = safetensors.chunks(content.tensors)
-    checksums = {name: _checksum(chunks) for name, chunks in members.items()}
-    record = Manifest(model.name, model.inputs, model.outputs, programs, plan, source, checksums).encode()
+    members = _members_of(model, cubins)
     try:
         if path.exists() and not path.is_file():  # a device stays one; nobody sees half of what is written to it
-            _write(path, {MANIFEST: [record]} | members)
+            _write(path, members)
             return
         path = Path(os.path.realpath(path))  # a link stays a link
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}")
         try:
-            _write(temporary, {MANIFEST: [record]} | members)
+            _write(temporary, members)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -72,8 +67,32 @@ def write(path: Path, model: Artefact, *, cubins: bool = False) -> None:
         raise ArtefactError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
 
 
+def encoded(model: Artefact) -> bytes:
+    """The contents of the file that `write` makes of a model."""
+    file = io.BytesIO()
+    _write_members(file, _members_of(model, cubins=False))
+    return file.getvalue()
+
+
+def _members_of(model: Artefact, cubins: bool) -> dict[str, Sequence[bytes | memoryview]]:
+    content = _Content(cubins)
+    programs = tuple(map(content.add_program, model.programs))
+    plan = None if model.plan is None else content.add_plan(model.plan)
+    source = None if model.source is None else content.add_source(model.source)
+    members = content.members
+    members[PARAMETERS] = safetensors.chunks(content.tensors)
+    checksums = {name: _checksum(chunks) for name, chunks in members.items()}
+    record = Manifest(model.name, model.inputs, model.outputs, programs, plan, source, checksums, VERSION).encode()
+    return {MANIFEST: [record]} | members
+
+
 def _write(path: Path, members: Mapping[str, Sequence[bytes | memoryview]]) -> None:
-    with open(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with open(path, "wb") as file:
+        _write_members(file, members)
+
+
+def _write_members(file: BinaryIO, members: Mapping[str, Sequence[bytes | memoryview]]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, chunks in members.items():
             _add_member(archive, file, name, chunks)
 

@@ -12,6 +12,7 @@ from .program import Program, Shape, TensorInfo, aligned_empty, aligned_zeros
 from .report import facts
 from .results import Shelf
 from .sizes import table_of
+from .wording import quantity
 from .workspace import LoadedProgram, Workspace
 
 
@@ -26,7 +27,7 @@ def explained(program: Program) -> str:
 
     The lines after the first are of kernels that do more than a call needs, where sizes vary.
     """
-    kernels = f"{len(program.kernels)} kernels, {program.arena_bytes / 1e6:.1f} MB of scratch memory"
+    kernels = f"{quantity(len(program.kernels), 'kernel')}, {program.arena_bytes / 1e6:.1f} MB of scratch memory"
     if program.bounds is None:
         shapes = ", ".join(f"{info.name}={'x'.join(map(str, info.shape)) or 'scalar'}" for info in program.inputs)
         return f"{shapes}: {kernels}; specialised for these shapes, which no range was compiled for"
@@ -83,7 +84,7 @@ class BoundedCall(LoadedProgram):
         written = [*outputs, *(np.empty((), np.bool_) for _ in range(self._guards))] if self._guards else outputs
         workspace.run(self.loaded, inputs, written, threads)
         if self._guards:
-            self.checked(written)
+            self.checked(written, arrays)
         for number, place in buffers.outputs:
             _, dtype, shelf = self._outputs[number]
             if shelf is None:

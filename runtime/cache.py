@@ -4,7 +4,8 @@ An entry is a file `<folder>/<kind>/<first two of key>/<key>`: a header of 64 by
 the first half of that of its name), then the data, so that mapped data is aligned. The key names what the data was made
 from; whoever asks computes it. A large file that was intact is not read again for its checksum while its times stay and
 the system is up; an entry of the kind `checked` says so. A byte of `<folder>/.written` stands for 4 KiB that were
-written since the size of all was last looked at.
+written since the size of all was last looked at. Files in `<folder>/locks` are no entries: a process that compiles an
+entry locks one (driver/locks.py).
 
 Environment: `STEPWELL_CACHE=0` turns it off, `STEPWELL_CACHE_DIR` moves it, `STEPWELL_CACHE_MEGABYTES` bounds it.
 """
@@ -27,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .errors import InputError
+from . import environment
 from .program import is_splat
 from .safetensors import dtype_of
 from .slow import SlowWarning
@@ -35,13 +36,13 @@ from .slow import SlowWarning
 _MAGIC = b"STEPWELL"
 _HEADER_BYTES = 64
 _DEFAULT_MEGABYTES = 4096
-_MOST_DIGITS = 15
 _LARGE_BYTES = 4 << 20
 _CHECKED, _KNOWN_SECONDS = "checked", 24 * 3600
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _UNFINISHED = ".unfinished-"
 _TALLY, _TALLIED_BYTES = ".written", 4096
 _ABANDONED_SECONDS = 3600
+_LOCKS = "locks"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{1,200}")
 
 
@@ -96,6 +97,10 @@ class Cache:
     def has(self, kind: str, key: str) -> bool:
         """Whether there is an entry, sound or not."""
         return os.path.exists(self._path(kind, key))
+
+    def lock_path(self, kind: str, key: str) -> Path:
+        """The file to lock while an entry is compiled; it need not be there."""
+        return self.folder / _LOCKS / f"{kind}-{self._path(kind, key).name}"
 
     def put(self, kind: str, key: str, data: bytes | memoryview | list[bytes | memoryview]) -> None:
         """Keeps data, given whole or in pieces. Where the folder cannot be written to, warns once and keeps nothing."""
@@ -156,6 +161,7 @@ class Cache:
 
     def shrink(self, limit_bytes: int) -> int:
         """Drops the entries not used for longest, until all others take at most so many bytes; gives how many."""
+        self._drop_abandoned()
         entries = sorted(self.entries(), key=lambda entry: entry.used)
         total, dropped = sum(entry.bytes for entry in entries), 0
         for entry in entries:
@@ -239,11 +245,16 @@ class Cache:
             if file.tell() * _TALLIED_BYTES < self.limit_bytes // 16:
                 return
             file.truncate(0)
-        for path, status in self._files(f"*/??/{_UNFINISHED}*"):
-            if time.time() - status.st_mtime > _ABANDONED_SECONDS:
-                self._drop(path)
+        self._drop_abandoned()
         if sum(entry.bytes for entry in self.entries()) > self.limit_bytes:
             self.shrink(self.limit_bytes * 9 // 10)
+
+    def _drop_abandoned(self) -> None:
+        """Drops unfinished files and files of locks that killed processes have left."""
+        for pattern in (f"*/??/{_UNFINISHED}*", f"{_LOCKS}/*"):
+            for path, status in self._files(pattern):
+                if time.time() - status.st_mtime > _ABANDONED_SECONDS:
+                    self._drop(path)
 
     def _files(self, pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
         for path in self.folder.glob(pattern):
@@ -285,8 +296,12 @@ def default_folder() -> Path:
 
 
 def is_turned_off() -> bool:
-    """Whether the environment says that nothing is to be kept."""
-    return os.environ.get("STEPWELL_CACHE", "1").lower() in ("0", "off", "false", "no")
+    """Whether the environment says that nothing is to be kept.
+
+    Raises:
+        InputError: `STEPWELL_CACHE` is not one of the allowed values.
+    """
+    return environment.cache() in environment.OFF
 
 
 def default_cache() -> Cache | None:
@@ -297,10 +312,7 @@ def default_cache() -> Cache | None:
     """
     if is_turned_off():
         return None
-    text = os.environ.get("STEPWELL_CACHE_MEGABYTES", str(_DEFAULT_MEGABYTES))
-    if not text.isdecimal() or len(text) > _MOST_DIGITS:
-        raise InputError(f"STEPWELL_CACHE_MEGABYTES is {text[:40]!r}, and must be a whole number")
-    return Cache(default_folder(), int(text) << 20)
+    return Cache(default_folder(), environment.cache_megabytes() << 20)
 
 
 def _open(path: str, flags: int) -> int:

@@ -12,7 +12,7 @@ from .store import key_of
 
 _KIND = "keys"
 # By how much a part says that two entries are akin: other shapes of the same model are nearer than another model.
-_KINSHIP = {"model": 32, "target": 16, "machine": 8, "element_types": 4, "options": 4, "compiler": 2}
+_KINSHIP = {"model": 32, "target": 16, "machine": 8, "element_types": 4, "options": 4, "plugins": 4, "compiler": 2}
 
 
 class CacheMissError(RuntimeFailure):
@@ -30,6 +30,7 @@ class CacheKey:
         target: what the code is for.
         machine: the instruction sets of this machine, where the target is this machine.
         options: how to compile.
+        plugins: the code of other packages that takes part, each module with a digest.
         element_types: of the inputs of a piece of a model.
         shapes: of the inputs; "" where `sizes` says more.
         sizes: the ranges of dimensions that the code serves.
@@ -42,6 +43,7 @@ class CacheKey:
     target: str
     machine: str = ""
     options: str = ""
+    plugins: str = ""
     element_types: str = ""
     shapes: str = ""
     sizes: str = ""

@@ -10,6 +10,7 @@ from .buckets import names_of, parts_of, require_known
 from .errors import InputError
 from .expressions import Expression, evaluate, names_in, parse_expression, substitute
 from .program import TensorInfo
+from .short_repr import short_repr
 
 _ENDS = ((0, "low"), (-1, "high"))
 _MOST_DIGITS = 19
@@ -53,6 +54,7 @@ def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+@short_repr
 @dataclass(frozen=True)
 class Resolved:
     """What a user says of sizes, once it is known which dimensions follow from others.
@@ -78,7 +80,7 @@ def resolve_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> Resol
     """
     names = names_of(inputs)
     require_known(dims, names)
-    said = {name: name for name in names if dims and _is_expression(name, names)}
+    said = {name: name for name in names if dims and is_expression(name, names)}
     said |= {name: given for name, given in dims.items() if isinstance(given, str)}
     found = {name: _followed(name, said, names, ()) for name in said}
     same: dict[Any, str] = {name: other for name, other in found.items() if isinstance(other, str)}
@@ -90,7 +92,7 @@ def resolve_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> Resol
     return Resolved(rest, renamed, {name: item for name, item in found.items() if name not in same})
 
 
-def _is_expression(name: str, names: Sequence[str]) -> bool:
+def is_expression(name: str, names: Sequence[str]) -> bool:
     """Whether a name is an expression over other names."""
     try:
         found = parse_expression(name)

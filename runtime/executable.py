@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index, itemgetter
 from pathlib import Path
@@ -10,18 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import artefact
+from . import artefact, html
 from .bounded import explained
 from .cores import available_cores
 from .cuda import dlpack
+from .dlpack import from_dlpack
 from .errors import ArtefactError, InputError
 from .fallback import Fallback
 from .input_shapes import check_shapes
 from .loaded_plan import LoadedPlan, Share
 from .program import Program, Shape, TensorInfo
+from .progress import because
 from .report.report import Report
+from .short_repr import cut
+from .size_advice import SizeWatch
 from .sizes import Range
 from .specialization import ByContents, Specializations, Specialize, Steps
+from .wording import quantity
 from .workspace import LoadedProgram
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     from .recorder import Recorder
 
 _MOST_THREADS = 4096
+_LONGEST_LISTING = 300
 
 Outputs = np.ndarray | tuple[np.ndarray, ...]
 
@@ -42,6 +50,7 @@ class Executable:
         threads: how many threads one call uses.
         source: the model itself; None where it is not at hand in one piece.
         unranged: why no program serves the ranges of sizes that were asked for; empty where some do, or none were.
+        watch: warns if calls compile for one size after another.
     """
 
     def __init__(
@@ -79,10 +88,12 @@ class Executable:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.threads = available_cores() if threads is None else _count(threads)
+        self._default_threads = self.threads if threads is None else None
         self.source = source
         self.unranged = ""
         self._code = Specializations(self.inputs, programs, specialize, name, ranges, recorder=recorder)
         self._code.steps = steps
+        self.watch = self._code.watch = SizeWatch(name, self.inputs)
         self._loaded = self._code.loaded
         self._by_name = _getter([info.name for info in self.inputs])
         self._takes_arrays = all(_is_tensor(info) and info.dtype != object for info in self.inputs)
@@ -122,11 +133,12 @@ class Executable:
         """The most scratch memory that a call needs beside its inputs, outputs and parameters."""
         return max((program.arena_bytes for program in self.programs), default=0)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Outputs:
+    # Any, as the model decides whether this is one array or a tuple of them: each use would have to tell them apart.
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model on numpy arrays, or anything with `__dlpack__`, by position or by name.
 
         Returns:
-            The output, or a tuple of them in the model's order where there are several. They are new arrays.
+            One output as a `numpy.ndarray`; several as a tuple of them, in the model's order. They are new arrays.
 
         Raises:
             InputError: the inputs are not what the model takes.
@@ -195,7 +207,8 @@ class Executable:
             chosen.append(_numbers(shape, info))
         tensors = [(info, shape) for info, shape in zip(self.inputs, chosen, strict=True) if _is_tensor(info)]
         check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
-        return self._code.prepare(tuple(chosen), held)
+        with because("ahead, for given shapes"):
+            return self._code.prepare(tuple(chosen), held)
 
     def profile(self, inputs: Mapping[str, Any], calls: int = 20, warmup: int = 3) -> Profile:
         """Calls the model on the same inputs again and again, and tells where the time goes.
@@ -221,16 +234,37 @@ class Executable:
         Args:
             path: the file to write.
             keep_model: whether to store the model too, so that code for further input shapes can be made after loading.
+                It is stored in any case if `uncompiled` lists something.
             cubins: whether to store machine code for GPUs beside the PTX, which a driver takes a while to compile.
 
         Raises:
-            ArtefactError: the file cannot be written, the model is in several files, or there is no ptxas for cubins.
+            ArtefactError: the file cannot be written, the model would have to be stored and is in several files, or
+                there is no ptxas for cubins.
+
+        Warns:
+            UserWarning: the model is stored too, because there is no code for parts of it.
         """
+        if not keep_model and (reasons := self.uncompiled):
+            keep_model = True
+            text = "; ".join(reasons)
+            if self.source is None:
+                raise ArtefactError(f"{self.name}: the artefact could not run: {text}. Call the model before")
+            warnings.warn(
+                f"{self.name}: the artefact holds the model too, to compile when it is called: {text}", stacklevel=2
+            )
         if keep_model and self.source is None:
             raise ArtefactError(f"{self.name}: the model is not at hand in one file, so the artefact cannot keep it")
         from .artefact_writer import write  # calls do without
 
         write(Path(path), self.stored(keep_model=keep_model), cubins=cubins)
+
+    @property
+    def uncompiled(self) -> list[str]:
+        """Why an artefact of the code made so far could not run by itself: a reason for each part without code."""
+        steps = self._code.steps
+        if isinstance(steps, LoadedPlan):
+            return steps.uncompiled
+        return [] if self._code.own_programs else ["it has been compiled for no input shapes yet"]
 
     def stored(self, *, keep_model: bool = False) -> artefact.Artefact:
         """What `save` writes."""
@@ -239,9 +273,40 @@ class Executable:
         plan = steps.stored() if isinstance(steps, LoadedPlan) else None
         return artefact.Artefact(self.name, self.inputs, self.outputs, self._code.own_programs, source, plan)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the code made so far as an artefact, with the model and how to compile it for further shapes."""
+        from .artefact_writer import encoded
+
+        return _unpickled, (encoded(self.stored()), *self._settings())
+
+    def __copy__(self) -> Executable:
+        return _restored(self.stored(), *self._settings())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Executable:
+        # What it shares with the copy (code, parameters, the model) never changes.
+        return self.__copy__()
+
+    def _settings(self) -> tuple[Any, ...]:
+        """The state that `stored` lacks."""
+        # By default a call has a thread for each core, of the machine that unpickles.
+        threads = None if self.threads == self._default_threads else self.threads
+        return self._code.specialize, self.source, threads, self.unranged, self.ranges
+
     def __repr__(self) -> str:
-        takes, gives = _listing(self.inputs), _listing(self.outputs)
-        return f"<Executable {self.name}: ({takes}) -> ({gives}), {len(self.programs)} programs>"
+        takes, gives = (cut(_listing(items), _LONGEST_LISTING) for items in (self.inputs, self.outputs))
+        count = quantity(len(self.programs), "program")
+        return f"<Executable {cut(self.name, 100)}: ({takes}) -> ({gives}), {count}>"
+
+    def _repr_html_(self) -> str:
+        ports = [("input", info) for info in self.inputs] + [("output", info) for info in self.outputs]
+        rows = [(role, info.name, str(info).removeprefix(f"{info.name}: ")) for role, info in ports]
+        code = [
+            (cut(explained(program).splitlines()[0], _LONGEST_LISTING), program.target.name)
+            for program in self.programs
+        ]
+        programs = html.heading(quantity(len(code), "program")) + html.table(("serves", "target"), code)
+        title = f"{self.name}, {quantity(self.threads, 'thread')}"
+        return html.heading(title) + html.table(("", "name", "type"), rows) + (programs if code else "")
 
     def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         if not args and len(kwargs) == len(self.inputs):
@@ -252,7 +317,7 @@ class Executable:
         names = [info.name for info in self.inputs]
         if len(args) > len(names):
             raise InputError(
-                f"{len(args)} inputs were given, but the model takes {len(names)}: {_listing(self.inputs)}"
+                f"the model takes {quantity(len(names), 'input')}, but {len(args)} were given: {_listing(self.inputs)}"
             )
         given = dict(zip(names, args, strict=False)) | kwargs
         twice = [name for name in names[: len(args)] if name in kwargs]
@@ -279,6 +344,44 @@ class Executable:
         if shapes not in self._loaded:
             check_shapes(self.inputs, shapes)
         return self._code.choose(shapes, arrays)
+
+
+def _unpickled(data: bytes, *settings: Any) -> Executable:
+    """The executable that an artefact and `Executable._settings` stand for.
+
+    Raises:
+        ArtefactError: its code does not run on this machine.
+    """
+    return _restored(artefact.read(data), *settings)
+
+
+def _restored(
+    stored: artefact.Artefact,
+    specialize: Specialize | None,
+    source: artefact.Source | None,
+    threads: int | None,
+    unranged: str,
+    ranges: Mapping[str, Range],
+) -> Executable:
+    if importlib.util.find_spec("mlir") is None:
+        specialize = None
+    plan, steps = stored.plan, None
+    if plan is not None:
+        compile_piece, foresight = (getattr(specialize, name, None) for name in ("compile_piece", "foresight"))
+        steps = LoadedPlan(plan, compile_piece, stored.name, foresight=foresight)
+    made = Executable(
+        stored.inputs,
+        stored.outputs,
+        stored.programs,
+        specialize=specialize,
+        threads=threads,
+        name=stored.name,
+        source=source,
+        steps=steps,
+        ranges=ranges,
+    )
+    made.unranged = unranged
+    return made
 
 
 def _accept(value: Any, info: TensorInfo) -> np.ndarray:
@@ -342,7 +445,7 @@ def _as_array(value: Any, info: TensorInfo) -> np.ndarray:
         if dlpack.on_device(value):
             return dlpack.adopt(value, info.name)  # type: ignore[return-value]
         try:
-            return np.from_dlpack(value)
+            return from_dlpack(value)
         except Exception as error:  # whatever another library's object raises
             raise InputError(f"input '{info.name}' cannot be read through __dlpack__: {error}") from error
     raise InputError(

@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .errors import StepwellWarning
+from .short_repr import short_repr
+from .wording import quantity
+
 _SHOWN = 3
 
 
+@short_repr
 @dataclass(frozen=True)
 class Fallback:
     """A node without native code, which runs on the host, between compiled pieces of the model.
@@ -61,7 +66,7 @@ class Fallback:
         return f"node '{self.node}' ({self.operator}{takes}): {self.reason}{advice}{_shown(self)}"
 
 
-class FallbackWarning(UserWarning):
+class FallbackWarning(StepwellWarning):
     """Nodes of a model run on the host, which is slower than code."""
 
 
@@ -71,7 +76,7 @@ def summary(found: Sequence[Fallback], total: int) -> str:
     operators = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.most_common(5))
     more = f" and {len(counts) - 5} more operators" if len(counts) > 5 else ""
     verb = "runs" if len(found) == 1 else "run"
-    share = f"{len(found)} of {total} nodes {verb} on the host"
+    share = f"{len(found)} of {quantity(total, 'node')} {verb} on the host"
     failed = dict.fromkeys(_shown(item) for item in found if item.kind == "error")
     return f"{share}, which is slow: {operators}{more}; see Executable.fallbacks{''.join(list(failed)[:_SHOWN])}"
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from .errors import InputError
 from .program import ANY_RANK, Shape, TensorInfo
+from .wording import quantity
 
 
 def check_shapes(inputs: Sequence[TensorInfo], shapes: tuple[Shape, ...]) -> None:
@@ -20,7 +21,8 @@ def check_shapes(inputs: Sequence[TensorInfo], shapes: tuple[Shape, ...]) -> Non
             continue
         if len(shape) != len(info.shape):
             raise InputError(
-                f"input '{info.name}' must have {len(info.shape)} dimensions ({info}), but has shape {shape}"
+                f"input '{info.name}' must have {quantity(len(info.shape), 'dimension')} ({info}), "
+                f"but has shape {shape}"
             )
         for axis, (declared, dim) in enumerate(zip(info.shape, shape, strict=True)):
             expected, where = (

@@ -53,6 +53,10 @@ class LargeFile:
         marks = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         return LargeFile(path, status.st_size, status.st_mtime_ns, f"{path.absolute()} {marks}")
 
+    def __reduce__(self) -> tuple[type[bytes], tuple[bytes]]:
+        """Pickles the contents: the file may not be there in the process that unpickles."""
+        return bytes, (self.read(),)
+
     @property
     def is_settled(self) -> bool:
         """Whether a later change of the file would show in its times, which have a certain grain."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from . import host
+from .errors import StepwellWarning
 from .program import ENTRY, WORK, CpuTarget
 
 # Symbols of its own come before what else the process has loaded. Without a build id equal objects give equal bytes.
@@ -34,7 +35,9 @@ def link(objects: Mapping[str, bytes], target: CpuTarget) -> bytes | None:
     try:
         return _linked(objects, driver)
     except OSError as error:
-        warnings.warn(f"cc could not link, so the artefact has objects, not a library: {error}", stacklevel=2)
+        warnings.warn(
+            f"cc could not link, so the artefact has objects, not a library: {error}", StepwellWarning, stacklevel=2
+        )
         return None
 
 
@@ -47,6 +50,8 @@ def _linked(objects: Mapping[str, bytes], driver: str) -> bytes | None:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             said = " / ".join(done.stderr.strip().splitlines()[-2:])
-            warnings.warn(f"cc could not link, so the artefact has objects, not a library: {said}", stacklevel=3)
+            warnings.warn(
+                f"cc could not link, so the artefact has objects, not a library: {said}", StepwellWarning, stacklevel=3
+            )
             return None
         return Path(folder, "program.so").read_bytes()

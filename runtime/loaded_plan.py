@@ -7,23 +7,27 @@ maps, arrays of Python objects for strings. A piece is compiled for the shapes t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import control
+from . import control, host
+from .control_ahead import prepare_control
 from .fallback import Fallback
+from .foresight import UNKNOWN, Ahead, Contents, Foresight, Known
 from .host_step import HostNode
 from .plan import ControlStep, HostStep, Kinds, NativeStep, Plan, Step, Variant
 from .program import Program, TensorInfo
-from .specialization import Specializations, Specialize, Steps
+from .short_repr import short_repr
+from .specialization import ByContents, Specializations, Specialize, Steps
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
 
+@short_repr
 @dataclass(frozen=True)
 class PieceCode:
     """Where the code of a piece comes from.
@@ -32,11 +36,13 @@ class PieceCode:
         specialize: compiles it for input shapes.
         on_host: runs all of it on the host, for a given reason; None where nothing may.
         compile_piece: the same of pieces of it.
+        foresight: tells types of values in it before a run; None if nothing can.
     """
 
     specialize: Specialize
     on_host: Callable[[str], Steps] | None
     compile_piece: PieceCompiler
+    foresight: Foresight | None = None
 
 
 PieceCompiler = Callable[[NativeStep, Kinds], PieceCode]
@@ -64,7 +70,12 @@ class LoadedPlan(Steps):
     """A plan that runs. Calls may come from any number of threads at once."""
 
     def __init__(
-        self, plan: Plan, compile_piece: PieceCompiler | None, name: str = "model", recorder: Recorder | None = None
+        self,
+        plan: Plan,
+        compile_piece: PieceCompiler | None,
+        name: str = "model",
+        recorder: Recorder | None = None,
+        foresight: Foresight | None = None,
     ) -> None:
         """Takes a plan.
 
@@ -73,9 +84,11 @@ class LoadedPlan(Steps):
             compile_piece: what makes code for pieces; None where there is no compiler.
             name: the model's name, for messages.
             recorder: what records runs; None where nothing does.
+            foresight: tells types of values before a run; None if nothing can.
         """
         self.plan = plan
-        self._name = name
+        self._name, self._foresight = name, foresight
+        self._missing: dict[tuple, list[tuple[_Native, str]]] = {}
         self._runners = [_runner(step, compile_piece, name, recorder) for step in plan.steps]
         self._dying = _last_uses(plan)
         self._fresh = _made_by_code(plan)
@@ -84,6 +97,8 @@ class LoadedPlan(Steps):
         """Runs the steps one after the other."""
         known = dict(zip(self.plan.inputs, values, strict=True))
         given = set(_identities(values))
+        missing = self._missing.get(_shapes_of(values), []) if self._missing else []
+        runs = [runner.runs for runner, _ in missing]
         for runner, dying in zip(self._runners, self._dying, strict=True):
             step = runner.step
             results = runner.run([known[name] for name in step.inputs], threads)
@@ -95,19 +110,44 @@ class LoadedPlan(Steps):
             value = known[name]
             outputs.append(value if name in self._fresh and id(value) not in given else _own(value, given))
             given.update(_identities(outputs[-1:]))
+        if missing:  # the run has compiled what it came to
+            left = [item for item, count in zip(missing, runs, strict=True) if item[0].runs == count]
+            self._missing[_shapes_of(values)] = left
         return outputs
 
-    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
+    def prepare(self, inputs: Sequence[Known], contents: Mapping[int, np.ndarray] | None = None) -> list[Known]:
         """Compiles what can be compiled when only the inputs' types and shapes are known.
 
+        Args:
+            inputs: the inputs' types.
+            contents: what some inputs hold, by position.
+
         Returns:
-            The outputs' types and shapes, None for those that only a run can tell.
+            The outputs' types.
         """
-        known = dict(zip(self.plan.inputs, inputs, strict=True))
+        names = self.plan.inputs
+        values = {names[position]: array for position, array in (contents or {}).items()}
+        ahead = Ahead(self.plan, self._runners, self._foresight, dict(zip(names, inputs, strict=True)), values)
+        outputs = ahead.prepare()
+        key = tuple(() if known.info is None else known.info.shape for known in inputs)
+        self._missing[key] = [(runner, reason) for runner, reason in ahead.missing if isinstance(runner, _Native)]
+        return outputs
+
+    @property
+    def uncompiled(self) -> list[str]:
+        """Why pieces have no code for inputs that were prepared for, or none at all: one reason for each."""
+        reasons = [reason for missing in self._missing.copy().values() for _, reason in missing]
+        told = {id(runner) for missing in self._missing.copy().values() for runner, _ in missing}
+        for runner in self._natives():
+            if id(runner) not in told and not any(code.own_programs or code.steps for code in runner.codes()):
+                reasons.append(f"no run has come to the piece that gives {_quoted(runner.step.outputs)}")
+        for code in self._codes():
+            reasons += code.steps.uncompiled if isinstance(code.steps, LoadedPlan) else []
+        return list(dict.fromkeys(reasons))
+
+    def _natives(self) -> Iterator[_Native]:
         for runner in self._runners:
-            results = runner.prepare([known[name] for name in runner.step.inputs])
-            known.update(zip(runner.step.outputs, results, strict=True))
-        return [known[name] for name in self.plan.outputs]
+            yield from [runner] if isinstance(runner, _Native) else runner.bodies
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -169,8 +209,20 @@ class _Host:
             self._recorder.nodes.append((self.step.fallback, start, end))
         return results
 
-    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
-        return [None] * len(self.step.outputs)
+    @property
+    def can_run_ahead(self) -> bool:
+        return True
+
+    @property
+    def bodies(self) -> Sequence[_Native]:
+        return ()
+
+    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
+        if ahead.foresight is None:
+            return [UNKNOWN] * len(self.step.outputs)
+        held = {name: contents(position) for position, name in enumerate(self.step.inputs)}
+        known = {name: array for name, array in held.items() if array is not None}
+        return ahead.foresight.outputs_of(self.step, dict(zip(self.step.inputs, inputs, strict=True)), known)
 
     def codes(self) -> Sequence[Specializations]:
         return ()
@@ -188,13 +240,13 @@ class _Control:
         self.step = step
         self.nanoseconds = 0
         self._recorder = recorder
-        self._bodies = [_Native(body, compile_piece, name, recorder) for body in step.bodies]
+        self.bodies = [_Native(body, compile_piece, name, recorder) for body in step.bodies]
 
     def run(self, values: Sequence[Any], threads: int) -> Sequence[Any]:
-        start, before = time.monotonic_ns(), sum(body.nanoseconds for body in self._bodies)
+        start, before = time.monotonic_ns(), sum(body.nanoseconds for body in self.bodies)
         known = {"": None, **dict(zip(self.step.inputs, values, strict=True))}
         results = dict(zip(self.step.results, self._results(known, threads), strict=False))
-        inside = sum(body.nanoseconds for body in self._bodies) - before
+        inside = sum(body.nanoseconds for body in self.bodies) - before
         end = time.monotonic_ns()
         self.nanoseconds += end - start - inside
         if self._recorder is not None:
@@ -215,7 +267,7 @@ class _Control:
 
     def _body(self, index: int, known: dict[str, Any], threads: int) -> control.Body:
         """What one of the graphs does to its own inputs."""
-        runner = self._bodies[index]
+        runner = self.bodies[index]
 
         def run(values: Sequence[Any]) -> Sequence[Any]:
             around = [known[name] for name in runner.step.inputs[len(values) :]]
@@ -223,14 +275,18 @@ class _Control:
 
         return run
 
-    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
-        return [None] * len(self.step.outputs)
+    @property
+    def can_run_ahead(self) -> bool:
+        return False  # rounds may depend on what is computed
+
+    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
+        return prepare_control(self.step, self.bodies, inputs, ahead, contents)
 
     def codes(self) -> Sequence[Specializations]:
-        return [code for body in self._bodies for code in body.codes()]
+        return [code for body in self.bodies for code in body.codes()]
 
     def stored(self) -> ControlStep:
-        return replace(self.step, bodies=tuple(body.stored() for body in self._bodies))
+        return replace(self.step, bodies=tuple(body.stored() for body in self.bodies))
 
 
 def _runner(
@@ -250,7 +306,7 @@ class _Native:
         self, step: NativeStep, compile_piece: PieceCompiler | None, name: str, recorder: Recorder | None
     ) -> None:
         self.step = step
-        self.nanoseconds = 0
+        self.nanoseconds, self.runs = 0, 0
         self._compile_piece, self._name, self._recorder = compile_piece, name, recorder
         self._by_kinds: dict[Kinds, Specializations] = {}
         for variant in step.variants:
@@ -264,19 +320,40 @@ class _Native:
         start = time.perf_counter_ns()
         results = code.run(loaded, list(values), threads)
         self.nanoseconds += time.perf_counter_ns() - start
+        self.runs += 1
         return results
 
-    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
-        known = [info for info in inputs if info is not None]
-        if len(known) < len(inputs):
-            return [None] * len(self.step.outputs)
-        kinds = tuple(info.dtype.name if info.kind == "tensor" else "" for info in known)
+    @property
+    def can_run_ahead(self) -> bool:
+        """Whether all of it is code for this machine."""
+        programs = [program for code in self.codes() for program in code.own_programs]
+        return all(code.steps is None for code in self.codes()) and not any(map(_lacks, programs))
+
+    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
+        unknown = [name for name, known in zip(self.step.inputs, inputs, strict=True) if known.info is None]
+        if unknown:
+            return self._left_out(ahead, f"only a run tells the shape of {_quoted(unknown)}")
+        infos = [known.info for known in inputs if known.info is not None]
+        kinds = tuple(info.dtype.name if info.kind == "tensor" else "" for info in infos)
         code = self._by_kinds.get(kinds) or self._by_kinds.setdefault(kinds, self._new_code(kinds))
-        shapes = tuple(tuple(int(dim) for dim in info.shape) for info in known)
-        made = code.prepare(shapes, {})
+        shapes = tuple(tuple(int(dim) for dim in info.shape) for info in infos)
+        held: dict[int, np.ndarray] = {}
+        made = code.make(shapes, held)
+        while isinstance(made, ByContents):
+            for position in made.positions:
+                array = contents(position)
+                if array is None:
+                    name = self.step.inputs[position]
+                    return self._left_out(ahead, f"only a run tells what '{name}' holds, which decides on sizes")
+                held[position] = array
+            made = code.make(shapes, held)
         if isinstance(made, Program):
-            return list(made.outputs)
-        return made.prepare(known) if isinstance(made, Steps) else [None] * len(self.step.outputs)
+            return [Known(info) for info in made.outputs]
+        return made.prepare(inputs, held)
+
+    def _left_out(self, ahead: Ahead, reason: str) -> list[Known]:
+        ahead.missing.append((self, reason))
+        return [UNKNOWN] * len(self.step.outputs)
 
     def codes(self) -> Sequence[Specializations]:
         return tuple(self._by_kinds.copy().values())
@@ -292,11 +369,25 @@ class _Native:
         infos = [TensorInfo(name, _dtype(kind), ()) for name, kind in zip(self.step.inputs, kinds, strict=True)]
         made = None if self._compile_piece is None else self._compile_piece(self.step, kinds)
         specialize, on_host, inner = (made.specialize, made.on_host, made.compile_piece) if made else (None, None, None)
+        foresight = None if made is None else made.foresight
         programs = variant.programs if variant is not None else ()
         code = Specializations(infos, programs, specialize, self._name, on_host=on_host, recorder=self._recorder)
         if variant is not None and variant.plan is not None:
-            code.steps = LoadedPlan(variant.plan, inner, self._name, self._recorder)
+            code.steps = LoadedPlan(variant.plan, inner, self._name, self._recorder, foresight)
         return code
+
+
+def _lacks(program: Program) -> bool:
+    """Whether this machine cannot run a program."""
+    return bool(host.missing(program.target))
+
+
+def _shapes_of(values: Sequence[Any]) -> tuple:
+    return tuple([value.shape if isinstance(value, np.ndarray) else () for value in values])
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return " and ".join(f"'{name}'" for name in names)
 
 
 def _dtype(kind: str) -> np.dtype:

@@ -14,6 +14,7 @@ from typing import Any
 from . import elf, orc
 from .errors import ArtefactError, NativeCodeError
 from .program import ENTRY, WORK, Program
+from .short_repr import short_repr
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 # For short calls. To hand the interpreter's lock to another thread and get it back takes longer than they do: two
@@ -27,6 +28,7 @@ _COUNT = itertools.count()
 _OPEN_FILES = "/proc/self/fd"
 
 
+@short_repr
 @dataclass(frozen=True)
 class NativeCode:
     """A program's entry, ready to be called.

@@ -17,7 +17,9 @@ from .fallback import Fallback, read_fallback
 from .plan import ControlStep, NativeStep, read_control_step
 from .program import ENTRY, ArenaBuffer, CpuTarget, KernelInfo, TensorInfo
 from .safetensors import dtype_of
+from .short_repr import short_repr
 from .sizes import Bounds
+from .wording import quantity
 
 SCHEMA = 5
 _HOST_DTYPES = ("object", "complex64", "complex128")
@@ -46,6 +48,7 @@ class StoredParameter:
     shape: tuple[int, ...] | None = None
 
 
+@short_repr
 @dataclass(frozen=True)
 class StoredProgram:
     """A program whose code and parameters are named, not held; see `Program` for the rest."""
@@ -68,6 +71,7 @@ class StoredProgram:
     launches: LaunchPlan | None = None
 
 
+@short_repr
 @dataclass(frozen=True)
 class StoredHostStep:
     """A node on the host, whose model is a member; see `HostStep`."""
@@ -78,6 +82,7 @@ class StoredHostStep:
     fallback: Fallback
 
 
+@short_repr
 @dataclass(frozen=True)
 class StoredVariant:
     """The code of a piece for one choice of element types; see `Variant`."""
@@ -87,6 +92,7 @@ class StoredVariant:
     plan: StoredPlan | None
 
 
+@short_repr
 @dataclass(frozen=True)
 class StoredNativeStep:
     """A compiled piece; see `NativeStep`."""
@@ -98,6 +104,7 @@ class StoredNativeStep:
     body: tuple[int, str] | None
 
 
+@short_repr
 @dataclass(frozen=True)
 class StoredControlStep:
     """A control-flow node, and what there is of its bodies; see `ControlStep`."""
@@ -119,6 +126,7 @@ class StoredControlStep:
 StoredStep = StoredHostStep | StoredNativeStep | StoredControlStep
 
 
+@short_repr
 @dataclass(frozen=True)
 class StoredPlan:
     """What a model that runs in steps does; see `Plan`."""
@@ -136,6 +144,7 @@ class StoredSource:
     member: str
 
 
+@short_repr
 @dataclass(frozen=True)
 class Manifest:
     """An artefact's own account of itself."""
@@ -147,11 +156,14 @@ class Manifest:
     plan: StoredPlan | None
     source: StoredSource | None
     members: Mapping[str, Member]
+    made_by: str = ""
+    """The version of Stepwell that wrote the artefact; "" if it does not say."""
 
     def encode(self) -> bytes:
         """The manifest as JSON; equal manifests give equal bytes."""
         record = {
             "schema": SCHEMA,
+            "made_by": self.made_by,
             "name": self.name,
             "inputs": _tensors(self.inputs),
             "outputs": _tensors(self.outputs),
@@ -188,6 +200,7 @@ def decode(text: bytes) -> Manifest:
             members={
                 str(name): Member(int(entry["size"]), str(entry["sha256"])) for name, entry in record["members"].items()
             },
+            made_by=str(record.get("made_by", "")),  # older artefacts do not say
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtefactError(f"its manifest is not one of schema {SCHEMA}: {error!r}") from error
@@ -338,7 +351,7 @@ def _read_piece(entry: Mapping[str, Any]) -> StoredNativeStep:
     for variant in entry["variants"]:
         kinds, plan = _read_names(variant["kinds"]), variant["plan"]
         if len(kinds) != len(inputs):
-            raise ValueError(f"a piece takes {len(inputs)} values, but has code for {len(kinds)}")
+            raise ValueError(f"a piece takes {quantity(len(inputs), 'value')}, but has code for {len(kinds)}")
         programs = tuple(map(_read_program, variant["programs"]))
         if any(tuple(info.name for info in program.inputs) != inputs for program in programs):
             raise ValueError("a program takes something else than the piece that it is for")

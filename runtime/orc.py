@@ -117,7 +117,7 @@ def _installed(relative: str, wheel: str) -> Path:
         path = Path(folder, relative)
         if path.exists():
             return path
-    raise FileNotFoundError(f"{relative} is on no entry of sys.path; is the wheel '{wheel}' installed?")
+    raise FileNotFoundError(f"{relative} is on no entry of sys.path: run `pip install {wheel}`")
 
 
 @functools.cache

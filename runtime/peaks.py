@@ -30,6 +30,8 @@ _LIKELY_STEPS = 5e8
 _ADD_REPEATS, _COPY_REPEATS = 24, 8
 _VERSION = "1"
 """Of how it is measured."""
+_MOST_USED = 0.2
+"""Processor seconds per second that other processes may use during a measurement; an idle system uses below 0.05."""
 _SIZES = tuple(1 << shift for shift in (15, 17, 19, 20, 21, 22, 24, 26, 28))
 
 
@@ -42,12 +44,14 @@ class Peaks:
         flops: float32 operations per second, two per fused multiply-add.
         copy: pairs of bytes and bytes per second: copying so many bytes, read and written together, moves so many.
         read: the same of only reading so many bytes.
+        is_disturbed: whether other processes used the machine meanwhile, so that the figures are too low.
     """
 
     threads: int
     flops: float
     copy: Sequence[tuple[float, float]]
     read: Sequence[tuple[float, float]]
+    is_disturbed: bool = False
 
     def copy_rate(self, size: float) -> float:
         """Bytes per second of a copy that reads and writes `size` bytes together."""
@@ -69,7 +73,9 @@ class Peaks:
     def of(record: Mapping[str, Any]) -> Peaks:
         """What `dataclasses.asdict` and JSON made a record of."""
         copy, read = ([(float(size), float(rate)) for size, rate in record[name]] for name in ("copy", "read"))
-        return Peaks(int(record["threads"]), float(record["flops"]), copy, read)
+        return Peaks(
+            int(record["threads"]), float(record["flops"]), copy, read, bool(record.get("is_disturbed", False))
+        )
 
     def better(self, other: Peaks) -> Peaks:
         """What was better of two measurements."""
@@ -77,7 +83,8 @@ class Peaks:
             [(size, max(rate, rival)) for (size, rate), (_, rival) in zip(ours, theirs, strict=True)]
             for ours, theirs in ((self.copy, other.copy), (self.read, other.read))
         )
-        return Peaks(self.threads, max(self.flops, other.flops), copy, read)
+        is_disturbed = self.is_disturbed and other.is_disturbed
+        return Peaks(self.threads, max(self.flops, other.flops), copy, read, is_disturbed)
 
 
 def _at(curve: Sequence[tuple[float, float]], size: float) -> float:
@@ -88,6 +95,8 @@ def _at(curve: Sequence[tuple[float, float]], size: float) -> float:
 def known(threads: int, cache: Cache | None) -> Peaks:
     """The peaks of so many of this machine's cores, which are measured once, in a second or two, and kept.
 
+    Figures that other processes disturbed are not kept.
+
     Args:
         threads: how many cores, of those that this process may use; as many as there are, if there are fewer.
         cache: where to keep them; None where nothing is kept.
@@ -97,7 +106,7 @@ def known(threads: int, cache: Cache | None) -> Peaks:
         return found
     chosen = _cpus()[:threads]
     made = measure(chosen, _BYTES_PER_GO / 8)
-    if cache is not None:
+    if cache is not None and not made.is_disturbed:
         cache.put("peaks", _key(chosen), json.dumps(asdict(made)).encode())
     return made
 
@@ -126,13 +135,27 @@ def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_GO) -> Peaks:
     width = lanes()
     code = orc.load_objects({})
     code.add_ir(_additions(width) + _copies(width) + _reads(width))
+    start, used_before = time.perf_counter(), _used_by_others()
     add = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("add"))
     steps = 1 << 19
     flops = steps * 2 * _ACCUMULATORS * width * len(cpus)
     seconds = _fastest([lambda: add(steps)] * len(cpus), cpus, _ADD_REPEATS)
     copy = [(size, _copy_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
     read = [(size, _read_rate(code, size, cpus, bytes_per_go)) for size in _SIZES]
-    return Peaks(len(cpus), flops / seconds, copy, read)
+    used = _used_by_others() - used_before
+    is_disturbed = used > _MOST_USED * (time.perf_counter() - start)
+    return Peaks(len(cpus), flops / seconds, copy, read, is_disturbed)
+
+
+def _used_by_others() -> float:
+    """Processor seconds that all other processes together have used so far; 0 where the system does not tell."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    except (OSError, ValueError):
+        return 0.0
+    used = user + nice + system + irq + softirq + steal
+    return used / os.sysconf("SC_CLK_TCK") - time.process_time()
 
 
 def multiply_adds() -> Callable[[float], float]:

@@ -9,6 +9,8 @@ from typing import Any
 from .control import Sliced, Stacked
 from .fallback import Fallback, read_fallback
 from .program import Program
+from .short_repr import short_repr
+from .wording import quantity
 
 Kinds = tuple[str, ...]
 """What a piece takes: numpy's names of element types, "" for what is no array."""
@@ -17,6 +19,7 @@ FEWEST_OPERANDS = {"If": 1, "Loop": 2, "Scan": 1}
 """How many operands a control-flow node has at least; those of a Loop may be empty names."""
 
 
+@short_repr
 @dataclass(frozen=True)
 class HostStep:
     """A node that runs on the host.
@@ -34,6 +37,7 @@ class HostStep:
     fallback: Fallback
 
 
+@short_repr
 @dataclass(frozen=True)
 class Variant:
     """The code of a piece for one choice of element types: programs, or steps again.
@@ -49,6 +53,7 @@ class Variant:
     plan: Plan | None = None
 
 
+@short_repr
 @dataclass(frozen=True)
 class NativeStep:
     """A piece of the model that is compiled.
@@ -68,6 +73,7 @@ class NativeStep:
     body: tuple[int, str] | None = None
 
 
+@short_repr
 @dataclass(frozen=True)
 class ControlStep:
     """A control-flow node that runs on the host, whose bodies are compiled.
@@ -100,6 +106,7 @@ class ControlStep:
 Step = HostStep | NativeStep | ControlStep
 
 
+@short_repr
 @dataclass(frozen=True)
 class Plan:
     """A model, or a piece of one, as steps in the order in which they run.
@@ -174,7 +181,7 @@ def read_control_step(record: Mapping[str, Any], bodies: Sequence[NativeStep]) -
     if operator not in FEWEST_OPERANDS or len(bodies) != (2 if operator == "If" else 1):
         raise ValueError(f"{operator} of {len(bodies)} graphs is no control flow")
     if len(operands) < FEWEST_OPERANDS[operator]:
-        raise ValueError(f"{operator} of {len(operands)} operands is no control flow")
+        raise ValueError(f"{operator} of {quantity(len(operands), 'operand')} is no control flow")
     return ControlStep(
         _names(record["inputs"]),
         _names(record["outputs"]),

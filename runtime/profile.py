@@ -14,15 +14,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from . import html
 from .peaks import Peaks
 from .program import KernelInfo, Program
 from .recorder import Recording
 from .report import facts
+from .short_repr import short_repr
 from .trace import trace_events
+from .wording import quantity
 
 SCHEMA = 1
 
 
+@short_repr
 @dataclass(frozen=True)
 class Instance:
     """One call of a kernel.
@@ -42,6 +46,7 @@ class Instance:
     pieces: Sequence[Sequence[int]]
 
 
+@short_repr
 @dataclass(frozen=True)
 class Call:
     """One call of the model.
@@ -59,6 +64,7 @@ class Call:
     nodes: Sequence[tuple[str, str, int, int]]
 
 
+@short_repr
 @dataclass(frozen=True)
 class Profile:
     """What calls of a model did.
@@ -127,6 +133,24 @@ class Profile:
         """
         Path(path).write_text(json.dumps(self.trace()), encoding="utf-8")
 
+    def _repr_html_(self) -> str:
+        found = self.record()
+        kernels = [
+            (row["kernel"], row["class"], ", ".join(row["nodes"]), f"{row['calls']:.3g}", *_times(row))
+            for row in found["kernels"]
+        ]
+        operators = [(row["operator"], f"{row['nodes']:.3g}", *_times(row)) for row in found["operators"]]
+        host = [(row["node"], row["operator"], *_times(row)) for row in found["host"]]
+        title = f"{self.name}: {self.seconds * 1e3:.3g} ms a call, {quantity(self.threads, 'thread')}"
+        parts = [
+            html.heading(title),
+            html.table(("kernel", "class", "nodes", "calls", "µs", "share"), kernels),
+            html.table(("operator", "nodes", "µs", "share"), operators),
+        ]
+        if host:
+            parts.append(html.table(("on the host", "operator", "µs", "share"), host))
+        return "".join(parts)
+
     def _kernels(self) -> list[dict[str, Any]]:
         found: dict[tuple[int, str], dict[str, Any]] = {}
         for instance, program in self._instances():
@@ -135,7 +159,9 @@ class Profile:
             row["calls"] += 1
             row["seconds"] += (instance.end - instance.start) / 1e9
             row["thread_seconds"] += sum(int(piece[2] - piece[1]) for piece in instance.pieces) / 1e9
+        operators = self._operators()
         for row in found.values():
+            row["operator"] = operators.get(row["node"], "")
             for name in ("calls", "seconds", "thread_seconds"):
                 row[name] /= len(self.calls)
             row["roofline"] = self._roofline(row)
@@ -203,11 +229,15 @@ class Profile:
         ]
 
 
+def _times(row: Mapping[str, Any]) -> tuple[str, str]:
+    return f"{row['seconds'] * 1e6:.1f}", f"{row['share']:.1%}"
+
+
 def _shares(instance: Instance) -> list[tuple[str, float]]:
-    """The nodes that a call of a kernel computes, with their shares of it; the rest has no name."""
+    """The nodes that a call of a kernel computes, with their shares of it; those merged into others have none."""
     sites = instance.kernel.sites
     chosen = sites if instance.site is None else [sites[instance.site]]
-    found = [(name, share / len(chosen)) for site in chosen for name, share in site]
+    found = [(name, share / len(chosen)) for site in chosen for name, share in site if share]
     return found or [("", 1.0)]
 
 
@@ -216,6 +246,8 @@ def _new_row(kernel: KernelInfo, program: Program) -> dict[str, Any]:
     return {
         "kernel": kernel.name,
         "class": kernel.kind,
+        "node": next((name for site in kernel.sites for name, _ in site), ""),
+        "operator": "",
         "nodes": list(dict.fromkeys(name for site in kernel.sites for name, _ in site)),
         "calls": 0.0,
         "seconds": 0.0,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from .errors import OptionError
 from .loaded_plan import LoadedPlan
 from .profile import Call, Instance, Profile
 from .recorder import Recorder, Recording
@@ -21,10 +22,10 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
     """See `Executable.profile`.
 
     Raises:
-        ValueError: there are to be no calls.
+        OptionError: `calls` is less than 1, or `warmup` is negative.
     """
     if calls < 1 or warmup < 0:
-        raise ValueError(f"a profile is of at least one call, not {calls}, after none or more, not {warmup}")
+        raise OptionError(f"calls is {calls} and warmup is {warmup}: they must be at least 1 and 0")
     executable(**inputs)  # makes all code that these inputs need
     recorder = Recorder()
     twin = _twin(executable, recorder)

@@ -24,6 +24,7 @@ from .cuda.launch_plan import Launch
 from .errors import ArtefactError
 from .fallback import Fallback
 from .program import ENTRY, WORK, KernelInfo, Program, aligned_empty
+from .short_repr import short_repr
 
 COLUMNS = ("kernel", "start", "end", "thread", "first", "last")
 _ROW = 8
@@ -31,6 +32,7 @@ _ROOM = 4096
 _THREAD = "stepwell_thread"
 
 
+@short_repr
 @dataclass(frozen=True)
 class Recording:
     """One call of a program.

@@ -57,9 +57,14 @@ def dtype_of(name: str) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, name))
 
 
-def chunks(tensors: Mapping[str, np.ndarray]) -> list[bytes | memoryview]:
-    """The file's bytes, piece by piece, no tensor copied that is contiguous already."""
-    header: dict[str, dict] = {}
+def chunks(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> list[bytes | memoryview]:
+    """The file's bytes, piece by piece, no tensor copied that is contiguous already.
+
+    Args:
+        tensors: the tensors by name.
+        metadata: what the header says of the file beside them; other readers show it.
+    """
+    header: dict[str, dict] = {} if metadata is None else {"__metadata__": dict(metadata)}
     pieces: list[bytes | memoryview] = []
     end = 0
     for name, array in tensors.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from .errors import InputError
 from .expressions import Expression, evaluate, text_of
+from .short_repr import short_repr
 
 if TYPE_CHECKING:
     from .program import Shape, TensorInfo
@@ -33,6 +35,7 @@ class Range:
         return f"{self.low} to {self.high}" + (f" in steps of {self.step}" if self.step > 1 else "")
 
 
+@short_repr
 @dataclass(frozen=True)
 class Bounds:
     """The sizes that one program serves.
@@ -84,10 +87,21 @@ def check_ranges(ranges: Mapping[str, Range], sizes: Mapping[str, int]) -> None:
     """
     for name, values in ranges.items():
         if sizes[name] not in values:
+            low, high = wide = widened(values, sizes[name])
             raise InputError(
-                f"dimension '{name}' is {sizes[name]}, but the model was compiled for {values}; "
-                "compile it with `dims` that hold it"
+                f"dimension '{name}' is {sizes[name]}, but the model was compiled for {values}; compile it with "
+                f"a range that holds it: {name!r}: {wide} in `dims`, or --dims {shlex.quote(f'{name}={low}:{high}')}"
             )
+
+
+def widened(values: Range, size: int) -> tuple[int, int]:
+    """The bounds of a range that holds a size beside the values of another range."""
+    return min(values.low, size), values.high if size <= values.high else power_above(size)
+
+
+def power_above(size: int) -> int:
+    """The least power of two, but 2 at least, that is not less than a size."""
+    return 1 << max(size - 1, 1).bit_length()
 
 
 def with_derived(sizes: Mapping[str, Any], derived: Mapping[str, Expression]) -> dict[str, Any]:

@@ -9,10 +9,11 @@ import warnings
 from collections.abc import Iterable
 
 from . import host
+from .errors import StepwellWarning
 from .program import CpuTarget, Program
 
 
-class SlowWarning(UserWarning):
+class SlowWarning(StepwellWarning):
     """A model runs, or compiles, slower than it could on this machine, for a reason that is known."""
 
 

@@ -14,8 +14,12 @@ from . import host, loader
 from .bounded import BoundedCall, covering
 from .errors import ArtefactError, ShapeError
 from .fallback import Fallback
+from .foresight import Known
 from .program import Program, Shape, TensorInfo, aligned, aligned_empty, is_splat
+from .short_repr import short_repr
+from .size_advice import SizeWatch
 from .sizes import Range, check_derived, check_ranges, sizes_of, union
+from .slow import SlowWarning
 from .workspace import LoadedProgram, Workspace
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ Contents = Mapping[int, np.ndarray]
 """What some inputs hold, by their position."""
 
 
+@short_repr
 @dataclass(frozen=True)
 class ByContents:
     """Stands where a program was asked for: it also depends on what some inputs hold.
@@ -58,8 +63,12 @@ class Steps:
         """The outputs for some inputs."""
         raise NotImplementedError
 
-    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
-        """Compiles what can be compiled ahead of a run; returns what is known of the outputs."""
+    def prepare(self, inputs: Sequence[Known], contents: Mapping[int, np.ndarray] | None = None) -> list[Known]:
+        """Compiles what can be compiled ahead of a run, given the types of inputs and what some of them hold.
+
+        Returns:
+            The types of the outputs.
+        """
         raise NotImplementedError
 
     @property
@@ -77,6 +86,7 @@ Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | Step
 """Makes the program for input shapes, or says what else it must know, or that it can only run in steps."""
 
 
+@short_repr
 @dataclass
 class Choice:
     """The programs for one set of shapes that differ by the contents of some inputs.
@@ -102,6 +112,8 @@ class Specializations:
         loaded: by input shapes, what runs; whoever calls often looks here first.
         ranges: the sizes that calls may have; empty where any will do.
         steps: what runs whatever the shapes, where not all of the model can be compiled; None as long as all can.
+        specialize: makes code for further shapes; None if there is no compiler.
+        watch: told the shapes that calls make code for; None for pieces of a model.
     """
 
     def __init__(
@@ -129,9 +141,10 @@ class Specializations:
         self.inputs = tuple(inputs)
         self.loaded: dict[tuple[Shape, ...], LoadedProgram | Choice] = {}
         self.steps: Steps | None = None
+        self.watch: SizeWatch | None = None
         self._names = [info.name for info in inputs]
         self._name = name
-        self._specialize, self._on_host, self._recorder = specialize, on_host, recorder
+        self.specialize, self._on_host, self._recorder = specialize, on_host, recorder
         self._programs = {self._key(program): program for program in programs}
         self._asked: dict[tuple, ByContents] = {}
         self._lock = threading.RLock()
@@ -196,6 +209,14 @@ class Specializations:
             The program, or what else must be known; of a model that runs in steps those, in which all is compiled that
             these shapes decide on.
         """
+        made = self.make(shapes, contents)
+        if isinstance(made, Steps):
+            infos = zip(self.inputs, shapes, strict=True)
+            made.prepare([_known(info, shape) for info, shape in infos], contents)
+        return made
+
+    def make(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
+        """The same, but nothing is compiled of steps."""
         with self._lock:
             known: dict[int, np.ndarray] = {}
             made = self._made(shapes, known)
@@ -204,11 +225,7 @@ class Specializations:
                     return made
                 known |= {position: contents[position] for position in made.positions}
                 made = self._made(shapes, known)
-            if isinstance(made, Steps):
-                infos = zip(self.inputs, shapes, strict=True)
-                made.prepare([TensorInfo(info.name, info.dtype, shape, info.kind) for info, shape in infos])
-                return made
-            if not host.missing(made.target):
+            if isinstance(made, Program) and not host.missing(made.target):
                 empty = np.empty(0)
                 self._load_for(shapes, [contents.get(position, empty) for position in range(len(shapes))])
         return made
@@ -218,17 +235,22 @@ class Specializations:
             entries: dict[Any, LoadedProgram | Choice] = self.loaded
             key: tuple = shapes
             known: dict[int, np.ndarray] = {}
+            is_new = False
             while True:
                 entry = entries.get(key)
                 if entry is None:
                     entry = self._bounded(shapes)
                 if entry is None:
+                    count = len(self._programs)
                     made = self._made(shapes, known)
                     if isinstance(made, Steps):
                         return made
+                    is_new |= len(self._programs) > count
                     entry = Choice(made) if isinstance(made, ByContents) else self._load(made)
                 entries[key] = entry
                 if isinstance(entry, LoadedProgram):
+                    if is_new and self.watch is not None:
+                        self.watch.met(shapes)
                     return entry
                 known |= {position: arrays[position] for position in entry.by.positions}
                 entries, key = entry.entries, entry.key(arrays)
@@ -279,12 +301,12 @@ class Specializations:
             return self._asked[key]
         if self.steps is not None:
             return self.steps
-        if self._specialize is None:
+        if self.specialize is None:
             return self._among_stored(shapes, contents)
         if self._on_host is not None and len(self._programs) >= MANY_SHAPES and self._is_light():
             self.steps = self._on_host(f"it has been compiled for {MANY_SHAPES} sizes, and there are still others")
             return self.steps
-        made = self._specialize(shapes, {position: array.copy() for position, array in contents.items()})
+        made = self.specialize(shapes, {position: array.copy() for position, array in contents.items()})
         if isinstance(made, ByContents):
             self._asked[key] = made
             return made
@@ -328,6 +350,7 @@ class Specializations:
         warnings.warn(
             f"{self._name}: compiled {MANY_CONTENTS} times for different contents of {names}, which decide on sizes in "
             "the model; every new content is compiled for again",
+            SlowWarning,
             stacklevel=2,
         )
 
@@ -375,3 +398,8 @@ def _fill(dense: np.ndarray, array: np.ndarray) -> None:
 
 def _key_of(contents: Contents) -> tuple[tuple[int, bytes], ...]:
     return tuple((position, array.tobytes()) for position, array in contents.items())
+
+
+def _known(info: TensorInfo, shape: Shape) -> Known:
+    """The type of a model's input; of what is no tensor only a run tells more."""
+    return Known(TensorInfo(info.name, info.dtype, shape, info.kind) if info.kind == "tensor" else None)

@@ -61,7 +61,14 @@ def _of_call(
             for piece in instance.pieces:
                 start, took = int(piece[1]) - origin, int(piece[2] - piece[1])
                 arguments = _arguments(instance, piece, recording.program.bounds is None, peaks)
-                yield _event(instance.kernel.kind, "kernel", pid, threads[int(piece[3])], start, took, arguments)
+                yield _event(_kernel_title(instance), "kernel", pid, threads[int(piece[3])], start, took, arguments)
+
+
+def _kernel_title(instance: Instance) -> str:
+    """The node that does most of a kernel's work and its class: 'conv1 (convolution)'."""
+    sites = instance.kernel.sites
+    site = sites[instance.site or 0] if sites else ()
+    return f"{site[0][0]} ({instance.kernel.kind})" if site else instance.kernel.kind
 
 
 def _arguments(instance: Instance, piece: Sequence[int], is_exact: bool, peaks: Peaks | None) -> dict[str, Any]:

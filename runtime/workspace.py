@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from . import loader
-from .errors import GuardError
+from . import loader, poison
+from .data_check import guard_error
 from .program import Program, aligned_empty
 from .results import shelves_for
 from .team import POOL
@@ -43,22 +43,23 @@ class LoadedProgram:
         """The outputs for inputs of the program's shapes.
 
         Raises:
-            GuardError: a guard says that the outputs mean nothing.
+            GuardError: a guard says that the outputs mean nothing; a `DataError` if the data is at fault.
         """
         outputs = self.new_outputs()
         workspace.run(self, arrays, outputs, threads)
-        return self.checked(outputs) if self.program.guards else outputs
+        return self.checked(outputs, arrays) if self.program.guards else outputs
 
-    def checked(self, outputs: list[np.ndarray]) -> list[np.ndarray]:
-        """The outputs without the guards.
+    def checked(self, outputs: list[np.ndarray], inputs: Sequence[Any] = ()) -> list[np.ndarray]:
+        """The outputs without the guards; of `inputs` the message of an error tells.
 
         Raises:
-            GuardError: a guard says that the outputs mean nothing.
+            GuardError: a guard says that the outputs mean nothing; a `DataError` if the data is at fault.
         """
         count = len(self.program.outputs)
         for reason, holds in zip(self.program.guards, outputs[count:], strict=True):
             if not holds:
-                raise GuardError(reason)
+                names = (info.name for info in self.program.inputs)
+                raise guard_error(reason, dict(zip(names, inputs, strict=False)))
         return outputs[:count]
 
 
@@ -92,6 +93,8 @@ class Workspace:
     ) -> None:
         """Fills the program's table and calls its entry."""
         table = self._tables.get(loaded) or self._new_table(loaded)
+        if poison.byte is not None:
+            poison.fill([self._arena, *outputs])
         slots = table.slots
         slot = 0
         for array in inputs:

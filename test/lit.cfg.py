@@ -22,4 +22,6 @@ folders = [Path(sys.executable).parent, Path(llvm.__file__).parent / "bin"]
 config.environment["PATH"] = os.pathsep.join([*map(str, folders), config.environment["PATH"]])
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input=fail"
 
-config.substitutions.append(("%PYTHON", sys.executable))
+config.substitutions.append(("%PYTHON", f'"{sys.executable}"'))
+# lit puts paths into commands as they are, with the spaces in them; its own substitutions come after these.
+config.substitutions += [(rf"%{name}\b", f'"%{name}"') for name in "sSptT"]

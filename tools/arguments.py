@@ -10,25 +10,30 @@ from __future__ import annotations
 
 import argparse
 import errno
-import itertools
+import io
 import json
 import math
 import os
+import re
+import shlex
 import sys
 import traceback
 import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from ..runtime import environment
 from ..runtime.dims_option import Dims, read_dims, read_sizes
+from ..runtime.environment import VariableError
 from ..runtime.errors import InputError
-from ..runtime.executable import Executable
-from ..runtime.program import PRECISIONS, Shape, TensorInfo
+from ..runtime.program import Shape, TensorInfo
 from .flags import UsageError
+from .streams import silenced
 from .supervisor import run_supervised
 
 _DTYPES = {
@@ -36,9 +41,14 @@ _DTYPES = {
     "f32": "float32",
     "f64": "float64",
     "i1": "bool",
+    "string": "object",
     **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
 }
+_WORDS = ("alpha", "beta", "gamma", "delta")
+_SHAPE_END = re.compile(r"=[\dx]*$")
+# A name may hold `=` too.
+_INPUT = re.compile(rf"(.+?)=(@.+|(?:\d+x)*(?:{'|'.join(_DTYPES)})(?::.*)?)", re.DOTALL)
 _MOST_DIGITS = 19
 _SHOWN = 40
 _WRONG_USAGE = 2
@@ -47,7 +57,17 @@ _INTERRUPTED = 130
 Tell = Callable[[Mapping[str, Any]], None]
 
 
-def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None) -> int:
+class _Silent(io.TextIOBase):
+    """A standard output that shows no messages; files that go there are written to its buffer."""
+
+    def __init__(self, stream: Any) -> None:
+        self.buffer = stream.buffer
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is_quiet: bool = False) -> int:
     """Runs a tool's work; what goes wrong becomes one line on stderr and the exit code 1, or 2 for wrong usage.
 
     `STEPWELL_DEBUG=1` shows where it went wrong.
@@ -55,15 +75,19 @@ def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None) -> in
     Args:
         name: the tool's name in messages.
         work: what it does.
-        tell: given the record of a failure, but not of wrong usage; None where nobody asked for it.
+        tell: given the record of a failure or of wrong usage; None without `--json`.
+        is_quiet: whether warnings, and what is no JSON, are not printed.
     """
 
     def say(message: Warning | str, *_: Any) -> None:
-        print(f"{name}: warning: {message}", file=sys.stderr)
+        if not is_quiet:
+            print(f"{name}: warning: {message}", file=sys.stderr)
 
+    shown = redirect_stdout(_Silent(sys.stdout)) if is_quiet and tell is None else nullcontext()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), shown, silenced(is_quiet or tell is not None):
             warnings.showwarning = say
+            environment.check()
             return work()
     except BrokenPipeError:
         # Whoever read the output has had enough; Python would complain once more when it flushes at exit.
@@ -72,11 +96,13 @@ def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None) -> in
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return _INTERRUPTED
-    except UsageError as error:
+    except (UsageError, VariableError) as error:
         print(f"{name}: error: {error}", file=sys.stderr)
+        if tell is not None:
+            tell(_usage_record(str(error)))
         return _WRONG_USAGE
     except Exception as error:  # a tool's last resort: whatever it is, the user is told in one line
-        if os.environ.get("STEPWELL_DEBUG", "0") != "0":
+        if environment.debug_level():
             traceback.print_exc()
         failure = getattr(error, "failure", None)
         details = [] if failure is None else failure.lines()
@@ -95,14 +121,19 @@ def _print_json(record: Mapping[str, Any]) -> None:
     print(json.dumps(record), flush=True)
 
 
+def _usage_record(reason: str) -> dict[str, Any]:
+    return {"schema": 1, "kind": "usage", "reason": reason}
+
+
 def _record(error: Exception) -> dict[str, Any]:
     """The keys of docs/failures.md, as far as they are known."""
     from ..passes.failure import CompileError, Failure, ModelOp  # a tool that succeeds does without
 
     if not isinstance(error, CompileError):
-        return {"schema": 1, "reason": _one_line(error)}
+        return {"schema": 1, "kind": "error", "reason": _one_line(error)}
     ops = (ModelOp(error.node, error.op_type),) if error.node else ()
-    return (error.failure or Failure(str(error), error.phase, error.pass_name, ops, error.kernel)).record()
+    failure = error.failure or Failure(str(error), error.phase, error.pass_name, ops, error.kernel)
+    return {**failure.record(), "kind": "compile"}
 
 
 def _one_line(error: Exception) -> str:
@@ -117,44 +148,73 @@ def _one_line(error: Exception) -> str:
     return " / ".join(text.splitlines()) if is_ours and text else f"internal error: {type(error).__name__}: {text}"
 
 
-def run_supervised_tool(name: str, work: Callable[[], int], target: str = "cpu", tell: Tell | None = None) -> int:
+def run_supervised_tool(
+    name: str, work: Callable[[], int], target: str = "cpu", tell: Tell | None = None, *, is_quiet: bool = False
+) -> int:
     """The same in a process of its own, so that a crash of native code ends in a message too; see `run_supervised`."""
-    return run_supervised(name, lambda: run_tool(name, work, tell), target, tell)
+    return run_supervised(name, lambda: run_tool(name, work, tell, is_quiet=is_quiet), target, tell)
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that takes no `--option=--`, of which argparse makes an empty list."""
+def add_plugins(parser: argparse.ArgumentParser) -> None:
+    """Adds `--load-pass-plugin`, the name that the option has in `mlir-opt` and all tools; see `load_plugins`."""
+    text = "load passes from these, with commas"
+    parser.add_argument("--load-pass-plugin", default="", metavar="MODULE|FILE.py,...", help=text)
+
+
+def load_plugins(options: argparse.Namespace) -> list[str]:
+    """Loads the modules and files that `--load-pass-plugin` names, and returns their names.
+
+    Raises:
+        UsageError: one cannot be loaded.
+    """
+    from ..passes.discovery import load_plugin
+
+    names = [name for name in (options.load_pass_plugin or "").split(",") if name]
+    for name in names:
+        try:
+            load_plugin(name)
+        except Exception as error:
+            raise UsageError(f"failed to load passes from '{name}': {type(error).__name__}: {error}") from error
+    return names
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that refuses `--option=--`, and whose optional values are given as `--option=value` only.
+
+    argparse makes an empty list of the former. Of `--option model` it would make the value of `--option`, so that the
+    model were not one any more.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **options})
+        self.speaks_json = False
+        """Whether a wrong command line is told as JSON too; `--json` says so."""
+
+    def error(self, message: str) -> NoReturn:
+        if self.speaks_json:
+            _print_json(_usage_record(message))
+        super().error(message)
 
     # argparse declares overloads, each of which would have to be repeated for the types.
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[override]
         given = sys.argv[1:] if args is None else list(args)
-        for text in itertools.takewhile(lambda text: text != "--", given):
+        end = given.index("--") if "--" in given else len(given)
+        self.speaks_json = self.speaks_json or "--json" in given[:end]
+        for text in given[:end]:
             if text.startswith("-") and text.endswith("=--"):
                 self.error(f"argument {text[:-3]}: '--' is no value")
-        return super().parse_known_args(given, namespace)
+        implied = {
+            name: action.const for action in self._actions if action.nargs == "?" for name in action.option_strings
+        }
+        options = [f"{text}={implied[text]}" if text in implied else text for text in given[:end]]
+        return super().parse_known_args([*options, *given[end:]], namespace)
 
 
-def parser(name: str, description: str) -> argparse.ArgumentParser:
+def parser(name: str, description: str) -> Parser:
     """A tool's parser, with the options that all tools have."""
-    made = _Parser(name, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = Parser(name, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"{name} {_version()}")
     return made
-
-
-def add_precision(parser: argparse.ArgumentParser, more: str = "") -> None:
-    """Adds the option about what products of float32 are computed in."""
-    text = (
-        f"of products of float32, whose sums stay float32: on GPUs fewer bits are faster{more} (default: %(default)s)"
-    )
-    parser.add_argument("--precision", choices=PRECISIONS, default="f32", help=text)
-
-
-def add_fallback(parser: argparse.ArgumentParser) -> None:
-    """Adds the option about nodes that cannot be compiled."""
-    text = (
-        "of nodes that cannot be compiled and run on the host: warn of them, refuse them all as an error, or be quiet"
-    )
-    parser.add_argument("--fallback", choices=("warn", "error", "quiet"), default="warn", help=text)
 
 
 def positive(text: str) -> int:
@@ -197,7 +257,7 @@ def parse_shape_sets(texts: Iterable[str]) -> list[dict[str, Shape]]:
         UsageError: an option is not of the form `name=1x2x3`.
     """
     sets: list[dict[str, Shape]] = [{}]
-    for item in (part for text in texts for part in text.split(",")):
+    for item in (part for text in texts for part in _parts(text)):
         name, equals, dims = item.rpartition("=")
         if not equals or not name:
             raise UsageError(f"--shape {item}: write it as name=1x3x48x320")
@@ -205,6 +265,15 @@ def parse_shape_sets(texts: Iterable[str]) -> list[dict[str, Shape]]:
             sets.append({})
         sets[-1][name] = _parse_dims(dims.split("x") if dims else [], f"--shape {item}")
     return sets
+
+
+def _parts(text: str) -> list[str]:
+    """Splits at commas, except at those within names."""
+    parts: list[str] = []
+    for part in text.split(","):
+        is_new = not parts or _SHAPE_END.search(parts[-1]) is not None
+        parts = [*parts, part] if is_new else [*parts[:-1], f"{parts[-1]},{part}"]
+    return parts
 
 
 def parse_dims(texts: Iterable[str]) -> Dims:
@@ -233,7 +302,8 @@ def parse_input(text: str, random: np.random.Generator) -> tuple[str, np.ndarray
         UsageError: the option is not of a known form, or its file cannot be read.
     """
     where = f"--input {text}"
-    name, equals, value = text.partition("=")
+    found = _INPUT.fullmatch(text)
+    name, equals, value = text.partition("=") if found is None else (found[1], "=", found[2])
     if not equals or not name or not value:
         raise UsageError(f"{where}: write it as name=@file.npy or name=1x3x48x320xf32:random")
     if value.startswith("@"):
@@ -243,6 +313,12 @@ def parse_input(text: str, random: np.random.Generator) -> tuple[str, np.ndarray
     if kind not in _DTYPES:
         raise UsageError(f"{where}: '{kind}' is not an element type; these are: {', '.join(_DTYPES)}")
     return name, _make_up(_parse_dims(dims, where), np.dtype(_DTYPES[kind]), contents or "random", random, where)
+
+
+def files_of(inputs: Iterable[str]) -> list[str]:
+    """The files that `--input` options name."""
+    found = filter(None, map(_INPUT.fullmatch, inputs))
+    return [match[2][1:] for match in found if match[2].startswith("@")]
 
 
 def _load_array(path: Path, where: str) -> np.ndarray:
@@ -263,15 +339,22 @@ def load_arrays(path: Path, option: str, kinds: str) -> np.ndarray | dict[str, n
             raise OSError(errno.EINVAL, "not a regular file")
         with open(path, "rb") as file:
             loaded = np.load(file, allow_pickle=False)
-            return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
+            return _texts(loaded) if isinstance(loaded, np.ndarray) else {k: _texts(v) for k, v in loaded.items()}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, SyntaxError, NotImplementedError) as error:
         raise UsageError(f"{option}: not a {kinds} file that can be read: {error}") from error
+
+
+def _texts(array: np.ndarray) -> np.ndarray:
+    """The array itself; strings as the objects that models take."""
+    return array.astype(object) if array.dtype.kind == "U" else array
 
 
 def _make_up(shape: Shape, dtype: np.dtype, contents: str, random: np.random.Generator, where: str) -> np.ndarray:
     try:
         if contents == "random":
             return random_array(shape, dtype, random)
+        if dtype.kind == "O":
+            return np.full(shape, contents, object)
         if contents == "range":
             return np.arange(math.prod(shape)).reshape(shape).astype(dtype)
         whole = np.broadcast_to(np.float32(0), shape)  # no array has another shape
@@ -284,7 +367,9 @@ def _make_up(shape: Shape, dtype: np.dtype, contents: str, random: np.random.Gen
 
 
 def random_array(shape: Shape, dtype: np.dtype, random: np.random.Generator) -> np.ndarray:
-    """Uniform in [0, 1) for floating-point types; 0 and 1 for integers, which index tables of two entries at least."""
+    """Uniform in [0, 1) for floating-point types; 0 and 1 for integers, which index tables of two entries; words."""
+    if dtype.kind == "O":
+        return random.choice(np.array(_WORDS, object), shape)
     if dtype.kind in "iub":
         return random.integers(0, 2, shape).astype(dtype)
     return random.random(shape).astype(dtype)
@@ -310,15 +395,14 @@ def check_shapes(shapes: Collection[str], inputs: Sequence[TensorInfo], option: 
     for info in inputs:
         if info.name not in shapes and not info.is_static:
             sample = "x".join(str(dim) if isinstance(dim, int) else "1" for dim in info.shape)
-            more = f"x{element_name(info.dtype)}" if option == "--input" else ""
             raise UsageError(
-                f"input '{info.name}' has no fixed shape ({info}): add {option} {info.name}={sample}{more}"
+                f"input '{info.name}' has no fixed shape ({info}): add {option} {shlex.quote(f'{info.name}={sample}')}"
             )
 
 
-def element_name(dtype: np.dtype) -> str:
-    """How `--input` spells an element type."""
-    return next((name for name, known in _DTYPES.items() if known == dtype.name), dtype.name)
+def shape_text(shape: Sequence[int | str]) -> str:
+    """How `--shape` spells a shape."""
+    return "x".join(map(str, shape))
 
 
 def check_names(names: Iterable[str], inputs: Sequence[TensorInfo], option: str) -> None:
@@ -333,29 +417,12 @@ def check_names(names: Iterable[str], inputs: Sequence[TensorInfo], option: str)
             raise UsageError(f"{option} {name}: the model has no such input; it has {', '.join(map(str, inputs))}")
 
 
-def open_model(
-    path: str,
-    target: str,
-    threads: int | None,
-    shapes: Mapping[str, Shape] | None = None,
-    fallback: str = "warn",
-    precision: str = "f32",
-) -> Executable:
-    """Loads an artefact, or compiles anything else."""
-    from .. import Options, compile, load  # the compiler takes a while to import, and --help should not wait for it
-
-    if is_artefact(path):
-        return load(path, threads=threads)
-    options = Options(shapes=shapes or {}, fallback=fallback, precision=precision)
-    return compile(path, target=target, threads=threads, options=options)
-
-
 def is_artefact(path: str) -> bool:
     """Whether a file is an artefact, by its name or else its contents."""
     return path.endswith(".stw") or (os.path.isfile(path) and zipfile.is_zipfile(path))  # a device has no end
 
 
 def _version() -> str:
-    from importlib.metadata import version
+    from ..runtime.version import VERSION
 
-    return version("stepwell")
+    return VERSION

@@ -13,73 +13,85 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..runtime.program import TensorInfo
-from . import arguments
+from . import arguments, model_options
 from .console import duration, print_table, progress
 from .flags import UsageError
+from .model_options import Given
+from .outputs import ARRAYS, COMMAND, IR, PARAMETERS, Output, Outputs
 
 if TYPE_CHECKING:
     from ..explain.bisect.result import Bisection, Fault
 
 NAME = "stepwell-bisect"
+_LARGER = 100
+"""Factor of the second magnitude of made-up inputs."""
 _DESCRIPTION = """Finds what makes a model's numbers wrong: the op, the kernel, the pass and the rewrite in it.
 
     --inputs x.npz                      the inputs by name; or one .npy file, for a model of one input
     --input x=1x3x48x320xf32:random     as of stepwell-run
 
-Inputs that are not given are made up at random where their shape is fixed. The exit code is 0 where no number is
-wrong, 1 where one is, 2 where the command is wrong."""
+Inputs that are not given are made up at random: in their fixed shape, that of --shape, or at the greatest sizes of
+--dims; once in [0, 1), and once a hundred times as large and of both signs. Nothing is taken from the cache, nor put
+there. The exit code is 0 if no number is wrong, 1 if one is, 2 if the command is wrong."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where numbers are wrong."""
     options = _parser().parse_args(argv)
+    tell, quiet = arguments.tells(options), options.quiet
     if argv is not None:
-        return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options))
-    return arguments.run_supervised_tool(NAME, lambda: _run(options), options.target, arguments.tells(options))
+        return arguments.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
+    return arguments.run_supervised_tool(NAME, lambda: _run(options), options.target, tell, is_quiet=quiet)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     parser.add_argument("model", help="an .onnx file, or an .mlir file in the phase import or graph")
     parser.add_argument("--inputs", metavar="FILE", help="the inputs: an .npz file, or an .npy file of the only one")
-    parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="contents of an input")
     parser.add_argument("--seed", type=arguments.natural, default=0, help="of random inputs (default: %(default)s)")
     parser.add_argument("--reference", choices=("onnxruntime", "numpy"), help="what the importer is compared with")
     parser.add_argument("--rtol", type=arguments.amount, help="relative error that is rounding (default: 1e-4 for f32)")
-    parser.add_argument("--target", default="cpu", help="what to compile for (default: this machine)")
-    parser.add_argument("--no-winograd", action="store_true", help="compile without Winograd's method")
     parser.add_argument("--reproducer", metavar="FOLDER", help="where to write it (default: MODEL.bisect)")
-    parser.add_argument("--plugin", action="append", default=[], metavar="MODULE", help="import this first: own passes")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments.add_plugins(parser)
+    model_options.add_model_options(parser)
+    model_options.add_output_options(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    from ..driver.source import ModelSource
     from ..explain.bisect import reproduce
     from ..explain.bisect.model import Bisector
-    from ..passes.discovery import load_plugin
-    from ..source import ModelSource
 
-    for plugin in options.plugin:
-        load_plugin(plugin)
+    plugins = arguments.load_plugins(options)
     start = time.perf_counter()
+    folder = Path(options.reproducer or f"{Path(options.model).stem}.bisect")
+    read = [options.model, options.inputs, *arguments.files_of(options.input), *plugins]
+    files = _reproducer_files(folder, Outputs(*read))
     source = ModelSource.read(options.model)
     infos, _ = source.interface()
-    inputs = _inputs(options, infos)
+    sets = _input_sets(options, infos)
     with progress(f"bisecting {source.name}") as steps:
         bisector = Bisector(options.target, options.reference, options.rtol, not options.no_winograd, steps.next)
-        found = bisector.bisect(source, inputs)
+        found = bisector.bisect_all(source, sets)
     command = ""
     if found.fault is not None:
-        folder = Path(options.reproducer or f"{Path(options.model).stem}.bisect")
-        command = reproduce.write(found.fault, folder)
-        command += "".join(f" --plugin {plugin}" for plugin in options.plugin if command)
+        more = [f"--load-pass-plugin={','.join(plugins)}"] if plugins else []
+        command = reproduce.write(found.fault, folder, lambda path, data: files[path.name].write_bytes(data), more)
     seconds = time.perf_counter() - start
     if options.json:
         print(json.dumps(_record(source.name, found, seconds, command)))
     else:
         _print(found, seconds, command)
     return 0 if found.fault is None else 1
+
+
+def _reproducer_files(folder: Path, outputs: Outputs) -> dict[str, Output]:
+    """The files of a reproducer by name, none of which replaces anything but an earlier reproducer."""
+    from ..explain.bisect import reproduce
+
+    kinds = {".mlir": IR, ".npz": ARRAYS, ".safetensors": PARAMETERS, ".txt": COMMAND}
+    return {name: outputs.claim("--reproducer", folder / name, kinds[Path(name).suffix]) for name in reproduce.FILES}
 
 
 def _record(model: str, found: Bisection, seconds: float, command: str) -> dict[str, object]:
@@ -93,13 +105,19 @@ def _record(model: str, found: Bisection, seconds: float, command: str) -> dict[
     }
 
 
-def _inputs(options: argparse.Namespace, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
+def _input_sets(options: argparse.Namespace, infos: Sequence[TensorInfo]) -> list[dict[str, np.ndarray]]:
+    """The inputs to try: as given or made up, and once more with those made up larger, if any of these is a float."""
+    from ..dialects.types import is_float
+
     random = np.random.default_rng(options.seed)
-    given = dict(_read(options.inputs, infos)) if options.inputs else {}
-    given |= dict(arguments.parse_input(text, random) for text in options.input)
-    arguments.check_names(given, infos, "--input")
-    arguments.check_shapes(given, infos, "--input")
-    return {**given, **arguments.made_up_inputs([info for info in infos if info.name not in given], {}, random)}
+    given = Given.read(options, random)
+    stored = dict(_read(options.inputs, infos)) if options.inputs else {}
+    known = {**stored, **given.arrays}
+    inputs = Given(given.sets, given.dims, known).all_inputs(infos, random)
+    made_up = {name: array for name, array in inputs.items() if name not in known}
+    larger = {name: _LARGER * (2 * array - 1) for name, array in made_up.items() if is_float(array.dtype)}
+    larger = {name: array.astype(made_up[name].dtype) for name, array in larger.items()}
+    return [inputs, *([{**inputs, **larger}] if larger else [])]
 
 
 def _read(path: str, infos: Sequence[TensorInfo]) -> Mapping[str, np.ndarray]:

@@ -13,9 +13,12 @@ from dataclasses import asdict
 from typing import Any
 
 from ..runtime.cache import Cache, Entry, default_cache
-from . import arguments
+from ..runtime.cache_key import remembered
+from ..runtime.wording import quantity
+from . import arguments, model_options
 from .console import print_table, progress
 from .flags import UsageError
+from .model_options import Given
 
 NAME = "stepwell-cache"
 _SCHEMA = 1
@@ -35,7 +38,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where something went wrong, was damaged, or is not there."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _ACTIONS[options.action](_cache(), options), arguments.tells(options))
+    tell = arguments.tells(options)
+    return arguments.run_tool(NAME, lambda: _ACTIONS[options.action](_cache(), options), tell, is_quiet=options.quiet)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,15 +47,13 @@ def _parser() -> argparse.ArgumentParser:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", help="what to do")
     made = {action: actions.add_parser(action) for action in _ACTIONS}
     for each in made.values():
-        each.add_argument("--json", action="store_true", help="print one JSON object (docs/cache.md)")
+        model_options.add_output_options(each)
     made["list"].add_argument("--entries", action="store_true", help="list every entry")
     made["gc"].add_argument("--max-size", type=_bytes, required=True, metavar="SIZE", help="in bytes, or as 500M, 2G")
     explain = made["explain"]
     explain.add_argument("model")
-    explain.add_argument("--target", default="cpu", help="as for stepwell-compile (default: %(default)s)")
-    explain.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
-    explain.add_argument("--dims", action="append", default=[], metavar="NAME=1:512", help="all sizes of a dimension")
-    explain.add_argument("--no-winograd", action="store_true", help="all convolutions computed directly")
+    model_options.add_model_options(explain)
+    model_options.add_fields(explain, "precision", "checked")
     return parser
 
 
@@ -74,11 +76,17 @@ def _list(cache: Cache, options: argparse.Namespace) -> int:
     kinds: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         kinds[entry.kind].append(entry)
+    programs = _programs(cache)
     if options.json:
         listed = [asdict(entry) | {"path": str(entry.path)} for entry in entries] if options.entries else None
         totals = {kind: {"entries": len(some), "bytes": _total(some)} for kind, some in sorted(kinds.items())}
         return _print_json(
-            folder=str(cache.folder), bytes=_total(entries), limit=cache.limit_bytes, kinds=totals, entries=listed
+            folder=str(cache.folder),
+            bytes=_total(entries),
+            limit=cache.limit_bytes,
+            kinds=totals,
+            programs=programs,
+            entries=listed,
         )
     if options.entries:
         rows = [(entry.kind, entry.key, _megabytes([entry]), _when(entry.used)) for entry in entries]
@@ -86,17 +94,49 @@ def _list(cache: Cache, options: argparse.Namespace) -> int:
     else:
         rows = [(kind, str(len(some)), _megabytes(some), _when(some[0].used)) for kind, some in sorted(kinds.items())]
         print_table(("kind", "entries", "MB", "last used"), rows, numbers=("entries", "MB"))
+        print_programs(programs)
     print(f"{cache.folder}: {_megabytes(entries)} of {cache.limit_bytes >> 20} MB")
     return 0
 
 
+def _programs(cache: Cache) -> list[dict[str, Any]]:
+    """The models that the cache has code for, with shapes and target of each program, the one used last first."""
+    used = {entry.key: entry.used for entry in cache.entries() if entry.kind == "programs"}
+    found = [
+        {
+            "model": key.name,
+            "shapes": key.shapes or key.sizes,
+            "target": key.target,
+            "options": key.options,
+            "compiler": key.compiler,
+            "key": key.digest,
+            "used": used.get(key.digest, 0.0),
+        }
+        for key in remembered(cache)
+    ]
+    return sorted(found, key=lambda item: item["used"], reverse=True)
+
+
+def print_programs(programs: Sequence[dict[str, Any]]) -> None:
+    """Prints the models with shapes and targets; programs of pieces of a model are one line."""
+    rows: dict[tuple[str, str, str], list[float]] = {}
+    for item in programs:
+        place = item["model"], item["shapes"] or "inputs of fixed shape", item["target"]
+        rows.setdefault(place, []).append(item["used"])
+    if rows:
+        print()
+        lines = [(*place, str(len(used)), _when(max(used))) for place, used in rows.items()]
+        print_table(("model", "shapes", "target", "programs", "last used"), lines, numbers=("programs",))
+
+
 def _explain(cache: Cache, options: argparse.Namespace) -> int:
-    from .. import Options  # the compiler takes a while to import
     from ..explain.cache import Answer, entries_of, explain_cache
 
-    chosen = Options(dims=arguments.parse_dims(options.dims), winograd=not options.no_winograd)
-    sets = arguments.parse_shape_sets(options.shape)
-    answers: list[Answer] = explain_cache(cache, options.model, sets, options.target, chosen)
+    if options.no_cache:
+        raise UsageError("--no-cache: what is compiled anew does not come from the cache")
+    chosen = model_options.compile_options(options)
+    given = Given.read(options)
+    answers: list[Answer] = explain_cache(cache, options.model, given.every_set(), options.target, chosen, given.arrays)
     is_hit = all(answer.is_hit for answer in answers)
     if options.json:
         _print_json(hit=is_hit, programs=[answer.record() for answer in answers])
@@ -121,7 +161,7 @@ def _listed(keys: Sequence[Any]) -> str:
 
 def _verify(cache: Cache, options: argparse.Namespace) -> int:
     count = sum(1 for _ in cache.entries())
-    with progress(f"reading {count} entries"):
+    with progress(f"reading {quantity(count, 'entry')}"):
         damaged = cache.verify()
     if options.json:
         _print_json(sound=count - len(damaged), dropped=[f"{entry.kind}/{entry.key}" for entry in damaged])

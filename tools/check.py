@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..runtime.program import Shape
 from .console import print_table
+from .model_options import Given
 
 if TYPE_CHECKING:
     from ..runtime.fallback import Fallback
 
 
-def check(model: str, shapes: Mapping[str, Shape], as_json: bool) -> int:
+def check(model: str, given: Given, as_json: bool) -> int:
     """Prints what `stepwell.check` finds; the exit code says whether there is native code for all of the model."""
     from .. import check
+    from ..driver.source import ModelSource
 
+    shapes = given.shapes
+    if given.dims or shapes:
+        infos, _ = ModelSource.read(model).interface()
+        given.check_names(infos)
+        shapes = {**given.shapes_of_sizes(infos), **shapes}
     report = check(model, shapes)
     if as_json:
-        print(json.dumps(report.record(), indent=2))
+        print(json.dumps({"schema": 1, **report.record()}, indent=2))
     else:
         print(report.summary)
         if report.findings:

@@ -6,19 +6,22 @@ import argparse
 import json
 import sys
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..runtime import artefact, artefact_writer, safetensors
-from ..runtime.errors import InputError
+from ..runtime.errors import InputError, StepwellError
 from ..runtime.executable import Executable
-from ..runtime.program import Program, Shape
-from . import arguments
+from ..runtime.program import Program
+from . import arguments, model_options
 from .check import check
-from .console import Steps, duration, print_table, progress
+from .console import duration, print_table, progress
 from .flags import UsageError
+from .model_options import Given
+from .outputs import ARTEFACT, IR, PARAMETERS, REPORT, Output, Outputs, default_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 NAME = "stepwell-compile"
 _OBJECT = "object"
 _PHASE = "stepwell.phase"
+_PARAMETERS = "parameters.safetensors"
 _DESCRIPTION = """Compiles an ONNX file (or MLIR that was printed at some phase) to an artefact for stepwell-run.
 
 A model whose shapes vary needs at least one --shape for each of its inputs; more of them make code for more shapes:
@@ -39,21 +43,17 @@ Several targets in one artefact, of which the best is taken where it is loaded: 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code."""
     options = _parser().parse_args(argv)
+    tell, quiet = arguments.tells(options), options.quiet
     if argv is not None:
-        return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options))
+        return arguments.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
     target = options.target.split(",")[0]
-    return arguments.run_supervised_tool(NAME, lambda: _run(options), target, arguments.tells(options))
+    return arguments.run_supervised_tool(NAME, lambda: _run(options), target, tell, is_quiet=quiet)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     parser.add_argument("model")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .stw; - for stdout")
-    parser.add_argument(
-        "--target", default="cpu", help="cpu (this machine), x86-64-v3, cuda:sm_90a, ... (default: %(default)s)"
-    )
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
-    parser.add_argument("--dims", action="append", default=[], metavar="NAME=1:512", help="all sizes of a dimension")
     parser.add_argument("--compile-to", metavar="PHASE", help="stop there and write the IR")
     parser.add_argument("--compile-from", metavar="PHASE", help="the phase that the given MLIR is in")
     parser.add_argument(
@@ -69,9 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--keep-model", action="store_true", help="store the model too: to compile for further shapes")
     parser.add_argument("--cubins", action="store_true", help="of GPUs, store machine code too: takes ptxas")
-    parser.add_argument("--no-winograd", action="store_true", help="compute all convolutions directly: slower, exacter")
-    arguments.add_precision(parser)
-    arguments.add_fallback(parser)
+    model_options.add_fields(parser, "precision", "checked", "fallback")
     parser.add_argument(
         "--check", action="store_true", help="only list the nodes without native code; exit code 1: some"
     )
@@ -80,20 +78,18 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         const="text",
         metavar="json|FILE",
-        help="say what became of every node and what bounds every kernel: as text, as json, or to a file as JSON",
+        help="say what became of every node and what bounds every kernel: as text, with --opt-report=json as JSON, "
+        "with --opt-report=FILE as JSON in a file",
     )
-    parser.add_argument("--json", action="store_true", help="what was made, or why it failed, as one JSON object")
-    parser.add_argument("--no-cache", action="store_true", help="compile all of it anew")
+    model_options.add_model_options(parser)
+    model_options.add_output_options(parser)
     parser.add_argument("--require-cached", action="store_true", help="fail where code is not in the cache")
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.check:
-        sets = arguments.parse_shape_sets(options.shape)
-        if len(sets) > 1:
-            raise UsageError("--check takes one --shape for each input")
-        return check(options.model, sets[0], options.json)
+        return check(options.model, Given.read(options), options.json)
     if options.json and (options.opt_report or options.compile_to):
         raise UsageError("--json goes with neither --opt-report nor --compile-to")
     return _compile_to_file(options)
@@ -105,39 +101,68 @@ def _compile_to_file(options: argparse.Namespace) -> int:
         raise UsageError("--require-cached: the IR of phases does not come from the cache, nor what is compiled anew")
     if options.kernel and options.compile_to in (None, _OBJECT):
         raise UsageError("--kernel goes with --compile-to=PHASE")
-    from ..lowering import phases  # not needed for --help, and it loads every pass there is
+    from ..driver import route  # not needed for --help, and it loads every pass there is
 
     targets = options.target.split(",")
-    known = (*phases.names(targets[0]), _OBJECT)
+    known = (*route.names(targets[0]), _OBJECT)
     for phase in filter(None, (options.compile_to, options.compile_from)):
         if phase not in known:
             raise UsageError(f"there is no phase '{phase}'; the phases are {', '.join(known)}")
-    sets = arguments.parse_shape_sets(options.shape)
+    given = Given.read(options)
+    sets = given.sets
     stop = None if options.compile_to == _OBJECT else options.compile_to
     if (stop or options.dump_phases) and len(sets) * len(targets) > 1:
         raise UsageError("--compile-to and --dump-phases take one target and one --shape for each input")
-    with progress("compiling", total=(len(known) - 1) * len(sets) * len(targets)) as steps:
-        folder = None if options.dump_phases is None else Path(options.dump_phases)
-        watcher = _Watcher(known[:-1], steps, options.compile_from, stop, folder, options.kernel)
+    substitutes = dict(map(_substitute, options.substitute))
+    outputs = Outputs(options.model, *substitutes.values(), *arguments.files_of(options.input))
+    name = options.output or ("-" if stop else default_name(options.model, ".stw"))
+    output = outputs.claim("-o", name, IR if stop else ARTEFACT)
+    if options.json and output.is_stdout:
+        raise UsageError("--json and -o - both write to the standard output")
+    report = None
+    if options.opt_report not in (None, "text", "json"):
+        report = outputs.claim("--opt-report", options.opt_report, REPORT)
+    dump = None if options.dump_phases is None else _dump(outputs, Path(options.dump_phases), known[:-1])
+    with outputs.messages():
+        return _compile_for(options, targets, given, stop, output, report, dump)
+
+
+def _compile_for(
+    options: argparse.Namespace,
+    targets: Sequence[str],
+    given: Given,
+    stop: str | None,
+    output: Output,
+    report: Output | None,
+    dump: Mapping[str, Output] | None,
+) -> int:
+    """Compiles, writes what was asked for, and says so."""
+    with progress(f"compiling {options.model}", total=len(targets) if len(targets) > 1 else None) as steps:
+        watcher = _Watcher(options.compile_from, stop, dump, options.kernel)
         start = time.perf_counter()
         try:
-            executables = [_compile(options, target, sets, watcher) for target in targets]
+            executables = []
+            for target in targets:
+                steps.next(f"compiling {options.model} for {target}")
+                executables.append(_compile(options, target, given, watcher))
         except _Stopped as stopped:
-            return _write_text(options.output, stopped.text)
+            output.write_text(stopped.text)
+            return 0
     if stop is not None:
         raise UsageError(f"--compile-to={stop}: the model is past that phase already")
-    path = Path(options.output or Path(options.model).with_suffix(".stw").name)
     if options.keep_model and executables[0].source is None:
         raise UsageError(f"--keep-model: {options.model} is in several files")
-    models = [executable.stored(keep_model=options.keep_model) for executable in executables]
+    keeps_model = options.keep_model or _must_keep_model(executables)
+    models = [executable.stored(keep_model=keeps_model) for executable in executables]
     for target, executable, model in zip(targets, executables, models, strict=True):
         if not (model.programs or model.plan or model.source):
             raise InputError(_no_code(target, executable))
-    artefact_writer.write(path, _merged(models), cubins=options.cubins)
-    made = f"{path}: {path.stat().st_size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}"
+    size = _write(output, _merged(models), options.cubins)
+    made = f"{output.path}: {size / 1e6:.1f} MB, made in {duration(time.perf_counter() - start)}"
     if options.json:
         fallbacks = [found.record() for found in executables[0].fallbacks]
-        print(json.dumps({"schema": 1, "output": str(path), "bytes": path.stat().st_size, "fallbacks": fallbacks}))
+        record = {"schema": 1, "output": str(output.path), "bytes": size, "fallbacks": fallbacks}
+        print(json.dumps({**record, "keeps_model": keeps_model}))
         return 0
     if options.opt_report == "json":  # nothing else on stdout
         print(json.dumps(executables[0].report().record(), indent=1))
@@ -145,10 +170,29 @@ def _compile_to_file(options: argparse.Namespace) -> int:
         return 0
     _summarise([program for executable in executables for program in executable.programs])
     _list_fallbacks(executables[0])
-    if options.opt_report is not None:
-        _report(options.opt_report, executables[0])
+    if report is not None:
+        report.write_text(json.dumps(executables[0].report().record(), indent=1))
+    elif options.opt_report is not None:
+        print(executables[0].report())
     print(made)
     return 0
+
+
+def _must_keep_model(executables: Sequence[Executable]) -> bool:
+    """Whether pieces of a model that runs in steps have no code yet, and are compiled after it is loaded.
+
+    Raises:
+        InputError: they have none, and the model cannot be stored.
+    """
+    plans = [executable for executable in executables if executable.stored().plan is not None]
+    reasons = dict.fromkeys(reason for executable in plans for reason in executable.uncompiled)
+    if not reasons:
+        return False
+    text = "; ".join(reasons)
+    if executables[0].source is None:
+        raise InputError(f"not all of the model can be compiled ahead, and it is in several files: {text}")
+    warnings.warn(f"the model is stored too, to compile the rest of it when it is called: {text}", stacklevel=2)
+    return True
 
 
 def _no_code(target: str, executable: Executable) -> str:
@@ -157,12 +201,11 @@ def _no_code(target: str, executable: Executable) -> str:
     return f"{why}name the sizes one by one (--dims n=16/64, or --shape), or take the model along (--keep-model)"
 
 
-def _report(where: str, executable: Executable) -> None:
-    report = executable.report()
-    if where == "text":
-        print(report)
-    else:
-        Path(where).write_text(json.dumps(report.record(), indent=1))
+def _write(output: Output, model: artefact.Artefact, cubins: bool) -> int:
+    """Writes an artefact; returns its size in bytes."""
+    with output.writing() as path:
+        artefact_writer.write(path, model, cubins=cubins)
+        return path.stat().st_size
 
 
 def _merged(models: Sequence[artefact.Artefact]) -> artefact.Artefact:
@@ -180,38 +223,35 @@ def _list_fallbacks(executable: Executable) -> None:
         print(f"on the host: {found}")
 
 
-def _compile(
-    options: argparse.Namespace, target: str, sets: Sequence[Mapping[str, Shape]], watcher: _Watcher
-) -> Executable:
-    from .. import Options, compile
+def _compile(options: argparse.Namespace, target: str, given: Given, watcher: _Watcher) -> Executable:
+    from .. import compile
 
     # What comes from the cache passes no phases, and what is watched does not come from it.
     watched = any((options.compile_to, options.compile_from, options.dump_phases))
-    chosen = Options(
-        dims=arguments.parse_dims(options.dims),
+    chosen = model_options.compile_options(
+        options,
         cache="require" if options.require_cached else not (watched or options.no_cache),
-        winograd=not options.no_winograd,
-        precision=options.precision,
-        fallback=options.fallback,
         reached=watcher if watched else None,
         substitutes=dict(map(_substitute, options.substitute)),
     )
     executable = compile(options.model, target=target, options=chosen)
+    given.check_names(executable.inputs)
+    sets = given.every_set()
     for shapes in [] if options.dims and sets == [{}] else sets:
-        arguments.check_names(shapes, executable.inputs, "--shape")
-        arguments.check_shapes(shapes, executable.inputs, "--shape")
-        executable.prepare(shapes)
+        tensors = [info for info in executable.inputs if info.kind == "tensor"]
+        arguments.check_shapes(shapes, tensors, "--shape")
+        executable.prepare(shapes, given.arrays)
     return executable
 
 
 def _substitute(text: str) -> tuple[str, str]:
     name, _, path = text.partition("=@")
     if not name or not path:
-        raise UsageError(f"--substitute {text}: write it as kernel_7=@file.mlir")
+        raise UsageError(f"--substitute {text}: write it as KERNEL=@file.mlir or NODE=@file.mlir")
     return name, path
 
 
-class _Stopped(Exception):
+class _Stopped(StepwellError):
     """The phase that was asked for is reached; `text` is the module there."""
 
     def __init__(self, text: str) -> None:
@@ -221,13 +261,11 @@ class _Stopped(Exception):
 
 @dataclass
 class _Watcher:
-    """Is told of every phase: shows it, writes it, stops there."""
+    """Is told of every phase: writes it, stops there."""
 
-    names: Sequence[str]
-    steps: Steps
     start: str | None
     stop: str | None
-    folder: Path | None
+    dump: Mapping[str, Output] | None
     kernel: str | None = None
     _seen: list[str] = field(default_factory=list)
 
@@ -238,21 +276,27 @@ class _Watcher:
             if self.start not in (None, phase):
                 raise UsageError(f"--compile-from={self.start}: the module is in phase {phase}")
         self._seen.append(phase)
-        self.steps.next(f"compiling: after {phase}")
-        if self.folder is not None:
-            self._dump(self.folder, phase, module, parameters)
+        if self.dump is not None:
+            self.dump[phase].write_text(_text(module, phase))
+            stored = safetensors.chunks(parameters, {"made_by": "stepwell"})
+            self.dump[_PARAMETERS].write_bytes(b"".join(stored))
         if phase == self.stop:
             raise _Stopped(_text(module, phase) if self.kernel is None else _kernel_text(module, self.kernel, phase))
 
-    def _dump(self, folder: Path, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{self.names.index(phase)}-{phase}.mlir").write_text(_text(module, phase), encoding="utf-8")
-        with open(folder / "parameters.safetensors", "wb") as file:
-            file.writelines(safetensors.chunks(parameters))
+
+def _dump(outputs: Outputs, folder: Path, phases: Sequence[str]) -> dict[str, Output]:
+    """The files that `--dump-phases` writes, by phase, in a folder that is made."""
+    files = {
+        phase: outputs.claim("--dump-phases", folder / f"{index}-{phase}.mlir", IR)
+        for index, phase in enumerate(phases)
+    }
+    files[_PARAMETERS] = outputs.claim("--dump-phases", folder / _PARAMETERS, PARAMETERS)
+    folder.mkdir(parents=True, exist_ok=True)
+    return files
 
 
 def _kernel_text(module: ir.Module, kernel: str, phase: str) -> str:
-    from ..lowering.substitution import isolate
+    from ..driver.substitution import isolate
 
     return isolate(module, kernel, phase)
 
@@ -272,14 +316,6 @@ def _text(module: ir.Module, phase: str) -> str:
     text = str(module.operation.get_asm(enable_debug_info=True))
     del attributes[_PHASE]
     return text
-
-
-def _write_text(output: str | None, text: str) -> int:
-    if output in (None, "-"):
-        sys.stdout.write(text)
-    else:
-        Path(output).write_text(text, encoding="utf-8")
-    return 0
 
 
 def _summarise(programs: Sequence[Program]) -> None:

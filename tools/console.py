@@ -1,14 +1,18 @@
-"""What the end-user tools print with: tables, and a progress bar where a person watches."""
+"""Printing for the end-user tools: tables, and a progress bar if stderr is a terminal."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from ..runtime import progress as told
+from ..runtime import progress_bar
+from .streams import shows_bars
 
 
 class Steps:
@@ -22,14 +26,46 @@ class Steps:
         self._progress.update(self._task, advance=1, description=text)
 
 
+class Compiles:
+    """A line below a progress bar for the compile that goes on: its phase, then kernels done of kernels to do."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def __call__(self, event: told.Progress) -> None:
+        """Shows an event of a compile."""
+        if event.phase == "start":
+            return  # the code may be in the cache
+        if event.has_ended:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._task = None
+            return
+        if self._task is None:
+            self._task = self._progress.add_task("", total=None, rest="")
+        self._progress.update(
+            self._task,
+            description=progress_bar.described(event),
+            total=event.total or None,
+            completed=event.done,
+            rest=progress_bar.counted(event),
+        )
+
+
 @contextmanager
 def progress(text: str, total: int | None = None) -> Iterator[Steps]:
-    """A bar on stderr for as long as the work takes; nothing where stderr is no terminal."""
+    """A bar on stderr for as long as the work takes, with a line for each compile in it.
+
+    There is none if stderr is no terminal, or for `--quiet` or `--json`.
+    """
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rest]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not shows_bars()) as bar:
         # The first step starts at once, so that it is counted when the second begins.
-        yield Steps(bar, bar.add_task(text, total=total, completed=-1))
+        steps = Steps(bar, bar.add_task(text, total=total, completed=-1, rest=""))
+        with told.watched_by(Compiles(bar)) if shows_bars() else nullcontext():
+            yield steps
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> None:
@@ -55,9 +91,12 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def status(text: str) -> Iterator[Callable[[str], None]]:
-    """A line on stderr that says what is going on, and for how long; nothing where stderr is no terminal."""
+    """A line on stderr that says what is going on, and for how long.
+
+    There is none if stderr is no terminal, or for `--quiet` or `--json`.
+    """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not shows_bars()) as bar:
         task = bar.add_task(text, total=None)
         yield lambda text: bar.update(task, description=text)

@@ -8,14 +8,17 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..passes.note import SharedNote, signal_of
-from . import arguments
+from ..runtime.program import Shape
+from . import arguments, model_options
+from .console import progress
 from .flags import UsageError
+from .model_options import Given
+from .outputs import PAGE, Output, Outputs, default_name
 from .supervisor import run_child
 
 if TYPE_CHECKING:
@@ -34,33 +37,32 @@ A compile that fails, or even crashes, is shown as far as it came, and the exit 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where the compile failed, though the file may be there."""
     options = _parser().parse_args(argv)
-    tell = arguments.tells(options)
+    tell, quiet = arguments.tells(options), options.quiet
     if argv is not None or not hasattr(os, "fork"):
-        return arguments.run_tool(NAME, lambda: _run(options), tell)
+        return arguments.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
     note = SharedNote()
-    status = run_child(lambda: arguments.run_tool(NAME, lambda: _run(options, note), tell))
+    status = run_child(lambda: arguments.run_tool(NAME, lambda: _run(options, note), tell, is_quiet=quiet))
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)
     message = f"native code crashed ({signal_of(status)})"
     if not note.text or status in (signal.SIGKILL, signal.SIGTERM):  # no pass has begun, or somebody ended it
         print(f"{NAME}: error: {message}", file=sys.stderr)
         if tell is not None:
-            tell({"schema": 1, "reason": message, "crash": signal_of(status)})
+            tell({"schema": 1, "kind": "compile", "reason": message, "crash": signal_of(status)})
         return 1
-    return arguments.run_tool(NAME, lambda: _run(options, crash=(int(note.text), message)), tell)
+    return arguments.run_tool(NAME, lambda: _run(options, crash=(int(note.text), message)), tell, is_quiet=quiet)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     parser.add_argument("model", help="an ONNX file, or MLIR")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .html")
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
-    parser.add_argument("--target", default="cpu", help="cpu (this machine), x86-64-v3, ... (default: %(default)s)")
     parser.add_argument("--pass-pipeline", metavar="TEXT", help="run this on MLIR, instead of compiling")
     parser.add_argument("--no-assembly", action="store_true", help="leave out machine code")
-    parser.add_argument("--profile", action="store_true", help="run the model on random inputs: measured times")
-    arguments.add_fallback(parser)
-    parser.add_argument("--json", action="store_true", help="say as JSON what was written")
+    parser.add_argument("--profile", action="store_true", help="run the model, on random inputs: measured times")
+    model_options.add_model_options(parser)
+    model_options.add_fields(parser, "fallback")
+    model_options.add_output_options(parser)
     return parser
 
 
@@ -73,15 +75,19 @@ def _run(
 ) -> int:
     from ..explain.explore.page import render  # not needed for --help, and what comes with it takes a while
 
+    outputs = Outputs(options.model, *arguments.files_of(options.input))
+    output = outputs.claim("-o", options.output or default_name(options.model, ".html"), PAGE)
+    if options.json and output.is_stdout:
+        raise UsageError("--json and -o - both write to the standard output")
     exploration = _explore(options, note, crash)
-    path = Path(options.output or Path(options.model).with_suffix(".html").name)
-    # Names of files may be no text.
-    path.write_text(render(exploration.record), encoding="utf-8", errors="replace")
-    summary = _summary(exploration, path)
-    if options.json:
-        print(json.dumps(summary))
-    else:
-        print(f"{path}: {summary['bytes'] / 1e6:.1f} MB, {summary['ops']} ops, {summary['passes']} passes")
+    page = render(exploration.record).encode(errors="replace")  # names of files may be no text
+    output.write_bytes(page)
+    summary = _summary(exploration, output, len(page))
+    with outputs.messages():
+        if options.json:
+            print(json.dumps(summary))
+        else:
+            print(f"{output.path}: {len(page) / 1e6:.1f} MB, {summary['ops']} ops, {summary['passes']} passes")
     if exploration.error:
         print(f"{NAME}: error: {exploration.error}", file=sys.stderr)
     return 1 if exploration.error else 0
@@ -95,27 +101,38 @@ def _explore(options: argparse.Namespace, note: Callable[[str], None], crash: tu
     site = None if crash is None else CrashSite(*crash)
     if options.pass_pipeline is not None:
         return explorer.explore_pipeline(options.model, Pipeline.parse(options.pass_pipeline), note, site)
-    sets = arguments.parse_shape_sets(options.shape)
-    if len(sets) > 1:
-        raise UsageError("takes one --shape for each input")
+    given = Given.read(options)
     if options.profile and options.target.startswith("cuda:"):
         raise UsageError("--profile: code for GPUs has none, see docs/profile.md")
-    chosen = {"fallback": options.fallback}
-    assembly = not options.no_assembly
-    exploration = explorer.explore_model(options.model, sets[0], options.target, assembly, chosen, note, site)
-    if options.profile and exploration.executable is not None:
-        inputs = arguments.made_up_inputs(exploration.executable.inputs, sets[0], np.random.default_rng(0))
+    chosen = {"fallback": options.fallback, "dims": given.dims, "winograd": not options.no_winograd}
+    shapes = _complete(options.model, given)
+    asked = (options.model, shapes, options.target, not options.no_assembly, chosen, note, site, given.arrays)
+    with progress(f"exploring {options.model}"):
+        exploration = explorer.explore_model(*asked)
+    executable = exploration.executable
+    if options.profile and executable is not None:
+        sizes, _ = model_options.sizes_of_artefact(executable)
+        inputs = given.all_inputs(executable.inputs, np.random.default_rng(0), sizes)
         explorer.add_profile(exploration, inputs)
     return exploration
 
 
-def _summary(exploration: Exploration, path: Path) -> dict[str, Any]:
+def _complete(model: str, given: Given) -> dict[str, Shape]:
+    """A shape for each input whose shape varies, after it is certain that the names are right."""
+    from ..driver.source import ModelSource
+
+    if not given.shapes:
+        return {}
+    return given.complete(ModelSource.read(model).interface()[0])
+
+
+def _summary(exploration: Exploration, output: Output, size: int) -> dict[str, Any]:
     pieces = exploration.record["pieces"]
     steps = [step for piece in pieces for step in piece["steps"]]
     return {
         "schema": 1,
-        "file": str(path),
-        "bytes": path.stat().st_size,
+        "file": str(output.path),
+        "bytes": size,
         "seconds": exploration.record["seconds"],
         "pieces": len(pieces),
         "ops": sum(len(piece["graph"]["nodes"]) for piece in pieces),

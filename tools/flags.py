@@ -2,121 +2,225 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-_MOST_DIGITS = 19
+from ..runtime.errors import StepwellError
+
+_TRUE, _FALSE = ("", "true", "TRUE", "True", "1"), ("false", "FALSE", "False", "0")
+_WIDTHS = {"uint": (0, 2**32 - 1), "long": (-(2**63), 2**63 - 1)}
+_RADIX = re.compile(r"(?P<sign>-?)(?:0[xX](?P<x>[0-9a-fA-F]+)|0[bB](?P<b>[01]+)|0o?(?P<o>[0-7]+)|(?P<d>[0-9]+))")
+_BASES = {"x": 16, "b": 2, "o": 8, "d": 10}
+_MOST_DIGITS = 64
 
 
-class UsageError(Exception):
+class UsageError(StepwellError):
     """The command line is wrong; the message says how."""
 
 
-@dataclass(frozen=True)
 class Flag:
     """One flag.
 
-    Attributes:
+    Args:
         name: without dashes.
         help: one line.
         value: what the value is called in the help; empty for a switch.
         implied: the value where the flag comes without one; None where it must have one.
+        kind: what the value must be: `text`, `bool`, `uint`, `long`, `version` or, where there may be none, `none`.
+        choices: the values that there are; empty where any is taken.
+        is_llvm: whether LLVM's own parser has the flag, and gives it to MLIR.
+        alias_of: the flag that this one is another name of; empty if none.
     """
 
-    name: str
-    help: str
-    value: str = ""
-    implied: str | None = None
-
-    @property
-    def is_switch(self) -> bool:
-        """Whether the flag is on or off, and nothing else."""
-        return not self.value
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        value: str = "",
+        implied: str | None = None,
+        kind: str = "text",
+        choices: Sequence[str] = (),
+        is_llvm: bool = False,
+        alias_of: str = "",
+    ) -> None:
+        self.key = alias_of or name
+        self.name, self.help, self.value, self.choices, self.is_llvm = name, help, value, choices, is_llvm
+        self.implied = "true" if not value else implied
+        self.kind = "bool" if not value and kind == "text" else kind
 
     @property
     def usage(self) -> str:
         """How the flag is written."""
-        if self.is_switch:
+        if not self.value:
             return f"--{self.name}"
         return f"--{self.name}=<{self.value}>" if self.implied is None else f"--{self.name}[=<{self.value}>]"
 
+    def complaint(self, value: str) -> str:
+        """The error message for a value, in LLVM's words; "" if it is valid."""
+        if self.kind == "none" and value != self.implied:
+            return f"does not allow a value! '{value}' specified."
+        if self.kind == "version" and _number(value) is None:
+            return f"Invalid argument '{value}', only integer is supported."
+        if self.choices and value not in self.choices:
+            return f"Cannot find option named '{value}'!"
+        if self.kind == "bool" and value not in (*_TRUE, *_FALSE):
+            return f"'{value}' is invalid value for boolean argument! Try 0 or 1"
+        if self.kind in _WIDTHS:
+            number, (low, high) = _number(value), _WIDTHS[self.kind]
+            if number is None or not low <= number <= high:
+                return f"'{value}' value invalid for {self.kind} argument!"
+        return ""
 
-@dataclass
+
 class CommandLine:
     """What was asked for.
 
     Attributes:
-        values: the values of the flags that were given.
-        passes: the passes in the order in which they were given, each as a pipeline element.
+        values: all values of each flag that was given, in order.
+        passes: the passes in the order in which they were given, each with its options as text.
         positionals: everything that is not a flag.
+        for_llvm: the arguments that LLVM's own parser takes.
     """
 
-    values: dict[str, str] = field(default_factory=dict)
-    passes: list[str] = field(default_factory=list)
-    positionals: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.values: dict[str, list[str]] = {}
+        self.passes: list[tuple[str, str]] = []
+        self.positionals: list[str] = []
+        self.for_llvm: list[str] = []
 
     def has(self, name: str, default: bool = False) -> bool:
-        """Whether a switch is on.
+        """Whether a switch is on."""
+        return self.values[name][-1] in _TRUE if name in self.values else default
 
-        Raises:
-            UsageError: it is neither on nor off.
-        """
-        text = self.values.get(name, str(default)).lower()
-        if text not in ("true", "1", "false", "0"):
-            raise UsageError(f"for the --{name} option: '{text}' is invalid value for boolean argument! Try 0 or 1")
-        return text in ("true", "1")
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """The last value of a flag."""
+        return self.values[name][-1] if name in self.values else default
 
     def number(self, name: str) -> int | None:
-        """The value of a flag that takes a number, or None where it was not given.
-
-        Raises:
-            UsageError: the value is not a number.
-        """
-        text = self.values.get(name)
-        if text is None:
-            return None
-        if not text.removeprefix("-").isdecimal() or len(text) > _MOST_DIGITS:
-            raise UsageError(f"for the --{name} option: '{text}' value invalid for integer argument!")
-        return int(text)
+        """The value of a flag that takes a number, or None where it was not given."""
+        return _number(self.values[name][-1]) if name in self.values else None
 
 
-def parse(arguments: Sequence[str], flags: Sequence[Flag]) -> CommandLine:
-    """Takes a command line apart; a flag that is not one of `flags` is a pass.
+def parse(
+    program: str,
+    arguments: Sequence[str],
+    flags: Iterable[Flag],
+    is_pass: Callable[[str], bool],
+    llvm_flags: Callable[[], Mapping[str, bool]],
+    nearest: Callable[[str], str],
+) -> CommandLine:
+    """Takes a command line apart.
+
+    Args:
+        program: the name of the tool, for messages.
+        arguments: the command line.
+        flags: those that are known.
+        is_pass: whether there is a pass of that name.
+        llvm_flags: the further flags of LLVM's libraries, and whether each needs a value; slow to find out.
+        nearest: the known name that is nearest to an unknown one.
 
     Raises:
-        UsageError: a flag lacks its value.
+        UsageError: something is wrong; the message has one line for each thing.
     """
     known = {flag.name: flag for flag in flags}
-    result, rest = CommandLine(), iter(arguments)
-    for argument in rest:
+    line, wrong = CommandLine(), []
+    rest = list(_expanded(arguments))
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--":
+            line.positionals += rest
+            break
         if argument == "-" or not argument.startswith("-"):
-            result.positionals.append(argument)
+            line.positionals.append(argument)
             continue
-        name, equals, value = argument.lstrip("-").partition("=")
+        name, equals, value = argument[2 if argument.startswith("--") else 1 :].partition("=")
         flag = known.get(name)
+        if flag is None and name and is_pass(name):
+            line.passes.append((name, value))
+            continue
+        if flag is None and name in llvm_flags():
+            line.for_llvm.append(argument)
+            if llvm_flags()[name] and not equals and rest:
+                line.for_llvm.append(rest.pop(0))
+            continue
         if flag is None:
-            result.passes.append(_pass_element(name, value))
-        elif equals:
-            result.values[name] = value
-        elif flag.is_switch:
-            result.values[name] = "true"
-        elif flag.implied is not None:
-            result.values[name] = flag.implied
+            if name[:1] in known and len(name) > 1 and name[0] == "o":
+                wrong.append(f"{program}: for the -{name[0]} option: may not occur within a group!")
+            near = nearest(name)
+            wrong.append(f"{program}: Unknown command line argument '{argument}'.  Try: '{program} --help'")
+            wrong.append(f"{program}: Did you mean '{_dashed(near)}{equals}{value}'?")
+            continue
+        if not equals:
+            if flag.implied is None and not rest:
+                wrong.append(f"{program}: for the {_dashed(name)} option: requires a value!")
+                continue
+            value = rest.pop(0) if flag.implied is None else flag.implied
+        if complaint := flag.complaint(value):
+            wrong.append(f"{program}: for the {_dashed(name)} option: {complaint}")
+        line.values.setdefault(flag.key, []).append(value)
+        if flag.is_llvm:
+            line.for_llvm.append(f"--{name}={value}")
+    if len(line.positionals) > 1:
+        wrong.append(f"{program}: Too many positional arguments specified!")
+        wrong.append(f"Can specify at most 1 positional arguments: See: {program} --help")
+    if wrong:
+        raise UsageError("\n".join(wrong))
+    return line
+
+
+def _expanded(arguments: Sequence[str]) -> Iterable[str]:
+    """The arguments, with the words in a response file for `@file` where there is one."""
+    for argument in arguments:
+        text = _contents(argument[1:]) if argument.startswith("@") else None
+        if text is None:
+            yield argument
         else:
-            result.values[name] = _next_value(flag, rest)
-    return result
+            yield from shlex.split(text)
 
 
-def _next_value(flag: Flag, rest: Iterator[str]) -> str:
-    value = next(rest, None)
-    if value is None:
-        raise UsageError(f"for the --{flag.name} option: requires a value!")
-    return value
+def _contents(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, ValueError):
+        return None
 
 
-def _pass_element(name: str, value: str) -> str:
-    """`--pass{opt=v}` and `--pass="opt=v opt2=v"` as an element of a pipeline."""
-    head, brace, _ = name.partition("{")
-    if brace:
-        return f"{name}={value}" if value else name
-    return f"{head}{{{value}}}" if value else head
+def _dashed(name: str) -> str:
+    return f"-{name}" if len(name) == 1 else f"--{name}"
+
+
+def _number(text: str) -> int | None:
+    """A whole number in the notation that LLVM reads: 12, 0x1f, 0b11, 017, 0o17."""
+    match = _RADIX.fullmatch(text) if len(text) <= _MOST_DIGITS else None
+    if match is None:
+        return None
+    base = next(group for group in _BASES if match[group] is not None)
+    return int(match["sign"] + match[base], _BASES[base])
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """The name that takes the fewest insertions, deletions and substitutions to reach; the first of several."""
+    best, fewest = "", len(name) + 1000
+    for candidate in names:
+        if abs(len(candidate) - len(name)) < fewest:
+            distance = _distance(name, candidate, fewest)
+            if distance < fewest:
+                best, fewest = candidate, distance
+    return best
+
+
+def _distance(one: str, other: str, enough: int) -> int:
+    """The edit distance of two words, or some number of at least `enough`."""
+    row = list(range(len(other) + 1))
+    for number, left in enumerate(one, start=1):
+        above, row[0] = row[0], number
+        for column, right in enumerate(other, start=1):
+            above, row[column] = (
+                row[column],
+                above if left == right else 1 + min(above, row[column], row[column - 1]),
+            )
+        if min(row) >= enough:
+            return enough
+    return row[-1]

@@ -1,57 +1,86 @@
-"""The flags of `stepwell-opt`, and what those of them mean that are about printing and watching passes."""
+"""The flags of `stepwell-opt`, what is known by name besides them, and the answers to questions about the tool."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import sys
+from collections.abc import Iterator, Sequence
 
-from mlir import ir
-from mlir.passmanager import PassDisplayMode
-
-from ..passes.discovery import find_pass, load_plugin, pass_names
-from ..passes.help import list_passes
-from ..passes.instrumentation import Instrumentation, PrintFlags, PrintIR, always, never
-from ..passes.options import suggestion
 from ..passes.sources import DEFAULT_MARKER
-from ..passes.upstream import anchor_of, upstream_passes
-from .flags import CommandLine, Flag, UsageError
+from .flags import CommandLine, Flag, UsageError, nearest_name, parse
+
+_BOTH = "all|only-expected"
 
 FLAGS = (
     Flag("allow-unregistered-dialect", "accept ops of dialects that are not known"),
     Flag("compile-from", "with --compile-to: the phase that the input is in (default: import)", "phase"),
     Flag("compile-to", "run the phases of the compiler up to this one instead of passes", "phase"),
-    Flag("dump-pass-pipeline", "print the pipeline before running it"),
+    Flag("dump-pass-pipeline", "print the pipeline with all options before running it"),
     Flag("emit-bytecode", "write bytecode instead of text"),
-    Flag("help", "print this"),
+    Flag("emit-bytecode-version", "with --emit-bytecode: the version to write", "number", kind="version"),
+    Flag("help", "print this", kind="none"),
+    Flag("irdl-file", "define the IRDL dialects in this file before reading the input", "file"),
     Flag("list-passes", "print all passes with their options"),
     Flag("load-pass-plugin", "load passes from these Python modules or files", "module|file.py,..."),
-    Flag("mlir-disable-threading", "run on one thread, as is done anyway"),
-    Flag("mlir-elide-elementsattrs-if-larger", "print `...` for element lists longer than this", "number"),
-    Flag("mlir-elide-resource-strings-if-larger", "leave out resources longer than this", "number"),
+    Flag(
+        "mlir-diagnostic-verbosity-level",
+        "the least severe diagnostics to print (default: remarks)",
+        "errors|warnings|remarks",
+        choices=("errors", "warnings", "remarks"),
+    ),
+    Flag("mlir-disable-diagnostic-notes", "accepted, without effect, as in mlir-opt"),
+    Flag("mlir-disable-threading", "run on one thread", is_llvm=True),
+    Flag(
+        "mlir-elide-elementsattrs-if-larger",
+        "print `...` for element lists longer than this",
+        "number",
+        kind="uint",
+        is_llvm=True,
+    ),
+    Flag(
+        "mlir-elide-resource-strings-if-larger",
+        "leave out resources longer than this",
+        "number",
+        kind="uint",
+        is_llvm=True,
+    ),
+    Flag("mlir-generate-reproducer", "write the result and the pipeline to this file", "file"),
+    Flag("mlir-output-format", "the format of --mlir-timing (default: text)", "text|json", choices=("text", "json")),
     Flag("mlir-pass-pipeline-crash-reproducer", "where to write a reproducer when a pass fails or crashes", "file"),
+    Flag("mlir-pass-pipeline-local-reproducer", "have that reproducer run only the pass that failed"),
     Flag("mlir-pass-statistics", "print what passes counted"),
-    Flag("mlir-pass-statistics-display", "how to print it", "list|pipeline"),
-    Flag("mlir-pretty-debuginfo", "print locations in a shorter form"),
-    Flag("mlir-print-assume-verified", "print without verifying first"),
-    Flag("mlir-print-debuginfo", "print locations"),
-    Flag("mlir-print-ir-after", "print the IR after these passes", "pass,..."),
+    Flag("mlir-pass-statistics-display", "how to print it", "list|pipeline", choices=("list", "pipeline")),
+    Flag("mlir-pretty-debuginfo", "print locations in a shorter form", is_llvm=True),
+    Flag("mlir-print-assume-verified", "print without verifying first", is_llvm=True),
+    Flag("mlir-print-debuginfo", "print locations", is_llvm=True),
+    Flag(
+        "mlir-print-elementsattrs-with-hex-if-larger",
+        "print element lists longer than this in hexadecimal; never for -1",
+        "number",
+        kind="long",
+        is_llvm=True,
+    ),
+    Flag("mlir-print-ir-after", "print the IR after these passes", "pass,...", ""),
     Flag("mlir-print-ir-after-all", "print the IR after every pass"),
     Flag("mlir-print-ir-after-change", "when printing after a pass, only print if it changed the IR"),
-    Flag("mlir-print-ir-after-failure", "print the IR after a pass that failed"),
-    Flag("mlir-print-ir-before", "print the IR before these passes", "pass,..."),
+    Flag("mlir-print-ir-after-failure", "when printing after a pass, only print if it failed"),
+    Flag("mlir-print-ir-before", "print the IR before these passes", "pass,...", ""),
     Flag("mlir-print-ir-before-all", "print the IR before every pass"),
-    Flag("mlir-print-ir-module-scope", "always print the whole module"),
+    Flag("mlir-print-ir-module-scope", "always print the whole module; needs --mlir-disable-threading"),
     Flag("mlir-print-ir-tree-dir", "print the IR to a tree of files in this folder", "folder"),
-    Flag("mlir-print-local-scope", "print attributes and types inline, without aliases"),
-    Flag("mlir-print-op-generic", "print ops in their generic form"),
-    Flag("mlir-print-skip-regions", "leave out the regions of ops"),
+    Flag("mlir-print-local-scope", "print attributes and types inline, without aliases", is_llvm=True),
+    Flag("mlir-print-op-generic", "print ops in their generic form", is_llvm=True),
+    Flag("mlir-print-op-on-diagnostic", "print the op with each diagnostic about it (default: true)", is_llvm=True),
+    Flag("mlir-print-skip-regions", "leave out the regions of ops", is_llvm=True),
+    Flag("mlir-print-stacktrace-on-diagnostic", "print the native stack with each diagnostic", is_llvm=True),
+    Flag("mlir-print-unique-ssa-ids", "number values without starting again in each function", is_llvm=True),
+    Flag("mlir-print-value-users", "print the users of values as comments", is_llvm=True),
     Flag("mlir-timing", "print where the time went"),
-    Flag("mlir-timing-display", "how to print it (default: tree)", "list|tree"),
-    Flag("mlir-use-nameloc-as-prefix", "name values after their locations"),
+    Flag("mlir-timing-display", "how to print it (default: tree)", "list|tree", choices=("list", "tree")),
+    Flag("mlir-use-nameloc-as-prefix", "name values after their locations", is_llvm=True),
     Flag("no-implicit-module", "the input is one operation, with no module around it"),
     Flag("o", "where to write the output", "file"),
     Flag("output-split-marker", "what to print between the parts of a split input", "marker"),
+    Flag("p", "the same as --pass-pipeline", "text", alias_of="pass-pipeline"),
     Flag("pass-pipeline", "the passes to run, as builtin.module(pass,func.func(pass{option=value}))", "text"),
     Flag("run-reproducer", "run the pipeline that the input carries"),
     Flag("show-dialects", "print the names of all dialects"),
@@ -63,120 +92,153 @@ FLAGS = (
     ),
     Flag("target", "with --compile-to: the machine to generate code for (default: cpu)", "name"),
     Flag(
-        "verify-diagnostics", "check diagnostics against `expected-error {{..}}` comments", "all|only-expected", "all"
+        "verify-diagnostics",
+        "check diagnostics against `expected-error {{..}}` comments",
+        _BOTH,
+        "all",
+        choices=("", "all", "only-expected"),
     ),
     Flag("verify-each", "verify after every pass (default: true)"),
-    Flag("version", "print the version"),
+    Flag("verify-roundtrip", "check that the IR stays the same when it is written as bytecode and read again"),
+    Flag("version", "print the version", kind="none"),
 )
+UNSUPPORTED = (
+    "elide-resource-data-from-bytecode",
+    "load-dialect-plugin",
+    "log-actions-to",
+    "log-mlir-actions-filter",
+    "mlir-debug-counter",
+    "mlir-enable-debugger-hook",
+    "mlir-print-debug-counter",
+    "mlir-very-unsafe-disable-verifier-on-parsing",
+    "profile-actions-to",
+    "remark-format",
+    "remark-policy",
+    "remarks-filter",
+    "remarks-filter-analyse",
+    "remarks-filter-failed",
+    "remarks-filter-missed",
+    "remarks-filter-passed",
+    "remarks-output-file",
+)
+"""The flags of `mlir-opt` for which MLIR's bindings have nothing; the documentation lists them."""
 
 
-def load_plugins(line: CommandLine) -> None:
-    """Loads what registers more passes.
+def read_line(program: str, arguments: Sequence[str]) -> CommandLine:
+    """Reads the command line, after the plug-ins that it names are loaded.
 
     Raises:
-        UsageError: a module cannot be loaded.
+        UsageError: something is wrong with it.
     """
-    for name in filter(None, line.values.get("load-pass-plugin", "").split(",")):
-        try:
-            load_plugin(name)
-        except Exception as error:
-            raise UsageError(f"failed to load passes from '{name}': {type(error).__name__}: {error}") from error
+    for name in _plugins(arguments):
+        _load_plugin(program, name)
+    line = parse(program, arguments, FLAGS, _is_pass, _llvm_flags, lambda name: nearest_name(name, all_names()))
+    given = next((name for argument in arguments for name in UNSUPPORTED if _is_flag(argument, name)), None)
+    if given is not None:
+        raise UsageError(f"{program}: the --{given} option needs parts of MLIR that its Python bindings lack")
+    for flag in ("mlir-print-ir-before", "mlir-print-ir-after"):
+        for name in (name for value in line.values.get(flag, ()) for name in value.split(",")):
+            if not _is_pass(name):
+                raise UsageError(f"{program}: for the --{flag} option: Cannot find option named '{name}'!")
+    return line
 
 
-def help_text() -> str:
-    """The answer to `--help`."""
+def _is_flag(argument: str, name: str) -> bool:
+    return argument.startswith("-") and argument.lstrip("-").partition("=")[0] == name
+
+
+def _plugins(arguments: Sequence[str]) -> Iterator[str]:
+    following = [*arguments[1:], ""]
+    for argument, after in zip(arguments, following, strict=False):
+        if _is_flag(argument, "load-pass-plugin"):
+            yield from filter(None, (argument.partition("=")[2] or after).split(","))
+
+
+def _load_plugin(program: str, name: str) -> None:
+    from ..passes.discovery import load_plugin
+
+    try:
+        load_plugin(name)
+    except Exception as error:
+        message = f"failed to load passes from '{name}': {type(error).__name__}: {error}"
+        raise UsageError(f"{program}: {message}") from error
+
+
+def _is_pass(name: str) -> bool:
+    from ..passes.upstream import anchor_of
+
+    return anchor_of(name) is not None or is_python_pass(name)
+
+
+def is_python_pass(name: str) -> bool:
+    """Whether there is a Python pass of that name; looks for it only where MLIR has none, as that takes long."""
+    from ..passes.upstream import anchor_of
+
+    has_plugins = "stepwell.passes.discovery" in sys.modules
+    if anchor_of(name) is not None and not has_plugins:
+        return False
+    from ..passes.discovery import find_pass
+
+    return find_pass(name) is not None
+
+
+def _llvm_flags() -> dict[str, bool]:
+    from ..passes.native import llvm_flags
+
+    return llvm_flags() | dict.fromkeys(UNSUPPORTED, False)
+
+
+def all_names() -> Iterator[str]:
+    """The names of all flags and passes, to find the one that an unknown name may stand for."""
+    from ..passes.discovery import pass_names
+    from ..passes.upstream import upstream_passes
+
+    yield from (flag.name for flag in FLAGS)
+    yield from upstream_passes()
+    yield from pass_names()
+    yield from sorted(_llvm_flags())
+
+
+def answer(line: CommandLine) -> str | None:
+    """The answer to a question about the tool itself, if one was asked."""
+    if line.has("version"):
+        from importlib.metadata import version
+
+        return f"Stepwell {version('stepwell')} on MLIR {version('xtc-mlir-python-bindings')}"
+    if line.has("help"):
+        return _help_text()
+    if line.has("list-passes"):
+        from ..passes.help import list_passes
+
+        return list_passes().rstrip()
+    if line.has("show-dialects"):
+        return "Available Dialects: " + ",".join(_dialects())
+    return None
+
+
+def _help_text() -> str:
+    from ..passes.help import list_passes
+
     lines = [f"  {flag.usage}".ljust(56) + f"- {flag.help}" for flag in FLAGS]
-    head = "USAGE: stepwell-opt [options] [--pass{option=value} ...] <input file>\n\nOPTIONS:\n"
+    head = "USAGE: stepwell-opt [options] [--pass[=option=value ...]] <input file>\n\nOPTIONS:\n"
     return head + "\n".join(lines) + "\n\n" + list_passes().rstrip()
 
 
-def nest(passes: Sequence[str]) -> list[str]:
-    """Passes that were given one by one, each inside the op that it runs on, as pipeline elements for a module.
+def _dialects() -> list[str]:
+    """The names of all dialects. MLIR lists them only where it refuses one."""
+    from ..dialects.stepwell import STEPWELL
 
-    Raises:
-        UsageError: there is no such pass.
-    """
-    return [_nest(element) for element in passes]
+    # isort: split
+    from mlir import ir
 
+    from ..passes.diagnostics import MLIRError
 
-def _nest(element: str) -> str:
-    name = element.partition("{")[0]
-    python_pass = find_pass(name)
-    anchor = anchor_of(name) if python_pass is None else python_pass.anchor
-    if anchor is None:
-        near = suggestion(name, [*upstream_passes(), *pass_names(), *(flag.name for flag in FLAGS)])
-        raise UsageError(f"Unknown command line argument '--{name}'.  Try: 'stepwell-opt --help'{near}")
-    return element if anchor in ("builtin.module", "any") else f"{anchor}({element})"
-
-
-def instrumentation(line: CommandLine) -> list[Instrumentation]:
-    """What has to watch the passes so that the IR is printed where it was asked for.
-
-    Raises:
-        UsageError: a pass to print at does not exist.
-    """
-    before = _selector(line, "mlir-print-ir-before")
-    after = _selector(line, "mlir-print-ir-after")
-    on_change = line.has("mlir-print-ir-after-change")
-    on_failure = line.has("mlir-print-ir-after-failure")
-    if before is never and after is never and not on_failure and not on_change:
-        return []
-    if after is never and on_change:
-        after = always
-    folder = line.values.get("mlir-print-ir-tree-dir")
-    return [
-        PrintIR(
-            before=before,
-            after=after,
-            only_on_change=on_change,
-            on_failure=on_failure,
-            module_scope=line.has("mlir-print-ir-module-scope"),
-            flags=print_flags(line),
-            folder=None if folder is None else Path(folder),
-        )
-    ]
-
-
-def _selector(line: CommandLine, flag: str) -> Callable[[str], bool]:
-    if line.has(f"{flag}-all"):
-        return always
-    if flag not in line.values:
-        return never
-    names = line.values[flag].split(",")
-    for name in names:
-        if find_pass(name) is None and anchor_of(name) is None:
-            near = suggestion(name, [*upstream_passes(), *pass_names()])
-            raise UsageError(f"for the --{flag} option: Cannot find option named '{name}'!{near}")
-    return names.__contains__
-
-
-def statistics(line: CommandLine) -> PassDisplayMode | None:
-    """Whether and how MLIR prints statistics."""
-    if not line.has("mlir-pass-statistics"):
-        return None
-    is_list = line.values.get("mlir-pass-statistics-display") == "list"
-    return PassDisplayMode.LIST if is_list else PassDisplayMode.PIPELINE
-
-
-def print_flags(line: CommandLine) -> PrintFlags:
-    """How IR is printed."""
-    return PrintFlags(
-        large_elements_limit=line.number("mlir-elide-elementsattrs-if-larger"),
-        large_resource_limit=line.number("mlir-elide-resource-strings-if-larger"),
-        enable_debug_info=line.has("mlir-print-debuginfo") or line.has("mlir-pretty-debuginfo"),
-        pretty_debug_info=line.has("mlir-pretty-debuginfo"),
-        print_generic_op_form=line.has("mlir-print-op-generic"),
-        use_local_scope=line.has("mlir-print-local-scope"),
-        use_name_loc_as_prefix=line.has("mlir-use-nameloc-as-prefix"),
-        assume_verified=line.has("mlir-print-assume-verified"),
-        skip_regions=line.has("mlir-print-skip-regions"),
-    )
-
-
-def output_of(op: ir.Operation, line: CommandLine) -> bytes:
-    """The result as it is written: text, or bytecode if asked for."""
-    if not line.has("emit-bytecode"):
-        return f"{print_flags(line).print(op)}\n".encode()
-    buffer = io.BytesIO()
-    op.write_bytecode(buffer)
-    return buffer.getvalue()
+    context = ir.Context()
+    STEPWELL.load(context)
+    with context:
+        try:
+            ir.Module.parse("no_such_dialect.op")
+        except MLIRError as error:
+            listed = str(error).partition("Available dialects: ")[2].partition(";")[0]
+            return [name.partition(" (")[0].strip() for name in listed.split(",")]
+    return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..runtime.program import SHORT_NAME
 from .console import duration, print_table
 
 _TOP = 15
@@ -45,12 +46,12 @@ def _print_top(what: str, rows: Sequence[Mapping[str, Any]], cells: Any, top: in
 
 
 def _kernel(row: Mapping[str, Any]) -> tuple[str, ...]:
-    first, *others = row["nodes"] or [""]
-    nodes = f"{first} and {len(others)} more" if others else first
+    others = len(row["nodes"]) - 1
+    node = f"{row['node']} ({row['operator']})" if row["operator"] else row["node"]
+    nodes = f"{node} and {others} more" if others > 0 else node
     rates = [_rate(row[name]) for name in ("gflops_per_second", "gbytes_per_second")]
     bound = "-" if row["roofline"] is None else f"{100 * row['roofline']:.0f} %"
-    name = row["kernel"].removeprefix("kernel_")[:8]
-    return name, row["class"], *_spent(row), f"{row['calls']:g}", *rates, bound, nodes
+    return row["kernel"][:SHORT_NAME], row["class"], *_spent(row), f"{row['calls']:g}", *rates, bound, nodes
 
 
 def _spent(row: Mapping[str, Any]) -> tuple[str, str]:

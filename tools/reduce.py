@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..runtime.large_file import LargeFile, contents_of
-from . import arguments
+from . import arguments, model_options
 from .console import print_table, status
 from .flags import UsageError
+from .model_options import Given
 
 if TYPE_CHECKING:
     from ..explain.reduce.case import Case
@@ -21,9 +24,8 @@ if TYPE_CHECKING:
     from ..explain.reduce.search import Search
 
 NAME = "stepwell-reduce"
-_USAGE = 2
 _KEPT = ("dims", "target", "pass_pipeline", "load_pass_plugin", "wrong_numbers", "reference", "rtol", "seed", "test")
-_KEPT_MORE = ("allow_unregistered_dialect", "match")
+_KEPT_MORE = ("allow_unregistered_dialect", "match", "input", "no_winograd")
 _DESCRIPTION = """Shrinks an ONNX or MLIR file that fails, while it keeps failing in the same way.
 
 How it fails is learnt from a first run: the pass, and the message without names, numbers and shapes.
@@ -39,17 +41,14 @@ Exit code 0: reduced, or already minimal; 1: it does not fail; 2: wrong usage.""
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where the model does not fail."""
     options = _parser().parse_args(argv)
-    return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options))
+    return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options), is_quiet=options.quiet)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     parser.add_argument("model", nargs="?", help="an .onnx or .mlir file")
-    parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
-    parser.add_argument("--dims", action="append", default=[], metavar="NAME=1:512", help="all sizes of a dimension")
-    parser.add_argument("--target", default="cpu", help="what to compile for (default: this machine)")
     parser.add_argument("--pass-pipeline", metavar="TEXT", help="of .mlir: the passes to run instead of compiling")
-    parser.add_argument("--load-pass-plugin", metavar="MODULE|FILE.py", help="load passes from these, with commas")
+    arguments.add_plugins(parser)
     parser.add_argument("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
     parser.add_argument(
         "--wrong-numbers", action="store_true", help="keep outputs that differ from a reference's by the same fault"
@@ -75,7 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--memory", type=arguments.positive, default=8192, help="megabytes of a trial")
     parser.add_argument("--jobs", type=arguments.positive, default=1, help="trials at the same time")
-    parser.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    model_options.add_model_options(parser)
+    model_options.add_output_options(parser)
     return parser
 
 
@@ -88,11 +88,10 @@ def _run(options: argparse.Namespace) -> int:
         if options.resume is not None:
             settings = read_settings(Path(options.resume))
             for key in (*_KEPT, *_KEPT_MORE):
-                setattr(options, key, settings[key])
+                setattr(options, key, settings.get(key, getattr(options, key)))
         return _reduce(options)
-    except (UsageError, ReduceError, PipelineError) as error:
-        print(f"{NAME}: error: {error}", file=sys.stderr)
-        return _USAGE
+    except (ReduceError, PipelineError) as error:
+        raise UsageError(str(error)) from error
 
 
 def _reduce(options: argparse.Namespace) -> int:
@@ -128,12 +127,12 @@ def _request(options: argparse.Namespace) -> Request:
     from ..explain.reduce import observe
     from ..explain.reduce.child import Limits
     from ..explain.reduce.run import Request
-    from ..passes.discovery import load_plugin
     from ..passes.pipeline import Pipeline
 
-    for name in filter(None, (options.load_pass_plugin or "").split(",")):
-        load_plugin(name)
-    compiling = observe.CompileTest(options.target, arguments.parse_dims(options.dims))
+    arguments.load_plugins(options)
+    compiling = observe.CompileTest(
+        options.target, arguments.parse_dims(options.dims), winograd=not options.no_winograd
+    )
     test: Any = compiling
     if options.test is not None:
         test = observe.CommandTest(options.test)
@@ -143,7 +142,9 @@ def _request(options: argparse.Namespace) -> Request:
     elif options.wrong_numbers:
         from ..explain.reduce.wrong_numbers import NumbersTest
 
-        test = NumbersTest(compiling, options.reference, options.rtol, options.seed)
+        given = tuple(options.input)
+        arrays = Given.read(options, np.random.default_rng(options.seed)).arrays
+        test = NumbersTest(compiling, options.reference, options.rtol, options.seed, given, arrays)
     settings = {key: getattr(options, key) for key in (*_KEPT, *_KEPT_MORE)}
     limits = Limits(options.timeout, options.memory)
     return Request(test, options.match, limits, options.jobs, options.seconds, Path(options.output), settings)
@@ -164,7 +165,7 @@ def _case(options: argparse.Namespace) -> Case:
         raise UsageError("--pass-pipeline is for .mlir files")
     if options.wrong_numbers and kind != "onnx":
         raise UsageError("--wrong-numbers is for .onnx files")
-    shapes = arguments.parse_shape_sets(options.shape)[0]
+    shapes = Given.read(options).shapes
     if kind == "mlir":
         return Case(kind, contents_of(path), options.pass_pipeline or "", shapes)
     LargeFile.at(path)
@@ -178,7 +179,7 @@ def _check_shapes(options: argparse.Namespace, case: Case) -> None:
     Raises:
         UsageError: it has not, for want of shapes.
     """
-    from ..source import ModelSource
+    from ..driver.source import ModelSource
 
     if options.test is None and options.pass_pipeline is None and not options.dims:
         infos, _ = ModelSource.read(case.data).interface()

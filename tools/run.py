@@ -16,37 +16,43 @@ from ..explain import memory
 from ..runtime import peaks
 from ..runtime.cache import default_cache
 from ..runtime.executable import Executable
-from . import arguments
+from . import arguments, model_options, values
 from .console import duration, print_table, progress
 from .flags import UsageError
+from .model_options import Given
+from .outputs import ARRAYS, MEMORY, TRACE, Output, Outputs
 from .profile_tables import print_profile
 
 if TYPE_CHECKING:
     from ..explain.precision import OutputError
 
 NAME = "stepwell-run"
+_DISTURBED = """stepwell-run: warning: other processes used the machine while its peaks were measured, so shares of the
+roofline are too high; the peaks are not kept, and are measured again by the next --profile"""
 _DESCRIPTION = """Runs a model: an artefact (.stw), an ONNX file, or MLIR (.mlir).
 
     --input x=@x.npy                    the contents of a file
     --input x=1x3x48x320xf32:random     made up: random (uniform in [0, 1), or 0 and 1), zeros, ones, range, or a number
     --input rate=i64:16000              a scalar
+    --input words=2xstring:hello        strings; without contents some words
 
-Inputs that are not given are made up at random where their shape is fixed."""
+Inputs that are not given are made up at random: in their fixed shape, that of --shape, at the greatest sizes of --dims,
+or in the only shape that an artefact has code for."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code: 1 where something went wrong or an output differs from the reference."""
     options = _parser().parse_args(argv)
+    tell, quiet = arguments.tells(options), options.quiet
     if argv is not None:
-        return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options))
-    return arguments.run_supervised_tool(NAME, lambda: _run(options), options.target, arguments.tells(options))
+        return arguments.run_tool(NAME, lambda: _run(options), tell, is_quiet=quiet)
+    return arguments.run_supervised_tool(NAME, lambda: _run(options), options.target, tell, is_quiet=quiet)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
-    parser.add_argument("model")
-    parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="contents of an input")
-    parser.add_argument("--output", metavar="FILE.npz", help="write the outputs there")
+    parser.add_argument("model", help="an .stw, .onnx or .mlir file")
+    parser.add_argument("--output", metavar="FILE.npz", help="write the outputs there; - for stdout")
     parser.add_argument("--expect", metavar="FILE.npz", help="compare the outputs with these, by name")
     parser.add_argument("--rtol", type=arguments.amount, default=1e-3, help="relative tolerance (default: %(default)s)")
     parser.add_argument("--atol", type=arguments.amount, default=1e-4, help="absolute tolerance (default: %(default)s)")
@@ -59,27 +65,55 @@ def _parser() -> argparse.ArgumentParser:
         help="write what lies where in scratch memory: .svg, .png, .pdf, or .json",
     )
     parser.add_argument("--calls", type=arguments.positive, default=20, help="to profile (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="the outputs, or the profile, as one JSON object")
-    arguments.add_fallback(parser)
-    arguments.add_precision(parser, "; the outputs are compared with those of float32")
-    parser.add_argument("--target", default="cpu", help="what to compile for (default: this machine)")
+    model_options.add_model_options(parser)
+    text = "; the outputs are compared with those of float32"
+    model_options.add_fields(parser, "fallback", "precision", "checked", precision=text)
+    model_options.add_output_options(parser)
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
+    if arguments.is_artefact(options.model):
+        given = {
+            "--precision": options.precision != "f32",
+            "--dims": options.dims,
+            "--no-winograd": options.no_winograd,
+            "--checked": options.checked,
+        }
+        settled = [option for option, is_given in given.items() if is_given]
+        if settled:
+            raise UsageError(f"{settled[0]}: that of an artefact was settled when it was compiled")
+    written = Outputs(options.model, options.expect, *arguments.files_of(options.input))
+    files = _claim(written, options)
+    with written.messages():
+        return _run_into(files, options)
+
+
+def _claim(written: Outputs, options: argparse.Namespace) -> dict[str, Output]:
+    """The files that were asked for, by option."""
+    if options.memory is not None and Path(options.memory).suffix not in memory.SUFFIXES:
+        raise UsageError(f"--memory {options.memory}: name a file with one of the endings {', '.join(memory.SUFFIXES)}")
+    asked = {
+        "--output": (options.output, ARRAYS),
+        "--profile": (options.profile, TRACE),
+        "--memory": (options.memory, MEMORY),
+    }
+    files = {option: written.claim(option, path, kind) for option, (path, kind) in asked.items() if path is not None}
+    if options.json and written.use_stdout:
+        raise UsageError("--json and a file called - both write to the standard output")
+    return files
+
+
+def _run_into(files: Mapping[str, Output], options: argparse.Namespace) -> int:
     random = np.random.default_rng(options.seed)
     reduced = options.precision != "f32"
-    if reduced and arguments.is_artefact(options.model):
-        raise UsageError("--precision: that of an artefact was settled when it was compiled")
-    given = dict(arguments.parse_input(text, random) for text in options.input)
+    given = Given.read(options, random)
     expected = None if options.expect is None else _read_arrays(options.expect)
     with progress(f"compiling {options.model}"):
         start = time.perf_counter()
-        executable = arguments.open_model(
-            options.model, options.target, options.threads, fallback=options.fallback, precision=options.precision
-        )
+        executable = _open(options)
         inputs = _inputs(executable, given, random)
-        executable.prepare({name: array.shape for name, array in inputs.items()})
+        executable.prepare({name: array.shape for name, array in inputs.items()}, inputs)
         ready = time.perf_counter() - start
     with progress("running"):
         start = time.perf_counter()
@@ -90,13 +124,19 @@ def _run(options: argparse.Namespace) -> int:
         with progress("profiling"):
             profile = executable.profile(inputs, options.calls)
             if not any(program.target.is_gpu for program in executable.programs):
-                profile = profile.beside(peaks.known(executable.threads, default_cache()))
-        profile.save(options.profile)
+                limits = peaks.known(executable.threads, default_cache())
+                profile = profile.beside(limits)
+                if limits.is_disturbed:
+                    print(_DISTURBED, file=sys.stderr)
+        files["--profile"].write_text(json.dumps(profile.trace()))
     if options.memory is not None:
+        if not executable.programs:
+            raise UsageError("--memory: all of the model's nodes run on the host, which plans no memory")
         program = max(executable.programs, key=lambda program: program.arena_bytes)
-        memory.save(program, options.memory)
+        with files["--memory"].writing() as path:
+            memory.save(program, path)
     arrays = results if isinstance(results, tuple) else (results,)
-    outputs = dict(zip((info.name for info in executable.outputs), arrays, strict=True))
+    outputs = values.flatten(dict(zip((info.name for info in executable.outputs), arrays, strict=True)))
     errors = _errors(arrays, options.model, inputs) if reduced else ()
     verdicts = {} if expected is None else _verdicts(outputs, expected, options.rtol, options.atol)
     if options.json and profile is not None:
@@ -107,7 +147,7 @@ def _run(options: argparse.Namespace) -> int:
         record["outputs"] = [entry | measured.get(entry["name"], {}) for entry in record["outputs"]]
         print(json.dumps(record | {"precision": options.precision}))
     else:
-        print_table(("output", "type", "shape", "min", "mean", "max"), [_row(*item) for item in outputs.items()])
+        print_table(("output", "type", "shape", "min", "mean", "max"), [values.row(*item) for item in outputs.items()])
         print(f"ready after {duration(ready)}, run in {duration(took)} with {executable.threads} threads")
     if reduced and not options.json:
         _print_errors(options.precision, errors)
@@ -115,7 +155,8 @@ def _run(options: argparse.Namespace) -> int:
         print_profile(profile.record())
         print(f"{options.profile}: open it at ui.perfetto.dev or chrome://tracing")
     if options.output is not None:
-        np.savez(options.output, allow_pickle=False, **outputs)
+        with files["--output"].writing() as path, open(path, "wb") as file:
+            np.savez(file, allow_pickle=False, **values.storable(outputs))
     for name, (good, text) in verdicts.items():
         stream = sys.stderr if options.json or not good else sys.stdout
         print(f"{name}: {'matches' if good else 'DIFFERS'}: {text}", file=stream)
@@ -124,7 +165,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _record(
     executable: Executable,
-    outputs: Mapping[str, np.ndarray],
+    outputs: values.Flat,
     seconds: Mapping[str, float],
     verdicts: Mapping[str, tuple[bool, str]],
 ) -> dict[str, Any]:
@@ -135,21 +176,8 @@ def _record(
         "model": executable.name,
         "threads": executable.threads,
         "seconds": dict(seconds),
-        "outputs": [_output(name, array) for name, array in outputs.items()],
+        "outputs": [values.record(name, array) for name, array in outputs.items()],
         "compared": compared,
-    }
-
-
-def _output(name: str, array: np.ndarray) -> dict[str, Any]:
-    """An output's figures; JSON has no number for those of no finite values."""
-    finite = array[np.isfinite(array)].astype(np.float64)
-    figures = {"min": finite.min(), "mean": finite.mean(), "max": finite.max()} if finite.size else {}
-    return {
-        "name": name,
-        "type": array.dtype.name,
-        "shape": list(array.shape),
-        **{key: float(figures[key]) if key in figures else None for key in ("min", "mean", "max")},
-        "not_finite": array.size - finite.size,
     }
 
 
@@ -169,13 +197,25 @@ def _print_errors(name: str, errors: Sequence[OutputError]) -> None:
     print_table(headers, rows, numbers=headers[1:])
 
 
-def _inputs(
-    executable: Executable, given: Mapping[str, np.ndarray], random: np.random.Generator
-) -> dict[str, np.ndarray]:
-    arguments.check_names(given, executable.inputs, "--input")
-    arguments.check_shapes(given, executable.inputs, "--input")
-    absent = [info for info in executable.inputs if info.name not in given]
-    return {**given, **arguments.made_up_inputs(absent, {}, random)}
+def _open(options: argparse.Namespace) -> Executable:
+    """Loads an artefact, or compiles anything else."""
+    from .. import compile, load  # the compiler takes a while to import, and --help should not wait for it
+
+    if arguments.is_artefact(options.model):
+        return load(options.model, threads=options.threads)
+    chosen = model_options.compile_options(options)
+    return compile(options.model, target=options.target, threads=options.threads, options=chosen)
+
+
+def _inputs(executable: Executable, given: Given, random: np.random.Generator) -> dict[str, np.ndarray]:
+    """Contents for every input; what is not given is made up, for an artefact in a shape that it has code for."""
+    given.check_names(executable.inputs)
+    sizes, shapes = model_options.sizes_of_artefact(executable)
+    if not given.dims:
+        model_options.require_choice(executable, given.shapes)
+    open_shapes = {name: shape for name, shape in shapes.items() if name not in given.shapes}
+    made = Given([{**given.shapes, **open_shapes}], given.dims, given.arrays)
+    return made.all_inputs(executable.inputs, random, sizes)
 
 
 def _read_arrays(path: str) -> dict[str, np.ndarray]:
@@ -185,38 +225,15 @@ def _read_arrays(path: str) -> dict[str, np.ndarray]:
     return loaded
 
 
-def _row(name: str, array: np.ndarray) -> tuple[str, ...]:
-    shape = "x".join(map(str, array.shape)) or "scalar"
-    if not array.size:
-        return name, array.dtype.name, shape, "", "", ""
-    values = array.astype(np.float64)
-    return name, array.dtype.name, shape, *(f"{value:.6g}" for value in (values.min(), values.mean(), values.max()))
-
-
 def _verdicts(
-    outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float, atol: float
+    outputs: values.Flat, expected: Mapping[str, np.ndarray], rtol: float, atol: float
 ) -> dict[str, tuple[bool, str]]:
     """Whether each output is near enough to its reference, and how far it is."""
-    unknown = sorted(set(expected) - set(outputs))
+    known = {name: array for name, array in outputs.items() if array is not None}
+    unknown = sorted(set(expected) - set(known))
     if unknown:
-        raise UsageError(f"--expect: the model has no output '{unknown[0]}'; it has {', '.join(outputs)}")
-    return {name: _difference(outputs[name], expected[name], rtol, atol) for name in expected}
-
-
-def _difference(array: np.ndarray, reference: np.ndarray, rtol: float, atol: float) -> tuple[bool, str]:
-    if array.shape != reference.shape:
-        return False, f"shape {array.shape}, expected {reference.shape}"
-    if not array.size:
-        return True, "empty"
-    left, right = array.astype(np.float64), reference.astype(np.float64)
-    wrong = ~np.isclose(left, right, rtol=rtol, atol=atol, equal_nan=True)
-    distance = np.where(wrong | np.isfinite(left), np.abs(left - right), 0.0)
-    text = f"largest difference {np.nanmax(distance, initial=0.0):.3g}"
-    if not wrong.any():
-        return True, text
-    place = tuple(int(index) for index in np.argwhere(wrong)[0])
-    first = f"first at {place}: {left[place]:.6g}, expected {right[place]:.6g}"
-    return False, f"{text}; {wrong.sum()} of {wrong.size} elements, {first}"
+        raise UsageError(f"--expect: the model has no output '{unknown[0]}'; it has {', '.join(known)}")
+    return {name: values.difference(known[name], expected[name], rtol, atol) for name in expected}
 
 
 if __name__ == "__main__":

@@ -5,6 +5,11 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_is_silent: ContextVar[bool] = ContextVar("is_silent", default=False)
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 _SHOWS_FILES = ("surrogateescape", "utf-8")
@@ -39,3 +44,18 @@ def _is_open(number: int) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def silenced(is_silent: bool = True) -> Iterator[None]:
+    """Shows no progress bars in here, as for `--quiet` and `--json`."""
+    token = _is_silent.set(is_silent)
+    try:
+        yield
+    finally:
+        _is_silent.reset(token)
+
+
+def shows_bars() -> bool:
+    """Whether progress bars are shown: stderr is a terminal, and neither `--quiet` nor `--json` is given."""
+    return sys.stderr.isatty() and not _is_silent.get()

@@ -16,27 +16,40 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..passes.note import SharedNote, note_in, signal_of
+from ..runtime import environment
 
 if TYPE_CHECKING:
     from ..passes.failure import Failure
 
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
+_GUARDED = "STEPWELL_GUARDED"
 _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Supervisor:
     """Does work in a child process, which leaves a note of what it is at.
 
+    Args:
+        ends_as_child: whether a crash of the child ends this process too, by the same signal.
+
     Attributes:
         note: where it does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ends_as_child: bool = False) -> None:
         self.note = SharedNote()
+        self._ends_as_child = ends_as_child
 
-    def run(self, tool: str, work: Callable[[], int]) -> int:
-        """Does `work` and returns its exit code; 1, after a message, where it crashed."""
+    def run(self, tool: str, work: Callable[[], int], again: Callable[[], int], crashed: Callable[[], None]) -> int:
+        """Does `work` and returns its exit code; 1, after a message, where it crashed.
+
+        Args:
+            tool: its name in messages.
+            work: what it does.
+            again: does the same without output, one pass after the other, to tell which of several has crashed.
+            crashed: called after a crash, before this process may end.
+        """
         if not hasattr(os, "fork"):
             return work()
         status = run_child(work)
@@ -45,8 +58,25 @@ class Supervisor:
         crash = self.note.crash_of(status)
         if not crash:
             return os.WEXITSTATUS(status)
+        if "," in self.note.text:
+            crash = self.note.crash_of(run_child(again, is_quiet=True)) or crash
         print(f"{tool}: error: MLIR {crash}", file=sys.stderr)
+        crashed()
+        if self._ends_as_child:
+            _end_by(os.WTERMSIG(status))
         return 1
+
+
+def _end_by(number: int) -> None:
+    """Ends this process by a signal, without another dump of its memory."""
+    import resource
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def run_supervised(
@@ -69,11 +99,23 @@ def run_supervised(
         return os.WEXITSTATUS(status)
     if was_told_to_end(status):
         return _ended(tool, status)
+    if _is_in_a_pass(note, status) and not environment.is_guarded():
+        # A crash in a pass has the same result as an exception: an error, or a node on the host.
+        status = run_child(lambda: _guarded(work))
+        if not os.WIFSIGNALED(status):
+            return os.WEXITSTATUS(status)
+        if was_told_to_end(status):
+            return _ended(tool, status)
     reason = f"native code {note.crash_of(status)}"
-    failure = _known(work, reason, note.text, status, target)
+    failure = _known(work, note, status, target)
+    reason = reason if failure is None else failure.reason
     print("\n".join([f"{tool}: error: {reason}", *(failure.lines() if failure else [])]), file=sys.stderr)
     if tell is not None:
-        tell({"schema": 1, "reason": reason, "crash": signal_of(status)} if failure is None else failure.record())
+        tell(
+            {"schema": 1, "kind": "compile", "reason": reason, "crash": signal_of(status)}
+            if failure is None
+            else failure.record()
+        )
     return 1
 
 
@@ -88,16 +130,30 @@ def _ended(tool: str, status: int) -> int:
     return 128 + number
 
 
-def _known(work: Callable[[], int], reason: str, at: str, status: int, target: str) -> Failure | None:
-    """What a second, watched run tells of a crash in a pass."""
-    if not at or os.WTERMSIG(status) == signal.SIGKILL:  # somebody ended it
+def _is_in_a_pass(note: SharedNote, status: int) -> bool:
+    """Whether a process has crashed in a pass, and was not killed."""
+    return note.text != "" and os.WTERMSIG(status) != signal.SIGKILL
+
+
+def _guarded(work: Callable[[], int]) -> int:
+    """Does work whose compiles are in processes of their own, so that their crashes are errors."""
+    os.environ[_GUARDED] = "1"
+    return work()
+
+
+def _known(work: Callable[[], int], note: SharedNote, status: int, target: str) -> Failure | None:
+    """Facts about a crash in a pass, from another, watched run."""
+    if not _is_in_a_pass(note, status):
         return None
-    from ..failures import explained_crash
+    from ..driver.failures import explained_crash
+
+    def told() -> str:
+        return f"native code {note.crash_of(status)}"
 
     def again(watched: Callable[[], int]) -> bool:
         return os.WIFSIGNALED(run_child(watched, is_quiet=True))
 
-    return explained_crash(reason, signal_of(status), work, again, target)
+    return explained_crash(told, signal_of(status), work, again, target)
 
 
 def run_child(work: Callable[[], int], is_quiet: bool = False) -> int:
@@ -144,7 +200,7 @@ def _work_and_leave(work: Callable[[], int], is_quiet: bool, mask: set[int]) -> 
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if is_quiet:
             nowhere = os.open(os.devnull, os.O_RDWR)
-            for stream in (1, 2):
+            for stream in (0, 1, 2):
                 os.dup2(nowhere, stream)
         code = work()
         sys.stdout.flush()

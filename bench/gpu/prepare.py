@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ... import compiler
+from ...driver import api
 from ...passes.failure import CompileError
 from ...runtime import artefact_writer
 from ...runtime.cuda.assembler import find_assembler
 from ...runtime.errors import RuntimeFailure
 from ...runtime.executable import Executable
+from ...runtime.wording import quantity
 from .. import models
 from . import cases, whole
 from .data import contents
 
 _CARRIED = (
     "__init__.py",
-    "version.py",
     "runtime",
     "bench/__init__.py",
     "bench/bert.py",
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     (given.folder / "cases.json").write_text(json.dumps(record, indent=1))
     _carry(given.folder)
     size = sum(path.stat().st_size for path in given.folder.rglob("*") if path.is_file())
-    print(f"{len(records)} cases are in {given.folder}, {size / 2**20:.0f} MiB", file=sys.stderr)
+    print(f"{quantity(len(records), 'case')} are in {given.folder}, {size / 2**20:.0f} MiB", file=sys.stderr)
     return int(failed)
 
 
@@ -102,7 +102,7 @@ def _kernel(case: cases.Case, target: str, folder: Path) -> dict[str, Any]:
     record = {**facts, "tolerance": cases.TOLERANCES[case.dtype]}
     if case.timed:
         return {**record, **_compiled(model, case.name, target, folder, None)}
-    executable = compiler.compile(model)
+    executable = api.compile(model)
     given = {
         info.name: contents([int(dim) for dim in info.shape], info.dtype, seed)
         for seed, info in enumerate(executable.inputs)
@@ -117,14 +117,14 @@ def _model(model: models.Model, name: str, target: str, precision: str, folder: 
         given = model.inputs(path)
         tolerance = cases.TOLERANCES[_TYPES[precision]]
         record = {"dtype": "float32", "peer": "", "flops": 0, "nbytes": 0, "tolerance": tolerance}
-        executable = compiler.compile(str(path), options=compiler.Options(precision=precision))
+        executable = api.compile(str(path), options=api.Options(precision=precision))
         return {**record, **_compiled(str(path), name, target, folder, (given, executable), precision)}
 
 
 def _whole(model: whole.Whole, name: str, target: str, precision: str, folder: Path) -> dict[str, Any]:
     """Compiles a model that is only timed, and keeps what others run beside it."""
     made = model.make()
-    on_gpu = compiler.compile(made, target, options=compiler.Options(fallback="error", precision=precision))
+    on_gpu = api.compile(made, target, options=api.Options(fallback="error", precision=precision))
     on_gpu.try_prepare({name: shape for name, shape in model.shapes.items() if not _is_static(on_gpu, name)})
     stored = on_gpu.stored()
     programs = tuple(replace(program, parameters=whole.splats(program.parameters)) for program in stored.programs)
@@ -148,7 +148,7 @@ def _compiled(
     precision: str = "f32",
 ) -> dict[str, Any]:
     """Writes the artefact, and what it must compute where that is known."""
-    on_gpu = compiler.compile(model, target, options=compiler.Options(fallback="error", precision=precision))
+    on_gpu = api.compile(model, target, options=api.Options(fallback="error", precision=precision))
     data = None
     if reference is not None:
         given, executable = reference

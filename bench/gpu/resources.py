@@ -14,13 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ... import compiler
+from ...driver import api
 from ...lowering.target import Target
 from ...runtime.cuda import assembler
 from ...runtime.errors import ArtefactError, RuntimeFailure
 from ...runtime.program import Program
 from ...runtime.report import facts
-from ...tools import arguments
+from ...runtime.wording import quantity
+from ...tools import arguments, model_options
 from ...tools.console import print_table
 from .. import models
 
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("models", nargs="+", metavar="MODEL", help="as stepwell-bench names them, or an ONNX file")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
     parser.add_argument("--target", default="cuda:sm_80,cuda:sm_90a", help="GPUs (default: %(default)s)")
-    arguments.add_precision(parser)
+    model_options.add_fields(parser, "precision")
     parser.add_argument("--json", action="store_true", help="print one JSON object rather than tables")
     options = parser.parse_args(argv)
     return arguments.run_tool(NAME, lambda: _run(options))
@@ -66,8 +67,8 @@ def _record(model: models.Model, target: str, precision: str, scratch: Path, too
     shapes = {name: array.shape for name, array in model.inputs(path).items()}
     start = time.perf_counter()
     # What the host would compute is no kernel, and nobody should take it for one that fits.
-    options = compiler.Options(fallback="error", shapes=shapes, precision=precision)
-    executable = compiler.compile(str(path), target, options=options)
+    options = api.Options(fallback="error", shapes=shapes, precision=precision)
+    executable = api.compile(str(path), target, options=options)
     compiled = time.perf_counter()
     kernels: list[dict[str, Any]] = []
     refused: list[dict[str, str]] = []
@@ -124,7 +125,8 @@ def _print(record: Mapping[str, Any]) -> None:
     for item in record["refused"]:
         print(f"{item['module']}: {item['reason']}", file=sys.stderr)
     print(
-        f"{record['model']} for {record['target']}: {len(kernels)} kernels, {record['spilling']} of them spill, "
+        f"{record['model']} for {record['target']}: {quantity(len(kernels), 'kernel')}, "
+        f"{record['spilling']} of them spill, "
         f"{len(record['refused'])} modules are refused; compiled in {record['compile_seconds']:.1f} s, "
         f"assembled in {record['assemble_seconds']:.1f} s\n"
     )

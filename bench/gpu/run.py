@@ -26,6 +26,7 @@ from ...runtime.cuda.device import Device
 from ...runtime.cuda.errors import DeviceError
 from ...runtime.cuda.executor import DeviceProgram
 from ...runtime.program import Program
+from ...runtime.wording import quantity
 from . import peers, sanitize, worker
 from .data import contents, worst
 
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.sanitize:
         return sanitize.check(given.folder, list(wanted))
     facts: dict[str, Any] = {"schema": 1, "device": device.describe(), "target": plan["target"]}
-    print(f"{facts['device']}, {len(wanted)} cases for {plan['target']}")
+    print(f"{facts['device']}, {quantity(len(wanted), 'case')} for {plan['target']}")
     torch = None if devices.is_simulated() or not given.bench else _torch()
     if torch is not None:
         facts["copy_bytes_per_second"] = peers.copy_bandwidth(torch)

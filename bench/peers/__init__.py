@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.errors import StepwellError
+
 HERE = "stepwell"
 
 
-class Unsupported(Exception):
+class Unsupported(StepwellError):
     """A system cannot run a model; the message is the reason."""
 
 

@@ -10,9 +10,11 @@ or `python -m stepwell.compat.onnxruntime program.py`, or in a program of one's 
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 import numpy as np
 
+from .. import start
 from . import devices, errors, modules
 from .binding import IOBinding, SessionIOBinding
 from .described import Session
@@ -85,16 +87,26 @@ __all__ = [
 ]
 
 
-def install() -> None:
-    """Makes `import onnxruntime` give this module, in this process.
+def install(children: bool = True) -> None:
+    """Makes `import onnxruntime` give this module, in this process and in those that it starts.
 
     The parts of ONNX Runtime that are Python alone (quantization, transformers, tools) are taken from it, where it is
     installed too, and run on Stepwell.
+
+    Args:
+        children: sets `STEPWELL_DROP_IN` in the environment, so that processes started from now on do the same. A
+            process that is forked does so in any case.
 
     Raises:
         RuntimeError: the true onnxruntime has been imported already.
     """
     modules.install(sys.modules[__name__], capi)
+    if children:
+        start.inherit()
+
+
+def __getattr__(name: str) -> ModuleType:
+    return modules.borrowed(sys.modules[__name__], name)
 
 
 def get_available_providers() -> list[str]:

@@ -120,7 +120,7 @@ class Session:
         denoted = self._sess_options.denoted_dimensions
         shape: list[int | str | None] = [
             dim.dim_value
-            if dim.HasField("dim_value")
+            if dim.HasField("dim_value") and dim.dim_value >= 0
             else sizes.get(dim.dim_param, denoted.get(dim.denotation, dim.dim_param or None))
             for dim in tensor_of(value.type).shape.dim
         ]

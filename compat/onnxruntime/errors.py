@@ -2,60 +2,62 @@
 
 from __future__ import annotations
 
+from ...runtime.errors import StepwellError
 
-class Fail(Exception):
+
+class Fail(StepwellError):
     """A model failed to compile or to run."""
 
 
-class InvalidArgument(Exception):
+class InvalidArgument(StepwellError):
     """A run's inputs or outputs are not the model's."""
 
 
-class NoSuchFile(Exception):
+class NoSuchFile(StepwellError):
     """The model's file is not there."""
 
 
-class NoModel(Exception):
+class NoModel(StepwellError):
     """No model was given."""
 
 
-class EngineError(Exception):
+class EngineError(StepwellError):
     """Never raised here."""
 
 
-class RuntimeException(Exception):
+class RuntimeException(StepwellError):
     """Never raised here."""
 
 
-class InvalidProtobuf(Exception):
+class InvalidProtobuf(StepwellError):
     """The model is not ONNX."""
 
 
-class ModelLoaded(Exception):
+class ModelLoaded(StepwellError):
     """Never raised here."""
 
 
-class NotImplemented(Exception):
+class NotImplemented(StepwellError):
     """The model uses what cannot be compiled."""
 
 
-class InvalidGraph(Exception):
+class InvalidGraph(StepwellError):
     """The model breaks ONNX's rules."""
 
 
-class EPFail(Exception):
+class EPFail(StepwellError):
     """Never raised here."""
 
 
-class ModelLoadCanceled(Exception):
+class ModelLoadCanceled(StepwellError):
     """Never raised here."""
 
 
-class ModelRequiresCompilation(Exception):
+class ModelRequiresCompilation(StepwellError):
     """Never raised here."""
 
 
-class NotFound(Exception):
+class NotFound(StepwellError):
     """Never raised here."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...frontend.errors import UnsupportedError
-from ...runtime.errors import InputError
+from ...runtime.errors import DataError, InputError
 from ...runtime.program import TensorInfo
 from .errors import Fail, InvalidArgument, NotImplemented, failure
 from .values import OrtValue, type_name
@@ -55,10 +55,37 @@ def as_in_onnxruntime(error: Exception, inputs: Sequence[TensorInfo] = (), value
     """
     if isinstance(error, UnsupportedError):
         return failure(NotImplemented, str(error))
+    if isinstance(error, DataError):
+        return _data_failure(error)
     if isinstance(error, InputError):
         said = [text for info, value in zip(inputs, values, strict=True) if (text := _fault(info, value))]
         return failure(InvalidArgument, said[0] if said else str(error))
-    return failure(Fail, str(error)) if type(error).__module__.startswith("stepwell.") else error
+    is_ours = type(error).__module__.startswith("stepwell.") and not isinstance(error, Warning)
+    return failure(Fail, str(error)) if is_ours else error
+
+
+def _data_failure(error: DataError) -> Exception:
+    """ONNX Runtime's message for data that a node cannot process."""
+    said = {
+        "Div": "Integer division by zero",
+        "Mod": "Integer modulo by zero",
+        "GatherElements": "GatherElements op: Out of range value in index tensor",
+    }
+    kind, text = (Fail, said[error.op_type]) if error.op_type in said else (InvalidArgument, _of_index(error))
+    where = f"Non-zero status code returned while running {error.op_type} node. Name:'{error.node}'"
+    return failure(kind, f"{where} Status Message: {text}")
+
+
+def _of_index(error: DataError) -> str:
+    index = "" if error.index is None else str(error.index)
+    if error.op_type == "GatherND":
+        return f"invalid index found, index = {index}" if index else "invalid index found"
+    if error.op_type == "ScatterND":
+        return f"invalid indice found, indice = {index}" if index else "invalid indice found"
+    if error.index is None or error.extent is None:
+        return "indices element out of data bounds"
+    bounds = f"[{-error.extent},{error.extent - 1}]"
+    return f"indices element out of data bounds, idx={index} must be within the inclusive range {bounds}"
 
 
 def _with_absent(feed: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]:
@@ -78,11 +105,28 @@ def _plain(value: Any, info: TensorInfo) -> Any:
         return value.numpy()
     if info.kind != "tensor":
         return value
-    return np.asarray(value, info.dtype) if isinstance(value, list | tuple | int | float | bool) else value
+    return _from_list(value, info) if isinstance(value, list | tuple | int | float | bool) else value
+
+
+def _from_list(value: Any, info: TensorInfo) -> np.ndarray:
+    """Makes an array of nested lists, whose numbers become the input's element type, and anything a string for strings.
+
+    Raises:
+        RuntimeError: the lists differ in length, or an element cannot be converted; as in ONNX Runtime.
+    """
+    try:
+        array = np.asarray(value, info.dtype)
+        if info.dtype != object:
+            return array
+        return np.array([str(element) for element in array.flat], object).reshape(array.shape)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise RuntimeError(
+            f"Could not create tensor from given input list for input '{info.name}' ({info}): {error}"
+        ) from error
 
 
 def _fault(info: TensorInfo, value: Any) -> str:
-    """What ONNX Runtime says of a tensor that is not the input's; empty where nothing is wrong with it."""
+    """ONNX Runtime's message for a tensor that does not fit the input; empty if it fits."""
     if info.kind != "tensor" or not isinstance(value, np.ndarray):
         return ""
     if not value.dtype.isnative:  # ONNX Runtime reads it in the wrong order, and has no words for it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
@@ -46,6 +47,21 @@ def install(here: types.ModuleType, capi: types.ModuleType) -> None:
             sys.modules[f"{_INNER}.{name}"] = module
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder(here.__version__))
+
+
+def borrowed(here: types.ModuleType, name: str) -> types.ModuleType:
+    """Imports a part of ONNX Runtime that is Python alone, for `from onnxruntime import quantization`.
+
+    Raises:
+        AttributeError: there is no such part, or the drop-in is not installed as onnxruntime.
+    """
+    if name in _BORROWED and sys.modules.get("onnxruntime") is here:
+        try:
+            return importlib.import_module(f"onnxruntime.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"onnxruntime.{name}":
+                raise
+    raise AttributeError(f"module '{here.__name__}' has no attribute '{name}'", name=name, obj=here)
 
 
 class _Finder(importlib.abc.MetaPathFinder):

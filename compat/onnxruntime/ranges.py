@@ -2,34 +2,71 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shlex
 import warnings
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePath
 from typing import Any
 
 import onnx
 
-from ...runtime.dims_option import read_dims, resolve_dims
+from ...runtime.dims_option import Dims, read_dims, resolve_dims
+from ...runtime.errors import InputError
 from ...runtime.executable import Executable, Outputs
 from ...runtime.program import Program, TensorInfo
-from ...runtime.sizes import Range
+from ...runtime.size_advice import Suggested, as_text, users_stacklevel
+from ...runtime.sizes import Range, widened
+from ...runtime.slow import SlowWarning
 from .options import SessionOptions
 
 ENTRY = "stepwell.dims"
 """The setting of a session that names ranges, as in "n=1:64,m=1:128"."""
 
 VARIABLE = "STEPWELL_DIMS"
-"""What names ranges for all sessions that have no such setting."""
+"""The environment variable that names ranges for all sessions without such a setting."""
+
+_SHOWN = 8
+
+
+class Asked:
+    """The names that ranges were given for in this process, and the models that were opened.
+
+    Attributes:
+        names: the names as they were written, each with whether some model has it.
+        models: the dimensions of each model, by its name.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[str, bool] = {}
+        self.models: dict[str, list[str]] = {}
+
+    def unmatched(self, *, with_files: bool = True) -> str:
+        """An error about names that no model has; "" if there are none, or no model was opened.
+
+        Args:
+            with_files: whether names with a model's file count, which another process may have opened.
+        """
+        odd = [name for name, is_known in self.names.items() if not is_known and (with_files or ":" not in name)]
+        if not odd or not self.models:
+            return ""
+        known = [f"{model} has {_listed(dims)}" for model, dims in list(self.models.items())[:_SHOWN]]
+        quoted = " and ".join(f"'{name}'" for name in odd)
+        return f"sizes are given for {quoted}, which no model that was opened has: {'; '.join(known)}"
+
+
+asked = Asked()
 
 
 class Ranged:
     """A model compiled for ranges, and for each other size when a run first has it."""
 
-    def __init__(self, ranged: Executable, plain: Executable) -> None:
+    def __init__(self, ranged: Executable, plain: Executable, prefix: str) -> None:
         self.name, self.inputs, self.outputs = ranged.name, ranged.inputs, ranged.outputs
         self.ranges, self.prepare = ranged.ranges, plain.prepare
-        self._ranged, self._plain = ranged, plain
+        self._ranged, self._plain, self._prefix = ranged, plain, prefix
+        self._is_warned = False
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -37,41 +74,129 @@ class Ranged:
         return self._ranged.programs + self._plain.programs
 
     def __call__(self, *args: Any) -> Outputs:
-        """Runs the model; see `Executable`."""
-        inside = all(_is_inside(info, value, self.ranges) for info, value in zip(self.inputs, args, strict=True))
-        return (self._ranged if inside else self._plain)(*args)
+        """Runs the model; see `Executable`.
+
+        Warns:
+            SlowWarning: a size is out of its range; only once.
+        """
+        outside = [
+            found for info, value in zip(self.inputs, args, strict=True) for found in _outside(info, value, self.ranges)
+        ]
+        if not outside:
+            return self._ranged(*args)
+        outputs = self._plain(*args)  # which refuses wrong inputs
+        if not self._is_warned:
+            self._is_warned = True
+            self._warn(*outside[0])
+        return outputs
+
+    def _warn(self, name: str, size: int) -> None:
+        values = self.ranges[name]
+        low, high = widened(values, size)
+        warnings.warn(
+            f"{self.name}: dimension '{name}' is {size}, out of its range, {values}. For sizes out of range, code "
+            f"is compiled inside the run that first has them. {_advice(self._prefix, {name: (low, high)})}",
+            SlowWarning,
+            stacklevel=users_stacklevel(),
+        )
 
 
 def for_ranges(
-    plain: Executable, model: Path | bytes | onnx.ModelProto, options: SessionOptions
+    plain: Executable, model: Path | bytes | onnx.ModelProto, options: SessionOptions, path: str | None = None
 ) -> Executable | Ranged:
-    """A model compiled for the ranges of its dimensions that are named; names that it has not are those of others.
+    """A model compiled for the ranges of its dimensions that are named, if there are any.
+
+    A name without a model is for all models that have it.
+
+    Args:
+        plain: the model, compiled for each size by itself.
+        model: what was compiled.
+        options: of the session.
+        path: the model's file, if it has one.
 
     Raises:
-        InputError: what is named is no range.
+        InputError: what is named is no range, or a name is given for this model, and it has no such dimension.
     """
-    has_entry = options.has_session_config_entry(ENTRY)
-    text = options.get_session_config_entry(ENTRY) if has_entry else os.environ.get(VARIABLE, "")
-    varying = {dim for info in plain.inputs for dim in info.shape if isinstance(dim, str)}
-    dims = {name: sizes for name, sizes in read_dims([text] if text else []).items() if name in varying}
+    varying = list(dict.fromkeys(dim for info in plain.inputs for dim in info.shape if isinstance(dim, str)))
+    prefix = f"{PurePath(path).name}:" if path else ""
+    if varying:
+        plain.watch.advice = lambda dims: _advice(prefix, dims)
+    dims = _named(options, path, varying, PurePath(path).name if path else plain.name)
     if not dims:
         return plain
-    missing = sorted(varying - dims.keys() - resolve_dims(dims, plain.inputs).derived.keys())
+    missing = sorted(set(varying) - dims.keys() - resolve_dims(dims, plain.inputs).derived.keys())
     if missing:
-        reason = f"dimension '{missing[0]}' varies too, and no range is named for it"
-        return _warned(plain, reason)
+        reason = f"dimension '{missing[0]}' varies too, and no range is named for it, as in {prefix}{missing[0]}=1:64"
+        message = f"{plain.name}: each size is compiled by itself, when a run first has it: {reason}"
+        warnings.warn(message, SlowWarning, stacklevel=users_stacklevel())
+        return plain
     from ... import Options, compile  # what only imports the drop-in need not load a compiler
 
-    ranged = compile(model, threads=plain.threads, options=Options(dims=dims))
-    return _warned(plain, ranged.unranged) if ranged.unranged else Ranged(ranged, plain)
+    ranged = compile(model, threads=plain.threads, options=Options(dims=dims, checked="inputs"))
+    plain.watch.advice = None  # a warning is given of the first size out of range, or was given of what refused ranges
+    return plain if ranged.unranged else Ranged(ranged, plain, prefix)
 
 
-def _is_inside(info: TensorInfo, value: Any, ranges: Mapping[str, Range]) -> bool:
+def _named(options: SessionOptions, path: str | None, varying: Collection[str], model: str) -> Dims:
+    """The sizes that are named for a model's dimensions; those that are named for it alone go first."""
+    has_entry = options.has_session_config_entry(ENTRY)
+    text = options.get_session_config_entry(ENTRY) if has_entry else os.environ.get(VARIABLE, "")
+    if not text:
+        return {}
+    where = ENTRY if has_entry else VARIABLE
+    try:
+        given = read_dims([text])
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    if not asked.names:
+        atexit.register(_warn_of_unmatched)
+    asked.models[model] = list(varying)
+    general, own = {}, {}
+    for key, sizes in given.items():
+        name = key if key in varying else _for_model(key, path)
+        asked.names[key] = asked.names.get(key, False) or name is not None
+        if name is None:
+            continue
+        if name not in varying:
+            raise InputError(
+                f"{where}: {key}: {model} has no dimension '{name}' that varies; it has {_listed(varying)}"
+            )
+        (general if name == key else own)[name] = sizes
+    return {**general, **own}
+
+
+def _for_model(key: str, path: str | None) -> str | None:
+    """The name after a model's file, or the end of its path, and a colon; None if the name is for another model."""
+    if path is None:
+        return None
+    parts = PurePath(os.path.abspath(path)).parts
+    for place, sign in enumerate(key):
+        if sign != ":":
+            continue
+        wanted = PurePath(os.path.normpath(key[:place])).parts
+        if wanted and parts[-len(wanted) :] == wanted:
+            return key[place + 1 :]
+    return None
+
+
+def _warn_of_unmatched() -> None:
+    if text := asked.unmatched():
+        warnings.warn(text, SlowWarning, stacklevel=1)
+
+
+def _advice(prefix: str, dims: Suggested) -> str:
+    plain = as_text(dims)
+    text = shlex.quote(as_text({prefix + name: sizes for name, sizes in dims.items()}))
+    return (
+        f"To compile once for a range, set {VARIABLE}={text}, run python -m stepwell.compat.onnxruntime --dims {text}, "
+        f"or call add_session_config_entry({ENTRY!r}, {plain!r}) of the session's options"
+    )
+
+
+def _outside(info: TensorInfo, value: Any, ranges: Mapping[str, Range]) -> list[tuple[str, int]]:
     sizes = zip(info.shape, getattr(value, "shape", ()), strict=False)
-    return all(size in ranges[dim] for dim, size in sizes if isinstance(dim, str) and dim in ranges)
+    return [(dim, size) for dim, size in sizes if isinstance(dim, str) and dim in ranges and size not in ranges[dim]]
 
 
-def _warned(executable: Executable, reason: str) -> Executable:
-    message = f"{executable.name}: each size is compiled by itself, when a run first has it: {reason}"
-    warnings.warn(message, stacklevel=6)
-    return executable
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"

@@ -199,7 +199,7 @@ class InferenceSession(Session):
         threads = self._sess_options.intra_op_num_threads
         # ONNX Runtime takes every number that counts nothing for its own choice.
         plain = compile_model(model, threads if threads > 0 else None)
-        return for_ranges(plain, model, self._sess_options)
+        return for_ranges(plain, model, self._sess_options, self._given.path)
 
     def _overridden(self, names: frozenset[str]) -> Executable | Ranged:
         """The model with these initializers as inputs."""
@@ -214,6 +214,6 @@ class InferenceSession(Session):
 
 def compile_model(model: Path | bytes | onnx.ModelProto, threads: int | None) -> Executable:
     """Compiles through Stepwell's ordinary entry."""
-    from ... import compile  # what only imports the drop-in need not load a compiler
+    from ... import Options, compile  # what only imports the drop-in need not load a compiler
 
-    return compile(model, threads=threads)
+    return compile(model, threads=threads, options=Options(checked="inputs"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...runtime.dlpack import from_dlpack
 from .devices import OrtDevice, check_device
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class OrtValue:
     @staticmethod
     def from_dlpack(data: Any, is_bool_tensor: bool = False) -> OrtValue:
         """A value that shares another library's memory."""
-        array = np.from_dlpack(data)
+        array = from_dlpack(data)
         return OrtValue(array.view(np.bool_) if is_bool_tensor else array)
 
     @staticmethod

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from ...runtime.wording import quantity
 from ..core import Op, OpError, attribute, operand, optional_operand, result
 from ..dims import Shape, numbers
 from ..types import TensorSpec
-from .numerics import summed_up, widened
+from .numerics import summed_up
 from .shapes import (
     broadcast,
     may_equal,
@@ -33,6 +34,8 @@ class MatmulOp(Op):
     Attributes:
         transpose_lhs: whether `lhs` is stored as [..., K, M] rather than [..., M, K].
         transpose_rhs: whether `rhs` is stored as [..., N, K] rather than [..., K, N].
+        depth: the entry of the table of extents that says from which k on all products are 0, or -1. It has no effect
+            on the values.
 
     ```mlir
     %2 = "stepwell.matmul"(%0, %1) {transpose_rhs = true}
@@ -45,25 +48,30 @@ class MatmulOp(Op):
     rhs = operand("[..., K, N]")
     transpose_lhs = attribute(bool, default=False)
     transpose_rhs = attribute(bool, default=False)
+    depth = attribute(int, default=-1)
     result = result("[..., M, N]")
 
     @staticmethod
-    def infer(lhs: TensorSpec, rhs: TensorSpec, *, transpose_lhs: bool, transpose_rhs: bool) -> TensorSpec:
+    def infer(
+        lhs: TensorSpec, rhs: TensorSpec, *, transpose_lhs: bool, transpose_rhs: bool, depth: int = -1
+    ) -> TensorSpec:
         """[..., M, N], the batches broadcast."""
         kind = product_dtype(lhs, rhs)
         require_number(lhs=lhs)
         for name, spec in (("lhs", lhs), ("rhs", rhs)):
             if spec.rank < 2:
                 raise OpError(f"operand '{name}' must have at least rank 2, but is {spec}")
-        rows, depth = _matrix(lhs.shape, transpose_lhs)
-        other_depth, columns = _matrix(rhs.shape, transpose_rhs)
-        if not may_equal(depth, other_depth):
-            raise OpError(f"contracts {depth} elements of lhs ({lhs}) with {other_depth} of rhs ({rhs})")
+        rows, summed = _matrix(lhs.shape, transpose_lhs)
+        other, columns = _matrix(rhs.shape, transpose_rhs)
+        if not may_equal(summed, other):
+            raise OpError(f"contracts {summed} elements of lhs ({lhs}) with {other} of rhs ({rhs})")
         return TensorSpec((*broadcast(lhs.shape[:-2], rhs.shape[:-2]), rows, columns), kind)
 
     @staticmethod
     @summed_up
-    def reference(lhs: np.ndarray, rhs: np.ndarray, *, transpose_lhs: bool, transpose_rhs: bool) -> np.ndarray:
+    def reference(
+        lhs: np.ndarray, rhs: np.ndarray, *, transpose_lhs: bool, transpose_rhs: bool, depth: int = -1
+    ) -> np.ndarray:
         """Computes it with numpy."""
         left = lhs.swapaxes(-1, -2) if transpose_lhs else lhs
         right = rhs.swapaxes(-1, -2) if transpose_rhs else rhs
@@ -152,7 +160,7 @@ class ConvOp(Op):
         batch, outputs = len(array), len(weight)
         per_group = weight.reshape(group, outputs // group, *weight.shape[1:])
         total = np.zeros((batch, group, outputs // group, math.prod(positions)), array.dtype)
-        for place, view in window.views(window.pad(array, 0), positions):
+        for place, view in window.views(window.pad(array, 0, positions), positions):
             total += per_group[(..., *place)] @ view.reshape(batch, group, weight.shape[1], -1)
         result = total.reshape(batch, outputs, *positions)
         if bias is not None:
@@ -214,13 +222,13 @@ class ConvTransposeOp(Op):
         if not may_equal(channels, weight.shape[0]):
             raise OpError(f"weight {weight} takes {weight.shape[0]} channels, but input has {channels}")
         if group < 1 or (isinstance(channels, int) and channels % group):
-            raise OpError(f"{channels} channels cannot be split into {group} groups")
+            raise OpError(f"{quantity(channels, 'channel')} cannot be split into {group} groups")
         require_shape((weight.shape[1] * group,), bias=bias)
         out = _transposed_shape(window, spatial, output_padding)
         return input.with_shape(join_layout(batch, weight.shape[1] * group, out, layout))
 
     @staticmethod
-    @widened
+    @summed_up
     def reference(
         input: np.ndarray,
         weight: np.ndarray,

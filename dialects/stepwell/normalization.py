@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import Op, OpError, attribute, operand, optional_operand, result
 from ..types import TensorSpec
-from .numerics import widened
+from .numerics import summed_up, widened
 from .shapes import (
     broadcasts_to,
     normalize_axis,
@@ -328,7 +328,7 @@ class AttentionOp(Op):
         return query.with_shape((batch, heads, length, value.shape[3]))
 
     @staticmethod
-    @widened
+    @summed_up
     def reference(
         query: np.ndarray,
         key: np.ndarray,

@@ -18,25 +18,41 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
     def reference(*operands: np.ndarray | None, **attributes: Any) -> Any:
         assert operands[0] is not None
         dtype = operands[0].dtype
-        results = function(*(widen(operand) for operand in operands), **attributes)
-        if isinstance(results, tuple):
-            return tuple(np.asarray(result).astype(dtype, copy=False) for result in results)
-        return np.asarray(results).astype(dtype, copy=False)
+        return _rounded(function(*(widen(operand) for operand in operands), **attributes), dtype)
 
     return reference
 
 
 def summed_up(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A reference of sums of products: `widened`, but bytes are multiplied and summed up in i32."""
-    of_floats = widened(function)
+    """A reference of sums of products: floats are summed in float64 and rounded once, bytes are summed in i32.
+
+    BLAS and numpy's einsum choose the order of a sum by the CPU and the number of threads. In float64 that order moves
+    a float32 result by at most one rounding, so the reference is the same on every machine.
+    """
 
     @functools.wraps(function)
-    def reference(lhs: np.ndarray, rhs: np.ndarray, *others: np.ndarray | None, **attributes: Any) -> np.ndarray:
-        if lhs.dtype.itemsize > 1:
-            return of_floats(lhs, rhs, *others, **attributes)
-        return function(lhs.astype(np.int32), rhs.astype(np.int32), *others, **attributes)
+    def reference(*operands: np.ndarray | None, **attributes: Any) -> Any:
+        assert operands[0] is not None
+        dtype = operands[0].dtype
+        if is_float(dtype):
+            return _rounded(function(*map(_in_float64, operands), **attributes), dtype)
+        if dtype.itemsize == 1:
+            lhs, rhs, *others = operands
+            assert lhs is not None and rhs is not None
+            return function(lhs.astype(np.int32), rhs.astype(np.int32), *others, **attributes)
+        return function(*operands, **attributes)
 
     return reference
+
+
+def _in_float64(array: np.ndarray | None) -> np.ndarray | None:
+    return array.astype(np.float64) if array is not None and is_float(array.dtype) else array
+
+
+def _rounded(results: Any, dtype: np.dtype) -> Any:
+    if isinstance(results, tuple):
+        return tuple(np.asarray(result).astype(dtype, copy=False) for result in results)
+    return np.asarray(results).astype(dtype, copy=False)
 
 
 def widen(array: np.ndarray | None) -> np.ndarray | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...runtime.wording import quantity
 from ..core import Op, OpError, attribute, operand, result
 from ..dims import Dim
 from ..types import TensorSpec, is_float
@@ -135,7 +136,7 @@ def _sum_dtype(input: TensorSpec, weight: TensorSpec, depth: Dim = 0) -> np.dtyp
 
 def _check_packed(weight: TensorSpec, elements: Dim) -> None:
     if weight.rank != 1 or weight.shape[0] != elements:
-        raise OpError(f"the packed weight must be a flat tensor of {elements} elements, but is {weight}")
+        raise OpError(f"the packed weight must be a flat tensor of {quantity(elements, 'element')}, but is {weight}")
 
 
 class PackedMatmulOp(Op):
@@ -182,8 +183,8 @@ def _summable(input: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.nda
     """The operands in the type in which their products are summed up, and the type of the result."""
     if weight.dtype == np.int8:
         return input.astype(np.int32), weight.astype(np.int32), np.dtype(np.int32)
-    if is_float(input.dtype) and input.dtype.itemsize < 4:
-        return input.astype(np.float32), weight.astype(np.float32), input.dtype
+    if is_float(input.dtype):
+        return input.astype(np.float64), weight.astype(np.float64), input.dtype  # see `summed_up`
     return input, weight, input.dtype
 
 
@@ -266,7 +267,7 @@ class PackedConvOp(Op):
         kind = _sum_dtype(input, weight, input.shape[-1] // group)
         spatial = _infer_windows(input, kernel, strides, dilations, pads)
         if columns % group:
-            raise OpError(f"{columns} columns cannot be divided into {group} groups")
+            raise OpError(f"{quantity(columns, 'column')} cannot be divided into {group} groups")
         _check_packed(weight, input.shape[-1] // group * math.prod(kernel) * columns)
         return TensorSpec((input.shape[0], *spatial, columns), kind)
 

@@ -60,7 +60,7 @@ class PlanarConvOp(Op):
         window = Window(**attributes)
         positions = window.positions(input)
         total = np.zeros((*input.shape[:2], *positions), input.dtype)
-        for place, view in window.views(window.pad(input, 0), positions):
+        for place, view in window.views(window.pad(input, 0, positions), positions):
             factor = weight[(slice(None), *place)]
             total += view * factor.reshape(-1, *[1] * len(positions))
         return total

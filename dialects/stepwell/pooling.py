@@ -74,9 +74,10 @@ class MaxPoolOp(PoolOp):
         array = to_channels_first(input, layout)
         window = Window(**attributes)
         positions = window.positions(array)
+        window = window.clipped(array.shape[2:])
         least = -np.inf if is_float(input.dtype) else np.iinfo(input.dtype).min
         total = np.full((*array.shape[:2], *positions), least, input.dtype)
-        for _, view in window.views(window.pad(array, least), positions):
+        for _, view in window.views(window.pad(array, least, positions), positions):
             np.maximum(total, view, out=total)
         return from_channels_first(total, layout)
 
@@ -106,11 +107,14 @@ class MaxPoolIndicesOp(PoolOp):
         array = to_channels_first(input, layout)
         window = Window(**attributes)
         positions = window.positions(array)
+        window = window.clipped(array.shape[2:])
         shape = (*array.shape[:2], *positions)
         numbers = np.arange(np.prod(array.shape[2:])).reshape(1, 1, *array.shape[2:])
         best, at = np.zeros(shape, array.dtype), np.full(shape, -1)
         views = zip(
-            window.views(window.pad(array, 0), positions), window.views(window.pad(numbers, -1), positions), strict=True
+            window.views(window.pad(array, 0, positions), positions),
+            window.views(window.pad(numbers, -1, positions), positions),
+            strict=True,
         )
         for (_, item), (_, number) in views:
             # Only NaN differs from itself.
@@ -147,8 +151,9 @@ class SumPoolOp(PoolOp):
 
 
 def _summed(array: np.ndarray, window: Window, positions: tuple[int, ...]) -> np.ndarray:
+    window = window.clipped(array.shape[2:])
     total = np.zeros((*array.shape[:2], *positions), array.dtype)
-    for _, view in window.views(window.pad(array, 0), positions):
+    for _, view in window.views(window.pad(array, 0, positions), positions):
         total += view
     return total
 

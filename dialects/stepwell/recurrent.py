@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core import Op, attribute, operand, optional_operand, result
 from ..types import TensorSpec
-from .numerics import sigmoid, widened
+from .numerics import sigmoid, summed_up
 from .shapes import require_float, require_rank, require_shape, same_dtype
 
 DIRECTIONS = ("forward", "reverse", "bidirectional")
@@ -66,7 +66,7 @@ class LstmOp(Op):
         return input.with_shape((steps, directions, batch, state)), last, last
 
     @staticmethod
-    @widened
+    @summed_up
     def reference(
         input: np.ndarray,
         weight: np.ndarray,

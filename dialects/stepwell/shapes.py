@@ -123,6 +123,17 @@ def require_rank(rank: int, **specs: TensorSpec | None) -> None:
             raise OpError(f"operand '{name}' must have rank {rank}, but is {spec}")
 
 
+def require_count(count: TensorSpec | None) -> None:
+    """Checks that an optional operand, a number of elements, is an i64 scalar.
+
+    Raises:
+        OpError: it is not.
+    """
+    if count is not None:
+        require_dtype(np.int64, count=count)
+        require_rank(0, count=count)
+
+
 def require_shape(shape: Shape, **specs: TensorSpec | None) -> None:
     """Checks that the named operands (absent ones aside) have the dimensions of `shape`.
 

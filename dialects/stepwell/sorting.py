@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core import Op, OpError, attribute, operand, result
+from ...runtime.wording import quantity
+from ..core import Op, OpError, attribute, operand, optional_operand, result
 from ..types import TensorSpec, is_float
 from .shape import INDEX
+from .shapes import require_count
 
 
 class TopKOp(Op):
@@ -18,6 +20,7 @@ class TopKOp(Op):
     Attributes:
         k: how many.
         largest: whether the greatest are meant, from the greatest down; else the least, from the least up.
+        extent: the entry of the table of extents that equals operand `count`, or -1. It has no effect on the values.
 
     ```mlir
     %1 = "stepwell.top_k"(%0) {k = 5 : i64} : (tensor<4x100xf32>) -> tensor<4x5xi64>
@@ -26,25 +29,36 @@ class TopKOp(Op):
 
     OPERATION_NAME = "stepwell.top_k"
     input = operand()
+    count = optional_operand("i64, a scalar: elements from this one on come after all others, in their order")
     k = attribute(int)
     largest = attribute(bool, default=True)
+    extent = attribute(int, default=-1)
     result = result("i64")
 
     @staticmethod
-    def infer(input: TensorSpec, *, k: int, largest: bool) -> TensorSpec:
+    def infer(
+        input: TensorSpec, count: TensorSpec | None = None, *, k: int, largest: bool, extent: int = -1
+    ) -> TensorSpec:
         """`k` indices per row."""
+        require_count(count)
         if not input.rank:
             raise OpError("takes tensors of rank 1 and more, but operand 'input' is a scalar")
-        extent = input.shape[-1]
-        if k < 0 or (isinstance(extent, int) and k > extent):
-            raise OpError(f"cannot take {k} of {extent} elements")
+        elements = input.shape[-1]
+        if k < 0 or (isinstance(elements, int) and k > elements):
+            raise OpError(f"cannot take {k} of {quantity(elements, 'element')}")
         return TensorSpec((*input.shape[:-1], k), INDEX)
 
     @staticmethod
-    def reference(input: np.ndarray, *, k: int, largest: bool) -> np.ndarray:
+    def reference(
+        input: np.ndarray, count: np.ndarray | None = None, *, k: int, largest: bool, extent: int = -1
+    ) -> np.ndarray:
         """Sorts numbers whose order is that of the elements, stably."""
-        keys = sort_keys(input)
-        return np.argsort(~keys if largest else keys, axis=-1, kind="stable")[..., :k].astype(INDEX)
+        elements = input.shape[-1]
+        sorted_ = elements if count is None else min(max(int(count), 0), elements)
+        keys = sort_keys(input[..., :sorted_])
+        order = np.argsort(~keys if largest else keys, axis=-1, kind="stable")
+        rest = np.broadcast_to(np.arange(sorted_, elements), (*input.shape[:-1], elements - sorted_))
+        return np.concatenate([order, rest], -1)[..., :k].astype(INDEX)
 
 
 def sort_keys(array: np.ndarray) -> np.ndarray:

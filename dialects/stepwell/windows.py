@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,7 +82,8 @@ class Window:
         """The number of positions per spatial dimension of an input.
 
         Raises:
-            OpError: the kernel does not fit into the padded input.
+            OpError: the window has no position: the kernel does not fit into the padded input, and an overhang is not
+                asked for or would start outside.
         """
         rank = len(self.kernel)
         return tuple(
@@ -94,21 +95,39 @@ class Window:
         return tuple(int(count) for count in self.output_shape(array.shape[2:]) if isinstance(count, int))
 
     def _positions(self, axis: int, padded: Dim) -> Dim:
-        room = padded - self.extents[axis]
-        stride = self.strides[axis]
-        if isinstance(room, int) and room < 0:
-            raise OpError(f"a kernel of extent {self.extents[axis]} does not fit into {padded} padded elements")
+        stride, extent = self.strides[axis], self.extents[axis]
         if not self.ceil_mode:
-            return room // stride + 1
-        # Of the positions of which some part lies inside the padded input, those that start before its high pads.
-        overhang = min(self.pads[axis + len(self.kernel)] + stride - self.extents[axis], 0)
-        return ceil_div(padded - self.pads[axis + len(self.kernel)] + overhang, stride)
+            count = (padded - extent) // stride + 1
+        else:
+            # Positions that overlap the padded input and start before its high pads.
+            # With a kernel larger than the padded input the first position overhangs as well.
+            overhang = min(self.pads[axis + len(self.kernel)] + stride - extent, 0)
+            count = ceil_div(padded - self.pads[axis + len(self.kernel)] + overhang, stride)
+        if isinstance(count, int) and count < 1:
+            raise OpError(f"a kernel of extent {extent} does not fit into {padded} padded elements")
+        return count
 
-    def pad(self, array: np.ndarray, value: float) -> np.ndarray:
-        """`array` (batch, channels, spatial...) padded for every position of the window, the overhang included."""
+    def clipped(self, spatial: Sequence[int]) -> Window:
+        """The window without the last places, those that meet no element of an input at any position.
+
+        Places that the first position has behind the data lie behind it at all positions. The first position reaches
+        beyond the low pads all the same. Results stay the same, but not the number of positions, which follows from the
+        whole kernel.
+
+        Args:
+            spatial: the extents of the input.
+        """
+        kernel = [
+            min(places, max(-(-(size + low) // dilation), low // dilation + 2))
+            for places, size, low, dilation in zip(self.kernel, spatial, self.pads, self.dilations, strict=False)
+        ]
+        return replace(self, kernel=tuple(kernel))
+
+    def pad(self, array: np.ndarray, value: float, positions: tuple[int, ...]) -> np.ndarray:
+        """`array` (batch, channels, spatial...) padded for `positions` of the window, the overhang included."""
         rank = len(self.kernel)
         widths = [(0, 0), (0, 0)]
-        for axis, (size, count) in enumerate(zip(array.shape[2:], self.positions(array), strict=True)):
+        for axis, (size, count) in enumerate(zip(array.shape[2:], positions, strict=True)):
             needed = (count - 1) * self.strides[axis] + self.extents[axis]
             low, high = self.pads[axis], self.pads[axis + rank]
             widths.append((low, max(high, needed - low - size)))

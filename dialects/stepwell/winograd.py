@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core import Op, OpError, attribute, operand, result
 from ..types import TensorSpec
+from .numerics import summed_up
 from .packed import unpack
 from .shapes import same_dtype
 
@@ -120,6 +121,7 @@ class WinogradConvOp(Op):
         return input.with_shape((batch, *size, columns))
 
     @staticmethod
+    @summed_up
     def reference(
         input: np.ndarray, weight: np.ndarray, *, columns: int, panel: int, tile: int, pads: tuple[int, ...]
     ) -> np.ndarray:

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
-from ...compilation import phase_of, run_init
 from ...dialects import interpreter
-from ...dialects.interpreter import EvaluationError
-from ...lowering import phases
+from ...dialects.interpreter import Around, EvaluationError
+from ...driver import route
+from ...driver.compilation import phase_of
 from ...passes.base import Pass
-from ...passes.graph.denormal_weights import scale_denormal_weights
+from ...passes.graph.evaluate_init import evaluate_init
 from ...passes.graph.specialize_shapes import SpecializeShapesPass
-from ...passes.kernel.form_kernels import model_ops
+from ...passes.locations import names_in
 from ...passes.pipeline import Pipeline
 from ...passes.rewriting import limit_rewrites
+from ...passes.state import CompileState
 from ...runtime.program import Shape
+from ...runtime.wording import quantity
 from .comparison import Difference, Tolerance, compare, noise_of, worst
 from .result import Fault, Level
-
-DENORMALS = "scale-denormal-weights"
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class Stage:
     module: ir.Operation
     parameters: Mapping[str, np.ndarray]
 
-    def outputs(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """What the model gives here.
+    def outputs(self, inputs: Sequence[np.ndarray], around: Around | None = None) -> list[np.ndarray]:
+        """The results of the model at this stage; `around` stands around every operation of `@main`.
 
         Raises:
             EvaluationError: it cannot be run.
         """
         module = self.module.clone()
-        parameters = run_init(module, self.parameters)
-        return interpreter.evaluate(module, "main", inputs, parameters)
+        parameters = evaluate_init(module, self.parameters)
+        return interpreter.evaluate(module, "main", inputs, parameters, around)
 
 
 def stages_of(
@@ -68,23 +68,22 @@ def stages_of(
         target: the target's name.
         without: passes to leave out.
     """
-    stages = [Stage("import", None, module.operation.clone(), parameters)]
+    state = CompileState(dict(parameters))
+    stages = [Stage("import", None, module.operation.clone(), state.parameters)]
 
     def run(elements: Sequence[object]) -> None:
         for step in elements:
             assert isinstance(step, Pass)
-            Pipeline((step,)).run(module, verify=False)
+            Pipeline((step,)).run(module, verify=False, state=state)
             copy = module.operation.clone()
             if str(copy) != str(stages[-1].module):
-                stages.append(Stage(step.name, step, copy, parameters))
+                stages.append(Stage(step.name, step, copy, dict(state.parameters)))
 
     if phase_of(module) == "import":
         run([SpecializeShapesPass.of(list(shapes))])
-        graph = next(phase for phase in phases.PHASES if phase.name == "graph")
+        graph = next(phase for phase in route.phases_of(target) if phase.name == "graph")
         run(graph.pipeline(target).without(without).elements)
-        parameters = scale_denormal_weights(module, run_init(module, parameters))
-        stages.append(Stage(DENORMALS, None, module.operation.clone(), parameters))
-    run(phases.form_kernels_pipeline().elements)
+    run(route.form_kernels_pipeline(target).elements)
     return stages
 
 
@@ -144,7 +143,7 @@ def _difference(
     except EvaluationError as error:
         return Difference(np.inf, np.inf, reason=f"it cannot be run: {error}")
     if len(got) != len(want):
-        return Difference(np.inf, np.inf, reason=f"{len(got)} outputs, expected {len(want)}")
+        return Difference(np.inf, np.inf, reason=f"{quantity(len(got), 'output')}, expected {len(want)}")
     noises = noise or [None] * len(want)
     return worst([compare(mine, theirs, tolerance, size) for mine, theirs, size in zip(got, want, noises, strict=True)])
 
@@ -157,8 +156,9 @@ def _find_pattern(fault: Fault, before: Stage, after: Stage, difference: Callabl
     def rewritten(most: int) -> tuple[Stage, list[tuple[str, ir.Location]]]:
         module = before.module.clone()
         with limit_rewrites(most) as limit:
-            Pipeline((after.step,) if after.step else ()).run(module, verify=False)
-        return Stage(after.name, after.step, module, before.parameters), limit.done
+            state = CompileState(dict(before.parameters))
+            Pipeline((after.step,) if after.step else ()).run(module, verify=False, state=state)
+        return Stage(after.name, after.step, module, state.parameters), limit.done
 
     total = len(rewritten(1 << 60)[1])
     good, bad = 0, total
@@ -169,7 +169,7 @@ def _find_pattern(fault: Fault, before: Stage, after: Stage, difference: Callabl
         middle = (good + bad) // 2
         good, bad = (good, middle) if difference(rewritten(middle)[0]).is_wrong else (middle, bad)
     fault.pattern, location = rewritten(bad)[1][-1]
-    fault.nodes = tuple(model_ops(location))
+    fault.nodes = tuple(names_in(location))
     fault.note = f"rewrite {bad} of {total} in the pass"
 
 
@@ -184,7 +184,7 @@ def _find_op(fault: Fault, before: Stage, after: Stage) -> None:
     tolerance = Tolerance()
 
     def key(operation: ir.Operation) -> tuple[str, str]:
-        return ",".join(model_ops(operation.location)), str(operation.results[0].type)
+        return ",".join(names_in(operation.location)), str(operation.results[0].type)
 
     def remember(operation, operands, compute):
         results = compute()
@@ -203,12 +203,12 @@ def _find_op(fault: Fault, before: Stage, after: Stage) -> None:
     for stage, around in ((before, remember), (after, look)):
         module = stage.module.clone()
         try:
-            interpreter.evaluate(module, "main", inputs, run_init(module, stage.parameters), around=around)
+            interpreter.evaluate(module, "main", inputs, evaluate_init(module, stage.parameters), around=around)
         except EvaluationError as error:
-            fault.nodes = tuple(model_ops(error.location)) if error.location else ()
+            fault.nodes = tuple(names_in(error.location)) if error.location else ()
             return
     if found:
-        fault.nodes, fault.op_type = tuple(model_ops(found[0].location)), found[0].name
+        fault.nodes, fault.op_type = tuple(names_in(found[0].location)), found[0].name
 
 
 def _sample(array: np.ndarray) -> np.ndarray:

@@ -15,11 +15,12 @@ from ...frontend.onnx.importer import ImportedModel
 from ...frontend.onnx.model import Model
 from ...frontend.onnx.names import node_name
 from ...frontend.onnx.weights import tensor_array
+from ...runtime.errors import StepwellError
 from .comparison import NOISE_FACTOR, Tolerance, approximation_error, compare, noise_of
 from .result import Fault, Level
 
 
-class _Found(Exception):
+class _Found(StepwellError):
     def __init__(self, fault: Fault) -> None:
         super().__init__()
         self.fault = fault
@@ -92,7 +93,7 @@ def _noise(operation: ir.Operation, operands: Sequence[Any]) -> list[np.ndarray]
     if view is None or not operands:
         return []
 
-    def evaluate(arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    def evaluate(arrays: Sequence[np.ndarray], around: interpreter.Around | None) -> Sequence[np.ndarray]:
         known = dict(zip(operation.operands, arrays, strict=True))
         return view.evaluate(known.__getitem__)
 

@@ -9,6 +9,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func, tensor
 
+from ...dialects import interpreter
 from ...dialects.dims import numbers
 from ...dialects.stepwell.shape import BorderOp
 from ...dialects.types import spec_of_type
@@ -56,6 +57,16 @@ class IsolatedCall:
     box: Box | None
     shape: tuple[int, ...]
     border: tuple[slice, ...] | None = None
+
+    @property
+    def kernel(self) -> ir.Operation:
+        """The function of the kernel."""
+        return next(op.operation for op in self.module.body.operations if "stepwell.kernel" in op.attributes)
+
+    def expected(self, operands: Sequence[np.ndarray], around: interpreter.Around | None = None) -> np.ndarray:
+        """The kernel's result as the interpreter computes it; `around` stands around every operation."""
+        (whole,) = interpreter.evaluate(self.module, "main", self.inputs(operands), {}, around)
+        return self.result(whole)
 
     def inputs(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """What @main takes, from what the call takes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,23 +11,38 @@ from mlir import ir
 from mlir.dialects import func
 
 from ...dialects import interpreter
-from ...lowering.llvm_to_object.codegen import CodegenError
-from ...lowering.target import Target
-from ...passes.base import PassError
-from ...passes.kernel.form_kernels import model_ops
+from ...dialects.types import is_float
+from ...passes.locations import names_in
 from ...passes.pipeline import Pipeline
-from ...passes.runner import PassFailure
+from ...passes.rewriting import walk
+from ...runtime.errors import StepwellError
 from ...runtime.program import Program
-from .comparison import Difference, Tolerance, compare, noise_of, worst
+from .blame import CANNOT, Probe, first_wrong
+from .comparison import ROUNDING, Tolerance, noise_of
 from .graph import Stage
 from .isolation import IsolatedCall, isolate
-from .native import NEEDED, SUBSTITUTES, compile_by, name_of, partly_simple, run, way_down
+from .native import compile_by, run, way_down
 from .result import Fault, Level
 
-_CANNOT = (PassFailure, PassError, CodegenError)
+_LARGER = 64
+"""Factor of the second magnitude: softmax scores of usual size then exceed what exp can hold in f32 (88)."""
+
+_SUMS = frozenset(
+    f"stepwell.{name}"
+    for name in (
+        *("matmul", "conv", "conv_transpose", "winograd_conv", "planar_conv", "packed_matmul", "packed_conv"),
+        *("packed_depthwise_conv", "packed_grouped_conv", "lstm", "attention", "cumulative", "sum_pool"),
+        *("reduce_sum", "reduce_mean", "reduce_prod", "average_pool", "layer_norm", "rms_norm"),
+        *("local_response_norm", "resize", "dynamic_resize", "resample", "sample", "roi_align"),
+    )
+)
+"""Ops that add terms in an order of their own: no bound on their error is stated."""
+
+_LINEAR = _SUMS - {"stepwell.attention", "stepwell.lstm"} | {"stepwell.add", "stepwell.sub", "stepwell.parameter"}
+"""Ops that meet no other cases where their operands are larger."""
 
 
-class _Found(Exception):
+class _Found(StepwellError):
     def __init__(self, call: IsolatedCall, operation: ir.Operation, operands: Sequence[Any], fault: Fault) -> None:
         super().__init__()
         self.call, self.operation, self.operands, self.fault = call, operation, operands, fault
@@ -66,46 +82,62 @@ def check_kernels(
         text = str(call.module.operation.get_asm(enable_debug_info=False))
         if text not in programs:
             programs[text] = compile_by(call.module, way, target, {})
-        want = np.asarray(results[0])
-        difference = _difference(call, programs[text], operands, want, tolerance)
-        nodes = tuple(model_ops(operation.location))
-        level.see(difference, f"{name} ({', '.join(nodes)})")
-        if difference.is_wrong:
-            fault = Fault("kernel", difference, nodes=nodes, kernel=name)
-            raise _Found(call, operation, list(operands), fault)
+        nodes = tuple(names_in(operation.location))
+        for arrays in (operands, *_larger(call, operands)):
+            want = np.asarray(results[0]) if arrays is operands else call.expected(arrays)
+            difference = _probe(call, programs[text], arrays, want, tolerance).difference
+            level.see(difference, f"{name} ({', '.join(nodes)})")
+            if difference.is_wrong:
+                note = "" if arrays is operands else f"with operands {_LARGER} times as large as the model's"
+                fault = Fault("kernel", difference, nodes=nodes, kernel=name, note=note)
+                raise _Found(call, operation, list(arrays), fault)
         return results
 
     try:
         interpreter.evaluate(stage.module, "main", inputs, stage.parameters, around=around)
     except _Found as found:
-        want = interpreter.evaluate(found.call.module, "main", found.call.inputs(found.operands), {})
         fault = found.fault
+        (want,) = interpreter.evaluate(found.call.module, "main", found.call.inputs(found.operands), {})
         fault.before = _as_graph(found.call)
         fault.inputs = {f"input{index}": array for index, array in enumerate(found.call.inputs(found.operands))}
-        fault.expected = {"output0": want[0]}
+        fault.expected = {"output0": want}
         _find_pass(fault, found.call, found.operands, target, tolerance, step)
         return fault
     return None
 
 
-def _difference(
+def _larger(call: IsolatedCall, operands: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    """The operands of a call once more, floats larger, if its ops are not linear."""
+    names = _ops_of(call)
+    if names <= _LINEAR or not names & ROUNDING or not any(is_float(array.dtype) for array in operands):
+        return []
+    with np.errstate(all="ignore"):
+        return [[array * array.dtype.type(_LARGER) if is_float(array.dtype) else array for array in operands]]
+
+
+def _ops_of(call: IsolatedCall) -> set[str]:
+    """The names of the ops of a kernel."""
+    return {op.name for op in walk(call.kernel) if op.name.startswith("stepwell.")}
+
+
+def _probe(
     call: IsolatedCall,
     program: Program,
     operands: Sequence[np.ndarray],
     want: np.ndarray,
     tolerance: Tolerance,
-) -> Difference:
-    (output,) = run(program, call.inputs(operands))
-    got = call.result(output, want)
-    found = compare(got, want, tolerance)
-    if not found.is_wrong or found.reason:
-        return found
+) -> Probe:
+    """The results of a kernel's code, and how far they are from those expected."""
+    results = [call.result(output, want) for (output,) in run(program, call.inputs(operands))]
+    tolerance = replace(tolerance, is_strict=not _ops_of(call) & _SUMS)
 
-    def evaluate(arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        (whole,) = interpreter.evaluate(call.module, "main", call.inputs(arrays), {})
-        return [call.result(whole)]
+    def noise() -> list[np.ndarray]:
+        def evaluate(arrays: Sequence[np.ndarray], around: interpreter.Around | None) -> Sequence[np.ndarray]:
+            return [call.expected(arrays, around)]
 
-    return compare(got, want, tolerance, noise_of(evaluate, operands)[0])
+        return noise_of(evaluate, operands)
+
+    return Probe.of([[result] for result in results], [want], tolerance, noise)
 
 
 def _find_pass(
@@ -117,66 +149,16 @@ def _find_pass(
     step: Callable[[str], None],
 ) -> None:
     """Says of a wrong kernel which pass makes it wrong, and which of its ops."""
-    (whole,) = interpreter.evaluate(call.module, "main", call.inputs(operands), {})
-    want = call.result(whole)
+    want = call.expected(operands)
 
-    def difference(pipeline: Pipeline) -> Difference:
-        return _difference(call, compile_by(call.module, pipeline, target, {}), operands, want, tolerance)
+    def probe(pipeline: Pipeline) -> Probe:
+        return _probe(call, compile_by(call.module, pipeline, target, {}), operands, want, tolerance)
 
-    fault.pass_name, fault.note, pipeline = first_wrong(target, difference, step)
-    fault.difference = difference(pipeline)
+    found = first_wrong(call.module.operation, target, probe, step)
+    fault.pass_name, fault.note = found.pass_name, "; ".join(filter(None, (fault.note, found.note)))
+    fault.difference = probe(found.pipeline).difference
     step("its ops")
-    _find_op(fault, call, operands, target, pipeline, tolerance)
-
-
-def first_wrong(
-    target: str, difference: Callable[[Pipeline], Difference], step: Callable[[str], None]
-) -> tuple[str, str, Pipeline]:
-    """The first pass that makes a program wrong when all passes behind it are the simplest that do.
-
-    Args:
-        target: the passes on the way to it make, together, a wrong program.
-        difference: compiles by a pipeline, runs that, and compares.
-        step: told what is tried.
-
-    Returns:
-        The pass, what else is to be said of it, and the pipeline with it and the simplest passes behind it. On the way
-        to a GPU few passes have a simpler form: where it is none of these, no pass is named.
-    """
-    elements = way_down(target)
-    found: dict[int, tuple[bool, Pipeline, str]] = {}
-
-    def look(count: int) -> bool | None:
-        """Whether it is wrong with only so many passes as they are; None where it cannot be compiled so."""
-        step(f"without what follows {name_of(elements[count - 1])}")
-        for kept in ((), NEEDED):
-            pipeline = partly_simple(elements, count, kept)
-            try:
-                found[count] = difference(pipeline).is_wrong, pipeline, ", ".join(kept)
-            except _CANNOT:
-                continue
-            return found[count][0]
-        return None
-
-    simple = [index for index, item in enumerate(elements) if name_of(item) in SUBSTITUTES and index > 0]
-    bad, good = len(elements), 0
-    found[bad] = True, Pipeline(elements), ""
-    # What is wrong with all of them simple is wrong in the first, which has no simpler form.
-    counts = [simple[0], *(index + 1 for index in simple)]
-    while counts:
-        # The first one is likelier than others, and tells most.
-        middle = counts[0] if good == 0 else counts[len(counts) // 2]
-        verdict = look(middle)
-        good, bad = (good, middle) if verdict else (middle if verdict is False else good, bad)
-        counts = [count for count in counts if good < count < bad and count != middle]
-    _, pipeline, kept = found[bad]
-    between = [name_of(elements[index]) for index in simple if good <= index < bad]
-    if not (good and between) and Target.parse(target).is_gpu:
-        return "", "one of the passes on the way to a GPU, few of which have a simpler form", pipeline
-    name = between[0] if good and between else name_of(elements[0])
-    others = [*between[1:], *([kept] if kept and kept not in between else [])]
-    note = f"or {', '.join(others)}: it cannot be compiled without" if good and others else ""
-    return name, note, pipeline
+    _find_op(fault, call, operands, target, found.pipeline, tolerance)
 
 
 def _find_op(
@@ -199,9 +181,8 @@ def _find_op(
         short = _shortened(call, kernel, index)
         try:
             program = compile_by(short.module, pipeline, target, {})
-            (want,) = interpreter.evaluate(short.module, "main", short.inputs(operands), {})
-            difference = _difference(short, program, operands, want, tolerance)
-        except _CANNOT:
+            difference = _probe(short, program, operands, short.expected(operands), tolerance).difference
+        except CANNOT:
             continue  # half a kernel, which need not be one
         if difference.is_wrong:
             _blame(fault, op)
@@ -211,7 +192,7 @@ def _find_op(
 
 def _blame(fault: Fault, op: ir.Operation) -> None:
     fault.op_type = op.name
-    fault.nodes = tuple(model_ops(op.location)) or fault.nodes
+    fault.nodes = tuple(names_in(op.location)) or fault.nodes
 
 
 def _shortened(call: IsolatedCall, kernel: ir.Operation, last: int) -> IsolatedCall:
@@ -276,26 +257,22 @@ def check_program(
     """
     elements = way_down(target)
 
-    def difference(pipeline: Pipeline, threads: int | None = None) -> Difference:
+    def probe(pipeline: Pipeline, threads: int | None = None) -> Probe:
         program = compile_by(stage.module, pipeline, target, stage.parameters)
-        got = run(program, inputs, threads)
-        found = worst([compare(*pair, tolerance) for pair in zip(got, want, strict=False)])
-        if not found.is_wrong or found.reason:
-            return found
-        sizes = noise()
-        return worst([compare(*three[:2], tolerance, three[2]) for three in zip(got, want, sizes, strict=False)])
+        return Probe.of(run(program, inputs, threads), want, tolerance, noise)
 
     step("the whole program")
-    found = difference(Pipeline(elements))
+    found = probe(Pipeline(elements)).difference
     level.see(found, "the outputs")
     if not found.is_wrong:
         return None
     fault = Fault("program", found, before=stage.module, parameters=dict(stage.parameters))
     fault.inputs = {f"input{index}": array for index, array in enumerate(inputs)}
     fault.expected = {f"output{index}": array for index, array in enumerate(want)}
-    if not difference(Pipeline(elements), threads=1).is_wrong:
+    if not probe(Pipeline(elements), threads=1).difference.is_wrong:
         fault.pass_name, fault.note = "stepwell-share-out-calls", "right with one thread, wrong with several"
         return fault
-    fault.pass_name, fault.note, pipeline = first_wrong(target, difference, step)
-    fault.difference = difference(pipeline)
+    blamed = first_wrong(stage.module, target, probe, step)
+    fault.pass_name, fault.note = blamed.pass_name, blamed.note
+    fault.difference = probe(blamed.pipeline).difference
     return fault

@@ -10,16 +10,20 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ...compilation import phase_of
-from ...frontend.errors import NeedsContents
+from ...driver.compilation import phase_of
+from ...driver.context import compiler_context
+from ...driver.options import Options
+from ...driver.setup import Setup
+from ...driver.source import ModelSource, PieceSource
+from ...driver.specializer import Specializer
+from ...frontend.errors import ModelError, NeedsContents
 from ...frontend.onnx.model import Model
-from ...lowering.context import compiler_context
+from ...runtime.errors import StepwellError
+from ...runtime.foresight import Known
 from ...runtime.loaded_plan import LoadedPlan, PieceCode
 from ...runtime.plan import Kinds, NativeStep
-from ...runtime.program import Program, Shape, TensorInfo
+from ...runtime.program import Program, Shape
 from ...runtime.specialization import ByContents, Contents, Steps
-from ...source import ModelSource, PieceSource
-from ...specializer import Settings, Specializer
 from .comparison import Tolerance, noise_of
 from .graph import check_graph, stages_of
 from .importing import check_import, first_not_finite
@@ -60,8 +64,8 @@ class Bisector:
             PassFailure, PassError, CodegenError: it cannot be compiled.
         """
         names = tuple(info.name for info in source.interface()[0])
-        settings = Settings(self.target, None, 2, self.winograd, "quiet")
-        specializer = Specializer(source, names, settings)
+        setup = Setup(self.target, Options(winograd=self.winograd, fallback="quiet"))
+        specializer = Specializer(source, names, setup)
         shapes = tuple(inputs[name].shape for name in names)
         contents: dict[int, np.ndarray] = {}
         self.step("compiling")
@@ -74,6 +78,19 @@ class Bisector:
             return bisection
         assert isinstance(made, LoadedPlan)
         return self._in_steps(specializer, made, [inputs[name] for name in names])
+
+    def bisect_all(self, source: ModelSource, sets: Sequence[Mapping[str, np.ndarray]]) -> Bisection:
+        """The first thing that makes a model's numbers wrong for any of some sets of inputs, tried in order.
+
+        Raises:
+            ModelError, PassFailure, PassError, CodegenError: see `bisect`.
+        """
+        total = Bisection()
+        for inputs in sets:
+            total.add(self.bisect(source, inputs))
+            if total.fault is not None:
+                break
+        return total
 
     def _in_steps(self, specializer: Specializer, plan: LoadedPlan, values: Sequence[np.ndarray]) -> Bisection:
         total = Bisection()
@@ -96,11 +113,13 @@ class Bisector:
                 fault = self._check_import(source, imported, inputs, tolerance, level)
                 if fault is not None:
                     found.fault = fault
+                    level.blame(fault)
                     fault.inputs = {name: inputs[name] for name in order}
                     return found, []
             phase = phase_of(imported.module)
             if phase not in ("import", "graph"):
-                raise ValueError(f"a module in the phase '{phase}' cannot be interpreted; bisect one before 'kernels'")
+                reason = f"a module in the phase '{phase}' cannot be interpreted: give one in the phase import or graph"
+                raise ModelError(reason).at(model=source.name)
             shapes: list[Shape] = [array.shape for array in arrays]
             self.step("the passes on the graph")
             stages = stages_of(imported.module, imported.parameters, shapes, self.target, without)
@@ -119,6 +138,8 @@ class Bisector:
                     stages[-1], arrays, want, rounding, self.target, tolerance, level, self.step
                 )
             _name_inputs(found.fault, order)
+            if found.fault is not None:
+                level.blame(found.fault)
         return found, want
 
     def _imported(
@@ -184,12 +205,12 @@ class _Piece(Steps):
             raise _Stop
         return list(outputs)
 
-    def prepare(self, inputs: Sequence[TensorInfo | None]) -> list[TensorInfo | None]:
+    def prepare(self, inputs: Sequence[Known], contents: Contents | None = None) -> list[Known]:
         """Nothing is known before a run."""
         return []
 
 
-class _Stop(Exception):
+class _Stop(StepwellError):
     """A fault was found; what would come behind it does not matter."""
 
 

@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 from mlir import ir
 
-from ...lowering import phases
-from ...lowering.kernel_objects.library import generate
-from ...lowering.program import program_of
+from ...driver import route
+from ...driver.program import program_of
+from ...driver.workers.library import generate
 from ...lowering.target import Target
 from ...passes.base import Pass
 from ...passes.pipeline import Element, Nested, Pipeline, Upstream
+from ...runtime import poison
 from ...runtime.executable import Executable
 from ...runtime.program import Program
 
@@ -24,6 +25,7 @@ SUBSTITUTES: Mapping[str, tuple[Element | str, ...]] = {
     "stepwell-approximate-math": (),
     # No buffer lies where another one did.
     "stepwell-plan-memory": ("stepwell-plan-memory{reuse=false}",),
+    "stepwell-plan-workspaces": ("stepwell-plan-workspaces{reuse=false}",),
     "stepwell-eliminate-empty-tensors": (),
     "buffer-hoisting": (),
     "buffer-loop-hoisting": (),
@@ -46,8 +48,8 @@ NEEDED = ("stepwell-lower-vectors",)
 
 def way_down(target: str) -> list[Element]:
     """The passes from kernels of stepwell ops to what code is made from, each by itself."""
-    whole = list(phases.lower_kernels_pipeline(target).elements)
-    for phase in phases.between("kernels", phases.last(target), target):
+    whole = list(route.lower_kernels_pipeline(target).elements)
+    for phase in route.between("kernels", route.last(target), target):
         whole += phase.pipeline(target).elements
     return [element for item in whole for element in _single(item)]
 
@@ -94,11 +96,18 @@ def compile_by(
     if "stepwell.interface" not in copy.operation.attributes:
         Pipeline(("stepwell-record-interface",)).run(copy, verify=False)
     pipeline.run(copy, verify=False)
-    phases.check(phases.phase(phases.last(target)), copy)  # else translation would end the process
+    route.check(route.phase(route.last(target)), copy)  # else translation would end the process
     return program_of(copy, parameters, Target.parse(target), generate(copy, target, 2))
 
 
-def run(program: Program, inputs: Sequence[np.ndarray], threads: int | None = None) -> list[np.ndarray]:
-    """What a program gives."""
-    results = Executable(program.inputs, program.outputs, [program], threads=threads)(*inputs)
-    return list(results) if isinstance(results, tuple) else [results]
+def run(program: Program, inputs: Sequence[np.ndarray], threads: int | None = None) -> list[list[np.ndarray]]:
+    """The results of a program, once for each pattern that its outputs and its arena are filled with before the run.
+
+    Results that differ depend on memory that was read before it was written.
+    """
+    executable, found = Executable(program.inputs, program.outputs, [program], threads=threads), []
+    for pattern in poison.PATTERNS:
+        with poison.filled_with(pattern):
+            results = executable(*inputs)
+        found.append(list(results) if isinstance(results, tuple) else [results])
+    return found

@@ -12,11 +12,12 @@ from onnx import numpy_helper
 
 from ...frontend.onnx.model import Model
 from ...frontend.onnx.weights import tensor_array
+from ...runtime.errors import StepwellError
 
 REFERENCES = ("onnxruntime", "numpy")
 
 
-class ReferenceError(Exception):
+class ReferenceError(StepwellError):
     """A reference cannot run the model; the message says why."""
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,31 +16,46 @@ from ...passes.reproducer import Reproducer
 from ...runtime import safetensors
 from .result import Fault
 
+BEFORE, AFTER, INPUTS, EXPECTED, COMMAND = "before.mlir", "after.mlir", "inputs.npz", "expected.npz", "command.txt"
+FILES = (BEFORE, AFTER, INPUTS, EXPECTED, PARAMETERS, COMMAND)
+_COMMENT = "// Written by stepwell-bisect.\n"
 
-def write(fault: Fault, folder: Path) -> str:
+Save = Callable[[Path, bytes], object]
+"""Writes bytes to a file."""
+
+
+def write(fault: Fault, folder: Path, save: Save = Path.write_bytes, more: Sequence[str] = ()) -> str:
     """Writes a reproducer; returns the command that shows the fault again.
 
     Args:
         fault: what was found.
         folder: where to write; made if it is not there.
+        save: writes each of the files, which are some of `FILES`.
+        more: further arguments of the command.
     """
     folder.mkdir(parents=True, exist_ok=True)
     fault.reproducer = str(folder)
+    save(folder / INPUTS, _arrays(fault.inputs))
     if fault.before is None:
-        np.savez(folder / "inputs.npz", allow_pickle=False, **fault.inputs)
         return ""
     text = str(fault.before.get_asm(enable_debug_info=True))
     try:
         text = Reproducer(Pipeline([fault.pass_name])).print(text)
     except PipelineError:
         text = f"{text}\n"  # what did it is no pass
-    (folder / "before.mlir").write_text(text, encoding="utf-8")
+    save(folder / BEFORE, f"{_COMMENT}{text}".encode())
     if fault.after is not None:
-        (folder / "after.mlir").write_text(str(fault.after.get_asm(enable_debug_info=True)), encoding="utf-8")
+        save(folder / AFTER, f"{_COMMENT}{fault.after.get_asm(enable_debug_info=True)}".encode())
     if fault.parameters:
-        (folder / PARAMETERS).write_bytes(b"".join(safetensors.chunks(fault.parameters)))
-    np.savez(folder / "inputs.npz", allow_pickle=False, **fault.inputs)
-    np.savez(folder / "expected.npz", allow_pickle=False, **fault.expected)
-    command = f"stepwell-bisect {folder / 'before.mlir'} --inputs {folder / 'inputs.npz'}"
-    (folder / "command.txt").write_text(f"{command}\n", encoding="utf-8")
+        save(folder / PARAMETERS, b"".join(safetensors.chunks(fault.parameters, {"made_by": "stepwell"})))
+    save(folder / EXPECTED, _arrays(fault.expected))
+    command = shlex.join(["stepwell-bisect", str(folder / BEFORE), "--inputs", str(folder / INPUTS), *more])
+    save(folder / COMMAND, f"{command}\n".encode())
     return command
+
+
+def _arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The bytes of an .npz file."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()

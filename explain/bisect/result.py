@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from .comparison import Difference
+from .comparison import Difference, worst
 
 
 @dataclass
@@ -64,8 +64,8 @@ class Level:
     Attributes:
         name: as of `Fault.level`.
         checked: how many values, passes or kernels were compared.
-        largest: the largest difference among them.
-        place: where that is.
+        largest: the largest difference among them; the fault's, if there is one.
+        place: its kernel, pass or node.
         note: why it was not looked at, where it was not.
         not_finite: the node of the model that, by the reference too, first makes infinities or NaN of finite values,
             where the outputs have such; at the level "import" alone.
@@ -81,8 +81,20 @@ class Level:
     def see(self, difference: Difference, place: str) -> None:
         """Counts a comparison."""
         self.checked += 1
-        if difference.relative > self.largest.relative or self.checked == 1:
+        if self.checked == 1 or worst((self.largest, difference)) is difference:
             self.largest, self.place = difference, place
+
+    def blame(self, fault: Fault) -> None:
+        """Puts a fault in the place of the largest difference."""
+        parts = (fault.kernel, fault.pass_name, f"({', '.join(fault.nodes)})" if fault.nodes else "")
+        self.largest, self.place = fault.difference, " ".join(filter(None, parts)) or self.place
+
+    def add(self, other: Level) -> None:
+        """Adds the comparisons of the same level with other inputs."""
+        self.checked += other.checked
+        if worst((self.largest, other.largest)) is other.largest:
+            self.largest, self.place = other.largest, other.place
+        self.note, self.not_finite = self.note or other.note, self.not_finite or other.not_finite
 
     def record(self) -> dict[str, Any]:
         """Its fields, for JSON."""
@@ -109,3 +121,12 @@ class Bisection:
 
     fault: Fault | None = None
     levels: list[Level] = field(default_factory=list)
+
+    def add(self, other: Bisection) -> None:
+        """Adds what was found with other inputs: equal levels of equal order become one."""
+        for index, level in enumerate(other.levels):
+            if index < len(self.levels) and self.levels[index].name == level.name:
+                self.levels[index].add(level)
+            else:
+                self.levels.append(level)
+        self.fault = self.fault or other.fault

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ... import compiler
 from ...dialects.stepwell import STEPWELL
-from ...lowering.context import compiler_context
+from ...driver import api
+from ...driver.context import compiler_context
+from ...driver.fingerprint import fingerprint
 from ...lowering.target import Target
 from ...passes.pipeline import Pipeline
 from ...runtime.executable import Executable
 from ...runtime.profiler import profile
 from ...runtime.program import Shape
-from ...version import fingerprint
 from .machine_code import add_assembly
+from .onnx_nodes import nodes_of
 from .recorder import CrashSite, Piece, Recorder
 
 SCHEMA = 1
@@ -51,6 +52,7 @@ def explore_model(
     options: Mapping[str, Any] | None = None,
     note: Callable[[str], None] = lambda text: None,
     crash: CrashSite | None = None,
+    contents: Mapping[str, np.ndarray] | None = None,
 ) -> Exploration:
     """Compiles a model under watch.
 
@@ -64,6 +66,7 @@ def explore_model(
         options: further fields of `Options`.
         note: told how far the work has come, in a form that `CrashSite` takes.
         crash: where the work ended the process before, and now ends without.
+        contents: what some inputs hold, for models of which contents decide on sizes.
 
     Raises:
         SourceError, ModelError: the model cannot be read, or has nothing to compile.
@@ -75,18 +78,19 @@ def explore_model(
             add_assembly(piece, module, machine)
 
     recorder = Recorder(finished, note, crash, target)
-    chosen = compiler.Options(cache=False, instrumentation=[recorder], **(options or {}))
+    chosen = api.Options(cache=False, instrumentation=[recorder], **(options or {}))
     started, executable, error = time.perf_counter(), None, ""
     try:
-        executable = compiler.compile(path, target=target, options=chosen)
+        executable = api.compile(path, target=target, options=chosen)
         if shapes or not executable.programs:
-            executable.prepare(shapes or {})
+            executable.prepare(shapes or {}, contents)
     except Exception as failure:
         if not recorder.pieces:
             raise
         error = _note_failure(recorder, failure)
     record = _record(Path(path).name, recorder, error, time.perf_counter() - started, machine.is_gpu)
     record["target"] = f"{machine.cpu} ({machine.triple})"
+    record["nodes"] = nodes_of(Path(path))
     if executable is not None:
         _add_report(record["pieces"], executable.report().record()["programs"])
     return Exploration(record, executable, error)

@@ -56,7 +56,7 @@ def calls_of(module: ir.Operation, texts: Texts) -> list[dict[str, Any]]:
                 "class": ir.StringAttr(facts["class"]).value,
                 "flops": ir.IntegerAttr(facts["flops"]).value,
                 "bytes": ir.IntegerAttr(facts["bytes"]).value,
-                "places": sorted({texts.place(place) for place in places_in(str(op.location))}),
+                "places": list(dict.fromkeys(texts.place(place) for place in places_in(str(op.location)))),
             }
         )
     return calls

@@ -10,10 +10,11 @@ from typing import Any, NoReturn
 
 from mlir import ir
 
-from ...lowering import phases
+from ...driver import route
 from ...passes.graph.specialize_shapes import SpecializeShapesPass
 from ...passes.instrumentation import Instrumentation, Step, title_of
 from ...passes.pipeline import Nested, Pipeline
+from ...runtime.errors import StepwellError
 from .graph import calls_of, graph_of
 from .texts import Texts
 
@@ -45,7 +46,7 @@ class Piece:
     failure: dict[str, Any] | None = None
 
 
-class Stopped(Exception):
+class Stopped(StepwellError):
     """A compile was ended where it had crashed before; the message says how it had."""
 
 
@@ -81,7 +82,7 @@ class Recorder(Instrumentation):
     ) -> None:
         self.pieces: list[Piece] = []
         self._finished, self._note, self._crash, self._target = finished, note, crash, target
-        self._last_pass = list(_passes(phases.phases_of(target)[-1].pipeline(target)))[-1]
+        self._last_pass = list(_passes(route.phases_of(target)[-1].pipeline(target)))[-1]
         self._events = 0
         self._state: list[int] = []
         self._phase = 0
@@ -181,7 +182,7 @@ class Recorder(Instrumentation):
         later = (index for index in range(self._phase, len(names)) if step.name in names[index])
         self._phase = next(later, self._phase)
         made = {
-            "phase": phases.names(self._target)[self._phase],
+            "phase": route.names(self._target)[self._phase],
             "pass": step.name,
             "title": title_of(step),
             "seconds": 0.0,
@@ -204,7 +205,7 @@ class Recorder(Instrumentation):
 @functools.cache
 def _names(target: str) -> tuple[frozenset[str], ...]:
     """The passes on the way to each phase."""
-    return tuple(frozenset(_passes(phase.pipeline(target))) for phase in phases.phases_of(target))
+    return tuple(frozenset(_passes(phase.pipeline(target))) for phase in route.phases_of(target))
 
 
 def _passes(pipeline: Pipeline | Nested) -> list[str]:

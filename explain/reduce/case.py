@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ...runtime.errors import StepwellError
 
-class ReduceError(Exception):
+
+class ReduceError(StepwellError):
     """A reduction cannot start; the message says why."""
 
 

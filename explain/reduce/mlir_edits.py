@@ -178,13 +178,12 @@ def drop_unused_arguments(module: ir.Module, index: int) -> bool:
     return bool(idle)
 
 
-def unwrap(module: ir.Module, index: int) -> bool:
-    """Puts the body of an op with one block in its place: what the block is given become operands, or zeros."""
+def unwrap(module: ir.Module, index: int, body: int) -> bool:
+    """Puts one region of an op, if it is a single block, in the op's place: its arguments become operands, or zeros."""
     op = ops_of(module)[index]
-    bodies = [region for region in op.regions if len(region.blocks) == 1]
-    if not bodies or op.name in ("func.func", "llvm.func", "builtin.module"):
+    if len(op.regions[body].blocks) != 1 or op.name in ("func.func", "llvm.func", "builtin.module"):
         return False
-    block = bodies[0].blocks[0]
+    block = op.regions[body].blocks[0]
     free = list(op.operands)
     for value in block.arguments:
         same = next((operand for operand in free if operand.type == value.type), None)
@@ -201,6 +200,77 @@ def unwrap(module: ir.Module, index: int) -> bool:
             return False
     op.erase()
     return True
+
+
+def follow(module: ir.Module, index: int, choice: int) -> bool:
+    """Makes a branch go to one of its successors always, drops blocks that are not reached, and joins those in line.
+
+    cf.cond_br %c, ^bb1(%x : f32), ^bb2(%x : f32)  -->  the ops of ^bb1, with %x for its argument
+    """
+    op = ops_of(module)[index]
+    if op.name != "cf.cond_br" or op.parent is None:
+        return False
+    _, *counts = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
+    start = 1 + sum(counts[:choice])
+    with op.location, ir.InsertionPoint(op):
+        operands = list(op.operands)[start : start + counts[choice]]
+        ir.Operation.create("cf.br", operands=operands, successors=[op.successors[choice]])
+    parent = op.parent.operation
+    op.erase()
+    for number, region in enumerate(parent.regions):
+        if any(_last(block).name == "cf.br" for block in region.blocks if len(block.operations)):
+            _keep_reached(parent, number)
+            return True
+    return False
+
+
+def _last(block: ir.Block) -> ir.Operation:
+    return block.operations[len(block.operations) - 1].operation
+
+
+def _keep_reached(parent: ir.Operation, number: int) -> None:
+    """Replaces an op by one with only those blocks in a region that are reached, joined if they are in line."""
+    entry = parent.regions[number].blocks[0]
+    while True:
+        reached = _reached(entry)
+        line = next((block for block in reached if _goes_on_alone(block, reached)), None)
+        if line is None:
+            break
+        end = _last(line)
+        (following,) = end.successors
+        for argument, value in zip(following.arguments, end.operands, strict=True):
+            argument.replace_all_uses_with(value)
+        for view in list(following.operations):
+            view.operation.move_before(end)
+        end.erase()
+    attributes = {key: parent.attributes[key] for key in parent.attributes}
+    results = [result.type for result in parent.results]
+    with parent.location, ir.InsertionPoint(parent):
+        new = ir.Operation.create(parent.name, results, list(parent.operands), attributes, regions=len(parent.regions))
+    for place, region in enumerate(parent.regions):
+        for block in reached if place == number else list(region.blocks):
+            block.append_to(new.regions[place])
+    for old, result in zip(parent.results, new.results, strict=True):
+        old.replace_all_uses_with(result)
+    parent.erase()
+
+
+def _reached(entry: ir.Block) -> list[ir.Block]:
+    """The blocks that control reaches from `entry`, itself first."""
+    found = [entry]
+    for block in found:
+        found += [each for each in dict.fromkeys(_last(block).successors) if each not in found]
+    return found
+
+
+def _goes_on_alone(block: ir.Block, reached: list[ir.Block]) -> bool:
+    """Whether the block always goes to one that no other block goes to."""
+    end = _last(block)
+    if end.name != "cf.br":
+        return False
+    (following,) = end.successors
+    sources = [each for each in reached for target in _last(each).successors if target == following]
+    return len(sources) == 1 and following != reached[0]
 
 
 def drop_attribute(module: ir.Module, index: int | None, name: str) -> bool:

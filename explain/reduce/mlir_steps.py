@@ -212,15 +212,25 @@ def _arguments(search: Search) -> None:
 
 
 def _bodies(search: Search) -> None:
-    """Puts bodies in the place of the ops that have them."""
+    """Puts bodies in the place of the ops that have them, and one successor in the place of a branch."""
     while True:
-        found = _listed(search, lambda ops: [(index, op.name) for index, op in enumerate(ops) if len(op.regions) > 0])
+        bodies = _listed(search, lambda ops: _numbered(ops, lambda op: len(op.regions)))
+        branches = _listed(search, lambda ops: _numbered(ops, lambda op: len(op.successors)))
         edits = [
-            _edit(search, f"unwrap-{name}", lambda module, index=index: mlir_edits.unwrap(module, index))
-            for index, name in found
+            _edit(search, f"unwrap-{name}", lambda module, at=(index, body): mlir_edits.unwrap(module, *at))
+            for index, body, name in bodies
+        ]
+        edits += [
+            _edit(search, "follow", lambda module, at=(index, choice): mlir_edits.follow(module, *at))
+            for index, choice, _ in branches
         ]
         if search.first(edits) is None:
             return
+
+
+def _numbered(ops: list[ir.Operation], count: Callable[[ir.Operation], int]) -> list[tuple[int, int, str]]:
+    """The index of each op, with each number below its `count`, and its name."""
+    return [(index, number, op.name) for index, op in enumerate(ops) for number in range(count(op))]
 
 
 def _attributes(search: Search) -> None:

@@ -15,14 +15,16 @@ from typing import Any
 import onnx
 from mlir import ir
 
-from ...compiler import Options, compile
 from ...dialects.stepwell import STEPWELL
+from ...driver.api import compile
+from ...driver.options import Options
 from ...frontend.errors import ModelError
 from ...passes.diagnostics import MLIRError
 from ...passes.instrumentation import Instrumentation, Step
 from ...passes.options import PipelineError
 from ...passes.pipeline import Pipeline
 from ...passes.runner import PassFailure, Runner
+from ...runtime.errors import StepwellError
 from ...runtime.executable import Executable
 from .case import Case, ReduceError
 from .failure import Failure, failure
@@ -41,7 +43,7 @@ class _Noting(Instrumentation):
         self._note(step.name)
 
 
-class _Reached(Exception):
+class _Reached(StepwellError):
     """The phase is reached at which a compile may end."""
 
 
@@ -54,12 +56,14 @@ class CompileTest:
         dims: the ranges of sizes, as in `Options.dims`.
         watches: whether every pass is noted, which keeps the model in one module.
         until: the phase at which a compile may end, as nothing after it is looked for; "" for none.
+        winograd: as of `Options`.
     """
 
     target: str = "cpu"
     dims: Mapping[str, Any] = field(default_factory=dict)
     watches: bool = False
     until: str = ""
+    winograd: bool = True
 
     def observe(self, case: Case, note: Note) -> list[Failure]:
         """See `Test`."""
@@ -93,6 +97,7 @@ class CompileTest:
                 fallback=fallback,
                 instrumentation=watchers,
                 dims=self._dims(case),
+                winograd=self.winograd,
                 reached=self._stop if self.until else None,
             )
             executable = compile(case.data, self.target, threads=1, options=options)
@@ -121,6 +126,7 @@ class CompileTest:
             words.append(f"--target={self.target}")
         words += [f"--shape={name}={'x'.join(map(str, shape))}" for name, shape in case.shapes.items()]
         words += [f"--dims={name}={_sizes(sizes)}" for name, sizes in self._dims(case).items()]
+        words += [] if self.winograd else ["--no-winograd"]
         return shlex.join(words)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from ...runtime.errors import StepwellError
 from .case import Case
 from .child import Child, Desk, Ended, Limits
 from .failure import Failure, crash_message, failure
@@ -54,7 +55,7 @@ class Step:
     seconds: float
 
 
-class OutOfTime(Exception):
+class OutOfTime(StepwellError):
     """The time that the search may take is over."""
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ...source import ModelSource
+from ...driver.source import ModelSource
+from ...runtime import poison
 from ..bisect.model import Bisector
 from ..bisect.result import Fault
 from . import onnx_values
@@ -27,23 +28,33 @@ class NumbersTest:
         reference: "onnxruntime", or "numpy": ONNX's own evaluator.
         rtol: the relative tolerance, of each element beside the largest of its output.
         seed: of the inputs' contents.
+        options: the `--input` options that `given` comes from.
+        given: contents of inputs, by name, that count as long as a case has such an input of that type and shape.
     """
 
     compiling: CompileTest
     reference: str = "onnxruntime"
     rtol: float = 1e-2
     seed: int = 0
+    options: tuple[str, ...] = ()
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def observe(self, case: Case, note: Callable[[str], None]) -> list[Failure]:
         """See `Test`."""
         inputs = onnx_values.made_up_inputs(case, self.seed)
         if inputs is None:
             return []
+        inputs |= {
+            name: array
+            for name, array in self.given.items()
+            if name in inputs and (array.shape, array.dtype) == (inputs[name].shape, inputs[name].dtype)
+        }
         expected = onnx_values.run_reference(case.data, inputs, self.reference)
         if expected is None or not all(map(_is_finite, expected)):
             return []
         try:
-            results = self.compiling.compiled(case, note)(**inputs)
+            with poison.filled_with(poison.PATTERNS[0]):  # what is never written is wrong in every run
+                results = self.compiling.compiled(case, note)(**inputs)
             results = results if isinstance(results, tuple) else (results,)
             worst = max(map(_distance, results, expected), default=0.0)
             if worst <= self.rtol:
@@ -56,14 +67,15 @@ class NumbersTest:
 
     def blamed(self, case: Case, inputs: Mapping[str, np.ndarray]) -> str:
         """What makes the numbers wrong, as far as a bisection tells: see `stepwell-bisect`."""
-        bisector = Bisector(self.compiling.target, self.reference, self.rtol)
+        bisector = Bisector(self.compiling.target, self.reference, self.rtol, self.compiling.winograd)
         fault = bisector.bisect(ModelSource("onnx", case.data), inputs).fault
         return "the whole program" if fault is None else blame_of(fault)
 
     def command(self, path: str, case: Case) -> str:
         """See `Test`."""
         words = ["stepwell-reduce", path, "--once", "--wrong-numbers", f"--reference={self.reference}"]
-        words += [f"--rtol={self.rtol:g}", f"--seed={self.seed}"]
+        words += [f"--rtol={self.rtol:g}", f"--seed={self.seed}", *(f"--input={text}" for text in self.options)]
+        words += [] if self.compiling.winograd else ["--no-winograd"]
         words += [f"--shape={name}={'x'.join(map(str, shape))}" for name, shape in case.shapes.items()]
         return shlex.join(words)
 

@@ -22,13 +22,14 @@ from ...runtime.host_step import HostNode, HostStepError
 from ..errors import ModelError, NeedsContents, NeedsShapes, UnsupportedError
 from .importer import Importer
 from .inferred import inferred_types
+from .lists import has_lists
 from .model import Model, is_native, opsets, type_text
-from .names import normal_domain
+from .names import node_name, normal_domain
 from .origins import Origins
 from .partition import Cut, host_model
 from .scope import Scope, Unavailable
 from .signature import tensor_of
-from .survey import needed_nodes, reads, shape_of_type, unknown_operators
+from .survey import has_sequences, needed_nodes, reads, shape_of_type, unknown_operators
 
 _ERRORS = (OpError, ArithmeticError, LookupError, ValueError, ModelError)
 _HOST = "it runs on the host"
@@ -92,6 +93,7 @@ class _Examiner(Importer):
         self._positions: Iterator[int] = iter(())
         self._position = -1
         self._findings: list[Fallback] = []
+        self._found: set[int] = set()
         self._unseen: list[str] = []
 
     def run(self) -> Diagnosis:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -118,6 +120,8 @@ class _Examiner(Importer):
             needed = needed_nodes(graph)
             self._positions = iter([index for index, _ in needed])
             self.nodes(needed, self._top)
+            if self._findings:
+                self._add_sequences(needed)
         return Diagnosis(len(graph.node), tuple(self._findings), tuple(self._unseen))
 
     def _node(self, proto: onnx.NodeProto, name: str, scope: Scope) -> None:
@@ -132,10 +136,21 @@ class _Examiner(Importer):
             if absent and found is None:
                 self._unseen.append(name)
         if isinstance(found, Fallback):
+            self._found.add(self._position)
             self._findings.append(self._described(found, proto, name, scope))
         for output in proto.output:
             if output and output not in scope.values:
                 scope.define(output, self._stand_in(output, name))
+
+    def _add_sequences(self, nodes: Sequence[tuple[int, onnx.NodeProto]]) -> None:
+        """Findings about all nodes on sequences, which are compiled only if the whole model is."""
+        for index, proto in nodes:
+            values = [self._top.values.get(name) for name in (*proto.input, *proto.output)]
+            if index in self._found or not (has_lists(values) or has_sequences(proto)):
+                continue
+            self._position = index
+            found = Fallback("", "", reason="it computes on sequences", kind="type")
+            self._findings.append(self._described(found, proto, node_name(proto, index), self._top))
 
     def _of_other_types(self, names: Sequence[str]) -> Fallback | None:
         """The finding about a node that reads what no code can be made for; None where the types are not known."""

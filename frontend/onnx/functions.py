@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import onnx
 from mlir import ir
 
+from ...runtime.wording import quantity
 from ..errors import ModelError, NodeError
 from .model import Model, opsets
 from .names import normal_domain
@@ -43,8 +44,9 @@ class Function:
         if self.key in scope.active:
             raise NodeError("uses the function that it is part of, without end")
         if len(inputs) > len(self.proto.input):
-            raise NodeError(f"takes {len(self.proto.input)} inputs, but has {len(inputs)}")
-        inner = Scope(versions=self.versions, prefix=f"{name}/", active=scope.active | {self.key})
+            raise NodeError(f"takes {quantity(len(self.proto.input), 'input')}, but has {len(inputs)}")
+        active = scope.active | {self.key}
+        inner = Scope(versions=self.versions, prefix=f"{name}/", active=active, is_checked=scope.is_checked)
         for formal, value in zip(self.proto.input, inputs, strict=False):
             if value is not None:
                 inner.define(formal, value)

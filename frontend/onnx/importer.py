@@ -7,7 +7,7 @@ known input shapes that is all the arithmetic on shapes, so that conditions on s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeGuard
@@ -22,12 +22,15 @@ from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import is_float
 from ...passes.named_ops import ops_named
+from ...runtime.short_repr import short_repr
 from ..errors import ModelError, NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from . import ops as _registered  # noqa: F401  (importing the package registers the handlers)
 from .build import constant
+from .data_checks import Checked
 from .definitions import definition_of
 from .functions import FunctionTable
 from .limits import MAX_NODES
+from .lists import TAKE_SEQUENCES, ValueList, has_lists, tensors_of
 from .model import Model, ModelInfo, describe_model, opsets, read_model
 from .names import node_name, normal_domain
 from .node import Node
@@ -35,6 +38,7 @@ from .origins import Origins, is_dynamic
 from .registry import Handler, handler_for
 from .scope import Scope, Unavailable
 from .signature import bound_inputs, named, result_dims, tensor_of
+from .spans import only_reduced, span_of
 from .survey import check_supported, names_read, needed_nodes
 from .weights import tensor_array
 
@@ -50,6 +54,7 @@ MAX_BOUND_FLOATS = 8
 """Likewise of floating-point numbers, which are rarely sizes."""
 
 
+@short_repr
 @dataclass(frozen=True)
 class ImportedModel:
     """A model in its first form.
@@ -97,6 +102,7 @@ def import_model(
     contents: Mapping[str, np.ndarray] | None = None,
     *,
     sized: bool = False,
+    checked: Checked = False,
 ) -> ImportedModel:
     """Makes a module of stepwell ops from an ONNX model.
 
@@ -110,6 +116,7 @@ def import_model(
         shapes: shapes for some or all inputs, by name; a symbol bound by one is bound for all.
         contents: what some inputs hold, by name; the module does not read those.
         sized: whether the size of every result must follow from `shapes` and `contents`.
+        checked: whether indices and divisors are guarded (see `data_checks`): all, or only those of inputs.
 
     Raises:
         ModelError: the model is damaged, or uses what is not supported.
@@ -121,7 +128,7 @@ def import_model(
     STEPWELL.load(context)
     try:
         with context, ir.Location.unknown():
-            return Importer(source, shapes or {}, contents or {}, sized).run()
+            return Importer(source, shapes or {}, contents or {}, sized, checked).run()
     except ModelError as error:
         error.at(model=source.name)
         raise
@@ -134,6 +141,7 @@ class Importer:
         folder: where the model's external data lies; None where it has no folder.
         parameters: the weights met so far.
         is_specialized: whether the shape of every input is known.
+        checked: whether indices and divisors are guarded: all, or only those of inputs.
     """
 
     def __init__(
@@ -142,6 +150,7 @@ class Importer:
         shapes: Mapping[str, Sequence[int]],
         contents: Mapping[str, np.ndarray] | None = None,
         sized: bool = False,
+        checked: Checked = False,
     ) -> None:
         self._model = model
         self._contents = contents or {}
@@ -152,8 +161,19 @@ class Importer:
         self._nodes: list[ImportedNode] = []
         self.folder = model.folder
         self.parameters: dict[str, np.ndarray] = {}
+        self.checked: Checked = checked
         self.is_specialized = all(isinstance(dim, int) for dims in self._dims for dim in dims)
         self._must_size = sized and self.is_specialized
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the model itself declares the shape of every input."""
+        return self._info.is_static
+
+    def input_name(self, argument: ir.BlockArgument) -> str | None:
+        """The name of the input that an argument of @main is; None for one of an inner block."""
+        owner = argument.owner.owner
+        return self._info.inputs[argument.arg_number].name if owner.operation.name == "func.func" else None
 
     def run(self) -> ImportedModel:
         """Imports the model."""
@@ -173,6 +193,8 @@ class Importer:
                 known = self._contents.get(info.name)
                 scope.define(info.name, argument if known is None else constant(known))
             values = self.graph(proto.graph, scope, self._model.initializers)
+            if not all(isinstance(value, ir.Value) for value in values):
+                raise UnsupportedError("returns a sequence")
             self._check_outputs(values)
             func.ReturnOp([*values, *(guard.holds for guard in scope.guards)])
         self._declare(main, values, scope)
@@ -183,7 +205,11 @@ class Importer:
         return ImportedModel(module, parameters, self._model.name, self._info, self._nodes, results)
 
     def graph(
-        self, graph: onnx.GraphProto, scope: Scope, weights: Iterable[onnx.TensorProto] | None = None
+        self,
+        graph: onnx.GraphProto,
+        scope: Scope,
+        weights: Iterable[onnx.TensorProto] | None = None,
+        reduced: Collection[int] = (),
     ) -> list[ir.Value]:
         """Imports a graph at the insertion point, under the names in `scope`; returns its outputs.
 
@@ -191,15 +217,17 @@ class Importer:
             graph: the graph.
             scope: where its names are defined.
             weights: its weights, where they are not in it.
+            reduced: which of its outputs nothing but reductions reads.
         """
         self._weights(graph, scope, graph.initializer if weights is None else weights)
+        scope.spans = only_reduced(graph, reduced)
         self.nodes(needed_nodes(graph), scope)
         return [_output(scope, output.name) for output in graph.output]
 
-    def inline(self, graph: onnx.GraphProto, scope: Scope) -> list[ir.Value]:
-        """Imports an inner graph in its node's place."""
+    def inline(self, graph: onnx.GraphProto, scope: Scope, reduced: Collection[int] = ()) -> list[ir.Value]:
+        """Imports an inner graph in its node's place; nothing but reductions reads some of its outputs."""
         inner = Scope(scope)
-        values = self.graph(graph, inner)
+        values = self.graph(graph, inner, reduced=reduced)
         scope.guards.extend(inner.guards)
         return values
 
@@ -232,15 +260,19 @@ class Importer:
         inputs = [scope.lookup(item) if item else None for item in proto.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
+        if has_lists(inputs) and proto.op_type not in TAKE_SEQUENCES:
+            raise UnsupportedError("reads a sequence")
         place = len(self._nodes)
         results = self._results(proto, name, scope, inputs)
-        made = [value for value in results if value is not None]
+        made = tensors_of(results)
         is_constant = all(_is_constant(value) for value in made)
-        taken = tuple(value.type for value in inputs if value is not None)
+        taken = tuple(value.type for value in tensors_of(inputs))
         node = ImportedNode(name, proto.op_type, taken, tuple(value.type for value in made), is_constant)
         self._nodes.insert(place, node)  # before those of the graphs in it
         if self._must_size:
-            self._check_sizes([result for result in results if result is not None and is_dynamic(result)])
+            may_vary = scope.spans.issuperset(proto.output)
+            unsized = [result for result in made if is_dynamic(result)]
+            self._check_sizes([result for result in unsized if not may_vary or span_of(result) is None])
         for index, output in enumerate(proto.output):
             result = results[index] if index < len(results) else None
             missing = Unavailable(f"reads output {index} of '{name}' ({proto.op_type}), which is not supported")
@@ -305,6 +337,7 @@ class Importer:
         if error.value is not None:
             return self._needing_contents(error.reason, Origins().of_contents([error.value]))
         inputs = [scope.lookup(item) for item in proto.input if item]
+        inputs = tensors_of(inputs)
         origins = Origins().of_sizes(inputs)
         return self._needing_contents(error.reason, origins if origins.arguments else origins.of_contents(inputs))
 
@@ -374,8 +407,8 @@ def _output(scope: Scope, name: str) -> ir.Value:
         raise ModelError(f"declares the output '{name}', which no input, weight or node provides") from None
 
 
-def _is_read(value: ir.Value | Unavailable) -> TypeGuard[ir.Value]:
-    return not isinstance(value, Unavailable) and next(iter(value.uses), None) is not None
+def _is_read(value: ir.Value | ValueList | Unavailable) -> TypeGuard[ir.Value]:
+    return isinstance(value, ir.Value) and next(iter(value.uses), None) is not None
 
 
 def _sweep(op: ir.Operation) -> None:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import onnx
 
+from ...runtime.errors import StepwellError
+
 _LEAST_BYTES = 1 << 18
 # Numbers of fields (onnx.proto), and kinds of their values (Protocol Buffers, "Encoding").
 _GRAPH, _INITIALIZER, _RAW_DATA, _DATA_LOCATION = 7, 5, 9, 14
@@ -19,7 +21,7 @@ _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 _VARINT_BYTES = 10
 
 
-class _Unknown(Exception):
+class _Unknown(StepwellError):
     """Not the encoding of a message as it is known here."""
 
 

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 from onnx import helper, inliner, version_converter
 
 from ...dialects.dims import MAX_RANK
+from ...runtime.short_repr import short_repr
 from ..errors import ModelError, UnsupportedError
 from .classes import with_numbered_classes
 from .left_in_file import without_weights
@@ -67,6 +68,7 @@ _CONVERSION_ERRORS = (
 )
 
 
+@short_repr
 @dataclass(frozen=True)
 class ValueInfo:
     """An input or output of a model, as the file declares it.
@@ -89,6 +91,7 @@ class ValueInfo:
         return self.kind == "tensor" and self.dtype in _NATIVE
 
 
+@short_repr
 @dataclass(frozen=True)
 class ModelInfo:
     """What goes into a model and what comes out of it, in order."""
@@ -103,6 +106,7 @@ class ModelInfo:
         return all(info.dims is not None and all(isinstance(dim, int) for dim in info.dims) for info in self.inputs)
 
 
+@short_repr
 @dataclass(frozen=True)
 class Model:
     """A parsed file.

@@ -16,7 +16,9 @@ from mlir import ir
 from ...dialects.core import spec_of
 from ...dialects.dims import Dim
 from ...dialects.stepwell.constant import ConstantOp
+from ...runtime.wording import quantity
 from ..errors import AttributeFault, NeedsShapes, NodeError, UnsupportedError
+from .lists import ValueList
 from .model import element_dtype
 from .names import normal_domain
 from .registry import Handler, schema_of
@@ -110,12 +112,13 @@ class Node:
         """
         formals = _formal_inputs(self.op_type, self.opset) if self._is_standard else _handler_inputs(handler)
         if not formals.smallest <= len(inputs) <= formals.largest:
-            raise NodeError(f"takes {formals.smallest} to {formals.largest} inputs, but has {len(inputs)}")
+            least = "" if formals.smallest == formals.largest else f"{formals.smallest} to "
+            raise NodeError(f"takes {least}{quantity(formals.largest, 'input')}, but has {len(inputs)}")
         bound: dict[str, str] = {}
         for position, value in enumerate(inputs):
             if value is None and min(position, formals.last) in formals.required:
                 raise NodeError(f"input {position} is missing")
-            if value is not None and formals.types:
+            if value is not None and not isinstance(value, ValueList) and formals.types:
                 _check_type(spec_of(value).dtype, formals.types[min(position, len(formals.types) - 1)], bound)
 
     def attribute(self, name: str, default: Any = None) -> Any:

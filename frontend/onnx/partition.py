@@ -7,7 +7,6 @@ what they hold.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,8 +21,13 @@ from ..errors import AttributeFault, ModelError, NeedsContents, NodeError
 from .inferred import inferred_types
 from .model import Model, is_native, opsets, type_text
 from .names import node_name, normal_domain
-from .survey import live_nodes, reads, unknown_operators, with_types
+from .survey import has_sequences, live_nodes, reads, unknown_operators, with_types
 from .weights import tensor_array
+
+_RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+"""Operators that give something else each time."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,15 @@ def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]
     foreign = {name: type_text(kind) for name, kind in types.items() if not is_native(kind)}
     for index, node in enumerate(model.proto.graph.node):
         touched = next((name for name in [*reads(node), *node.output] if name in foreign), None)
-        if index in found or touched is None or node.op_type == "Constant":
+        if index in found or node.op_type == "Constant":
             continue
-        reason = f"'{touched}' is a {foreign[touched]}, which is not computed natively"
+        if touched is not None:
+            reason = f"'{touched}' is a {foreign[touched]}, which is not computed natively"
+        elif has_sequences(node):
+            # As a whole the model would have been compiled; sequences that leave a piece of it cannot be.
+            reason = "it computes on sequences"
+        else:
+            continue
         found[index] = with_types(fallback_of(model, index, reason, "type"), node.input, types)
     if error is not None and error.position is not None and error.position not in found:
         node = model.proto.graph.node[error.position]
@@ -66,18 +76,26 @@ def nodes_on_host(model: Model, error: ModelError | None) -> dict[int, Fallback]
     return found
 
 
-def nodes_that_failed(model: Model, places: str, error: CompileError) -> dict[int, Fallback]:
-    """The nodes that the compiler failed at: those that its locations name, or the only one that there is.
+def nodes_that_failed(model: Model, names: Sequence[str], error: CompileError) -> dict[int, Fallback]:
+    """The node that the compiler failed at: the first that its location names, or the only one that there is.
 
-    Of a crash nothing has a location, but it is known in which kernel it was.
+    A kernel stands for several nodes, of which the first does most of the work (`passes/locations.py`). The others are
+    compiled without it; if the compiler fails again, the next one follows. An error without a
+    location, as a crash is, is about the nodes of the kernel in which it was.
+
+    Args:
+        model: the model or a piece of it.
+        names: the names in the error's location, the dominant node first.
+        error: the failure.
     """
     reason, reproducer = f"the compiler failed: {error}", str(error.reproducer or "")
-    names = set(re.findall(r'"((?:[^"\\]|\\.)*)"', places))
-    names |= {name.partition("/")[0] for name in names}
-    if error.failure is not None and error.failure.crash:
-        names |= {op.name for op in error.failure.ops}
+    if not names and error.failure is not None:
+        names = [op.name for op in error.failure.ops]
     nodes = [(index, node) for index, node in enumerate(model.proto.graph.node) if node.op_type != "Constant"]
-    found = [index for index, node in nodes if node_name(node, index) in names]
+    positions = {node_name(node, index): index for index, node in nodes}
+    # A node inside of another one has the outer one's name in front of its own.
+    known = [name if name in positions else name.partition("/")[0] for name in names]
+    found = [positions[name] for name in known if name in positions][:1]
     if len(nodes) == 1:
         found = [nodes[0][0]]
     return {
@@ -212,6 +230,8 @@ def follow_from_shapes(model: Model) -> set[str]:
     """The values that the shapes of the inputs decide, or nothing at all: each is one content for one set of shapes."""
     decided = {tensor.name for tensor in model.initializers}
     for node in model.proto.graph.node:
+        if node.op_type in _RANDOM:
+            continue
         if node.op_type in ("Shape", "Size") or all(name in decided for name in reads(node)):
             decided.update(name for name in node.output if name)
     return decided

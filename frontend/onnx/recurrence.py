@@ -17,6 +17,7 @@ from ...dialects.stepwell import elementwise as ew
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp, SqueezeOp
 from ...dialects.stepwell.shape import FillOp, RangeOp
+from ...runtime.wording import quantity
 from ..errors import NodeError
 from .activations import Activation, activations
 from .build import (
@@ -189,7 +190,7 @@ def _layers(
     names = node.attribute("activations") or cell.activations * len(directions)
     count = len(cell.activations)
     if len(names) < count * len(directions):
-        raise NodeError(f"has {len(names)} activations, but {count} in each direction are needed")
+        raise NodeError(f"has {quantity(len(names), 'activation')}, but {count} in each direction are needed")
     functions = activations(names, node.attribute("activation_alpha", ()), node.attribute("activation_beta", ()))
     clip = node.attribute("clip", 0.0)
     layers = []

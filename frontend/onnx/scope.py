@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from mlir import ir
 
 from ..errors import NodeError
+from .lists import ValueList
 
 
 @dataclass(frozen=True)
@@ -39,20 +41,26 @@ class Scope:
         prefix: what the names of nodes start with; likewise.
         active: the functions that are being inlined; likewise.
         guards: the conditions under which the ops made so far mean what the graph does.
+        is_checked: whether nodes add guards on their data, as the import asks for: in all but the bodies of loops; the
+            parent's, for an inner graph.
+        spans: the slices that nothing but reductions reads, so that how many rows they have need not be known.
     """
 
     parent: Scope | None = None
     versions: dict[str, int] = field(default_factory=dict)
     prefix: str = ""
     active: frozenset[tuple[str, str, str]] = frozenset()
-    values: dict[str, ir.Value | Unavailable] = field(default_factory=dict)
+    values: dict[str, ir.Value | ValueList | Unavailable] = field(default_factory=dict)
     guards: list[Guard] = field(default_factory=list)
+    is_checked: bool = True
+    spans: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.parent is not None:
             self.versions, self.prefix, self.active = self.parent.versions, self.parent.prefix, self.parent.active
+            self.is_checked = self.parent.is_checked
 
-    def define(self, name: str, value: ir.Value | Unavailable) -> None:
+    def define(self, name: str, value: ir.Value | ValueList | Unavailable) -> None:
         """Gives a value its name.
 
         Raises:
@@ -62,8 +70,8 @@ class Scope:
             raise NodeError(f"makes '{name}', but that name is taken: a name stands for one value only")
         self.values[name] = value
 
-    def lookup(self, name: str) -> ir.Value:
-        """The value called `name` here or in an enclosing graph.
+    def lookup(self, name: str) -> Any:
+        """The value called `name` here or in an enclosing graph: a `ValueList` if it is a sequence.
 
         Raises:
             NodeError: there is none (yet).
@@ -79,7 +87,7 @@ class Scope:
         )
 
 
-def _available(value: ir.Value | Unavailable) -> ir.Value:
+def _available(value: ir.Value | ValueList | Unavailable) -> Any:
     if isinstance(value, Unavailable):
         raise NodeError(value.reason)
     return value

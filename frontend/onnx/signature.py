@@ -8,6 +8,7 @@ from mlir import ir
 
 from ...dialects.core import OpError, check_extents, spec_of
 from ...dialects.types import element_type
+from ...runtime.wording import quantity
 from ..errors import ModelError, NeedsShapes
 from .model import ModelInfo, ValueInfo
 
@@ -43,7 +44,8 @@ def _bind(value: ValueInfo, shape: tuple[int, ...], numbers: dict[str, int]) -> 
     declared = shape if value.dims is None else value.dims
     if len(declared) != len(shape):
         raise ModelError(
-            f"input '{value.name}' has {len(declared)} dimensions {_text(declared)}, but {_text(shape)} is given"
+            f"input '{value.name}' has {quantity(len(declared), 'dimension')} {_text(declared)}, "
+            f"but {_text(shape)} is given"
         )
     for dim, number in zip(declared, shape, strict=True):
         expected = number if value.dims is None else dim if isinstance(dim, int) else numbers.setdefault(dim, number)

@@ -15,6 +15,7 @@ from ..errors import UnsupportedError
 from .definitions import is_defined
 from .functions import FunctionTable
 from .inferred import inferred_types, shape_of_type
+from .lists import SEQUENCE_OPERATORS
 from .model import Model, opsets, type_text
 from .names import node_name, normal_domain
 from .registry import handler_for
@@ -36,6 +37,13 @@ def node_count(graph: onnx.GraphProto) -> int:
     """How many nodes a graph and those in it have, but for constants."""
     own = sum(node.op_type != "Constant" for node in graph.node)
     return own + sum(node_count(inner) for node in graph.node for inner in inner_graphs(node))
+
+
+def has_sequences(node: onnx.NodeProto) -> bool:
+    """Whether a node, or one in its graphs, makes or reads sequences."""
+    if node.op_type in SEQUENCE_OPERATORS and not normal_domain(node.domain):
+        return True
+    return any(has_sequences(inner) for graph in inner_graphs(node) for inner in graph.node)
 
 
 def names_read(graph: onnx.GraphProto) -> set[str]:

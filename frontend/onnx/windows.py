@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ...runtime.wording import quantity
 from ..errors import AttributeFault, NodeError
 from .build import rank, shape
 from .node import Node
@@ -33,7 +34,7 @@ def window_of(node: Node, input: ir.Value, kernel: tuple[int, ...]) -> Window:
     """
     count = rank(input) - 2
     if len(kernel) != count:
-        raise NodeError(f"has a kernel of {len(kernel)} dimensions, but the input has {count} spatial ones")
+        raise NodeError(f"has a kernel of {quantity(len(kernel), 'dimension')}, but the input has {count} spatial ones")
     strides, dilations = (node.attribute(name, (1,) * count) for name in ("strides", "dilations"))
     for name, entries in (("strides", strides), ("dilations", dilations)):
         if len(entries) != count or min(entries, default=1) < 1:

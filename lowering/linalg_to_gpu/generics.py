@@ -167,7 +167,7 @@ def _copied_with_regions(
     values: Values, op: ir.Operation, operands: list[ir.Value], known: dict[ir.Value, ir.Value], dims: Sequence[Index]
 ) -> list[ir.Value]:
     """Control flow in a body: what is inside is copied op by op, as it may read tensors."""
-    attributes = {item.name: item.attr for item in op.attributes}
+    attributes = {name: op.attributes[name] for name in op.attributes}
     types = [result.type for result in op.results]
     made = ir.Operation.create(op.name, types, operands, attributes, regions=len(op.regions))
     for old, new in zip(op.regions, made.regions, strict=True):

@@ -10,7 +10,7 @@ from mlir.dialects.transform import interpreter
 
 from ...passes.base import Pass, PassError, register
 from ...passes.functions import class_of, kernels_in
-from ...passes.kernel.form_kernels import model_ops
+from ...passes.locations import names_in
 from ..target import Target
 from .schedules.attention import attention
 from .schedules.base import Schedule
@@ -67,6 +67,10 @@ class ApplySchedulesPass(Pass):
         target = Target.parse(self.target)
         for kernel in kernels_in(op):
             _apply(kernel, op, target)
+        # They have done their work, and have no place in code.
+        for inner in [item.operation for item in op.regions[0].blocks[0]]:
+            if inner.name == "transform.named_sequence":
+                inner.erase()
 
 
 def _apply(kernel: ir.Operation, module: ir.Operation, target: Target) -> None:
@@ -101,6 +105,6 @@ def _apply_named(kernel: ir.Operation, module: ir.Operation, name: str, target: 
 
 def _describe(kernel: ir.Operation) -> str:
     """How messages name a kernel: its symbol, and the model's ops in it."""
-    ops = ", ".join(model_ops(kernel.location))
+    ops = ", ".join(names_in(kernel.location))
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
     return f"kernel @{name}" + (f" ({ops})" if ops else "")

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
 
+from ...runtime.errors import StepwellError
 from ...runtime.interrupts import held_interrupts
 
 _ASSEMBLY, _OBJECT = 0, 1
@@ -61,7 +62,7 @@ _SIGNATURES = {
 }
 
 
-class LLVMError(Exception):
+class LLVMError(StepwellError):
     """LLVM refused something; the message is LLVM's own."""
 
 

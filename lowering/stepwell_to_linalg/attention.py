@@ -34,6 +34,7 @@ from mlir.dialects import arith, func, linalg
 
 from ...dialects.core import Op
 from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
 from ...passes.base import PassError
 from ...passes.kernel.demand import KEYS
@@ -95,6 +96,13 @@ def _target(anchor: AttentionOp, destination: ir.Value) -> View:
     for op in reversed(chain):
         view = view.before(op)
     return view
+
+
+def _constant(value: ir.Value) -> np.generic | None:
+    """The number that all elements of `value` are, if it is a constant inside of the kernel."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name != ConstantOp.OPERATION_NAME:
+        value = _movement(value.owner.operation).operation.operands[0]
+    return None if isinstance(value.owner, ir.Block) else ConstantOp(value.owner.operation).value.flat[0]
 
 
 def _movement(op: ir.Operation) -> Op:
@@ -172,6 +180,9 @@ class _Attention:
     def _masked(self, scores: Named) -> Named:
         if self._op.mask is None:
             return scores
+        constant = _constant(self._op.mask)
+        if constant is not None:
+            return self._masked_alike(scores, constant)
         mask = self._mask(_source(self._op.mask))
         if isinstance(element_of(mask[0]), ir.FloatType):
             return self._map("masked", [scores, mask], scores[1], _add)
@@ -181,6 +192,16 @@ class _Attention:
             return arith.select(bit, score, number(self._op.masked, score.type))
 
         return self._map("masked", [scores, mask], scores[1], select)
+
+    def _masked_alike(self, scores: Named, mask: np.generic) -> Named:
+        """Scores with the same mask at all places."""
+
+        def body(score: ir.Value) -> ir.Value:
+            if isinstance(mask, np.bool_):
+                return score if mask else number(self._op.masked, score.type)
+            return arith.addf(score, number(float(mask), score.type))
+
+        return self._map("masked", [scores], scores[1], body)
 
     def _banded(self, scores: Named) -> Named:
         """Scores of keys that are too far away become -inf."""

@@ -7,6 +7,7 @@ too much, the ops stay the loops that they are for CPUs, and the host runs them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from mlir import ir
 from mlir.dialects import arith, linalg, tensor
@@ -20,7 +21,7 @@ from . import cumulative, scattering, sorting
 from .rules import lowers
 from .scalars import narrow, number, widen
 from .sequences import from_front
-from .tensors import copy, dims, element_of, filled, loop_index, shape_of, structured, with_shape
+from .tensors import copy, dims, element_of, empty, filled, loop_index, shape_of, structured, with_shape
 
 # So many looks take some milliseconds.
 _MOST_LOOKS = 1 << 34
@@ -29,7 +30,8 @@ _MOST_LOOKS = 1 << 34
 @lowers(ops.ScatterOp, on_gpu=True)
 def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Of [batch, slice, element]: the last update of a slice, or all of them in order."""
-    input, indices, updates = inputs
+    input, indices, updates, applied = inputs
+    counts = [applied] if applied is not None else []
     shape = shape_of(input)
     if 0 in (*shape, *shape_of(updates)):
         return [copy(input, outs[0])]
@@ -41,30 +43,36 @@ def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     where, changes = with_shape(indices, [batches, count]), with_shape(updates, [batches, count, size])
     whole, out = with_shape(input, [batches, extent, size]), with_shape(outs[0], [batches, extent, size])
     if keeps_last:
-        return [with_shape(_last_updates(whole, where, changes, out), shape)]
+        return [with_shape(_last_updates(whole, where, changes, out, counts), shape)]
     dtype = spec_of_type(op.operation.operands[0].type).dtype
     batch, place, element, update = dims(4)
 
-    def add(index: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:
-        return arith.select(
-            _is_at(index, loop_index(1), extent), scattering.combined(op.reduction, dtype, new, old), old
-        )
+    def add(index: ir.Value, new: ir.Value, *rest: ir.Value) -> ir.Value:
+        *stop, old = rest
+        is_applied = _is_applied(index, extent, loop_index(3), stop)
+        return arith.select(is_applied, scattering.combined(op.reduction, dtype, new, old), old)
 
-    maps = [[batch, update], [batch, update, element], [batch, place, element]]
-    return [with_shape(structured([where, changes], [copy(whole, out)], maps, "pppr", add)[0], shape)]
+    none = [[] for _ in counts]
+    maps = [[batch, update], [batch, update, element], *none, [batch, place, element]]
+    return [with_shape(structured([where, changes, *counts], [copy(whole, out)], maps, "pppr", add)[0], shape)]
 
 
-def _last_updates(whole: ir.Value, where: ir.Value, changes: ir.Value, out: ir.Value) -> ir.Value:
-    """The elements of `whole`, or of the last change at their place."""
+def _last_updates(
+    whole: ir.Value, where: ir.Value, changes: ir.Value, out: ir.Value, counts: Sequence[ir.Value]
+) -> ir.Value:
+    """The elements of `whole`, or of the last change at their place; `counts` may hold the number of changes."""
     batches, extent, _ = shape_of(whole)
     i32 = ir.IntegerType.get_signless(32)
     batch, place, update = dims(3)
 
-    def find(index: ir.Value, found: ir.Value) -> ir.Value:
-        return arith.select(_is_at(index, loop_index(1), extent), arith.index_cast(i32, loop_index(2)), found)
+    def find(index: ir.Value, *rest: ir.Value) -> ir.Value:
+        *stop, found = rest
+        is_applied = _is_applied(index, extent, loop_index(2), stop)
+        return arith.select(is_applied, arith.index_cast(i32, loop_index(2)), found)
 
     none = filled(number(-1, i32), [batches, extent])
-    last = structured([where], [none], [[batch, update], [batch, place]], "ppr", find)[0]
+    maps = [[batch, update], *([] for _ in counts), [batch, place]]
+    last = structured([where, *counts], [none], maps, "ppr", find)[0]
 
     def take(old: ir.Value, found: ir.Value, _: ir.Value) -> ir.Value:
         at = arith.index_cast(ir.IndexType.get(), found)
@@ -74,10 +82,17 @@ def _last_updates(whole: ir.Value, where: ir.Value, changes: ir.Value, out: ir.V
     return structured([whole, last], [out], [dims(3), dims(2), dims(3)], "ppp", take)[0]
 
 
-def _is_at(index: ir.Value, place: ir.Value, extent: int) -> ir.Value:
-    """Whether an index, which may count from the end, is that of a place."""
+def _is_applied(index: ir.Value, extent: int, update: ir.Value, stop: Sequence[ir.Value]) -> ir.Value:
+    """Whether an update with an index, which may count from the end, changes the place of the second loop.
+
+    `stop` holds the number of updates that are applied, an i64, or nothing if all are.
+    """
     inside, is_inside = from_front(index, extent)
-    return arith.andi(is_inside, arith.cmpi(arith.CmpIPredicate.eq, inside, place))
+    found = arith.andi(is_inside, arith.cmpi(arith.CmpIPredicate.eq, inside, loop_index(1)))
+    for count in stop:
+        here = arith.index_cast(count.type, update)
+        found = arith.andi(found, arith.cmpi(arith.CmpIPredicate.slt, here, count))
+    return found
 
 
 @lowers(TopKOp, on_gpu=True)
@@ -91,6 +106,8 @@ def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.V
         return sorting.top_k(op, inputs, outs)
     dtype = spec_of_type(op.operation.operands[0].type).dtype
     keys = sorting.keys_of(with_shape(inputs[0], [rows, extent]), dtype, op.largest)
+    if inputs[1] is not None:
+        keys = _last_from(keys, inputs[1])
     i32, i64 = (ir.IntegerType.get_signless(bits) for bits in (32, 64))
     row, own, other = dims(3)
 
@@ -108,6 +125,18 @@ def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.V
     first = linalg.fill(number(0, i64), outs=[with_shape(outs[0], [rows, op.k])])
     order = structured([ranks], [first], [[row, other], [row, own]], "ppr", find)[0]
     return [with_shape(order, shape_of(outs[0]))]
+
+
+def _last_from(keys: ir.Value, count: ir.Value) -> ir.Value:
+    """Keys [row, element], those of elements from `count` on the greatest there are."""
+    kind = element_of(keys)
+    assert isinstance(kind, ir.IntegerType)
+
+    def mask(key: ir.Value, stop: ir.Value, _: ir.Value) -> ir.Value:
+        is_kept = arith.cmpi(arith.CmpIPredicate.slt, arith.index_cast(stop.type, loop_index(1)), stop)
+        return arith.select(is_kept, key, number((1 << (kind.width - 1)) - 1, kind))
+
+    return structured([keys, count], [empty(shape_of(keys), kind)], [dims(2), [], dims(2)], "pp", mask)[0]
 
 
 @lowers(CumulativeOp, on_gpu=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from mlir.dialects import arith
 
 from ...dialects.stepwell import pooling as ops
 from ...dialects.stepwell.planar import PlanarConvOp
+from ...dialects.stepwell.windows import Window
 from ...dialects.types import spec_of_type
 from . import scalars
 from .generics import multiply_add
@@ -38,11 +40,19 @@ def _spatial(op: Any, rank: int) -> range:
 
 def _windowed(op: Any, value: ir.Value, neutral: ir.Value, body: Any) -> ir.Value:
     """The reduction of every window position of `value`, in the type of `neutral`."""
-    around, exprs = _around(op, value, neutral)
+    kernel = _met(op, value)
+    around, exprs = _around(op, value, neutral, kernel)
     result = list(ir.RankedTensorType(op.operation.results[0].type).shape)
-    window, out, loops = empty(op.kernel, neutral.type), filled(neutral, result), dims(_loops(op))
+    window, out, loops = empty(kernel, neutral.type), filled(neutral, result), dims(_loops(op))
     maps = [exprs, loops[len(result) :], loops[: len(result)]]
     return structured([around, window], [out], maps, _iterators(op), body)[0]
+
+
+def _met(op: Any, value: ir.Value) -> tuple[int, ...]:
+    """The kernel of a pooling without the places that meet no data, so that its size follows that of the data."""
+    shape = shape_of(value)
+    extents = [shape[axis] for axis in _spatial(op, len(shape))]
+    return Window(tuple(op.kernel), tuple(op.strides), tuple(op.pads), tuple(op.dilations)).clipped(extents).kernel
 
 
 def _loops(op: Any) -> int:
@@ -54,13 +64,13 @@ def _iterators(op: Any) -> str:
     return "p" * (len(op.kernel) + 2) + "r" * len(op.kernel)
 
 
-def _around(op: Any, value: ir.Value, neutral: ir.Value) -> tuple[ir.Value, list[ir.AffineExpr]]:
-    """`value` within its padding, and how the loops over the result and the window index it."""
+def _around(op: Any, value: ir.Value, neutral: ir.Value, kernel: Sequence[int]) -> tuple[ir.Value, list[ir.AffineExpr]]:
+    """`value` within its padding, and how the loops over the result and a window of `kernel` index it."""
     shape, result = shape_of(value), list(ir.RankedTensorType(op.operation.results[0].type).shape)
     rank, spatial = len(shape), _spatial(op, len(shape))
     low, high = [0] * rank, [0] * rank
     for index, axis in enumerate(spatial):
-        reach = (result[axis] - 1) * op.strides[index] + (op.kernel[index] - 1) * op.dilations[index] + 1
+        reach = (result[axis] - 1) * op.strides[index] + (kernel[index] - 1) * op.dilations[index] + 1
         low[axis] = op.pads[index]
         if result[axis] == 1:
             # What the only window does not reach: a loop that is gone would say nothing of the extent.
@@ -91,7 +101,8 @@ def max_pool_indices(op: ops.MaxPoolIndicesOp, inputs: list[ir.Value], outs: lis
     result, i64 = shape_of(outs[0]), ir.IntegerType.get_signless(64)
     spatial = _spatial(op, len(shape))
     neutral = number(extreme(dtype, -1), element_of(inputs[0]))
-    around, exprs = _around(op, inputs[0], neutral)
+    kernel = _met(op, inputs[0])
+    around, exprs = _around(op, inputs[0], neutral, kernel)
     # A number behind the last one: the first element always wins against it.
     behind = math.prod(shape[axis] for axis in spatial)
     starts = [filled(neutral, result), filled(number(behind, i64), result)]
@@ -103,7 +114,7 @@ def max_pool_indices(op: ops.MaxPoolIndicesOp, inputs: list[ir.Value], outs: lis
 
     loops = dims(_loops(op))
     maps = [exprs, loops[len(result) :], loops[: len(result)], loops[: len(result)]]
-    return [structured([around, empty(op.kernel, neutral.type)], starts, maps, _iterators(op), body)[1]]
+    return [structured([around, empty(kernel, neutral.type)], starts, maps, _iterators(op), body)[1]]
 
 
 def _number(op: Any, extents: list[int], spatial: range) -> ir.Value:
@@ -144,7 +155,7 @@ def planar_conv(op: PlanarConvOp, inputs: list[ir.Value], outs: list[ir.Value]) 
     value, weight = inputs
     result, element = shape_of(outs[0]), element_of(value)
     wide = scalars.compute_type(element)
-    around, exprs = _around(op, value, number(0, wide))
+    around, exprs = _around(op, value, number(0, wide), op.kernel)
     loops = dims(_loops(op))
     maps = [exprs, [loops[1], *loops[len(result) :]], loops[: len(result)]]
 

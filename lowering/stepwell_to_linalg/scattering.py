@@ -20,7 +20,7 @@ from ..linalg_to_vector.loops.indices import value_of
 from . import scalars
 from .rules import lowers
 from .scalars import narrow, pack, unpack, widen
-from .sequences import from_front, in_parallel, part, put, repeat, where
+from .sequences import clamped, from_front, in_parallel, part, put, repeat, where
 from .tensors import copy, dims, shape_of, structured, with_shape
 
 # A part of a slice has so many elements at least: whoever works on one reads all the indices.
@@ -36,24 +36,27 @@ def around(axis: int, shape: Sequence[int]) -> tuple[int, int, int]:
 @lowers(ops.ScatterOp)
 def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """Updates of [batch, slice, element]."""
-    input, indices, updates = inputs
+    input, indices, updates, applied = inputs
     shape = shape_of(input)
     if 0 in (*shape, *shape_of(updates)):
         return [copy(input, outs[0])]
     batches, extent, size = around(op.axis, shape)
     count = shape_of(indices)[-1]
     dtype = spec_of_type(op.operation.operands[0].type).dtype
-    places, changes = with_shape(indices, [batches, count]), with_shape(updates, [batches, count, size])
-    copied = with_shape(copy(input, outs[0]), [batches, extent, size])
+    # Single elements lie along the last dimension, so that they are copied in vectors.
+    slices = [] if size == 1 else [size]
+    places, changes = with_shape(indices, [batches, count]), with_shape(updates, [batches, count, *slices])
+    copied = with_shape(copy(input, outs[0]), [batches, extent, *slices])
     width = _part_of(size)
+    stop = clamped(applied, count) if applied is not None else count
     result = in_parallel(
-        [1, extent, width],
+        [1, extent, width] if slices else [1, extent],
         copied,
         lambda at, block: repeat(
             0,
-            count,
+            stop,
             [block],
-            lambda update, carried: [_apply(op.reduction, dtype, places, changes, [*at, update], carried[0])],
+            lambda update, carried: [_apply(op.reduction, dtype, places, changes, at, update, carried[0])],
         )[0],
     )
     return [with_shape(result, shape)]
@@ -65,22 +68,26 @@ def _part_of(size: int) -> int:
 
 
 def _apply(
-    reduction: str, dtype: np.dtype, indices: ir.Value, updates: ir.Value, at: list[ir.Value], block: ir.Value
+    reduction: str,
+    dtype: np.dtype,
+    indices: ir.Value,
+    updates: ir.Value,
+    at: Sequence[ir.Value],
+    update: ir.Value,
+    block: ir.Value,
 ) -> ir.Value:
-    """`block` [1, slice, element] after one update; `at` is batch, slice, element and number of the update."""
-    batch, _, element, update = at
-    _, extent, width = shape_of(block)
+    """`block` [1, slice, element] or [1, slice] after one update; `at` is its batch, slice and perhaps element."""
+    batch, _, *element = at
+    _, extent, *width = shape_of(block)
     index, is_inside = from_front(tensor.extract(indices, [batch, update]), extent)
 
     def changed() -> ir.Value:
-        if width == 1:
-            place = [value_of(0), index, value_of(0)]
-            new, old = tensor.extract(updates, [batch, update, element]), tensor.extract(block, place)
+        if not width:
+            place = [value_of(0), index]
+            new, old = tensor.extract(updates, [batch, update]), tensor.extract(block, place)
             return tensor.insert(combined(reduction, dtype, new, old), block, place)
-        box = [0, index, 0], [1, 1, width]
-        change = part(updates, [batch, update, element], [1, 1, width], rank=1)
-        if reduction == "none":
-            return put(change, block, *box)
+        box = [0, index, 0], [1, 1, *width]
+        change = part(updates, [batch, update, *element], [1, 1, *width], rank=1)
         row = part(block, *box, rank=1)
         merged = structured(
             [change], [row], [dims(1), dims(1)], "p", lambda new, old: combined(reduction, dtype, new, old)

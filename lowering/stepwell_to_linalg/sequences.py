@@ -72,6 +72,12 @@ def _box(offsets: Sequence[Index], sizes: Sequence[int]) -> tuple[list[ir.Value]
     return dynamic, [], [], static, list(sizes), [1] * len(sizes)
 
 
+def clamped(count: ir.Value, most: int) -> ir.Value:
+    """A number of elements, an i64 scalar tensor, as an index from 0 to `most`."""
+    index = arith.index_cast(ir.IndexType.get(), tensor.extract(count, []))
+    return arith.maxsi(arith.minsi(index, value_of(most)), value_of(0))
+
+
 def from_front(index: ir.Value, extent: int) -> tuple[ir.Value, ir.Value]:
     """An integer that may count from the end as an index inside of `extent`, and whether it was inside before."""
     index = arith.index_cast(ir.IndexType.get(), index)

@@ -1,8 +1,8 @@
 """Sorting: rows in parallel, each by integers in the order of its elements, the least first.
 
 Short rows are sorted by counting, for every element at once, how many come before it. Long ones are sorted digit by
-digit from the lowest, which leaves equal ones in their order; where only some elements are wanted, those whose highest
-digit is too great are dropped first. Where very few are, those found so far are kept in registers.
+digit from the lowest, which leaves equal ones in their order; if only some elements are wanted, most of the others are
+dropped first. If very few are, those found so far are kept in registers.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ from mlir.dialects import arith, linalg, tensor
 
 from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.types import is_float, spec_of_type
-from ..linalg_to_vector.loops.access import Point, vector_type, write_row
+from ..linalg_to_vector.loops.access import Point, broadcast, read_row, vector_type, write_row
 from ..linalg_to_vector.loops.indices import value_of
 from . import selection
+from .candidates import candidates
 from .rules import lowers
 from .scalars import number, widen
-from .sequences import in_parallel, part, repeat
+from .sequences import clamped, in_parallel, part, repeat
 from .tensors import constant_tensor, dims, element_of, empty, filled, shape_of, structured, with_shape
 
 # Counting takes a time that grows with the square of the elements, in vectors; digits with their number, one by one.
 _MOST_COUNTED = 256
-_DIGIT, _HIGHEST = 8, 11
-# Dropping elements first reads all of them twice more, which pays where few are left.
+_DIGIT = 8
+# Bytes of keys that are worked on at once where only a part of them may be data.
+_TOGETHER = 128
+# Dropping elements first reads all of them twice more, which pays if few are left.
 _FEW = 4
 
 
@@ -39,16 +42,21 @@ def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.V
     if rows * op.k == 0:
         return [outs[0]]
     dtype = spec_of_type(op.operation.operands[0].type).dtype
-    flat, out = with_shape(inputs[0], [rows, extent]), with_shape(outs[0], [rows, op.k])
+    input, count = inputs
+    flat, out = with_shape(input, [rows, extent]), with_shape(outs[0], [rows, op.k])
     sort = _by_counting if extent <= _MOST_COUNTED else _by_digits
+    stop = clamped(count, extent) if count is not None else None
 
     def one_row(at: Sequence[ir.Value], block: ir.Value) -> ir.Value:
         row = part(flat, [at[0], 0], [1, extent], rank=1)
+        keys = keys_of(row, dtype, op.largest)
+        if stop is not None:
+            keys = _last_from(keys, stop)
         if op.k <= selection.MOST and op.k * _FEW <= extent:
-            numbers = selection.least(keys_of(row, dtype, op.largest), op.k)
+            numbers = selection.least(keys, op.k)
             wide = arith.extui(vector_type(op.k, ir.IntegerType.get_signless(64)), numbers)
             return write_row(wide, block, [0, 0], Point((), None, op.k, op.k))
-        order = sort(keys_of(row, dtype, op.largest), op.k)
+        order = sort(keys, op.k, stop)
         return structured([order], [block], [dims(2)[1:], dims(2)], "pp", lambda index, _: _wide(index))[0]
 
     return [with_shape(in_parallel([1, op.k], out, one_row), shape_of(outs[0]))]
@@ -95,10 +103,48 @@ def _float_key(item: ir.Value, kind: ir.IntegerType) -> ir.Value:
     return arith.xori(bits, arith.andi(sign, number((1 << (kind.width - 1)) - 1, kind)))
 
 
-def _by_counting(keys: ir.Value, k: int) -> ir.Value:
-    """The numbers of the elements with the `k` least keys, in order."""
+def _last_from(keys: ir.Value, stop: ir.Value) -> ir.Value:
+    """The keys, those of elements from `stop` on the greatest there are."""
+    (extent,), kind = shape_of(keys), element_of(keys)
+    assert isinstance(kind, ir.IntegerType)
+    row, places = _together(keys)
+    lanes, i32 = row.width, ir.IntegerType.get_signless(32)
+    greatest = broadcast(number((1 << (kind.width - 1)) - 1, kind), lanes)
+
+    def masked(start: ir.Value, into: ir.Value) -> ir.Value:
+        left = arith.index_cast(i32, arith.subi(stop, start))
+        is_kept = arith.cmpi(arith.CmpIPredicate.slt, places, broadcast(left, lanes))
+        return write_row(arith.select(is_kept, read_row(into, [start], row), greatest), into, [start], row)
+
+    # Vectors of which a part counts are masked: the one in which `stop` lies, and the last one if it is no whole one.
+    width, last = value_of(lanes), value_of(extent - lanes)
+    keys = masked(arith.minsi(arith.muli(arith.divui(stop, width), width), last), keys)
+    (keys,) = repeat(
+        arith.ceildivui(stop, width),
+        extent // lanes,
+        [keys],
+        lambda turn, into: [write_row(greatest, into[0], [arith.muli(turn, width)], row)],
+    )
+    return masked(last, keys) if extent % lanes else keys
+
+
+def _by_counting(keys: ir.Value, k: int, stop: ir.Value | None) -> ir.Value:
+    """The numbers of the elements with the `k` least keys, in order; elements from `stop` on keep their places."""
     (extent,) = shape_of(keys)
     i32 = ir.IntegerType.get_signless(32)
+    ranks = _ranks(keys) if stop is None else _ranks_before(keys, stop)
+
+    def place(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        rank = arith.index_cast(ir.IndexType.get(), tensor.extract(ranks, [index]))
+        return [tensor.insert(arith.index_cast(i32, index), carried[0], [rank])]
+
+    (order,) = repeat(0, extent if stop is None else stop, [empty([extent], i32)], place)
+    return _unsorted_from(part(order, [0], [k]), stop)
+
+
+def _ranks(keys: ir.Value) -> ir.Value:
+    """How many elements come before each one."""
+    (extent,), i32 = shape_of(keys), ir.IntegerType.get_signless(32)
     numbers = constant_tensor(range(extent), i32)
     other, own = dims(2)
 
@@ -106,33 +152,66 @@ def _by_counting(keys: ir.Value, k: int) -> ir.Value:
         return arith.addi(so_far, arith.extui(i32, is_before(key, at, mine, here)))
 
     before = filled(number(0, i32), [extent])
-    ranks = structured([keys, numbers] * 2, [before], [[other]] * 2 + [[own]] * 3, "rp", count)[0]
-
-    def place(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        rank = arith.index_cast(ir.IndexType.get(), tensor.extract(ranks, [index]))
-        return [tensor.insert(arith.index_cast(i32, index), carried[0], [rank])]
-
-    (order,) = repeat(0, extent, [empty([extent], i32)], place)
-    return part(order, [0], [k])
+    return structured([keys, numbers] * 2, [before], [[other]] * 2 + [[own]] * 3, "rp", count)[0]
 
 
-def _by_digits(keys: ir.Value, k: int) -> ir.Value:
+def _ranks_before(keys: ir.Value, stop: ir.Value) -> ir.Value:
+    """As `_ranks`, of the elements before `stop` among these alone."""
+    (extent,), i32 = shape_of(keys), ir.IntegerType.get_signless(32)
+    row, first = _together(keys)
+    zeros = broadcast(number(0, i32), row.width)
+
+    def block(turn: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        start = arith.minsi(arith.muli(turn, value_of(row.width)), value_of(extent - row.width))
+        mine = read_row(keys, [start], row)
+        here = arith.addi(first, broadcast(arith.index_cast(i32, start), row.width))
+
+        def count(other: ir.Value, so_far: list[ir.Value]) -> list[ir.Value]:
+            key = broadcast(tensor.extract(keys, [other]), row.width)
+            at = broadcast(arith.index_cast(i32, other), row.width)
+            return [arith.addi(so_far[0], arith.extui(zeros.type, is_before(key, at, mine, here)))]
+
+        (ranks,) = repeat(0, stop, [zeros], count)
+        return [write_row(ranks, carried[0], [start], row)]
+
+    return repeat(0, arith.ceildivui(stop, value_of(row.width)), [empty([extent], i32)], block)[0]
+
+
+def _together(keys: ir.Value) -> tuple[Point, ir.Value]:
+    """A row of keys that are worked on at once, and the place of each in it, a vector of i32."""
+    (extent,), kind = shape_of(keys), element_of(keys)
+    assert isinstance(kind, ir.IntegerType)
+    lanes = min(_TOGETHER * 8 // kind.width, extent)
+    row = Point((), None, lanes, lanes)
+    return row, read_row(constant_tensor(range(lanes), ir.IntegerType.get_signless(32)), [value_of(0)], row)
+
+
+def _unsorted_from(numbers: ir.Value, stop: ir.Value | None) -> ir.Value:
+    """Numbers of elements in order [k], of which those from `stop` on are their own places."""
+    if stop is None:
+        return numbers
+    (k,), i32 = shape_of(numbers), ir.IntegerType.get_signless(32)
+    own = repeat(stop, k, [numbers], lambda at, into: [tensor.insert(arith.index_cast(i32, at), into[0], [at])])
+    return own[0]
+
+
+def _by_digits(keys: ir.Value, k: int, stop: ir.Value | None) -> ir.Value:
     """As `_by_counting`."""
     (extent,) = shape_of(keys)
     i32 = ir.IntegerType.get_signless(32)
     kind = element_of(keys)
     assert isinstance(kind, ir.IntegerType)
-    numbers = empty([extent], i32)
     if k * _FEW < extent:
-        keys, numbers, count = _candidates(keys, numbers, k)
+        found = candidates(keys, k)
+        keys, numbers, count = found.keys, found.numbers, found.count
     else:
+        count = value_of(extent) if stop is None else stop
         (numbers,) = repeat(
-            0, extent, [numbers], lambda i, into: [tensor.insert(arith.index_cast(i32, i), into[0], [i])]
+            0, count, [empty([extent], i32)], lambda i, into: [tensor.insert(arith.index_cast(i32, i), into[0], [i])]
         )
-        count = value_of(extent)
     for shift in range(0, kind.width, _DIGIT):
         keys, numbers = _sorted_by_digit(keys, numbers, count, shift)
-    return part(numbers, [0], [k])
+    return _unsorted_from(part(numbers, [0], [k]), stop)
 
 
 def _digit(key: ir.Value, shift: int, bits: int) -> ir.Value:
@@ -183,33 +262,3 @@ def _sorted_by_digit(keys: ir.Value, numbers: ir.Value, count: ir.Value, shift: 
     (extent,) = shape_of(keys)
     _, keys, numbers = repeat(0, count, [starts, empty([extent], element_of(keys)), empty([extent], i32)], move)
     return keys, numbers
-
-
-def _candidates(keys: ir.Value, numbers: ir.Value, k: int) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """The keys whose highest digit is one that the first `k` have, their numbers, and how many there are."""
-    (extent,) = shape_of(keys)
-    i32, kind = ir.IntegerType.get_signless(32), element_of(keys)
-    assert isinstance(kind, ir.IntegerType)
-    shift = kind.width - _HIGHEST
-    sizes = _histogram(keys, value_of(extent), shift, _HIGHEST)
-
-    def last(bucket: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        total, found = carried
-        is_wanted = arith.cmpi(arith.CmpIPredicate.slt, total, number(k, i32))
-        return [arith.addi(total, tensor.extract(sizes, [bucket])), arith.select(is_wanted, bucket, found)]
-
-    _, limit = repeat(0, 1 << _HIGHEST, [number(0, i32), value_of(0)], last)
-
-    def keep(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        count, kept, names = carried
-        key = tensor.extract(keys, [index])
-        is_kept = arith.cmpi(arith.CmpIPredicate.ule, _digit(key, shift, _HIGHEST), limit)
-        return [
-            arith.addi(count, arith.select(is_kept, value_of(1), value_of(0))),
-            # Written over by the next one unless it counts: there are never more than were looked at.
-            tensor.insert(key, kept, [count]),
-            tensor.insert(arith.index_cast(i32, index), names, [count]),
-        ]
-
-    count, keys, numbers = repeat(0, extent, [value_of(0), empty([extent], kind), numbers], keep)
-    return keys, numbers, count

@@ -201,6 +201,13 @@ class _Bounder:
     def _places(self, loop: ir.Operation, index: ir.Value) -> tuple[_Target, Position, int, Linear] | None:
         """Along which dimensions of what an index moves all writes of a loop, how far per step, and from where on."""
         found: tuple[_Target, Position, int, Linear] | None = None
+        local: dict[ir.Value, bool] = {}  # Many writes have the same root, whose uses are many.
+
+        def is_own(root: ir.Value) -> bool:
+            if root not in local:
+                local[root] = is_local(root, loop)
+            return local[root]
+
         for op in walk(loop):
             if op.name not in WRITES:
                 if not op.name.startswith(_KNOWN):
@@ -208,8 +215,8 @@ class _Bounder:
                 continue
             root = root_of(op.operands[1])
             target = self._own if root == self._destination else self._workspace(root)
-            if target is None or (target != self._own and is_local(root, loop)):
-                if not is_local(root, loop):
+            if target is None or (target != self._own and is_own(root)):
+                if not is_own(root):
                     return self._refuse("its rounds write what later ones read")
                 continue
             here = self._place(op, target.root, loop, index)

@@ -66,6 +66,7 @@ def llvm_pipeline(target: str) -> Pipeline:
             # Bare pointers keep noalias, which the descriptor convention drops.
             "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}",
             "convert-cf-to-llvm,convert-ub-to-llvm,reconcile-unrealized-casts,canonicalize,cse",
+            *(("stepwell-move-narrow-floats",) if _narrow_floats(Target.parse(target)) else ()),
             # Where sizes vary, kernels read what lies beyond the data.
             f"stepwell-flush-denormals{{target={target}}}",
             f"stepwell-share-out-calls{{target={target}}}",
@@ -78,4 +79,7 @@ def _narrow_floats(target: Target) -> tuple[str, ...]:
     """Where there is no instruction for bf16, LLVM would call functions that only the newest libgcc has."""
     if target.architecture != "x86_64" or "+avx512bf16" in target.features:
         return ()
-    return ("arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}", "arith-expand{include-bf16=true}")
+    return (
+        "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}",
+        "arith-expand{include-bf16=true}",
+    )

@@ -13,7 +13,7 @@ from .limits import end_of
 from .positions import linear_of, positions, root_of, split
 
 _READS = frozenset({"memref.load", "vector.load", "vector.transfer_read"})
-_SUMS = frozenset({"affine.apply", "arith.addi", "arith.muli", "arith.subi"})
+_SUMS = frozenset({"affine.apply", "affine.min", "arith.addi", "arith.muli", "arith.subi"})
 _VIEWS = frozenset({"memref.subview", "memref.expand_shape", "memref.collapse_shape", "memref.cast"})
 
 
@@ -79,6 +79,6 @@ def _only_reads(loop: ir.Operation, index: ir.Value) -> bool:
             continue
         if op.name in _SUMS or op.name in _VIEWS:
             moved.update(op.results)
-        elif op.name not in _READS:
+        elif op.name not in _READS and op.name != "memref.prefetch":
             return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,17 +12,18 @@ from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.contraction import ConvOp, MatmulOp
 from ...dialects.stepwell.elementwise.arithmetic import AddOp
 from ...dialects.stepwell.elementwise.logic import CastOp
-from ...dialects.stepwell.movement import ReshapeOp, TransposeOp
+from ...dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from ...dialects.stepwell.packed import choose_panel
 from ...dialects.stepwell.winograd import KERNEL, TILES, WinogradConvOp, transforms
 from ..base import Pass, register
+from ..kernel.demand import RANGES
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .pack_weights import pack
 from .values import dtype_of, is_fixed, shape_of
 
 # What one core does, roughly, in a nanosecond: multiply-adds of a product, bytes of weights that come from beyond the
-# second-level cache, elements that a transform makes.
-_MULTIPLY_ADDS, _WEIGHT_BYTES, _TRANSFORMED = 100.0, 10.0, 16.0
+# second-level cache, elements that a transform makes, bytes that are copied.
+_MULTIPLY_ADDS, _WEIGHT_BYTES, _TRANSFORMED, _MOVED_BYTES = 100.0, 10.0, 16.0, 5.0
 
 # How much of the shorter of two things the longer one does not hide, and what a product takes beside its rows.
 _NOT_HIDDEN, _ROWS_MORE = 0.3, 4
@@ -31,6 +33,8 @@ _NOT_HIDDEN, _ROWS_MORE = 0.3, 4
 @dataclass(frozen=True)
 class ChooseWinogradPass(Pass):
     """Compute 3x3 convolutions of stride 1 by Winograd's method where that takes less time.
+
+    A convolution over volumes is one over planes: the planes that its windows meet along the depth become channels.
 
     ```mlir
     %0 = "stepwell.conv"(%x, %w) {pads = array<i64: 1, 1, 1, 1>, layout = "channels_last", ...}
@@ -53,7 +57,8 @@ class ChooseWinogradPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Applies the pattern to every convolution."""
-        apply_patterns(op, (WinogradForConv(self.vector_bytes, self.tile),))
+        # If extents vary along the depth, what holds data of one volume does not lie side by side as planes.
+        apply_patterns(op, (WinogradForConv(self.vector_bytes, self.tile, may_stack=RANGES not in op.attributes),))
 
 
 @dataclass(frozen=True)
@@ -62,22 +67,64 @@ class WinogradForConv(Pattern[ConvOp]):
 
     vector_bytes: int
     tile: int
+    may_stack: bool = True
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
-        refusal = _why_not(op)
+        refusal = _why_not(op, self.may_stack)
         if refusal is not None:
             return refusal
         lanes = self.vector_bytes // dtype_of(op.weight).itemsize
         tile = self.tile or _best_tile(op, lanes)
         if not tile:
             return Refusal("the direct convolution takes less time")
-        columns, channels = ir.RankedTensorType(op.weight.type).shape[:2]
+        image, weight = (_stacked_planes(op), _stacked_taps(op)) if _is_deep(op) else (op.input, op.weight)
+        columns, channels = ir.RankedTensorType(weight.type).shape[:2]
         panel = choose_panel(columns, lanes, _tiles(op, tile))
         points = (tile + KERNEL - 1) ** 2
-        packed = pack(_transformed(op.weight, tile), points, columns, channels, panel)
-        result = WinogradConvOp(op.input, packed, columns=columns, panel=panel, tile=tile, pads=op.pads).result
+        packed = pack(_transformed(weight, tile), points, columns, channels, panel)
+        result = WinogradConvOp(image, packed, columns=columns, panel=panel, tile=tile, pads=_planar(op.pads)).result
+        if _is_deep(op):
+            result = ReshapeOp(result, shape=tuple(ir.RankedTensorType(op.result.type).shape)).result
         return result if op.bias is None else AddOp(result, op.bias).result
+
+
+def _is_deep(op: ConvOp) -> bool:
+    """Whether it is over volumes."""
+    return len(op.strides) == 3
+
+
+def _planar(pads: tuple[int, ...]) -> tuple[int, ...]:
+    """Padding without that along the depth."""
+    count = len(pads) // 2
+    return (*pads[count - 2 : count], *pads[-2:])
+
+
+def _stacked_planes(op: ConvOp) -> ir.Value:
+    """Volumes [N, D, H, W, C] as planes [N * depth of the result, H, W, taps * C]: all that a window meets."""
+    taps = ir.RankedTensorType(op.weight.type).shape[2]
+    low, high = op.pads[0], op.pads[3]
+    around = op.input
+    if low or high:
+        around = PadOp(around, low=(0, low, 0, 0, 0), high=(0, high, 0, 0, 0), value=0.0).result
+    shape = tuple(ir.RankedTensorType(around.type).shape)
+    batch, depth = ir.RankedTensorType(op.result.type).shape[:2]
+    stride, dilation = op.strides[0], op.dilations[0]
+    stacked = None
+    for tap in range(taps):
+        start = tap * dilation
+        starts, stops = (0, start, 0, 0, 0), (shape[0], start + (depth - 1) * stride + 1, *shape[2:])
+        plane = SliceOp(around, starts=starts, stops=stops, steps=(1, stride, 1, 1, 1)).result
+        stacked = plane if stacked is None else ConcatOp(stacked, plane, axis=4).result
+    assert stacked is not None
+    return ReshapeOp(stacked, shape=(batch * depth, *shape[2:4], taps * shape[4])).result
+
+
+def _stacked_taps(op: ConvOp) -> ir.Value:
+    """The weight [K, C, taps, 3, 3] as [K, taps * C, 3, 3]."""
+    columns, channels, taps, *kernel = ir.RankedTensorType(op.weight.type).shape
+    turned = TransposeOp(op.weight, permutation=(0, 2, 1, 3, 4)).result
+    return ReshapeOp(turned, shape=(columns, taps * channels, *kernel)).result
 
 
 def _transformed(weight: ir.Value, tile: int) -> ir.Value:
@@ -91,14 +138,16 @@ def _transformed(weight: ir.Value, tile: int) -> ir.Value:
     return TransposeOp(rounded, permutation=(2, 0, 1)).result
 
 
-def _why_not(op: ConvOp) -> Refusal | None:
+def _why_not(op: ConvOp, may_stack: bool) -> Refusal | None:
     shape, image, result = shape_of(op.weight), shape_of(op.input), shape_of(op.result)
     if op.layout != "channels_last":
         return Refusal("the channels are not the last dimension")
     if shape is None or image is None or result is None:
         return Refusal("the shapes are not static")
-    if shape[2:] != (KERNEL, KERNEL) or {*op.strides, *op.dilations, op.group} != {1}:
+    if shape[-2:] != (KERNEL, KERNEL) or {*op.strides[-2:], *op.dilations[-2:], op.group} != {1}:
         return Refusal("it is not 3x3 of stride 1, dilation 1 and one group")
+    if len(shape) not in (4, 5) or (len(shape) == 5 and not may_stack):
+        return Refusal("it is not over planes, or over volumes whose extents do not vary")
     if dtype_of(op.input) != np.float32:
         return Refusal("its numbers are not float32")
     if min(op.pads) < 0 or not all(result):
@@ -107,8 +156,8 @@ def _why_not(op: ConvOp) -> Refusal | None:
 
 
 def _tiles(op: ConvOp, tile: int) -> int:
-    batch, height, width, _ = ir.RankedTensorType(op.result.type).shape
-    return batch * -(-height // tile) * -(-width // tile)
+    *planes, height, width, _ = ir.RankedTensorType(op.result.type).shape
+    return math.prod(planes) * -(-height // tile) * -(-width // tile)
 
 
 def _best_tile(op: ConvOp, lanes: int) -> int:
@@ -118,7 +167,8 @@ def _best_tile(op: ConvOp, lanes: int) -> int:
 
 def _nanoseconds(op: ConvOp, tile: int, lanes: int) -> float:
     """A rough guess of the time on one core; for tile 0, of the direct convolution."""
-    columns, channels = ir.RankedTensorType(op.weight.type).shape[:2]
+    columns, channels, *taps = ir.RankedTensorType(op.weight.type).shape[:-2]
+    channels *= math.prod(taps)
     weights = ((tile + KERNEL - 1) ** 2 if tile else KERNEL**2) * columns * channels
     streaming = dtype_of(op.weight).itemsize * weights / _WEIGHT_BYTES
     if not tile:
@@ -127,4 +177,8 @@ def _nanoseconds(op: ConvOp, tile: int, lanes: int) -> float:
     # A vector is transformed as a whole, whether all of it is used or not.
     elements = sum(-(-size // lanes) * lanes for size in (channels, columns))
     transforms = (tile + KERNEL - 1) ** 2 * _tiles(op, tile) * elements / _TRANSFORMED
+    if _is_deep(op):
+        # Planes are stacked first.
+        *places, _ = ir.RankedTensorType(op.result.type).shape
+        transforms += dtype_of(op.input).itemsize * math.prod(places) * channels / _MOVED_BYTES
     return max(products, streaming) + _NOT_HIDDEN * min(products, streaming) + transforms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 
@@ -49,7 +50,8 @@ class TransposeIntoMatmul(Pattern[MatmulOp]):
         rhs, transpose_rhs = _folded(op.rhs, op.transpose_rhs)
         if (lhs, rhs) == (op.lhs, op.rhs):
             return None
-        return MatmulOp(lhs, rhs, transpose_lhs=transpose_lhs, transpose_rhs=transpose_rhs).result
+        depth: dict[str, Any] = {"depth": op.depth} if op.depth >= 0 else {}
+        return MatmulOp(lhs, rhs, transpose_lhs=transpose_lhs, transpose_rhs=transpose_rhs, **depth).result
 
 
 def _folded(value: ir.Value, is_transposed: bool) -> tuple[ir.Value, bool]:

@@ -17,6 +17,7 @@ from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, Transpos
 from ...dialects.stepwell.normalization import AttentionOp
 from ..base import Pass, register
 from ..kernel.folded_movement import can_view
+from ..locations import fused_location
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_op, has_one_use
 from .values import constant, dtype_of, is_fixed, shape_of, size_of
 
@@ -137,7 +138,7 @@ def _is_projection(op: MatmulOp) -> bool:
 def _merged(projections: Sequence[_Projection]) -> list[ir.Value]:
     """The values of several projections of one input, as views of one product."""
     weight = _joined([item.weight() for item in projections], 1)
-    with ir.Location.fused([item.product.operation.location for item in projections]):
+    with fused_location([item.product.operation for item in projections]):
         whole = MatmulOp(projections[0].product.lhs, weight).result
         if any(item.bias is not None for item in projections):
             whole = AddOp(whole, _joined([item.row() for item in projections], 0)).result

@@ -21,8 +21,12 @@ from ..kernel.demand import TABLE, Demand
 from ..kernel.prefixes import Prefix, sizes_of
 from .values import constant
 
-_FLOPS_PER_ELEMENT = 128
-"""So many operations have to be saved for each element that is moved."""
+_FLOPS_PER_ELEMENT = 640
+"""Operations of products per element that is moved from which on packing pays.
+
+A product of 512 features is 5 % slower with its rows packed than without, at most lengths up to 64; one of 768 takes as
+long either way.
+"""
 
 _NORMS = LayerNormOp | RmsNormOp | SoftmaxOp
 

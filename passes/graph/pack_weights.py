@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 
@@ -163,7 +164,8 @@ class TransposeRhs(Pattern[MatmulOp]):
             return None
         rank = len(shape)
         rhs = TransposeOp(op.rhs, permutation=(*range(rank - 2), rank - 1, rank - 2)).result
-        return MatmulOp(op.lhs, rhs, transpose_lhs=op.transpose_lhs).result
+        depth: dict[str, Any] = {"depth": op.depth} if op.depth >= 0 else {}
+        return MatmulOp(op.lhs, rhs, transpose_lhs=op.transpose_lhs, **depth).result
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from ...dialects import dims
 from ...dialects.core import OpError, check_extents
 from ...dialects.dims import Dim, Sym
 from ...dialects.types import TensorSpec
+from ...runtime.wording import quantity
 from ..base import Pass, PassError, register
 from ..functions import main_function
 from .inference import infer_function, input_specs, is_settled
@@ -51,7 +52,9 @@ class SpecializeShapesPass(Pass):
         main = main_function(op)
         specs = [_tensor(spec, index) for index, spec in enumerate(input_specs(main))]
         if len(self.shapes) != len(specs):
-            raise PassError(f"{len(self.shapes)} shapes are given for {len(specs)} inputs", main.location)
+            raise PassError(
+                f"{quantity(len(self.shapes), 'shape')} given for {quantity(len(specs), 'input')}", main.location
+            )
         bound = [_parse(text, spec, index) for index, (text, spec) in enumerate(zip(self.shapes, specs, strict=True))]
         values: dict[str, int] = {}
         for index, (spec, shape) in enumerate(zip(specs, bound, strict=True)):
@@ -89,4 +92,6 @@ def _bind(values: dict[str, int], dim: Dim, size: Dim, index: int) -> None:
     if isinstance(dim, int) or isinstance(size, Sym):
         return
     if values.setdefault(str(dim), size) != size:
-        raise PassError(f"dimension '{dim}' is {values[str(dim)]}, but input {index} has {size} elements there")
+        raise PassError(
+            f"dimension '{dim}' is {values[str(dim)]}, but input {index} has {quantity(size, 'element')} there"
+        )

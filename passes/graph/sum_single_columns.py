@@ -12,6 +12,7 @@ from ...dialects.stepwell.elementwise.arithmetic import AddOp, MulOp
 from ...dialects.stepwell.movement import ReshapeOp
 from ...dialects.stepwell.reduction import ReduceSumOp
 from ...dialects.stepwell.windows import CHANNELS_LAST
+from ...runtime.wording import quantity
 from ..base import Pass, register
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .values import is_float, shape_of
@@ -76,7 +77,7 @@ class SumOfChannels(Pattern[ConvOp]):
         if columns != 1 or channels == 1:
             return None
         if channels < _FEWEST:
-            return Refusal(f"{channels} channels do not fill enough of a vector")
+            return Refusal(f"{quantity(channels, 'channel')} do not fill enough of a vector")
         if math.prod(kernel) == 1 and max(op.strides) == 1 and not any(op.pads):
             products = MulOp(op.input, ReshapeOp(op.weight, shape=(channels,)).result).result
         else:

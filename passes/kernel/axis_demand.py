@@ -11,6 +11,7 @@ from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.cumulative import CumulativeOp
 from ...dialects.stepwell.movement import ReverseOp, ScatterOp
 from ...dialects.stepwell.normalization import LocalResponseNormOp, LogSoftmaxOp, SoftmaxOp
+from ...dialects.stepwell.sorting import TopKOp
 from ...dialects.stepwell.windows import CHANNELS_FIRST
 from .prefixes import Prefix, all_of
 
@@ -39,8 +40,11 @@ def reduction(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seq
 
 
 def top_k(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Whole rows."""
-    return [*needed[:-1], None]
+    """Whole rows, or the elements of them that do not come last in any case."""
+    if place:
+        return []
+    view = TopKOp(op)
+    return [*needed[:-1], table[view.extent] if view.extent >= 0 else None]
 
 
 def cumulative(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
@@ -67,9 +71,16 @@ def with_row(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
 
 
 def scatter(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """As much as of the result, of updates along the axis any; all indices, so that each of them is one."""
-    axis = ScatterOp(op).axis % len(needed)
-    return [list(needed), all_of(op.operands[1]), [*needed[:axis], None, *needed[axis + 1 :]]][place]
+    """As much as of the result; of updates and their indices along the axis those that are applied."""
+    view = ScatterOp(op)
+    axis = view.axis % len(needed)
+    applied = table[view.extent] if view.extent >= 0 else None
+    if place == 0:
+        return list(needed)
+    if place == 1:
+        # Without a count all of them, so that each of them is an index.
+        return [*needed[:axis], applied] if applied is not None else all_of(op.operands[1])
+    return [*needed[:axis], applied, *needed[axis + 1 :]] if place == 2 else []
 
 
 def sample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from mlir import ir
 
@@ -42,7 +41,20 @@ _BY_OP = {
     # A window whose places are in a table.
     "stepwell.resample": "pooling",
 }
-_READ_IN_PART = {"stepwell.gather", "stepwell.slice"}
+ANCHOR_ORDER = (
+    "attention",
+    "contraction",
+    "convolution",
+    "winograd",
+    "depthwise",
+    "pooling",
+    "reduction",
+    "sorting",
+    "cumulative",
+    "elementwise",
+    "movement",
+)
+"""The classes of kernels; ops of those that come first choose first which others they take along."""
 # No kernel of their own: values that exist already, or another view of one.
 _FREE = {"stepwell.constant", "stepwell.parameter", "stepwell.reshape"}
 # Movement that finds elements by index along each dimension, not by their number.
@@ -75,14 +87,6 @@ def _family(op: type[Op]) -> str:
 def elements(value: ir.Value) -> int:
     """The number of elements of a static tensor."""
     return math.prod(ir.RankedTensorType(value.type).shape)
-
-
-def bytes_read(value: ir.Value, group: Sequence[ir.Operation]) -> int:
-    """How many bytes of a static tensor ops read: of a table, or what is sliced, no more than what comes out."""
-    uses = [op for op in group if value in list(op.operands)]
-    if any(op.name not in _READ_IN_PART or value in list(op.operands)[1:] for op in uses):
-        return bytes_of(value)
-    return min(bytes_of(value), sum(bytes_of(op.results[0]) for op in uses))
 
 
 def bytes_of(value: ir.Value) -> int:

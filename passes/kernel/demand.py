@@ -18,7 +18,7 @@ from ...runtime.expressions import evaluate
 from ..functions import body_of, dictionaries, strings
 from ..named_ops import ops_named
 from ..rewriting import defining_op
-from .demand_rules import KEYS_AT_ONCE, keys_of, keys_with_data, rule_of
+from .demand_rules import keys_of, keys_with_data, rule_of
 from .masks import masked_axis
 from .passed_on import PASSING, passed_on
 from .prefixes import Prefix, all_of, larger, sizes_of
@@ -98,9 +98,8 @@ class Demand:
             self._visit(main, self._data, is_exact=True)
             for op in ops_named(main, AttentionOp.OPERATION_NAME):
                 prefix = keys_of(op, self._table)
-                count = sizes_of(op.operands[1])[2] if prefix is not None else 0
-                if count > KEYS_AT_ONCE:
-                    self._keys[op.results[0]] = self._entry(prefix), count
+                if prefix is not None:
+                    self._keys[op.results[0]] = self._entry(prefix), sizes_of(op.operands[1])[2]
 
     @property
     def is_partial(self) -> bool:

@@ -109,10 +109,13 @@ def _attention(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
 
 
 KEYS_AT_ONCE = 4
-"""So many keys at a time are looked at: a multiple of what any loop takes in one round that reads scores.
+"""The number of keys is rounded up to a multiple of this: of what any loop that reads scores takes in one round.
 
-A tile of scores may have more; those of keys beyond are made of anything, and nobody reads them.
+A tile of scores may have more. Those of keys beyond are made of garbage, and are not read.
 """
+
+_UNROLLED_KEYS = 8
+"""Loops over no more keys than this are unrolled, so that there is no loop that could end earlier."""
 
 
 def keys_with_data(op: ir.Operation, place: int, table: Sequence[Any]) -> Prefix:
@@ -125,11 +128,11 @@ def keys_with_data(op: ir.Operation, place: int, table: Sequence[Any]) -> Prefix
 
 
 def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
-    """How many keys an attention needs, the others being masked; None for all of them."""
+    """The number of keys that an attention needs, the others being masked; None for all of them."""
     view = AttentionOp(op)
     mask = None if view.mask is None else defining_op(view.mask, KeepOp)
     length = sizes_of(view.key)[2]
-    if mask is None or mask.extent < 0 or length % KEYS_AT_ONCE:
+    if mask is None or mask.extent < 0 or length % KEYS_AT_ONCE or length <= _UNROLLED_KEYS:
         return None
     along = sizes_of(mask.mask)
     if not along or along[-1] != length:

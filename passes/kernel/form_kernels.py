@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +15,14 @@ from ...dialects.stepwell.movement import BroadcastToOp
 from ...dialects.types import array_of
 from ..base import Pass, PassError, register
 from ..functions import body_of, main_function
+from ..locations import fused_location, heaviest_first, names_in
 from ..rewriting import walk
-from .classify import bytes_of, bytes_read, elements, flops, kernel_class
+from .classify import ANCHOR_ORDER, elements, flops, kernel_class
 from .demand import EXTENTS, KEPT, KEYS, SKIPPED, TYPICAL, UNBOUNDED, Demand
-from .fusion import ANCHOR_ORDER, Grouping, inputs_of
+from .fusion import Grouping, inputs_of
 from .masks import skipped_by
 from .row_fusion import repeat_cheap
+from .traffic import bytes_moved, elements_written
 from .views import annotate
 
 
@@ -138,12 +141,11 @@ class _Outliner:
             if skipped:
                 kernel.attributes[SKIPPED] = ir.DenseI64ArrayAttr.get(skipped)
             kernel.attributes[TABLE_ARGUMENT] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(inputs) - 1)
-        found = [(name, _work(op) / len(names)) for op in group if (names := model_ops(op.location)) for name in names]
-        names = ir.ArrayAttr.get([ir.StringAttr.get(name) for name, _ in found])
-        with ir.InsertionPoint(group[-1]), ir.Location.fused([op.location for op in group]):
+        found = _shares(group)
+        with ir.InsertionPoint(group[-1]), fused_location(group):
             call = func.CallOp([result.type], kernel.sym_name.value, inputs)
-            call.attributes["stepwell.ops"] = names
-            call.attributes[WORK] = ir.DenseI64ArrayAttr.get([round(work) for _, work in found])
+            call.attributes["stepwell.ops"] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name, _ in found])
+            call.attributes[WORK] = ir.DenseI64ArrayAttr.get([work for _, work in found])
         result.replace_all_uses_with(call.results[0])
         for op in reversed(group):
             op.erase()
@@ -151,9 +153,9 @@ class _Outliner:
     def _make_function(self, group: list[ir.Operation], inputs: list[ir.Value], result: ir.Value) -> func.FuncOp:
         name = f"kernel_{self._count}"
         self._count += 1
-        with ir.InsertionPoint(self._body), ir.Location.fused([op.location for op in group]):
+        with ir.InsertionPoint(self._body), fused_location(group):
             kernel = func.FuncOp(name, ([value.type for value in inputs], [result.type]), visibility="private")
-            kernel.attributes["stepwell.kernel"] = _describe(group, inputs, result)
+            kernel.attributes["stepwell.kernel"] = _describe(group, inputs)
             block = kernel.add_entry_block()
         mapping = dict(zip(inputs, block.arguments, strict=True))
         with ir.InsertionPoint(block):
@@ -170,22 +172,22 @@ class _Outliner:
         return kernel
 
 
-def model_ops(location: ir.Location) -> list[str]:
-    """The names of the model's ops that a location stands for, each once."""
-    if location.is_a_name():
-        return [str(location.name_str)]
-    if location.is_a_fused():
-        return list(dict.fromkeys(name for part in location.locations for name in model_ops(part)))
-    return []
+def _shares(group: Sequence[ir.Operation]) -> list[tuple[str, int]]:
+    """The model's nodes that a group stands for, those of its heaviest op first, each with its work.
+
+    The work of an op that several nodes became is that of the first of them, the dominant one.
+    """
+    found = [(op, place, name) for op in heaviest_first(group) for place, name in enumerate(names_in(op.location))]
+    return [(name, 0 if place else _work(op)) for op, place, name in found]
 
 
 def _work(op: ir.Operation) -> int:
     """What an op has to do, to divide the time of a kernel by: its operations, and one for each element it makes."""
     view = STEPWELL.view(op)
-    return elements(op.results[0]) + (flops(view) if view is not None else 0)
+    return elements_written(op) + (flops(view) if view is not None else 0)
 
 
-def _describe(group: list[ir.Operation], inputs: list[ir.Value], result: ir.Value) -> ir.DictAttr:
+def _describe(group: list[ir.Operation], inputs: list[ir.Value]) -> ir.DictAttr:
     kinds = {kernel_class(op) for op in group}
     kind = next(kind for kind in ANCHOR_ORDER if kind in kinds)
     i64 = ir.IntegerType.get_signless(64)
@@ -195,7 +197,7 @@ def _describe(group: list[ir.Operation], inputs: list[ir.Value], result: ir.Valu
             "class": ir.StringAttr.get(kind),
             # Tensors that no machine has may ask for more than 64 bits can say.
             "flops": ir.IntegerAttr.get(i64, min(work, 1 << 62)),
-            "bytes": ir.IntegerAttr.get(i64, bytes_of(result) + sum(bytes_read(value, group) for value in inputs)),
+            "bytes": ir.IntegerAttr.get(i64, bytes_moved(group, inputs)),
         }
     )
 

@@ -12,7 +12,7 @@ from mlir.dialects import arith, tensor
 from ...dialects.dims import numbers
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
-from ...dialects.stepwell.movement import RowOp, SliceOp, WithRowOp
+from ...dialects.stepwell.movement import ReshapeOp, RowOp, SliceOp, WithRowOp
 from ..base import Pass, register
 from ..functions import main_function
 from ..rewriting import defining_op, has_one_use, walk
@@ -149,6 +149,7 @@ def _place_row(op: WithRowOp, indices: _Indices) -> None:
     whole, row, shape = op.input, op.row, _shape(op.input)
     if _is_overwritten(whole):
         _forget_start(whole)
+    row = _before_reshape(row)
     at = indices.within(op.index, shape[0])
     with op.operation.location, ir.InsertionPoint(op.operation):
         if not _is_ours(whole):
@@ -159,7 +160,18 @@ def _place_row(op: WithRowOp, indices: _Indices) -> None:
     with op.operation.location, ir.InsertionPoint.after(row.owner):
         made = tensor.InsertSliceOp(row, whole, [at], [], [], *_bounds(shape)).result
     op.result.replace_all_uses_with(made)
+    reshape = defining_op(op.row, ReshapeOp)
     op.operation.erase()
+    if reshape is not None and not any(True for _ in reshape.result.uses):
+        reshape.operation.erase()
+
+
+def _before_reshape(row: ir.Value) -> ir.Value:
+    """What a reshape drops a leading dimension of 1 of, if a row is the only use of that; the row itself otherwise."""
+    reshape = defining_op(row, ReshapeOp)
+    if reshape is None or not has_one_use(row) or _shape(reshape.input) != [1, *_shape(row)]:
+        return row
+    return reshape.input
 
 
 def _bounds(shape: list[int]) -> tuple[list[int], list[int], list[int]]:

@@ -10,28 +10,13 @@ from mlir import ir
 
 from ...dialects.stepwell.movement import ResizeOp
 from .. import journal
-from .classify import kernel_class
+from .classify import ANCHOR_ORDER, kernel_class
 from .folded_movement import views_after, views_before
 from .masks import is_for_reduction
 from .row_fusion import rows_group
 
 # A longer epilogue gains nothing: its operands would no longer fit the vector registers.
 _MAX_GROUP = 16
-ANCHOR_ORDER = (
-    "attention",
-    "contraction",
-    "convolution",
-    "winograd",
-    "depthwise",
-    "pooling",
-    "reduction",
-    "sorting",
-    "cumulative",
-    "elementwise",
-    "movement",
-)
-"""The classes of kernels; ops of those that come first choose first which others they take along."""
-
 _ABSORBS_CONSUMERS = {"contraction", "convolution", "winograd", "depthwise", "pooling", "reduction", "elementwise"}
 
 

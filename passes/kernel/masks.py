@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from mlir import ir
 
 from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
 from ..rewriting import defining_op
@@ -34,7 +35,7 @@ def is_for_reduction(op: ir.Operation) -> bool:
 
 
 def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> list[int]:
-    """Where the reductions of a kernel may stop: the number of an input, a dimension, and an entry, for each mask.
+    """Where the sums and reductions of a kernel may stop: triples of the number of an input, a dimension, an entry.
 
     Args:
         group: the kernel's ops.
@@ -43,6 +44,7 @@ def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> lis
     found: list[int] = []
     inside = set(group)
     for op in group:
+        found += _depths(op, inputs)
         masks = _masks_of(op)
         if not masks:
             continue
@@ -53,6 +55,17 @@ def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> lis
                 own = axis - rank + len(sizes)
                 if value in inputs and own >= 0 and sizes[own] == sizes_of(op.operands[0])[axis]:
                     found += [inputs.index(value), own, entry]
+    return found
+
+
+def _depths(op: ir.Operation, inputs: Sequence[ir.Value]) -> list[int]:
+    """As `skipped_by`, of a product whose operands are 0 beyond the data along the dimension that is summed up."""
+    if op.name != MatmulOp.OPERATION_NAME or MatmulOp(op).depth < 0:
+        return []
+    view, found = MatmulOp(op), []
+    for value, is_last in zip(op.operands, (not view.transpose_lhs, view.transpose_rhs), strict=True):
+        if value in inputs:
+            found += [inputs.index(value), len(sizes_of(value)) - (1 if is_last else 2), view.depth]
     return found
 
 

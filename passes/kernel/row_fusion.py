@@ -81,9 +81,11 @@ def rows_group(
     heap = users(anchor)
     while heap and len(group) < _MOST_OPS:
         op = free(heapq.heappop(heap))
+        if op is None:
+            break
         if op in group:
             continue
-        if op is None or not rows.has(op):
+        if not rows.has(op):
             break
         group.append(op)
         heap = list(heapq.merge(heap, users(op)))

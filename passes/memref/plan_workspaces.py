@@ -42,10 +42,14 @@ class PlanWorkspacesPass(Pass):
     `stepwell.slot_bytes`; the views in it have the latter, and are those of the first slot. Temporaries on the stack
     that a parallel loop has in common with other parts of the kernel become workspace too.
 
+    Attributes:
+        reuse: whether a workspace may lie where the arena is free during the call.
+
     Preconditions: `stepwell-plan-memory` has run, kernels are bufferised. Temporaries have static shapes.
     """
 
     name = "stepwell-plan-workspaces"
+    reuse: bool = True
 
     def run(self, op: ir.Operation) -> None:
         """Rewrites the kernels that allocate, and their calls."""
@@ -61,7 +65,7 @@ class PlanWorkspacesPass(Pass):
         if is_library:
             return
         if sizes:
-            _pass_workspaces(op, cast(func.FuncOp, symbols["main"]), sizes)
+            _pass_workspaces(op, cast(func.FuncOp, symbols["main"]), sizes, self.reuse)
         for view in _movable(symbols["main"].operation):
             del view.attributes[BUFFER]
 
@@ -156,14 +160,17 @@ def _add_argument(kernel: func.FuncOp, size: int) -> ir.Value | None:
     return None if kernel.is_external else kernel.entry_block.add_argument(kind, kernel.location)
 
 
-def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, int]) -> None:
+def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, int], reuse: bool) -> None:
     rows = [ir.DictAttr(row) for row in ir.ArrayAttr(module.attributes["stepwell.lifetimes"])]
     planned = [_placement(row) for row in rows]
     calls = [call for call in ops_named(main, "func.call") if _callee(call) in sizes]
     wanted = [
         arena.Lifetime(sizes[_callee(call)], step, step) for call, step in zip(calls, map(_step, calls), strict=True)
     ]
-    placed = _placed(planned, wanted, is_movable=bool(_movable(main.operation)))
+    if reuse:
+        placed = _placed(planned, wanted, is_movable=bool(_movable(main.operation)))
+    else:
+        placed = _placed_apart(planned, wanted)
     for view in _movable(main.operation):
         number = ir.IntegerAttr(view.attributes[BUFFER]).value
         _move(view, placed[number].offset - planned[number].offset)
@@ -195,6 +202,13 @@ def _placed(planned: list[arena.Placement], wanted: list[arena.Lifetime], *, is_
     if not is_movable or arena.arena_size(placed) == arena.lower_bound(lifetimes):
         return placed
     return min(placed, arena.place(lifetimes), key=arena.arena_size)
+
+
+def _placed_apart(planned: list[arena.Placement], wanted: list[arena.Lifetime]) -> list[arena.Placement]:
+    """Places what is wanted behind everything that is planned already."""
+    start = arena.arena_size(planned)
+    apart = arena.place_apart(wanted)
+    return [*planned, *(arena.Placement(item.lifetime, start + item.offset) for item in apart)]
 
 
 def _movable(main: ir.Operation) -> list[ir.Operation]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 
+from .. import environment
+from ..environment import SIMULATE
 from . import driver
 from .device import Device
 from .errors import DeviceError
 from .simulated import SimulatedDevice
 
-SIMULATE = "simulate"
-"""What `STEPWELL_CUDA` is set to where programs for GPUs shall run on the simulator."""
-
 
 def is_simulated() -> bool:
     """Whether programs for GPUs run on the simulator instead of a device."""
-    return os.environ.get("STEPWELL_CUDA") == SIMULATE
+    return environment.is_simulated()
 
 
 def missing(architecture: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dlpack import DELETER, Managed, Tensor, element_code, element_type
 from ..errors import InputError
 
 CUDA = 2
@@ -20,29 +21,8 @@ DEFAULT_STREAM = 1
 
 _NAME = b"dltensor"
 _USED = b"used_dltensor"
-_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
 
 
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class _Managed(ctypes.Structure):
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _api = ctypes.pythonapi
 _api.PyCapsule_GetPointer.restype = ctypes.c_void_p
 _api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
@@ -53,11 +33,11 @@ _api.PyCapsule_New.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 
-_lent: dict[int, tuple[_Managed, Any]] = {}
+_lent: dict[int, tuple[Managed, Any]] = {}
 """What other libraries hold, by the address of its record, until they give it back."""
 
 
-@_DELETER
+@DELETER
 def _take_back(address: int) -> None:
     _lent.pop(address, None)
 
@@ -162,10 +142,10 @@ def adopt(value: Any, name: str) -> DeviceArray:
         InputError: its element type is none of ours, or it is not dense.
     """
     capsule = value.__dlpack__(stream=DEFAULT_STREAM)
-    managed = ctypes.cast(_api.PyCapsule_GetPointer(capsule, _NAME), ctypes.POINTER(_Managed)).contents
+    managed = ctypes.cast(_api.PyCapsule_GetPointer(capsule, _NAME), ctypes.POINTER(Managed)).contents
     tensor = managed.tensor
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
-    dtype = _dtype(tensor.code, tensor.bits, tensor.lanes)
+    dtype = element_type(tensor)
     if dtype is None:
         raise InputError(f"input '{name}' has elements of DLPack's type {tensor.code} with {tensor.bits} bits")
     if tensor.strides and not _is_dense(shape, [tensor.strides[axis] for axis in range(tensor.ndim)]):
@@ -173,21 +153,8 @@ def adopt(value: Any, name: str) -> DeviceArray:
     _api.PyCapsule_SetName(capsule, _USED)
     array = DeviceArray((tensor.data or 0) + tensor.byte_offset, shape, dtype, tensor.device_id, value)
     if managed.deleter:
-        weakref.finalize(array, _DELETER(managed.deleter), ctypes.addressof(managed))
+        weakref.finalize(array, DELETER(managed.deleter), ctypes.addressof(managed))
     return array
-
-
-def _dtype(code: int, bits: int, lanes: int) -> np.dtype | None:
-    kind = _CODES.get(code)
-    if kind is None or lanes != 1:
-        return None
-    if kind == "bool":
-        return np.dtype(bool)
-    if kind == "bfloat":
-        import ml_dtypes  # only models with such elements need it
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(f"{kind}{bits}")
 
 
 def _is_dense(shape: tuple[int, ...], strides: list[int]) -> bool:
@@ -200,13 +167,12 @@ def _is_dense(shape: tuple[int, ...], strides: list[int]) -> bool:
 
 
 def _capsule(array: DeviceArray) -> Any:
-    kind = {"b": 6, "i": 0, "u": 1, "f": 2}.get(array.dtype.kind, 4)
     shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
-    tensor = _Tensor(
-        array.address, CUDA, array.number, array.ndim, kind, 8 * array.dtype.itemsize, 1,
+    tensor = Tensor(
+        array.address, CUDA, array.number, array.ndim, element_code(array.dtype), 8 * array.dtype.itemsize, 1,
         ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)), None, 0,
     )  # fmt: skip
-    managed = _Managed(tensor, None, ctypes.cast(_take_back, ctypes.c_void_p))
+    managed = Managed(tensor, None, ctypes.cast(_take_back, ctypes.c_void_p))
     address = ctypes.addressof(managed)
     _lent[address] = managed, (array, shape)
     return _api.PyCapsule_New(address, _NAME, ctypes.cast(_drop, ctypes.c_void_p))

@@ -39,7 +39,7 @@ def bindings() -> Any:
     try:
         from cuda.bindings import driver  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise DeviceError("the package cuda-bindings is not installed (pip install stepwell[cuda])") from error
+        raise DeviceError("the package cuda-bindings is not installed (pip install 'cuda-bindings>=13,<14')") from error
     try:
         _checked(driver, driver.cuInit(0), "start")
     except RuntimeError as error:  # the driver's library is not there

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..wording import quantity
 from .launch_plan import (
     ARENA,
     ELEMENT_BYTES,
@@ -143,7 +144,7 @@ def _check_map(tensor: TensorMap) -> None:
     rank, width = len(tensor.sizes), ELEMENT_BYTES[tensor.element]
     _require(1 <= rank <= 5, f"a tensor map of rank {rank} is not possible")
     listed = len(tensor.strides) == rank - 1 and len(tensor.box) == rank and len(tensor.steps) in (0, rank)
-    _require(listed, f"the tensor map does not give sizes, strides and box of all {rank} dimensions")
+    _require(listed, f"the tensor map does not give sizes, strides and box of all {quantity(rank, 'dimension')}")
     _require(all(1 <= size <= 2**32 for size in tensor.sizes), f"sizes {tensor.sizes} are not possible")
     _require(
         all(stride % 16 == 0 and 0 <= stride < 2**40 for stride in tensor.strides),

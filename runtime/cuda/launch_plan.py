@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..short_repr import short_repr
 from .errors import DeviceError
 
 INPUT, OUTPUT, PARAMETER, ARENA = "input", "output", "parameter", "arena"
@@ -93,6 +94,7 @@ class Scalar:
 Argument = Buffer | TensorMap | Scalar
 
 
+@short_repr
 @dataclass(frozen=True)
 class Launch:
     """One launch of a kernel.
@@ -137,6 +139,7 @@ class Copy:
 Step = Launch | Fill | Copy
 
 
+@short_repr
 @dataclass(frozen=True)
 class LaunchPlan:
     """The steps of a program in the order in which they run: each sees what those before it wrote.

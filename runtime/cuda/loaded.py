@@ -70,7 +70,7 @@ class LoadedLaunches(LoadedProgram):
             results: list[Any] = list(self.code_on_device.run_on_device(arrays, kinds))
             count = len(self.program.outputs)
             results[count:] = [self.code_on_device.fetched(guard) for guard in results[count:]]
-            return self.checked(results)
+            return self.checked(results, arrays)
         outputs = self.new_outputs()
         if shapes is not None:
             infos = zip(shapes, self.program.outputs, strict=True)
@@ -81,7 +81,7 @@ class LoadedLaunches(LoadedProgram):
             start = time.monotonic_ns()
             seconds = self.code_on_device.run_timed(arrays, outputs)
             self._recorder.note_steps(self.program, start, seconds)
-        return self.checked(outputs) if self.program.guards else outputs
+        return self.checked(outputs, arrays) if self.program.guards else outputs
 
 
 class BoundedLaunches(LoadedLaunches):

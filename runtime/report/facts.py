@@ -1,4 +1,4 @@
-"""What the compiler wrote down of a program, read back; `lowering/facts.py` writes it."""
+"""What the compiler wrote down of a program, read back; `driver/facts.py` writes it."""
 
 from __future__ import annotations
 

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import slow
+from .. import html, slow
 from ..cuda.launch_plan import Launch
 from ..errors import ArtefactError
 from ..fallback import Fallback
 from ..program import KernelInfo, Program
+from ..short_repr import short_repr
+from ..wording import quantity
 from . import device, facts
 from .roofline import Roofline, roofline_of
 from .text import table_of
@@ -23,6 +25,7 @@ SCHEMA = 1
 _MOSTLY, _GOOD_PART, _NOTICED = 0.5, 0.1, 5e-5
 
 
+@short_repr
 @dataclass(frozen=True)
 class Report:
     """A report.
@@ -89,6 +92,24 @@ class Report:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        kernels = [
+            (
+                item["name"],
+                item["class"],
+                ", ".join(dict.fromkeys(name for names in item["ops"] for name in names)),
+                item["calls"],
+                item["bound"],
+                f"{item['predicted_seconds'] * item['calls'] * 1e6:.1f}",
+            )
+            for item in self.kernels
+        ]
+        columns = ("kernel", "class", "nodes", "calls", "bound by", "estimated µs")
+        slow = "".join(html.paragraph(f"slow: {item['message']}") for item in self.summary)
+        host = html.table(("on the host", "operator", "reason"), [_host_row(item) for item in self.host])
+        title = f"{self.model}: {quantity(len(self.ops), 'node')} in {quantity(len(kernels), 'kernel')}"
+        return html.heading(title) + slow + html.table(columns, kernels) + (host if self.host else "")
+
 
 def slow_kernels(program: Program, threads: int = 1) -> list[str]:
     """What to warn of in a program's own code: kernels on single elements, where they take a good part of the time."""
@@ -112,6 +133,10 @@ def _program(program: Program, threads: int) -> dict[str, Any]:
         "ops": _ops(known),
         "kernels": kernels,
     }
+
+
+def _host_row(item: Mapping[str, Any]) -> tuple[str, str, str]:
+    return item["node"], item["op_type"], item["reason"]
 
 
 _Describe = Callable[[KernelInfo], dict[str, Any]]
@@ -228,7 +253,8 @@ def _summary(
     found += _scalar(records)
     if fallbacks:
         total = len(fallbacks) + sum(len(record["ops"]) for record in records)
-        message = f"{len(fallbacks)} of {total} nodes run on the host"
+        verb = "runs" if len(fallbacks) == 1 else "run"
+        message = f"{len(fallbacks)} of {quantity(total, 'node')} {verb} on the host"
         found.append({"kind": "fallback", "message": message, "share": None})
     return found
 
@@ -244,7 +270,8 @@ def _scalar(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             continue
         nodes = list(dict.fromkeys(name for kernel in scalar for names in kernel["ops"] for name in names))
         named = ", ".join(nodes[:3]) + (", ..." if len(nodes) > 3 else "")
-        slowly = f"{len(scalar)} kernels ({named}) compute single elements rather than vectors"
+        verb = "computes" if len(scalar) == 1 else "compute"
+        slowly = f"{quantity(len(scalar), 'kernel')} ({named}) {verb} single elements rather than vectors"
         message = f"{slowly}: about {share:.0%} of the time"
         found.append({"kind": "scalar", "message": message, "share": share})
     return found

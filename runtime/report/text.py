@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..program import SHORT_NAME
+from ..wording import quantity
 from .device import SOURCE as PUBLISHED
 
 _WIDEST = 48
@@ -26,7 +28,8 @@ def _program(program: Mapping[str, Any], by_order: bool, rows: int | None) -> li
     shapes = " ".join(f"{item['name']}={'x'.join(map(str, item['shape'])) or 'scalar'}" for item in program["inputs"])
     is_gpu = peaks["source"] == PUBLISHED
     parts = [
-        f"{shapes}: {len(program['ops'])} nodes in {calls} calls of {len(program['kernels'])} kernels, "
+        f"{shapes}: {quantity(len(program['ops']), 'node')} in {quantity(calls, 'call')} of "
+        f"{quantity(len(program['kernels']), 'kernel')}, "
         f"{program['flops'] / 1e9:.3g} GFLOP, {program['bytes'] / 1e6:.3g} MB moved",
         f"estimated {_time(program['predicted_seconds'])}, {_device(peaks) if is_gpu else _cores(program)}",
         "",
@@ -40,10 +43,10 @@ def _slow_code(kernels: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for kernel in kernels:
         found = [f"{kernel['scalar_share']:.0%} of it on single elements"] if kernel["scalar_share"] > 0.1 else []
-        found += [f"{kernel['gathers']} gathers"] if kernel["gathers"] else []
-        found += [f"{count} calls of {name}" for name, count in kernel["library_calls"].items()]
+        found += [quantity(kernel["gathers"], "gather")] if kernel["gathers"] else []
+        found += [f"{quantity(count, 'call')} of {name}" for name, count in kernel["library_calls"].items()]
         if found:
-            lines.append(f"{kernel['name'][:13]} ({_short(kernel['ops'][0])}): {', '.join(found)}")
+            lines.append(f"{kernel['name'][:SHORT_NAME]} ({_short(kernel['ops'][0])}): {', '.join(found)}")
     return [""] * bool(lines) + lines
 
 
@@ -51,7 +54,8 @@ def _cores(program: Mapping[str, Any]) -> str:
     peaks, target = program["peaks"], program["target"]
     return (
         f"by the {peaks['source']} peaks of {target['cpu']}: {peaks['flops'] / 1e9:.0f} GFLOP/s and "
-        f"{peaks['bandwidth'] / 1e9:.3g} GB/s with {peaks['threads']} threads of {target['vector_bits']} bits"
+        f"{peaks['bandwidth'] / 1e9:.3g} GB/s "
+        f"with {quantity(peaks['threads'], 'thread')} of {target['vector_bits']} bits"
     )
 
 
@@ -101,7 +105,7 @@ def _block_tile(kernel: Mapping[str, Any]) -> str:
 _Column = tuple[str, bool, Callable[[Mapping[str, Any]], str]]
 """A column: its head, whether it has numbers, and what it says of a kernel."""
 _NAMES: Sequence[_Column] = (
-    ("kernel", False, lambda kernel: kernel["name"][:13]),
+    ("kernel", False, lambda kernel: kernel["name"][:SHORT_NAME]),
     ("class", False, lambda kernel: kernel["class"]),
     ("calls", True, lambda kernel: f"{kernel['calls']}"),
     ("nodes", False, lambda kernel: _short(kernel["ops"][0]) if kernel["ops"] else ""),

@@ -27,7 +27,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_models(tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SYSTEMS, "abacus", System("abacus", "numpy", ("no-such-package",)))
-    arguments = ["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=onnxruntime,torch,abacus", "--json=out.json"]
+    arguments = ["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=onnxruntime,torch,abacus", "--output=out.json"]
     assert command.main(arguments) == 0
     out = capsys.readouterr().out
     assert "not installed: pip install no-such-package" in out
@@ -65,7 +65,7 @@ def test_a_second_run_is_added(tiny: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.slow
 def test_kernels(quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "kernels.json"
-    assert command.main(["kernels", "mul 1x128", "gelu 1x128", *SHORT, "--peers=numpy", f"--json={out}"]) == 0
+    assert command.main(["kernels", "mul 1x128", "gelu 1x128", *SHORT, "--peers=numpy", f"--output={out}"]) == 0
     assert "numpy has no such function" in capsys.readouterr().out
     rows = {(row.case, row.system): row for row in Results.read(out).rows}
     assert rows["gelu 1x128x1536", "numpy"].reason
@@ -80,7 +80,7 @@ def test_kernels(quick: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_ranges(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (dim,) = [dim for info in stepwell.compile(str(tiny)).inputs for dim in info.shape if isinstance(dim, str)]
     arguments = ["ranges", str(tiny), f"--dims={dim}=1:9", "--rounds=2", "--seconds=0.001"]
-    assert command.main([*arguments, "--json=ranges.json"]) == 0
+    assert command.main([*arguments, "--output=ranges.json"]) == 0
     assert f"{dim}=9" in capsys.readouterr().out
     record = json.loads(Path("ranges.json").read_text())
     assert record["programs"] == 1 and record["compile_seconds"] > 0
@@ -104,7 +104,7 @@ def test_sizes_are_chosen_from_the_bounds_on() -> None:
 @pytest.mark.slow
 def test_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "growth.json"
-    assert command.main(["growth", "--layers=1,2", "--peers=", f"--json={out}"]) == 0
+    assert command.main(["growth", "--layers=1,2", "--peers=", f"--output={out}"]) == 0
     assert "per further layer" in capsys.readouterr().out
     rows = Results.read(out).rows
     assert [row.case for row in rows] == ["transformer-1", "transformer-2"]
@@ -115,13 +115,14 @@ def test_profile(quick: None, tiny: Path, capsys: pytest.CaptureFixture[str]) ->
     assert command.main(["profile", str(tiny), "--shape=x=2x8", "--calls=3"]) == 0
     out = capsys.readouterr().out
     assert "contraction" in out
-    assert "mm and 1 more" in out
+    assert "MatMul" in out
+    assert "Relu" in out
     assert "nan" not in out
 
 
 def test_show_compare_and_plot(quick: None, tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
-    assert command.main(["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=onnxruntime", "--json=old.json"]) == 0
+    assert command.main(["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=onnxruntime", "--output=old.json"]) == 0
     record = json.loads(Path("old.json").read_text())
     for row in record["rows"]:
         row["median_seconds"] *= 2
@@ -170,7 +171,7 @@ def test_it_runs_as_a_module() -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_figures_are_not_added_to_those_of_another_machine(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=", "--json=out.json", "--add"]
+    arguments = ["models", str(tiny), "--shape=x=2x8", *SHORT, "--peers=", "--output=out.json", "--add"]
     assert command.main(arguments) == 0
     record = json.loads(Path("out.json").read_text())
     record["machine"]["cpu"] = "Another"

@@ -31,6 +31,13 @@ SMALL = [
     kernels.pool("max", 2, 8, 2, 2),
     kernels.pool("average", 2, 8, 3, 1),
     kernels.pool("average", 2, 7, 7, 1),
+    kernels.conv(4, 6, 8, 3, batch=2),
+    kernels.conv_along(4, 6, (9,), 3, 2),
+    kernels.conv_along(4, 6, (2, 5, 4), 3),
+    kernels.top_k(3, 20, 5),
+    kernels.scatter(4, 10),
+    kernels.scatter(4, 10, "add"),
+    kernels.scatter_rows(9, 5, 3),
 ]
 
 
@@ -67,7 +74,7 @@ def test_the_table_has_every_family() -> None:
     families = {kernel.family for kernel in kernels.table().values()}
     assert families >= {"gemm", "gemv", "batched gemm", "conv 1x1", "conv 3x3", "conv 5x5", "depthwise conv"}
     assert families >= {"strided conv", "grouped conv", "softmax", "layer norm", "gelu", "elementwise", "attention"}
-    assert families >= {"transpose", "pooling"}
+    assert families >= {"transpose", "pooling", "conv1d", "conv3d", "selection", "scatter"}
     assert all(re.fullmatch(r"[a-z0-9 x>/-]+", kernel.name) for kernel in kernels.table().values())
 
 

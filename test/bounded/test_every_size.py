@@ -22,7 +22,9 @@ def test_results_are_right_at_every_size(make):
     model, dims = make()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        executable = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False))
+        executable = stepwell.compile(
+            model, threads=1, options=stepwell.Options(dims=dims, cache=False, fallback="error")
+        )
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     rng = np.random.default_rng(3)
     for sizes in _sizes(dims, rng):

@@ -21,7 +21,9 @@ DENORMAL = np.float32(1e-40)
 
 
 def _compile(threads: int, **dims: object) -> stepwell.Executable:
-    return stepwell.compile(MODEL.encode(), threads=threads, options=stepwell.Options(dims=dims, cache=False))
+    return stepwell.compile(
+        MODEL.encode(), threads=threads, options=stepwell.Options(dims=dims, cache=False, fallback="error")
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -56,8 +58,8 @@ _MADE_OF_SEVERAL = [
 @pytest.mark.parametrize("make", _MADE_OF_SEVERAL, ids=lambda make: make.__name__)
 def test_numbers_of_an_earlier_call_that_are_none_are_not_seen(make: Callable[[], graphs.Graph]):
     model, dims = make()
-    executable = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False))
-    fresh = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False))
+    executable = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False, fallback="error"))
+    fresh = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False, fallback="error"))
     shape = [dim.dim_param or dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     greatest = [dims[dim][1] if isinstance(dim, str) else dim for dim in shape]
     random = np.random.default_rng(0)

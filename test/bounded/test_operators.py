@@ -112,9 +112,13 @@ def test_an_operator_at_any_size(case: _Case):
 
 
 def _same_at_any_size(model: onnx.ModelProto, dtype: Callable) -> None:
+    is_on_host = any(node.op_type == "NonZero" for node in model.graph.node)
+    fallback = "quiet" if is_on_host else "error"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ranged = stepwell.compile(model, threads=1, options=stepwell.Options(dims=_DIMS, cache=False))
+        ranged = stepwell.compile(
+            model, threads=1, options=stepwell.Options(dims=_DIMS, cache=False, fallback=fallback)
+        )
         alone = stepwell.compile(model, threads=1)
     rng = np.random.default_rng(5)
     for shape in ((5, 23), (1, 1), (2, 17), (5, 1), (3, 8)):

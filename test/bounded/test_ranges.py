@@ -11,12 +11,12 @@ import pytest
 import stepwell
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from stepwell.driver.samples import sample_sizes
 from stepwell.runtime.buckets import parse_dims
 from stepwell.runtime.errors import InputError
 from stepwell.runtime.expressions import evaluate
 from stepwell.runtime.program import TensorInfo
 from stepwell.runtime.sizes import Bounds, Range, check_ranges, decode, encode, union
-from stepwell.sampling import sample_sizes
 from stepwell.tools.arguments import parse_dims as parse_dims_options
 from stepwell.tools.flags import UsageError
 
@@ -37,7 +37,9 @@ def _softmax(x: np.ndarray) -> np.ndarray:
 
 
 def _compile(**dims: object) -> stepwell.Executable:
-    return stepwell.compile(MODEL.encode(), threads=1, options=stepwell.Options(dims=dims, cache=False))
+    return stepwell.compile(
+        MODEL.encode(), threads=1, options=stepwell.Options(dims=dims, cache=False, fallback="error")
+    )
 
 
 def test_a_range_is_one_program():
@@ -126,7 +128,7 @@ def test_what_cannot_serve_a_range_is_compiled_for_each_size():
     )
     with pytest.warns(UserWarning, match=r"compiled for each size by itself.*'stepwell.reduce_mean' op"):
         executable = stepwell.compile(
-            text.encode(), threads=1, options=stepwell.Options(dims={"n": (1, 9)}, cache=False)
+            text.encode(), threads=1, options=stepwell.Options(dims={"n": (1, 9)}, cache=False, fallback="error")
         )
     x = np.arange(20).reshape(5, 4)
     np.testing.assert_array_equal(executable(x), x.mean(0, keepdims=True))
@@ -241,7 +243,7 @@ def _slice(start: int, stop: int, step: int, summed: bool) -> onnx.ModelProto:
     [(1, -1, 1), (-3, -1, 1), (-2, 1 << 31, 1), (2, -(1 << 62), -1), (3, -4, -2), (-3, 1, 1), (-1, 5, 1)],
 )
 def test_a_slice_that_small_sizes_cut_off(start, stop, step, summed):
-    options = stepwell.Options(dims={"n": (1, 9)}, cache=False)
+    options = stepwell.Options(dims={"n": (1, 9)}, cache=False, fallback="error")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         executable = stepwell.compile(_slice(start, stop, step, summed), threads=1, options=options)
@@ -253,7 +255,7 @@ def test_a_slice_that_small_sizes_cut_off(start, stop, step, summed):
 
 
 def test_sizes_that_a_slice_is_not_cut_off_at_are_one_program():
-    options = stepwell.Options(dims={"n": (2, 9)}, cache=False)
+    options = stepwell.Options(dims={"n": (2, 9)}, cache=False, fallback="error")
     assert not stepwell.compile(_slice(1, -1, 1, True), threads=1, options=options).unranged
 
 
@@ -292,7 +294,7 @@ _ENDS = {
 def test_a_slice_of_less_at_greater_sizes(kind, dims):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        options = stepwell.Options(dims={"n": dims}, cache=False)
+        options = stepwell.Options(dims={"n": dims}, cache=False, fallback="error")
         executable = stepwell.compile(_computed_slice(kind), threads=1, options=options)
     for size in sorted({*range(dims[0], dims[1], 3), 5, 9, dims[1]}):
         x = np.random.default_rng(size).standard_normal((size, 20), np.float32)
@@ -325,7 +327,7 @@ def test_numbers_are_the_sizes_that_they_look_like(dims):
     value = helper.make_tensor_value_info
     ports = [[value("x", TensorProto.FLOAT, ["n", "m"])], [value("y", TensorProto.FLOAT, None)]]
     model = helper.make_model(helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 18)])
-    run = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False))
+    run = stepwell.compile(model, threads=1, options=stepwell.Options(dims=dims, cache=False, fallback="error"))
     assert not run.unranged
     for n in (1, 2, 5):
         for m in (1, 3, 9, 17):
@@ -360,7 +362,7 @@ def _two_rows(sizes: tuple[str, str]) -> onnx.ModelProto:
 
 def test_bounds_that_are_alike_by_chance():
     """Where both bounds are 32 the places are one constant, at all other sizes two."""
-    options = stepwell.Options(dims={"n": (1, 32), "m": (1, 32)}, cache=False)
+    options = stepwell.Options(dims={"n": (1, 32), "m": (1, 32)}, cache=False, fallback="error")
     executable = stepwell.compile(_two_rows(("n", "m")), threads=1, options=options)
     count = len(executable.programs)
     assert count and not executable.unranged

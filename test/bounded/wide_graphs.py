@@ -107,6 +107,19 @@ def borders() -> Graph:
     return _one(nodes, [1, 2, "h", "w"], _IMAGE, w=_floats(2, 2, 3, 3), pads=pads)
 
 
+def overhanging_windows() -> Graph:
+    """Poolings whose kernels are larger than some images, or than all of them."""
+    nodes = [
+        _NODE("MaxPool", ["x"], ["a"], kernel_shape=[4, 5], strides=[2, 3], pads=[1, 0, 0, 1], ceil_mode=1),
+        _NODE("AveragePool", ["x"], ["b"], kernel_shape=[6, 4], strides=[6, 5], ceil_mode=1),
+        _NODE("AveragePool", ["x"], ["c"], kernel_shape=[1280, 1280], strides=[1280, 1280], ceil_mode=1),
+        _NODE("AveragePool", ["x"], ["d"], kernel_shape=[9, 7], strides=[9, 7], pads=[1, 2, 1, 0], ceil_mode=1),
+        *(_NODE("GlobalAveragePool", [name], [f"mean_{name}"]) for name in "abd"),
+        _NODE("Sum", ["mean_a", "mean_b", "c", "mean_d"], ["y"]),
+    ]
+    return _one(nodes, [1, 2, "h", "w"], {"h": (3, 9), "w": (3, 8)})
+
+
 def bordered_tiles() -> Graph:
     """Tiles of Winograd's method of what repeats data behind its end, once with zeros around that."""
     nodes = [
@@ -249,6 +262,7 @@ GRAPHS = (
     between_convolutions,
     borders,
     bordered_tiles,
+    overhanging_windows,
     woven,
     halves,
     sorted_,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.compat import onnxruntime as ort
+from stepwell.compat.onnxruntime import ranges
+from stepwell.runtime.slow import SlowWarning
 
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 
@@ -140,6 +145,12 @@ def vector() -> bytes:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
+@pytest.fixture(autouse=True)
+def no_names_asked_for(monkeypatch):
+    """Names of dimensions that tests make up are not reported when the tests end."""
+    monkeypatch.setattr(ranges, "asked", ranges.Asked())
+
+
 def test_ranges_are_compiled_once(monkeypatch):
     options = ort.SessionOptions()
     options.add_session_config_entry("stepwell.dims", "n=1:40,other=2:3")
@@ -149,7 +160,11 @@ def test_ranges_are_compiled_once(monkeypatch):
         (y,) = session.run(None, {"x": np.ones(size, np.float32)})
         np.testing.assert_array_equal(y, -np.ones(size))
     assert count and len(session._executable.programs) == count
-    (y,) = session.run(None, {"x": np.ones(41, np.float32)})  # which is compiled by itself
+    with pytest.warns(SlowWarning, match=r"'n' is 41, out of its range, 1 to 40\..*--dims n=1:64") as found:
+        (y,) = session.run(None, {"x": np.ones(41, np.float32)})
+    assert [item.filename for item in found] == [__file__]
+    (z,) = session.run(None, {"x": np.ones(42, np.float32)})  # warned of once
+    assert z.size == 42
     np.testing.assert_array_equal(y, -np.ones(41))
 
     monkeypatch.setenv("STEPWELL_DIMS", "n=1:20")
@@ -171,3 +186,61 @@ def test_ranges_that_do_not_name_all_sizes():
     with pytest.warns(UserWarning, match="dimension 'm' varies too"):
         session = ort.InferenceSession(model.SerializeToString(), options)
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], -X)
+
+
+def test_ranges_of_one_model_by_its_file(monkeypatch, tmp_path):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for name in ("det.onnx", "rec.onnx"):
+        (folder / name).write_bytes(vector())
+    monkeypatch.setenv("STEPWELL_DIMS", "n=1:20,models/det.onnx:n=1:30,other.onnx:q=1:2")
+    assert ort.InferenceSession(folder / "det.onnx")._executable.ranges["n"].high == 30
+    assert ort.InferenceSession(folder / "rec.onnx")._executable.ranges["n"].high == 20
+    assert ort.InferenceSession(vector())._executable.ranges["n"].high == 20
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("STEPWELL_DIMS", "./det.onnx:n=1:30,dels/rec.onnx:n=1:30")
+    assert ort.InferenceSession("det.onnx")._executable.ranges["n"].high == 30
+    assert not ort.InferenceSession("rec.onnx")._executable.ranges
+    monkeypatch.setenv("STEPWELL_DIMS", "rec.onnx:m=1:30")
+    with pytest.raises(ort.errors.InvalidArgument, match=r"STEPWELL_DIMS: .*rec.onnx has no dimension 'm' .* has 'n'"):
+        ort.InferenceSession("rec.onnx")
+    monkeypatch.setenv("STEPWELL_DIMS", "n")
+    with pytest.raises(ort.errors.InvalidArgument, match=r"STEPWELL_DIMS: n: write it as name=1:64"):
+        ort.InferenceSession("rec.onnx")
+    assert "sizes are given for 'other.onnx:q' and 'dels/rec.onnx:n'" in ranges.asked.unmatched()
+
+
+def test_the_third_size_of_a_session_names_its_file(tmp_path):
+    path = tmp_path / "rec.onnx"
+    path.write_bytes(vector())
+    session = ort.InferenceSession(path)
+    session.run(None, {"x": np.ones(3, np.float32)})
+    session.run(None, {"x": np.ones(5, np.float32)})
+    with pytest.warns(SlowWarning, match=r"'n' was 3, 5 and 9\. .* STEPWELL_DIMS=rec\.onnx:n=1:16, ") as found:
+        session.run(None, {"x": np.ones(9, np.float32)})
+    assert [item.filename for item in found] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("dims", "code", "told"),
+    [
+        ("n=1:8", 0, ""),
+        ("rec.onnx:n=1:8", 0, ""),
+        ("q=1:8", 2, "sizes are given for 'q', which no model that was opened has: rec.onnx has 'n'"),
+        (
+            "rek.onnx:n=1:8",
+            0,
+            "SlowWarning: sizes are given for 'other.onnx:x' and 'rek.onnx:n', which no model that was opened has",
+        ),
+        ("n", 2, "error: --dims n: write it as name=1:64"),
+    ],
+)
+def test_names_that_no_model_has(tmp_path, dims: str, code: int, told: str):
+    (tmp_path / "rec.onnx").write_bytes(vector())
+    (tmp_path / "program.py").write_text("import onnxruntime\nonnxruntime.InferenceSession('rec.onnx')\n")
+    command = [sys.executable, "-m", "stepwell.compat.onnxruntime", "--dims", "other.onnx:x=1", "--dims", dims]
+    if told == "":
+        del command[3:5]
+    done = subprocess.run([*command, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert told in done.stderr if told else done.stderr == ""

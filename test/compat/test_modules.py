@@ -93,6 +93,16 @@ assert onnxruntime.__name__ == "stepwell.compat.onnxruntime"
     said(INSTALL + code)
 
 
+def test_parts_are_imported_from_the_module_too():
+    pytest.importorskip("onnxruntime.quantization")
+    code = """
+from onnxruntime import quantization
+import onnxruntime
+assert onnxruntime is here and quantization.__name__ == "onnxruntime.quantization" and not hasattr(here, "training")
+"""
+    said(INSTALL + code)
+
+
 def test_a_program_is_run_with_its_arguments(tmp_path):
     program = tmp_path / "program.py"
     (tmp_path / "beside.py").write_text("import onnxruntime\n")

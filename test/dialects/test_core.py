@@ -49,7 +49,7 @@ def test_builder_of_one_operand_tells_views_from_operands(x):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda x: TanhOp(x, x), "takes 1 operands, but 2 were given"),
+        (lambda x: TanhOp(x, x), "takes 1 operand, but 2 were given"),
         (lambda x: AddOp(x), "operand 'rhs' is missing"),
         (lambda x: CastOp(x), "requires attribute 'dtype'"),
         (lambda x: TanhOp(x, axis=1), "has no attribute 'axis'"),

@@ -114,7 +114,7 @@ def test_wrong_parameters_are_refused_at_their_op(context, parameters, message):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([], "'twice' takes 1 inputs, but 0 were given"),
+        ([], "'twice' takes 1 input, but 0 were given"),
         ([np.zeros(2)], r"input 0 of 'twice' must be \?xf32, but is 2xf64"),
         ([np.zeros((2, 2), F32)], r"input 0 of 'twice' must be \?xf32, but is 2x2xf32"),
     ],

@@ -34,7 +34,27 @@ def test_class_names_of_upstream_passes() -> None:
     assert class_name("canonicalize") == find_class_name("canonicalize") == "Canonicalizer"
 
 
-@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]), ids=lambda path: path.stem)
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
+    for link in links:
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in _anchors(target), link
+
+
+def test_the_index_lists_every_page() -> None:
+    folder = ROOT / "docs"
+    links = {(folder / link).resolve() for link in LINK.findall((folder / "README.md").read_text(encoding="utf-8"))}
+    assert [page for page in folder.rglob("*.md") if page.name != "README.md" and page.resolve() not in links] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as web views of repositories make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

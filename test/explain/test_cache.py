@@ -56,7 +56,7 @@ def test_a_miss_names_what_differs(cache: Cache, path: str, monkeypatch: pytest.
     assert _ask(cache, path, rows=3).differences == {"shapes": ("x=3x4", "x=2x4")}
     assert set(_ask(cache, path, target="x86-64-v3").differences) == {"target", "machine"}
     assert set(_ask(cache, path, options=Options(winograd=False)).differences) == {"options"}
-    monkeypatch.setattr("stepwell.specializer.fingerprint", lambda: "other")
+    monkeypatch.setattr("stepwell.driver.specializer.fingerprint", lambda: "other")
     assert set(_ask(cache, path).differences) == {"compiler"}
 
 
@@ -110,6 +110,13 @@ def test_a_miss_can_be_an_error(cache: Cache, path: str, way: str, monkeypatch: 
 def test_an_unknown_setting_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="cache is 'always'"):
         stepwell.compile(path, options=Options(cache="always"))
+
+
+@pytest.mark.parametrize("text", ["bogus", "requiered", "2"])
+def test_an_unknown_value_of_the_variable_is_refused(path: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWELL_CACHE", text)
+    with pytest.raises(stepwell.InputError, match=f"STEPWELL_CACHE is '{text}', and must be one of 0, off, .*require"):
+        stepwell.compile(path)
 
 
 def test_the_command_explains(cache: Cache, path: str, capsys: pytest.CaptureFixture[str]) -> None:

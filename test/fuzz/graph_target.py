@@ -9,12 +9,14 @@ import numpy as np
 import stepwell
 from mlir import ir
 from random_graphs import Graph, Grower, Value
-from stepwell.compilation import Compilation
 from stepwell.dialects import interpreter
 from stepwell.dialects.stepwell import STEPWELL
+from stepwell.driver.compilation import Compilation
+from stepwell.driver.options import Options
+from stepwell.driver.setup import Setup
+from stepwell.driver.source import ModelSource
 from stepwell.runtime import safetensors
 from stepwell.runtime.executable import Executable
-from stepwell.source import ModelSource
 
 PLAIN = tuple(
     f"stepwell-{name}"
@@ -81,7 +83,7 @@ def _computed(
             path.with_name("parameters.safetensors").write_bytes(b"".join(safetensors.chunks(parameters)))
         source = ModelSource.read(path)
         shapes = {f"input{index}": array.shape for index, array in enumerate(_inputs(graph))}
-        program = Compilation(target, None, 1, None, without).program(source, shapes)
+        program = Compilation(Setup(target, Options(codegen_threads=1), left_out=without)).program(source, shapes)
         executable = Executable(program.inputs, program.outputs, [program], threads=2)
         outputs = executable(*_inputs(graph))
     return list(outputs) if isinstance(outputs, tuple) else [outputs]

@@ -47,7 +47,7 @@ def _seeds() -> Sequence[tuple[str, str]]:
     """Every module of every IR test, with its first RUN line."""
     found = []
     for path in sorted(TESTS.rglob("*.mlir")):
-        source = path.read_text()
+        source = path.read_text(errors="replace")
         runs = [line for line in source.splitlines() if line.startswith("// RUN:") and "stepwell-opt" in line]
         plain = "\n".join(line for line in source.splitlines() if not re.match(r"\s*// (RUN|[A-Z-]+[:-])", line))
         found += [(runs[0], part) for part in plain.split(SPLIT) if runs and len(part) < 20_000 and part.strip()]

@@ -13,7 +13,7 @@ from mlir.dialects import func
 from stepwell.dialects.core import Op
 from stepwell.dialects.stepwell import STEPWELL
 from stepwell.dialects.types import TensorSpec, tensor_type
-from stepwell.lowering import phases
+from stepwell.driver import route
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime import orc
@@ -33,7 +33,7 @@ def compile_op(op: type[Op], arrays: list[np.ndarray], attributes: dict[str, Any
             result = op(*main.arguments, **attributes).operation.result
             func.ReturnOp([result])
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [result.type]))
-        phases.run(module, "cpu", start="graph")
+        route.run(module, "cpu", start="graph")
         size = ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value
         return orc.load_objects(emit_objects(module, Target.parse("cpu"))), size
 

@@ -18,7 +18,7 @@ from stepwell.dialects.stepwell import normalization as nm
 from stepwell.dialects.stepwell import pooling as pl
 from stepwell.dialects.stepwell import reduction as rd
 from stepwell.dialects.types import TensorSpec, tensor_type
-from stepwell.lowering import phases
+from stepwell.driver import route
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.runtime import orc
@@ -58,7 +58,7 @@ def check(body: Build, *arrays: Array, tolerance: float = 2e-6, target: str = "c
     with context, ir.Location.unknown():
         module = build(body, arrays)
         want = reference(module, arrays)
-        phases.run(module, target, start="graph")
+        route.run(module, target, start="graph")
         size = ir.IntegerAttr(module.operation.attributes["stepwell.arena_bytes"]).value
         code = orc.load_objects(emit_objects(module, Target.parse(target)))
     out, arena = np.zeros(want.shape, want.dtype), np.zeros(size + 64, np.uint8)

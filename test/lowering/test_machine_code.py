@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import pytest
 from mlir import ir
 from stepwell.dialects.stepwell import STEPWELL
-from stepwell.lowering import phases
-from stepwell.lowering.context import compiler_context
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
 from stepwell.lowering.llvm_to_object import codegen, llvm
 from stepwell.lowering.target import Target
 
@@ -182,7 +182,7 @@ def loops_of(kernel: str, name: str) -> Sequence[Loop]:
     with compiler_context() as context, ir.Location.unknown():
         STEPWELL.load(context)
         module = ir.Module.parse(f"func.func @main({arguments}) -> {result} {{{text}\n  return %1 : {result}\n}}")
-        phases.run(module, name, start="graph", stop="llvm")
+        route.run(module, name, start="graph", stop="llvm")
         symbol = next(symbol for symbol in codegen.exported(module) if "kernel" in symbol)
         assembly = codegen.assembly(module, symbol, target)
     return sorted((measured(lines, name) for lines in inner_loops(assembly)), key=lambda loop: -loop.products)

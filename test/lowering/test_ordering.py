@@ -47,6 +47,30 @@ def test_few_of_rows_in_any_order(check_op, kind, extent, k):
         check_op(TopKOp, x, k=k, largest=largest)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16, np.int32, np.uint64, np.uint8])
+@pytest.mark.parametrize(("extent", "k"), [(300, 74), (515, 33), (1000, 200), (4099, 1000)])
+def test_some_of_long_rows(check_op, kind, extent, k):
+    """Rows in any order, that rise, fall, are all the same, and repeat: the least ones all lie in the same groups."""
+    rows = [RNG.permutation(extent), np.arange(extent), np.arange(extent)[::-1], np.full(extent, 7)]
+    x = np.stack([*rows, np.arange(extent) % 64, np.repeat(np.arange(-(-extent // 64)), 64)[:extent]]) % 30000
+    info = np.iinfo(kind) if np.dtype(kind).kind in "iu" else np.finfo(kind)
+    x = x.astype(kind)
+    x[0, ::7], x[0, 1::7] = info.min, info.max
+    for largest in (False, True):
+        check_op(TopKOp, x, k=k, largest=largest)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(("extent", "k"), [(7, 7), (40, 3), (100, 60), (300, 300), (700, 5), (900, 50)])
+def test_top_k_of_some_elements(check_op, extent, k, largest):
+    for kind in (np.float32, np.int64):
+        x = numbers(kind, 2, extent)
+        if kind == np.float32:
+            x[:, ::3] = np.nan
+        for count in (-1, 0, 1, k, extent // 2, extent - 1, extent, extent + 3):
+            check_op(TopKOp, x, np.array(count), k=k, largest=largest, extent=0)
+
+
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
 @pytest.mark.parametrize(
     ("kind", "shape", "axis", "count"),
@@ -63,6 +87,16 @@ def test_scatter(check_op, kind, shape, axis, count, reduction):
     updates = numbers(kind, *shape[:axis], count, *shape[axis + 1 :])
     indices = RNG.integers(-shape[axis], shape[axis], (*shape[:axis], count))
     check_op(ScatterOp, numbers(kind, *shape), indices, updates, axis=axis, reduction=reduction)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("count", [-1, 0, 3, 9])
+def test_scatter_of_some_updates(check_op, count, reduction):
+    indices = RNG.integers(-6, 6, (2, 7))
+    for shape in ((2, 6), (2, 6, 5)):
+        updates = numbers(np.float32, 2, 7, *shape[2:])
+        data, applied = numbers(np.float32, *shape), np.array(count)
+        check_op(ScatterOp, data, indices, updates, applied, axis=1, reduction=reduction, extent=0)
 
 
 def test_indices_outside_touch_nothing_else(check_op):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.compiler import Options
 from stepwell.dialects.stepwell.contraction import ConvOp
 from stepwell.dialects.stepwell.planar import PlanarConvOp
+from stepwell.driver.options import Options
 
 RNG = np.random.default_rng(0)
 

@@ -27,6 +27,23 @@ def test_windows(check_op, spatial, window, layout):
             check_op(op, x, layout=layout, ceil_mode=ceil_mode, tolerance=1e-6, **window)
 
 
+@pytest.mark.parametrize("layout", ["channels_first", "channels_last"])
+@pytest.mark.parametrize(
+    ("spatial", "window"),
+    [
+        ((6,), {"kernel": (9,), "strides": (4,), "pads": (3, 1), "dilations": (1,)}),
+        ((6, 6), {"kernel": (8, 1280), "strides": (8, 1280), "pads": (0, 0, 0, 0), "dilations": (1, 1)}),
+        ((2, 6), {"kernel": (2, 5), "strides": (9, 8), "pads": (3, 2, 1, 0), "dilations": (4, 3)}),
+        ((3, 2, 4), {"kernel": (4, 3, 2), "strides": (3, 5, 2), "pads": (1, 0, 0, 1, 0, 1), "dilations": (2, 1, 1)}),
+    ],
+)
+def test_kernels_larger_than_the_input(check_op, spatial, window, layout):
+    x = RNG.integers(-4, 5, (2, 3, *spatial)).astype(np.float32)
+    x = np.moveaxis(x, 1, -1) if layout == "channels_last" else x
+    for op in (MaxPoolOp, MaxPoolIndicesOp, SumPoolOp, AveragePoolOp):
+        check_op(op, x, layout=layout, ceil_mode=True, tolerance=1e-6, **window)
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float64, np.int8, np.uint8])
 def test_types(check_op, kind):
     x = RNG.integers(0, 9, (1, 2, 6, 7)).astype(kind)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from mlir import ir
 from mlir.dialects import func
-from stepwell.compilation import Compilation
 from stepwell.dialects.interpreter import evaluate
 from stepwell.dialects.stepwell import STEPWELL, constant, contraction, elementwise, movement, pooling, reduction
+from stepwell.driver.compilation import Compilation
 from stepwell.runtime.executable import Executable
 
 HEIGHT, WIDTH = 6, 5

@@ -12,8 +12,8 @@ import pytest
 import stepwell
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from stepwell.compilation import Compilation
-from stepwell.source import ModelSource
+from stepwell.driver.compilation import Compilation
+from stepwell.driver.source import ModelSource
 
 BATCH, LENGTH, HEADS, DEPTH = 2, 19, 4, 8
 WIDTH = HEADS * DEPTH

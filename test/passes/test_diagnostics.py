@@ -19,18 +19,22 @@ from stepwell.passes.sources import Source, split_source
         ("op\n// expected-note@above {{a}}\n// expected-remark@above {{b}}", [("note", "a", 1), ("remark", "b", 1)]),
         ("// expected-error@below {{a}}\n// expected-note@below {{b}}\nop", [("error", "a", 3), ("note", "b", 3)]),
         ("// expected-error@unknown {{a}}", [("error", "a", None)]),
-        ("op // expected-error {{a}} expected-note {{b}}", [("error", "a", 1), ("note", "b", 1)]),
+        ("op // expected-error {{a}} expected-note {{b}}", [("error", "a}} expected-note {{b", 1)]),
         ("op // expected-error@+0 {{a {{b}} c}}", [("error", "a {{b}} c", 1)]),
         ("op // expected-error {{a}} {{b}}", [("error", "a}} {{b", 1)]),
         ("op // no directive", []),
     ],
 )
 def test_directives(text: str, expected: list[tuple[str, str, int | None]]) -> None:
-    assert [(item.severity, item.text, item.line) for item in read_expectations(text)] == expected
+    assert [(item.severity, item.text, item.line) for item in read_expectations(text, complain)] == expected
+
+
+def complain(line: int, column: int, message: str, length: int) -> None:
+    pytest.fail(f"{line}:{column}: {message}, {length} characters")
 
 
 def test_regular_expressions_stand_in_double_braces() -> None:
-    (expectation,) = read_expectations("// expected-error-re {{rank {{[0-9]+}} (of 3.)}}")
+    (expectation,) = read_expectations("// expected-error-re {{rank {{[0-9]+}} (of 3.)}}", complain)
     assert expectation.accepts("it has rank 12 (of 3.)!")
     assert not expectation.accepts("it has rank x (of 3.)")
     assert not expectation.accepts("it has rank 1 (of 3!)")
@@ -76,7 +80,11 @@ def test_an_unexpected_diagnostic_fails_and_is_shown() -> None:
     assert not verifier.finish()
 
 
-def test_a_part_starts_with_the_rest_of_its_marker_line() -> None:
-    parts = list(split_source(Source("f", "f", b"a\n// ----- x\nb\n// -----\nc\n"), "// -----"))
-    assert [part.text for part in parts] == ["a\n", " x\nb\n", "\nc\n"]
-    assert [part.title for part in parts] == [f"within split at f:{line} offset " for line in (1, 2, 4)]
+def test_a_part_starts_with_the_rest_of_its_marker_line_and_keeps_its_place() -> None:
+    misses: list[tuple[int, int]] = []
+    source = Source("f", "f", b"a\n// ----- x\nb\n// -----\nc\n// ---\n")
+    parts = list(split_source(source, "// -----", lambda line, column: misses.append((line, column))))
+    assert [part.text for part in parts] == ["a\n", f"\n{' ' * 8} x\nb\n", f"\n\n\n{' ' * 8}\nc\n// ---\n"]
+    assert [part.title for part in parts] == ["f"] * 3
+    assert [part.line(5) for part in parts] == [b"c"] * 3
+    assert misses == [(6, 7)]

@@ -54,7 +54,7 @@ def test_dead_ops_go_and_locations_stay(module):
     apply_patterns(module.operation, [AbsOfNeg()])
     assert _names(module) == ["stepwell.relu"]
     relu = next(op for op in walk(module.operation) if op.name == "stepwell.relu")
-    assert str(relu.location) == 'loc("second")'
+    assert str(relu.location) == 'loc(fused["second", "first"])'
 
 
 def test_a_new_op_is_looked_at_in_its_turn(module):

@@ -159,7 +159,7 @@ def test_ranges_of_sizes_have_times_but_no_rates() -> None:
 
 
 def test_a_profile_of_no_calls_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one call, not 0"):
+    with pytest.raises(ValueError, match="calls is 0 and warmup is 3: they must be at least 1 and 0"):
         stepwell.compile(_layers()).profile({"x": _input()}, calls=0)
 
 
@@ -218,3 +218,54 @@ def test_a_kernel_of_several_launches_takes_as_long_as_all() -> None:
     recording.note_steps(program, 100, [1e-9, 2e-9, 3e-9, 4e-9])
     (taken,) = recording.recordings
     assert [(item.start, item.end) for item in instances(taken)] == [(100, 103), (103, 110)]
+
+
+def test_a_fused_kernel_is_named_for_its_convolution():
+    random = np.random.default_rng(0)
+    channels = 32
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["e"], "stem", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["e", "w"], ["a"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["a", "s", "b", "m", "v"], ["n"], "norm"),
+        helper.make_node("Add", ["n", "e"], ["d"], "residual"),
+        helper.make_node("Relu", ["d"], ["r"], "relu"),
+        helper.make_node("Conv", ["r", "w"], ["y"], "last", pads=[1, 1, 1, 1]),
+    ]
+    weights = [("w", random.random((channels, channels, 3, 3), np.float32) - 0.5)]
+    weights += [(name, np.full(channels, 0.5, np.float32)) for name in "sbmv"]
+    shape = [1, channels, 28, 28]
+    model = stepwell.compile(_model(nodes, [_value("x", shape)], [_value("y", shape)], weights))
+    made = model.profile({"x": random.random(shape, np.float32)}, calls=3)
+    record = made.record()
+    fused = next(row for row in record["kernels"] if "relu" in row["nodes"])
+    assert (fused["node"], fused["operator"]) == ("conv", "Conv")
+    assert fused["nodes"] == ["conv", "norm", "residual", "relu"]
+    assert {row["node"] for row in record["nodes"]} == {"stem", "conv", "residual", "relu", "last"}
+    assert record["operators"][0]["operator"] == "Conv"
+    events = {
+        event["args"]["kernel"]: event["name"]
+        for event in made.trace()["traceEvents"]
+        if "dur" in event and event["cat"] == "kernel"
+    }
+    assert events[fused["kernel"]] == f"conv ({fused['class']})"
+
+
+def test_a_border_in_place_moves_no_more_than_it_writes():
+    """The parts of a padded concatenation are written in place, and only the border by a kernel of its own."""
+    channels, size = 32, 56
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "stem", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"], "left"),
+        helper.make_node("Conv", ["a", "w"], ["c"], "right", pads=[1, 1, 1, 1]),
+        helper.make_node("Concat", ["b", "c"], ["d"], "both", axis=1),
+        helper.make_node("Pad", ["d", "p"], ["e"], "border"),
+        helper.make_node("MaxPool", ["e"], ["y"], "pool", kernel_shape=[3, 3], strides=[2, 2]),
+    ]
+    random = np.random.default_rng(0)
+    weights = [("w", random.random((channels, channels, 3, 3), np.float32)), ("p", np.array([0, 0, 1, 1, 0, 0, 1, 1]))]
+    shape = [1, channels, size, size]
+    model = stepwell.compile(_model(nodes, [_value("x", shape)], [_value("y", [1, 64, 28, 28])], weights), threads=1)
+    border = next(kernel for kernel in model.programs[0].kernels if kernel.ops[:1] == ("border",))
+    assert border.bytes == 4 * 2 * channels * ((size + 2) ** 2 - size**2)
+    row = next(row for row in model.report().kernels if row["name"] == border.name)
+    assert row["bytes"] == border.bytes

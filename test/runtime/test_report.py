@@ -96,9 +96,13 @@ def test_names_what_was_merged_into_another_node():
     ]
     weights = {"w": random.standard_normal((8, 4, 3, 3)).astype("f4"), **{k: np.ones(8, "f4") for k in "sbmv"}}
     executable = stepwell.compile(_model(nodes, {"x": (1, 4, 10, 10)}, {"y": (1, 8, 8, 8)}, weights))
-    conv = _ops(executable)["conv"]
-    assert (conv["fate"], conv["into"], conv["by"]) == ("merged", ["norm"], "FactorIntoConv")
-    assert conv["kernels"] == _ops(executable)["norm"]["kernels"]
+    ops = _ops(executable)
+    assert ops["conv"]["fate"] == "kernel"
+    assert (ops["norm"]["fate"], ops["norm"]["into"], ops["norm"]["by"]) == ("merged", ["conv"], "FactorIntoConv")
+    assert ops["norm"]["kernels"] == ops["conv"]["kernels"]
+    assert next(kernel for kernel in executable.report().kernels if kernel["class"] == "convolution")["ops"] == [
+        ["conv", "norm"]
+    ]
     operands = next(kernel for kernel in executable.report().kernels if kernel["class"] == "convolution")["operands"]
     assert [item["layout"] for item in operands][:2] == ["channels_last", "packed"]
 
@@ -117,7 +121,8 @@ def test_follows_what_was_merged_in_several_steps():
         **{k: np.ones(8, "f4") for k in "sbmv"},
     }
     ops = _ops(stepwell.compile(_model(nodes, {"x": (1, 8, 6, 6)}, {"y": (1, 8, 12, 12)}, weights)))
-    assert (ops["up"]["fate"], ops["up"]["into"]) == ("merged", ["norm"])
+    assert ops["up"]["fate"] == "kernel"
+    assert (ops["norm"]["fate"], ops["norm"]["into"]) == ("merged", ["up"])
     assert ops["up"]["kernels"] == ops["norm"]["kernels"]
 
 
@@ -208,7 +213,7 @@ def test_a_cache_that_is_turned_off_warns_where_nobody_asked_for_that(small, mon
 def test_flags_kernels_on_single_elements():
     from dataclasses import replace
 
-    from stepwell.lowering.facts import packed
+    from stepwell.driver.facts import packed
     from stepwell.runtime.report import facts
     from stepwell.runtime.report.report import Report
 
@@ -219,7 +224,7 @@ def test_flags_kernels_on_single_elements():
         details["code"] = {"vector_bits": 0, "scalar_share": 1.0}
     (found,) = Report.of("m", [replace(program, facts=packed(known))], (), 1).summary
     assert found["kind"] == "scalar" and found["share"] == 1.0
-    assert "(relu) compute single elements" in found["message"]
+    assert "(relu) computes single elements" in found["message"]
 
 
 def test_flags_nodes_on_the_host():

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.elementwise import ReluOp
 from stepwell.explain.bisect import references
 from stepwell.tools.bisect import main
+from stepwell.tools.compile import main as compile_main
 
 MODEL = """
 func.func @main(%x: tensor<4xf32> {stepwell.name = "x"}) -> (tensor<4xf32> {stepwell.name = "y"}) {
@@ -48,6 +49,32 @@ def test_fault_and_reproducer(model: str, capsys: pytest.CaptureFixture[str], mo
     assert "wrong at the level kernel" in capsys.readouterr().out
 
 
+def test_the_table_names_the_culprit(
+    model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReluOp, "reference", staticmethod(lambda x: x))
+    assert main([model, "--inputs", "x.npy"]) == 1
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("kernel"))
+    assert "stepwell-convert-to-linalg" in row
+    assert "(positive)" in row
+
+
+def test_made_up_inputs_are_tried_in_two_magnitudes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([model, "--json"]) == 0
+    twice = json.loads(capsys.readouterr().out)["levels"]
+    assert main([model, "--input", "x=4xf32:random", "--json"]) == 0
+    once = json.loads(capsys.readouterr().out)["levels"]
+    assert [level["checked"] for level in twice] == [2 * level["checked"] for level in once]
+
+
+def test_module_behind_the_phase_graph(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compile_main([model, "-o", "kernels.mlir", "--compile-to=kernels"]) == 0
+    assert main(["kernels.mlir"]) == 1
+    error = capsys.readouterr().err
+    assert "the phase 'kernels' cannot be interpreted: give one in the phase import or graph" in error
+    assert "internal error" not in error
+
+
 def test_wrong_command(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([model, "--input", "z=4xf32"]) == 2
     assert "no such input" in capsys.readouterr().err
@@ -81,7 +108,7 @@ def test_where_one_reference_cannot_run_a_model_the_other_does(
         raise ValueError("an opset of tomorrow")
 
     monkeypatch.setattr(references, "_by_onnxruntime", refuse)
-    for options, checked in (([], 1), (["--reference", "onnxruntime"], 0)):
+    for options, checked in (([], 2), (["--reference", "onnxruntime"], 0)):
         assert main(["relu.onnx", "--json", *options]) == 0
         (level, *_) = json.loads(capsys.readouterr().out)["levels"]
         assert (level["level"], level["checked"]) == ("import", checked)

@@ -64,7 +64,7 @@ def test_modules_that_abort_what_compiles_them(monkeypatch):
     def aborts(*_, **__):
         os.abort()
 
-    monkeypatch.setattr("stepwell.compilation.generate", aborts)
+    monkeypatch.setattr("stepwell.driver.compilation.generate", aborts)
     with pytest.raises(PassError, match=r"crashed \(SIGABRT\) in what follows the phase 'llvm'"):
         stepwell.compile(text.encode(), threads=1, options=stepwell.Options(cache=False))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....runtime.wording import quantity
 from ... import dims
 from ...core import Op, OpError, attribute, operand, optional_operand, result
 from ...dims import Dim, Shape, Sym, ceil_div, numbers, product
@@ -58,7 +59,7 @@ def _reshaped(old: Shape, new: Shape, allow_zero: bool) -> Shape:
         extents[extents.index(-1)] = _left_over(old, [dim for dim in extents if dim != -1], text)
     total, wanted = product(old), product(extents)
     if isinstance(total, int) and isinstance(wanted, int) and total != wanted:
-        raise OpError(f"cannot reshape {total} elements to shape {text}")
+        raise OpError(f"cannot reshape {quantity(total, 'element')} to shape {text}")
     return tuple(extents)
 
 
@@ -70,7 +71,7 @@ def _left_over(old: Shape, others: list[Dim], text: str) -> Dim:
     if divisor == 0:
         raise OpError(f"shape {text} leaves -1 without a meaning")
     if isinstance(total, int) and isinstance(divisor, int) and total % divisor:
-        raise OpError(f"cannot reshape {total} elements to shape {text}")
+        raise OpError(f"cannot reshape {quantity(total, 'element')} to shape {text}")
     if isinstance(divisor, Sym):
         return 1 if divisor == total else dims.unknown()
     return total // divisor

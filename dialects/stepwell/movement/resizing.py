@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from ....runtime.wording import quantity
 from ... import dims
 from ...core import Op, OpError, attribute, operand, optional_operand, result
 from ...dims import Dim, Shape
@@ -236,7 +237,7 @@ def _scaled(dim: Dim, scale: np.floating) -> Dim:
 
 def _replaced(shape: Shape, axes: tuple[int, ...], extents: Shape) -> Shape:
     if len(extents) != len(axes):
-        raise OpError(f"resizes {len(axes)} dimensions, but {len(extents)} entries are given")
+        raise OpError(f"resizes {quantity(len(axes), 'dimension')}, but {quantity(len(extents), 'entry')} are given")
     new = dict(zip(axes, extents, strict=True))
     return tuple(new.get(axis, dim) for axis, dim in enumerate(shape))
 

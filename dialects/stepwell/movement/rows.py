@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ....runtime.wording import quantity
 from ...core import Op, OpError, attribute, operand, result
 from ...types import TensorSpec, is_integer
 from ..shapes import common_dim, may_equal, require_rank, same_dtype
@@ -94,7 +95,9 @@ class TakeRowsOp(Op):
         if not is_integer(places.dtype):
             raise OpError(f"operand 'places' must be integers, but is {places}")
         if not 1 <= leading <= input.rank or len(extents) not in (0, leading):
-            raise OpError(f"{leading} dimensions of {input} with {len(extents)} extents cannot be counted as one")
+            raise OpError(
+                f"{quantity(leading, 'dimension')} of {input} with {len(extents)} extents cannot be counted as one"
+            )
         if 0 in input.shape[:leading] and 0 not in places.shape:
             raise OpError(f"operand 'input' must have rows, but is {input}")
         return input.with_shape((*places.shape, *input.shape[leading:]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core import Op, OpError, attribute, operand, result
+from ...core import Op, OpError, attribute, operand, optional_operand, result
 from ...types import TensorSpec, is_integer
-from ..shapes import common_dim, may_equal, normalize_axis, same_dtype
+from ..shapes import common_dim, may_equal, normalize_axis, require_count, same_dtype
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
@@ -22,6 +22,7 @@ class ScatterOp(Op):
     Attributes:
         axis: the dimension along which the slices lie.
         reduction: what becomes of a slice and its update: the update ("none"), or both combined.
+        extent: the entry of the table of extents that equals operand `count`, or -1. It has no effect on the values.
 
     ```mlir
     %3 = "stepwell.scatter"(%0, %1, %2) {axis = 0 : i64, reduction = "add"}
@@ -33,21 +34,32 @@ class ScatterOp(Op):
     input = operand()
     indices = operand("integers: the dimensions of the input before `axis`, and the number of updates")
     updates = operand("like the input, but with the number of updates along `axis`")
+    count = optional_operand("i64, a scalar: the number of updates that are applied, from the first on; else all")
     axis = attribute(int)
     reduction = attribute(str, default="none", choices=REDUCTIONS)
+    extent = attribute(int, default=-1)
     result = result()
 
     @staticmethod
-    def infer(input: TensorSpec, indices: TensorSpec, updates: TensorSpec, *, axis: int, reduction: str) -> TensorSpec:
+    def infer(
+        input: TensorSpec,
+        indices: TensorSpec,
+        updates: TensorSpec,
+        count: TensorSpec | None = None,
+        *,
+        axis: int,
+        reduction: str,
+        extent: int = -1,
+    ) -> TensorSpec:
         """The result is like the input."""
+        require_count(count)
         same_dtype(input, updates)
         if not is_integer(indices.dtype):
             raise OpError(f"operand 'indices' must be integers, but is {indices}")
         along = normalize_axis(axis, input.rank)
         if indices.rank != along + 1:
             raise OpError(f"operand 'indices' must have rank {along + 1}, for axis {along}, but is {indices}")
-        count = indices.shape[-1]
-        wanted = (*input.shape[:along], count, *input.shape[along + 1 :])
+        wanted = (*input.shape[:along], indices.shape[-1], *input.shape[along + 1 :])
         if updates.rank != input.rank or not all(map(may_equal, updates.shape, wanted)):
             raise OpError(f"operand 'updates' must be {input.with_shape(wanted)}, but is {updates}")
         if not all(map(may_equal, indices.shape[:along], input.shape[:along])):
@@ -57,16 +69,24 @@ class ScatterOp(Op):
 
     @staticmethod
     def reference(
-        input: np.ndarray, indices: np.ndarray, updates: np.ndarray, *, axis: int, reduction: str
+        input: np.ndarray,
+        indices: np.ndarray,
+        updates: np.ndarray,
+        count: np.ndarray | None = None,
+        *,
+        axis: int,
+        reduction: str,
+        extent: int = -1,
     ) -> np.ndarray:
         """Applies the updates one after the other."""
         result = np.array(input)
         axis %= input.ndim
-        extent = input.shape[axis]
-        for place in np.ndindex(indices.shape):
+        size = input.shape[axis]
+        applied = indices.shape[-1] if count is None else min(max(int(count), 0), indices.shape[-1])
+        for place in np.ndindex(*indices.shape[:-1], applied):
             index = int(indices[place])
-            index += extent if index < 0 else 0
-            if not 0 <= index < extent:
+            index += size if index < 0 else 0
+            if not 0 <= index < size:
                 continue
             target = (*place[:-1], index)
             value = updates[place]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....runtime.program import aligned_copy
+from ....runtime.wording import quantity
 from ...core import Op, OpError, attribute, operand, result
 from ...dims import Dim, ceil_div, product
 from ...types import TensorSpec, is_integer
@@ -80,7 +81,7 @@ class TransposeOp(Op):
         """The input's dimensions in the order of `permutation`."""
         if sorted(permutation) != list(range(input.rank)):
             text = ", ".join(map(str, permutation))
-            raise OpError(f"{text} is no permutation of the {input.rank} dimensions of {input}")
+            raise OpError(f"{text} is no permutation of the {quantity(input.rank, 'dimension')} of {input}")
         return input.with_shape(tuple(input.shape[axis] for axis in permutation))
 
     @staticmethod
@@ -155,7 +156,7 @@ class SliceOp(Op):
         for axis, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
             extent = input.shape[axis]
             if not 0 <= start <= stop or (isinstance(extent, int) and stop > extent):
-                raise OpError(f"slices {start} to {stop} of the {extent} elements of axis {axis}")
+                raise OpError(f"slices {start} to {stop} of the {quantity(extent, 'element')} of axis {axis}")
             if step < 1:
                 raise OpError(f"steps must be positive, but axis {axis} has {step}")
         bounds = zip(starts, stops, steps, strict=True)

@@ -104,14 +104,31 @@ class Piece {
   }
 }
 
+// Three digits, never with an exponent: of 999.7 and more the whole number.
+function digits(number) {
+  if (number === 0) return "0";
+  return Math.abs(number) >= 999.5 ? grouped(Math.round(number)) : String(+number.toPrecision(3));
+}
+
+const grouped = (whole) => String(whole).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+
 function duration(seconds) {
-  const [factor, unit] = seconds >= 1 ? [1, "s"] : seconds >= 1e-3 ? [1e3, "ms"] : [1e6, "µs"];
-  return `${(seconds * factor).toPrecision(seconds * factor >= 100 ? 3 : 2)} ${unit}`;
+  const steps = [[1, "s"], [1e3, "ms"], [1e6, "µs"], [1e9, "ns"]];
+  const [factor, unit] = steps.find(([size]) => seconds * size >= 1) ?? steps[3];
+  return `${digits(seconds * factor)} ${unit}`;
 }
 
 function amount(number, unit) {
-  const step = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([size]) => number >= size);
-  return step ? `${(number / step[0]).toPrecision(3)} ${step[1]}${unit}` : `${number} ${unit}`;
+  const step = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([size]) => number >= 0.9995 * size);
+  return step ? `${digits(number / step[0])} ${step[1]}${unit}` : `${digits(number)} ${unit}`;
+}
+
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+// Sizes exactly, with groups of three digits; fractions with three digits, small ones with an exponent.
+function plainNumber(number) {
+  if (Number.isInteger(number)) return number < 0 ? `-${grouped(-number)}` : grouped(number);
+  return Math.abs(number) < 1e-3 ? number.toExponential(2) : digits(number);
 }
 
 // An element, its attributes, and what is in it: text is text, whatever a model calls its nodes.

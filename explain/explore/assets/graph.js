@@ -108,8 +108,56 @@ function pathOf(points) {
   return path;
 }
 
+// All of the graph, small, with what of it is in view; a click or a drag there moves the view.
+class Minimap {
+  constructor(svg, onPlace) {
+    this.svg = svg;
+    this.view = drawn("rect", { class: "view" });
+    const go = (event) => {
+      const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+      onPlace(place.x, place.y);
+    };
+    svg.addEventListener("pointerdown", (event) => { svg.setPointerCapture(event.pointerId); go(event); });
+    svg.addEventListener("pointermove", (event) => { if (event.buttons) go(event); });
+  }
+
+  show(cards, box) {
+    this.box = box;
+    // At most so large on the page; a long chain is a narrow strip.
+    const width = box.right - box.left, height = box.bottom - box.top, scale = Math.min(150 / width, 190 / height);
+    const size = [Math.max(width * scale, 34), Math.max(height * scale, 24)];
+    this.svg.setAttribute("viewBox", `${box.left} ${box.top} ${width} ${height}`);
+    this.svg.setAttribute("width", size[0]);
+    this.svg.setAttribute("height", size[1]);
+    const least = 1.5 / scale;
+    this.cards = cards.map((card) => {
+      const drawnHeight = Math.max(card.height, least);
+      return drawn("rect", { x: card.x - CARD.width / 2, y: card.y - drawnHeight / 2, width: Math.max(CARD.width, least), height: drawnHeight, fill: colourOf(card.kind) });
+    });
+    this.svg.replaceChildren(...this.cards, this.view);
+  }
+
+  // What is in view, in the graph's own measure; a map of what is all in view says nothing.
+  look(left, top, width, height) {
+    if (!this.box) return;
+    const { box } = this;
+    this.svg.toggleAttribute("hidden", left <= box.left && top <= box.top && left + width >= box.right && top + height >= box.bottom);
+    for (const [name, value] of Object.entries({ x: left, y: top, width, height })) this.view.setAttribute(name, value);
+  }
+
+  choose(isChosen) {
+    this.cards?.forEach((rect, index) => rect.classList.toggle("found", isChosen(index)));
+  }
+
+  hide() {
+    this.box = undefined;
+    this.svg.toggleAttribute("hidden", true);
+  }
+}
+
 class GraphView {
   constructor(svg, onNode) {
+    this.map = new Minimap(document.getElementById("minimap"), (x, y) => this.moveTo(x, y));
     this.svg = svg;
     this.onNode = onNode;
     this.world = drawn("g", {});
@@ -117,13 +165,16 @@ class GraphView {
     this.zoom = d3.zoom().scaleExtent([0.01, 4]).on("zoom", ({ transform }) => {
       this.world.setAttribute("transform", transform);
       this.world.classList.toggle("far", transform.k < 0.4);
+      this.look();
     });
+    new ResizeObserver(() => this.look()).observe(svg);
     d3.select(svg).call(this.zoom).on("dblclick.zoom", null);
   }
 
   async show(piece) {
     this.piece = piece;
     this.world.replaceChildren();
+    this.map.hide();
     Object.assign(this, cardsOf(piece));
     const wait = document.getElementById("wait");
     wait.hidden = !this.cards.length;
@@ -138,7 +189,26 @@ class GraphView {
     });
     this.world.append(...this.lines.map(({ line }) => line), ...this.cards.map((card) => this.card(card)));
     this.colour(this.isHot);
+    this.map.show(this.cards, this.bounds());
     this.fit(0);
+  }
+
+  bounds() {
+    const half = CARD.width / 2 + 20, edge = (card, sign) => card.y + (sign * card.height) / 2;
+    return {
+      left: Math.min(...this.cards.map((card) => card.x)) - half, right: Math.max(...this.cards.map((card) => card.x)) + half,
+      top: Math.min(...this.cards.map((card) => edge(card, -1))) - 20, bottom: Math.max(...this.cards.map((card) => edge(card, 1))) + 20,
+    };
+  }
+
+  look() {
+    const { x, y, k } = d3.zoomTransform(this.svg), { clientWidth: width, clientHeight: height } = this.svg;
+    this.map.look(-x / k, -y / k, width / k, height / k);
+  }
+
+  moveTo(x, y) {
+    const { k } = d3.zoomTransform(this.svg), { clientWidth: width, clientHeight: height } = this.svg;
+    d3.select(this.svg).call(this.zoom.transform, d3.zoomIdentity.translate(width / 2 - x * k, height / 2 - y * k).scale(k));
   }
 
   card(card) {
@@ -177,6 +247,7 @@ class GraphView {
     this.isHot = isHot;
     const most = Math.max(...this.cards.map((card) => card.time), 1e-12);
     for (const card of this.cards) if (card.body) card.body.style.fill = isHot ? heatColour(card.time / most) : "";
+    this.map.cards?.forEach((rect, index) => (rect.style.fill = isHot ? heatColour(this.cards[index].time / most) : ""));
   }
 
   choose(nodes) {
@@ -185,6 +256,7 @@ class GraphView {
       card.drawn?.classList.toggle("chosen", keys.has(card.key));
       card.items?.forEach((item, index) => item.classList.toggle("chosen", wanted.has(index)));
     }
+    this.map.choose((index) => keys.has(this.cards[index]?.key));
     this.lines?.forEach(({ line, ends }) => line.classList.toggle("near", keys.has(ends[0]) || keys.has(ends[1])));
   }
 

@@ -213,6 +213,7 @@ function showOp() {
   const fact = (name, value, kind = "") => list.append(element("dt", {}, name), element("dd", { class: kind }, value));
   fact("op", nodes.map((node) => node.op).join(", "));
   fact("results", nodes.flatMap((node) => node.types).join(", "), "mono");
+  if (nodes.length === 1) onnxOf(nodes[0], fact);
   const calls = [...new Set(chosen.flatMap((index) => piece.assigned[index]))].map((index) => piece.kernels[index]);
   for (const call of calls) {
     const time = call.seconds === undefined ? `about ${duration(call.estimate)} (estimated)` : `${duration(call.seconds)} (measured)`;
@@ -252,9 +253,40 @@ function levelOf(box, title, pass, chunks, language = "mlir") {
 function reportOf(symbol) {
   const row = piece.report?.kernels.find((kernel) => kernel.name === symbol) ?? {};
   const shown = ["name", "class", "calls", "ops", "flops", "bytes", "schedule"];
-  const isSaid = (value) => value !== null && value !== "" && !(Array.isArray(value) && !value.length);
-  const text = (value) => (typeof value === "object" ? JSON.stringify(value).replace(/[{}"[\]]/g, "").replaceAll(",", ", ") : String(value));
-  return Object.entries(row).filter(([name, value]) => !shown.includes(name) && isSaid(value)).map(([name, value]) => [name.replaceAll("_", " "), text(value)]);
+  const isSaid = (value) => value !== null && value !== "" && !(typeof value === "object" && !Object.keys(value).length);
+  return Object.entries(row).filter(([name, value]) => !shown.includes(name) && isSaid(value)).map(([name, value]) => [titleOf(name), valueOf(name, value)]);
+}
+
+const UNITS = { seconds: duration, bytes: (value) => amount(value, "B"), flops: (value) => amount(value, "FLOP"), share: percent, bits: (value) => `${value} bits` };
+const TITLES = { predicted_seconds: "estimated time", intensity: "FLOP per byte", library_calls: "calls of libraries", scalar_share: "share of scalar code" };
+
+const unitOf = (name) => Object.keys(UNITS).find((unit) => name === unit || name.endsWith(`_${unit}`));
+
+function titleOf(name) {
+  const unit = unitOf(name);
+  return TITLES[name] ?? (unit && name !== unit ? name.slice(0, -unit.length - 1) : name).replaceAll("_", " ");
+}
+
+// A value of the report for people: in its unit, shapes as 4x8, operands by type and shape.
+function valueOf(name, value) {
+  const unit = unitOf(name);
+  if (typeof value === "number") return unit ? UNITS[unit](value) : plainNumber(value);
+  if (Array.isArray(value)) return value.map((each) => valueOf(name, each)).join(value.some((each) => each?.dtype) ? "; " : ", ");
+  if (value === null || typeof value !== "object") return String(value);
+  const { dtype, shape, ...rest } = value;
+  const type = dtype === undefined ? "" : `${dtype}[${(shape ?? []).join("x")}]`;
+  const others = Object.entries(dtype === undefined ? value : rest).filter(([, each]) => each !== null && each !== "" && each !== false);
+  return [type, ...others.map(([key, each]) => (each === true ? titleOf(key) : `${titleOf(key)} ${valueOf(key, each)}`))].filter(Boolean).join(", ");
+}
+
+// What the model's file says of a node.
+function onnxOf(node, fact) {
+  const told = record.nodes?.[node.name];
+  if (!told) return;
+  fact("ONNX operator", told.operator);
+  for (const [name, value] of Object.entries(told.attributes)) fact(`attribute ${name}`, value, "mono");
+  fact("reads", told.inputs.map((name) => name || "(left out)").join(", "), "mono");
+  fact("writes", told.outputs.map((name) => name || "(left out)").join(", "), "mono");
 }
 
 function scheduleOf(symbol) {
@@ -274,8 +306,8 @@ function showKernels() {
     const kernel = piece.kernels[index], names = kernel.places.map((place) => piece.places[place]).join(", ");
     const cell = (text, kind = "") => element("td", kind ? { class: kind } : {}, text);
     const row = element("tr", { tabindex: "0" }, element("td", {}, element("i", { class: "dot", style: `background:${colourOf(kernel.class)}` }), kernel.class),
-      element("td", { class: "mono", title: kernel.symbol }, kernel.symbol.slice(0, 14)), element("td", { title: names, class: "names" }, names), cell(amount(kernel.flops, ""), "number"), cell(amount(kernel.bytes, "B"), "number"),
-      cell(duration(piece.time(kernel)), "number"), cell(`${((100 * piece.time(kernel)) / total).toFixed(1)} %`, "number"));
+      element("td", { class: "mono", title: kernel.symbol }, kernel.symbol.slice(0, 15)), element("td", { title: names, class: "names" }, names), cell(amount(kernel.flops, "").trim(), "number"), cell(amount(kernel.bytes, "B"), "number"),
+      cell(duration(piece.time(kernel)), "number"), cell(percent(piece.time(kernel) / total), "number"));
     row.addEventListener("click", () => { choosePlaces(kernel.places); if (chosen.length) { graph.center(chosen[0]); showTab("op"); } });
     return row;
   });

@@ -10,6 +10,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.types import is_float
 from ...errors import AttributeFault
 from ..build import cast, chained, dtype, emit, scalar
+from ..data_checks import check_divisor
 from ..node import Node
 from ..registry import Handler, imports
 
@@ -38,7 +39,7 @@ _UNARY: dict[str, type[Op]] = {
     "Tan": ew.TanOp,
     "Tanh": ew.TanhOp,
 }
-_BINARY: dict[str, type[Op]] = {"Add": ew.AddOp, "Sub": ew.SubOp, "Mul": ew.MulOp, "Div": ew.DivOp}
+_BINARY: dict[str, type[Op]] = {"Add": ew.AddOp, "Sub": ew.SubOp, "Mul": ew.MulOp}
 _VARIADIC: dict[str, type[Op]] = {"Max": ew.MaximumOp, "Min": ew.MinimumOp, "Sum": ew.AddOp}
 
 
@@ -60,6 +61,13 @@ for _name, _op in _BINARY.items():
     imports(_name)(_binary(_op))
 for _name, _op in _VARIADIC.items():
     imports(_name)(_variadic(_op))
+
+
+@imports("Div")
+def divide(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """Div."""
+    check_divisor(node, rhs)
+    return emit(ew.DivOp, lhs, rhs)
 
 
 @imports("Mean")
@@ -95,6 +103,7 @@ def modulo(node: Node, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
 
     `stepwell.mod` is the former of floats and the latter of integers; the others follow from it.
     """
+    check_divisor(node, rhs)
     remainder, truncates = emit(ew.ModOp, lhs, rhs), bool(node.attribute("fmod"))
     if is_float(dtype(lhs)) == truncates:
         return remainder

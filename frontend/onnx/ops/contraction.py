@@ -11,6 +11,7 @@ from ....dialects.dims import Dim
 from ....dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ....dialects.stepwell.elementwise import MulOp
 from ....dialects.stepwell.movement import ExpandDimsOp, ReshapeOp, SqueezeOp
+from ....runtime.wording import quantity
 from ...errors import AttributeFault, NodeError
 from ..build import added, cast, dtype, emit, rank, scalar, shape, transposed
 from ..byte_products import Bytes, convolved, dequantized, is_one, may_convolve, may_multiply, multiplied
@@ -188,7 +189,7 @@ def _transposed_pads(node: Node, input: ir.Value, window: Window, padding: Seque
     if wanted is None:
         wanted = tuple(dim * stride for dim, stride in zip(spatial, window.strides, strict=True))
     if len(wanted) != len(spatial) or len(padding) != len(spatial):
-        raise NodeError(f"attributes 'output_shape' and 'output_padding' must have {len(spatial)} entries")
+        raise NodeError(f"attributes 'output_shape' and 'output_padding' must have {quantity(len(spatial), 'entry')}")
     full = [
         (dim - 1) * stride + extra + extent
         for dim, stride, extra, extent in zip(spatial, window.strides, padding, window.extents, strict=True)

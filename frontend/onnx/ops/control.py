@@ -16,8 +16,10 @@ from mlir import ir
 from mlir.dialects import scf, tensor
 
 from ....dialects.stepwell.elementwise import AndOp, NotOp
-from ...errors import NeedsShapes, NodeError
+from ....runtime.wording import quantity
+from ...errors import NeedsShapes, NodeError, UnsupportedError
 from ..build import chained, constant, emit, integers, rank, reshaped
+from ..lists import has_lists
 from ..node import Node
 from ..registry import imports
 from ..scope import Guard, Scope
@@ -43,7 +45,8 @@ def conditional(node: Node, condition: ir.Value) -> tuple[ir.Value, ...]:
         return _at_run_time(node, condition, graphs)
     if known.size != 1:
         raise NodeError(f"takes one condition, but {known.size} are given")
-    return tuple(node.importer.inline(graphs[0 if known.item() else 1], node.scope))
+    reduced = [position for position, name in enumerate(node.outputs) if name in node.scope.spans]
+    return tuple(node.importer.inline(graphs[0 if known.item() else 1], node.scope, reduced))
 
 
 def _at_run_time(node: Node, condition: ir.Value, graphs: Sequence[onnx.GraphProto]) -> tuple[ir.Value, ...]:
@@ -86,9 +89,11 @@ def _finished(node: Node, draft: ir.Operation, branches: Sequence[_Branch]) -> t
 
     scf.if %c { a } else { b } --> %0 = scf.if %c { a; yield %x } else { b; yield %y }
     """
+    if any(has_lists(branch.values) for branch in branches):
+        raise UnsupportedError("returns a sequence, and the condition is computed")
     count = len(branches[0].values)
     if len(branches[1].values) != count:
-        raise NodeError(f"has branches that return {count} and {len(branches[1].values)} values")
+        raise NodeError(f"has branches that return {count} and {quantity(len(branches[1].values), 'value')}")
     reasons = [guard.reason for branch in branches for guard in branch.guards]
     for branch in branches if reasons else ():
         with ir.InsertionPoint(branch.block):

@@ -13,6 +13,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import MulOp, SelectOp
 from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
 from ....dialects.stepwell.reduction import ReduceSumOp
+from ....runtime.wording import quantity
 from ...errors import NodeError
 from ..build import chained, dims_of, emit, integers, joined, known_dim, rank, reshaped, scalar, shape, transposed
 from ..node import Node
@@ -59,7 +60,9 @@ def _parsed(node: Node, equation: str, inputs: Sequence[ir.Value]) -> tuple[list
     left, arrow, output = equation.partition("->")
     texts = left.split(",")
     if len(texts) != len(inputs):
-        raise NodeError(f"the equation '{equation}' has {len(texts)} terms, but {len(inputs)} tensors are given")
+        raise NodeError(
+            f"the equation '{equation}' has {quantity(len(texts), 'term')}, but takes {quantity(len(inputs), 'tensor')}"
+        )
     free = [label for label in string.ascii_letters if label not in equation]
     counts = [rank(value) - len(text.replace("...", "")) for text, value in zip(texts, inputs, strict=True)]
     hidden = max([count for text, count in zip(texts, counts, strict=True) if "..." in text], default=0)

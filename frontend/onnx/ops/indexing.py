@@ -9,9 +9,11 @@ from mlir import ir
 
 from ....dialects.stepwell.elementwise import LessOp, SelectOp, SubOp
 from ....dialects.stepwell.movement import DynamicSliceOp, ExpandDimsOp
+from ....runtime.wording import quantity
 from ...errors import NodeError
 from .. import places
 from ..build import cast, emit, gathered, integers, known_dim, normal_axis, rank, scalar
+from ..data_checks import check_indices
 from ..node import Node
 from ..registry import imports
 
@@ -19,6 +21,7 @@ from ..registry import imports
 @imports("Gather")
 def gather(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
     """Gather along one axis."""
+    check_indices(node, indices, input, [normal_axis(node.attribute("axis"), rank(input))])
     return gathered(input, indices, node.attribute("axis"))
 
 
@@ -62,14 +65,16 @@ def split_by_input(node: Node, input: ir.Value, sizes: ir.Value | None = None) -
 def _equal_sizes(node: Node, input: ir.Value, count: int) -> tuple[int, ...]:
     extent = known_dim(input, normal_axis(node.attribute("axis"), rank(input)), "the extent of the split dimension")
     if count < 1 or (extent % count and node.opset < 18):
-        raise NodeError(f"splits {extent} elements into {count} parts, which is not possible without a remainder")
+        raise NodeError(
+            f"splits {quantity(extent, 'element')} into {quantity(count, 'part')}, which leaves a remainder"
+        )
     size = -(-extent // count)
     return (*[size] * (count - 1), extent - size * (count - 1))
 
 
 def _split(node: Node, input: ir.Value, sizes: Sequence[int]) -> tuple[ir.Value, ...]:
     if len(sizes) != len(node.outputs) or min(sizes, default=0) < 0:
-        raise NodeError(f"has the sizes {list(sizes)} for {len(node.outputs)} outputs")
+        raise NodeError(f"has the sizes {list(sizes)} for {quantity(len(node.outputs), 'output')}")
     axis = normal_axis(node.attribute("axis"), rank(input))
     stops = np.cumsum(sizes).tolist()
     return tuple(
@@ -89,6 +94,7 @@ def gather_nd(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
     if not 0 <= batches < min(rank(input), rank(indices)) or not 1 <= depth <= rank(input) - batches:
         raise NodeError(f"names {depth} dimensions after {batches} batches, of {rank(input)}")
     count = batches + depth
+    check_indices(node, indices, input, range(batches, batches + depth))
     named = places.named_coordinates(node, indices, batches, depth)
     inside = [places.inside(named[axis], places.extent(input, axis)) for axis in range(batches, count)]
     return gathered(places.merged(input, count), places.flat(input, [*named[:batches], *inside]), 0)
@@ -99,7 +105,9 @@ def gather_elements(node: Node, input: ir.Value, indices: ir.Value) -> ir.Value:
     """GatherElements: one index per element of the result, along an axis; here into the flat tensor."""
     if rank(indices) != rank(input):
         raise NodeError(f"has indices of rank {rank(indices)} for an input of rank {rank(input)}")
-    return elements(node, input, indices, normal_axis(node.attribute("axis"), rank(input)))
+    axis = normal_axis(node.attribute("axis"), rank(input))
+    check_indices(node, indices, input, [axis])
+    return elements(node, input, indices, axis)
 
 
 def elements(node: Node, input: ir.Value, indices: ir.Value, axis: int) -> ir.Value:

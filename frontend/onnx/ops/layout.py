@@ -8,6 +8,7 @@ from mlir import ir
 
 from ....dialects.core import OpError
 from ....dialects.stepwell.movement import DynamicReshapeOp, ExpandDimsOp, SqueezeOp, TileOp
+from ....runtime.wording import quantity
 from ...errors import AttributeFault, NeedsShapes
 from ..build import as_shape, dims_of, emit, flattened, integers, joined, normal_axis, rank, reshaped, shape, transposed
 from ..node import Node
@@ -131,7 +132,7 @@ def _extent(input: ir.Value, axis: int) -> int:
 
 def _divided(extent: int, block: int) -> int:
     if block < 1 or extent % block:
-        raise OpError(f"{extent} elements cannot be split into blocks of {block}")
+        raise OpError(f"{quantity(extent, 'element')} cannot be split into blocks of {block}")
     return extent // block
 
 

@@ -15,8 +15,10 @@ from mlir import ir
 from ....dialects.core import spec_of
 from ....dialects.stepwell.elementwise import SubOp
 from ....dialects.stepwell.movement import ExpandDimsOp, SqueezeOp
+from ....runtime.wording import quantity
 from ...errors import NeedsContents, NeedsShapes, NodeError, UnsupportedError
 from ..build import constant, dims_of, emit, integers, joined, normal_axis, rank, reshaped, scalar, transposed
+from ..lists import has_lists
 from ..loops import Body, LoopError, Stack, Values, counted, repeated, row, written_out
 from ..node import Node
 from ..registry import imports
@@ -47,6 +49,11 @@ def loop(
     if begins is not None and not begins.all():
         limit = _number(0)
     rounds = _Rounds(node, initial, limit)
+    if has_lists(initial):
+        # Code has no lists: each round is written out, and knows how long they are.
+        if not is_free or (limit is not None and node.known(limit) is None):
+            raise UnsupportedError("carries a sequence, and how many rounds it has is computed")
+        return rounds.written_out()
     if limit is not None and is_free:
         try:
             carried, rows = _counted(limit, initial, rounds.body, rounds.most_rounds)
@@ -71,7 +78,7 @@ class _Rounds:
         self._node, self._graph, self._initial, self._limit = node, node.attribute("body"), list(initial), limit
         if len(self._graph.output) < len(initial) + 1:
             raise NodeError(
-                f"carries {len(initial)} values, but its body returns {len(self._graph.output)} with a bool"
+                f"carries {quantity(len(initial), 'value')}, but its body returns {len(self._graph.output)} with a bool"
             )
         self.adds_rows = len(self._graph.output) > len(initial) + 1
         self.most_rounds = _most_rounds(self._graph)
@@ -97,11 +104,13 @@ class _Rounds:
         while len(rows) != last:
             if len(rows) == self.most_rounds:
                 raise UnsupportedError(
-                    f"has more than {len(rows)} rounds, too many to write out, and is no simple loop"
+                    f"has more than {quantity(len(rows), 'round')}, too many to write out, and is no simple loop"
                 )
             goes_on, values = self.round(_number(len(rows)), carried)
             carried = values[: len(carried)]
             rows.append([emit(ExpandDimsOp, item, axes=(0,)) for item in values[len(carried) :]])
+            if goes_on is not None and self._node.known(goes_on) is None and has_lists(self._initial):
+                raise UnsupportedError("carries a sequence, and how many rounds it has is computed")
             if goes_on is not None and self._node.known(goes_on) is None:
                 raise NeedsShapes("whether a loop goes on must be known", goes_on)
             if goes_on is not None:
@@ -144,7 +153,7 @@ def batched_scan(node: Node, lengths: ir.Value | None, *inputs: ir.Value) -> tup
 
 def _split(inputs: Sequence[ir.Value], count: int) -> tuple[list[ir.Value], list[ir.Value]]:
     if not 0 < count <= len(inputs):
-        raise NodeError(f"scans {count} of {len(inputs)} inputs")
+        raise NodeError(f"scans {count} of {quantity(len(inputs), 'input')}")
     return list(inputs[: len(inputs) - count]), list(inputs[len(inputs) - count :])
 
 
@@ -184,8 +193,9 @@ def _counted(count: ir.Value, initial: Sequence[ir.Value], body: Body, most: int
 def _inlined(node: Node, graph: onnx.GraphProto, values: Sequence[ir.Value]) -> Values:
     """What a graph makes of its inputs, in the place of its node."""
     if len(graph.input) != len(values):
-        raise NodeError(f"gives its body {len(values)} values, but that takes {len(graph.input)}")
+        raise NodeError(f"gives its body {quantity(len(values), 'value')}, but that takes {len(graph.input)}")
     scope = Scope(node.scope)
+    scope.is_checked = False  # a guard is of the whole graph, and code has none in loops
     for info, value in zip(graph.input, values, strict=True):
         scope.define(info.name, value)
     results = node.importer.graph(graph, scope)

@@ -13,6 +13,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceSumOp
+from ....runtime.wording import quantity
 from ...errors import AttributeFault, NodeError
 from ..activations import activations
 from ..build import added, emit, rank, scalar, transposed
@@ -113,7 +114,7 @@ def _activated(name: str, parameters: Sequence[float], value: Value) -> Value:
             return value
         case "Clip":
             if len(parameters) != 2:
-                raise NodeError(f"clips by {len(parameters)} bounds")
+                raise NodeError(f"clips by {quantity(len(parameters), 'bound')}")
             return emit(ew.ClipOp, value, minimum=parameters[0], maximum=parameters[1])
         case "HardSwish":
             return emit(ew.HardSwishOp, value)

@@ -11,6 +11,7 @@ from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.reduction import ReduceMeanOp
+from ....runtime.wording import quantity
 from ...errors import NodeError
 from ..build import added, cast, dtype, emit, joined, normal_axis, rank, scalar
 from ..byte_products import Bytes, may_multiply, multiplied
@@ -100,7 +101,7 @@ def qlinear_concat(node: Node, scale: Value, zero: Value, *parts: Value) -> Valu
     """QLinearConcat: each part has a scale and a zero point of its own."""
     if not parts or len(parts) % 3:
         raise NodeError(
-            f"takes a tensor, a scale and a zero point for each part, but has {len(parts)} inputs for parts"
+            f"takes a tensor, a scale and a zero point for each part, but has {quantity(len(parts), 'input')} for parts"
         )
     kind = dtype(zero)
     made = [quantized(numbers_of(*parts[start : start + 3]), scale, zero, kind) for start in range(0, len(parts), 3)]

@@ -8,6 +8,7 @@ import numpy as np
 from mlir import ir
 
 from ....dialects.stepwell import elementwise as ew
+from ....runtime.wording import quantity
 from ...errors import AttributeFault, UnsupportedError
 from ..build import cast, dtype, emit, gathered, scalar
 from ..node import Node
@@ -24,7 +25,7 @@ def label_encoder(node: Node, input: Value) -> Value:
     keys, _ = _given(node, "keys")
     values, default = _given(node, "values")
     if len(keys) != len(values):
-        raise AttributeFault(f"has {len(keys)} keys, but {len(values)} values")
+        raise AttributeFault(f"has {quantity(len(keys), 'key')}, but {quantity(len(values), 'value')}")
     sought = cast(input, keys.dtype) if dtype(input) != keys.dtype else input
     result, missing = None, np.isnan(keys)
     if missing.any():

@@ -10,6 +10,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import ExpandDimsOp
 from ....dialects.stepwell.normalization import SoftmaxOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceSumOp
+from ....runtime.wording import quantity
 from ...errors import AttributeFault, NodeError, UnsupportedError
 from ..build import cast, dims_of, dtype, emit, gathered, joined, rank, reshaped, scalar
 from ..node import Node
@@ -125,7 +126,7 @@ def _scores(node: Node, input: ir.Value, count: int) -> ir.Value:
         raise UnsupportedError(f"takes a matrix, but its input has rank {rank(input)}")
     coefficients = np.array(node.attribute("coefficients"), np.float32)
     if coefficients.size % count:
-        raise NodeError(f"has {coefficients.size} coefficients for {count} scores")
+        raise NodeError(f"has {coefficients.size} coefficients for {quantity(count, 'score')}")
     weight = node.importer.weight(f"{node.name}.coefficients", np.ascontiguousarray(coefficients.reshape(count, -1).T))
     scores = emit(MatmulOp, cast(input, _F32), weight)
     intercepts = np.array(node.attribute("intercepts", ()), np.float32)

@@ -10,6 +10,7 @@ from mlir import ir
 from ....dialects.stepwell import elementwise as ew
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceSumOp
+from ....runtime.wording import quantity
 from ...errors import AttributeFault, NodeError, UnsupportedError
 from ..build import cast, chained, dims_of, emit, gathered, integers, joined, rank, reshaped, scalar
 from ..loops import counted
@@ -65,7 +66,7 @@ def svm_classifier(node: Node, input: Value) -> tuple[Value, Value]:
         scores = emit(ew.AddOp, scores, scalar(rho[0], scores))
         return gathered(known, emit(ArgmaxOp, scores, axis=1, keepdims=False), 0), transformed(transform, scores)
     if len(labels) != len(counts):
-        raise NodeError(f"has {len(labels)} classes, but support vectors of {len(counts)}")
+        raise NodeError(f"has {quantity(len(labels), 'class')}, but support vectors of {len(counts)}")
     kernels = _kernels(node, x, _floats(node, "support_vectors").reshape(sum(counts), -1))
     scores = emit(MatmulOp, kernels, _weight(node, "coefficients", _by_pair(coefficients, counts)))
     scores = emit(ew.AddOp, scores, _weight(node, "rho", rho))

@@ -11,6 +11,7 @@ from mlir import ir
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.movement import PadOp
 from ....dialects.stepwell.reduction import ReduceSumOp
+from ....runtime.wording import quantity
 from ...errors import NodeError
 from ..build import dtype, emit, gathered, integers, reshaped, shape, transposed
 from ..node import Node
@@ -80,7 +81,7 @@ def affine_grid(node: Node, theta: ir.Value, size: ir.Value) -> ir.Value:
     batch, _, *extents = node.integers(size, "size")
     rows = node.static(shape(theta)[1:], "the extents of the matrices")
     if rows != (len(extents), len(extents) + 1):
-        raise NodeError(f"has matrices of {'x'.join(map(str, rows))} for {len(extents)} dimensions")
+        raise NodeError(f"has matrices of {'x'.join(map(str, rows))} for {quantity(len(extents), 'dimension')}")
     is_aligned = bool(node.attribute("align_corners"))
     lines = [_points(extent, is_aligned) for extent in extents]
     planes = [*reversed(np.meshgrid(*lines, indexing="ij")), np.ones(extents)]

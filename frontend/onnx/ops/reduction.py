@@ -15,6 +15,7 @@ from ....dialects.stepwell.reduction import ArgmaxOp, ReduceMaxOp, ReduceMeanOp,
 from ..build import cast, dims_of, dtype, emit, integers, normal_axis, rank, reshaped, scalar
 from ..node import Node
 from ..registry import Handler, imports
+from ..spans import REDUCTIONS, span_of
 
 Reduction = Callable[[ir.Value, tuple[int, ...], bool], ir.Value]
 
@@ -96,7 +97,10 @@ def _reduced(node: Node, reduction: Reduction, input: ir.Value, axes: Sequence[i
     """Without axes all are reduced, or none where the node says so (magnitudes and squares are still taken)."""
     without_axes = () if node.attribute("noop_with_empty_axes", 0) else tuple(range(rank(input)))
     chosen = tuple(normal_axis(axis, rank(input)) for axis in axes) if axes else without_axes
-    return reduction(input, chosen, bool(node.attribute("keepdims")))
+    keepdims, span = bool(node.attribute("keepdims")), span_of(input)
+    if span is not None and node.op_type in REDUCTIONS and span.axis in chosen:
+        return span.reduced(node.op_type, chosen, keepdims)
+    return reduction(input, chosen, keepdims)
 
 
 @imports("ArgMax", "ArgMin")

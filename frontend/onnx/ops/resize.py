@@ -12,6 +12,7 @@ from ....dialects.stepwell.movement import DynamicResizeOp, ResampleOp, ResizeOp
 from ....dialects.stepwell.movement.resizing import resolve_sizes
 from ....dialects.stepwell.resampling import Sampling, crop_positions
 from ....dialects.types import is_float
+from ....runtime.wording import quantity
 from ...errors import AttributeFault, NodeError
 from ..build import cast, constant, dtype, emit, gathered, normal_axis, rank, scalar, shape
 from ..node import Node
@@ -182,7 +183,7 @@ def _same_aspect(node: Node, input: ir.Value, sizes: ir.Value, axes: tuple[int, 
     extents = node.static(shape(input), "the extents that keep their aspect ratio")
     along, wanted = axes or tuple(range(len(extents))), node.integers(sizes, "sizes")
     if len(wanted) != len(along):
-        raise NodeError(f"has {len(wanted)} sizes for {len(along)} dimensions")
+        raise NodeError(f"has {quantity(len(wanted), 'size')} for {quantity(len(along), 'dimension')}")
     ratios = [size / extents[axis] for size, axis in zip(wanted, along, strict=True)]
     factor = min(ratios) if node.attribute("keep_aspect_ratio_policy") == "not_larger" else max(ratios)
     scales = np.array([factor if axis in along else 1 for axis in range(len(extents))], np.float32)

@@ -12,6 +12,7 @@ from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, DivOp, MulOp, SubOp
 from ....dialects.stepwell.movement import ExpandDimsOp, ReverseOp, SampleOp
 from ....dialects.types import is_float
+from ....runtime.wording import quantity
 from ...errors import NodeError
 from ..build import cast, dtype, emit, integers, rank, reshaped, scalar, shape, transposed
 from ..node import Node
@@ -28,7 +29,7 @@ def grid_sample(node: Node, input: ir.Value, grid: ir.Value) -> ir.Value:
     mode, is_aligned = _MODES.get(mode, mode), bool(node.attribute("align_corners"))
     spatial = node.static(shape(input)[2:], "the extents of the images")
     if rank(grid) != rank(input) or node.static(shape(grid)[-1:], "the number of coordinates") != (len(spatial),):
-        raise NodeError(f"has no grid of {len(spatial)} coordinates for each position")
+        raise NodeError(f"has no grid of {quantity(len(spatial), 'coordinate')} for each position")
     wide = cast(grid, np.float64 if dtype(grid) == np.float64 else np.float32)
     planes = transposed(emit(ReverseOp, wide, axes=(-1,)), (0, rank(grid) - 1, *range(1, rank(grid) - 1)))
     extents = np.array(spatial, dtype(wide)).reshape(-1, *[1] * len(spatial))
@@ -69,7 +70,9 @@ def deform_conv(
     counts = node.static(shape(offset), "the extents of the offsets")
     dimensions, places = len(kernel), counts[2:]
     if channels % parts or depth * group != channels or features % group:
-        raise NodeError(f"has {channels} channels for {group} groups of {depth}, and {parts} groups of offsets")
+        raise NodeError(
+            f"has {quantity(channels, 'channel')} for {group} groups of {depth}, and {parts} groups of offsets"
+        )
     if counts[:2] != (batch, parts * taps * dimensions):
         raise NodeError(f"must have {parts * taps * dimensions} offsets for each position, but has {counts[1]}")
     node.ignore("kernel_shape")

@@ -10,6 +10,7 @@ from ....dialects.stepwell.movement import DynamicBroadcastToOp, ExpandDimsOp, S
 from ...errors import AttributeFault, NodeError
 from .. import places
 from ..build import cast, dims_of, emit, joined, known_dim, normal_axis, rank, reshaped, scalar, shape, shape_of
+from ..data_checks import check_indices
 from ..node import Node
 from ..registry import imports
 
@@ -24,6 +25,7 @@ def scatter_elements(node: Node, input: ir.Value, indices: ir.Value, updates: ir
     if rank(indices) != rank(input) or rank(updates) != rank(input):
         raise NodeError(f"has indices of rank {rank(indices)} for an input of rank {rank(input)}")
     axis, reduction = normal_axis(node.attribute("axis"), rank(input)), node.attribute("reduction", "none")
+    check_indices(node, indices, input, [axis])
     if axis == rank(input) - 1 and shape(indices)[:-1] == shape(input)[:-1]:
         return emit(ScatterOp, input, cast(indices, np.int64), updates, axis=axis, reduction=reduction)
     counts = [places.extent(input, other) for other in range(rank(input))]
@@ -40,6 +42,7 @@ def scatter_nd(node: Node, input: ir.Value, indices: ir.Value, updates: ir.Value
     if not 1 <= depth <= rank(input):
         raise NodeError(f"has indices that name {depth} dimensions of {rank(input)}")
     counts = [places.extent(input, axis) for axis in range(depth)]
+    check_indices(node, indices, input, range(depth))
     named = places.named_coordinates(node, indices, 0, depth)
     chosen = [places.from_front(index, count) for index, count in zip(named, counts, strict=True)]
     place = _unless_outside(input, places.flat(input, chosen), chosen, counts)

@@ -10,6 +10,7 @@ from mlir import ir
 from ....dialects.stepwell.contraction import MatmulOp
 from ....dialects.stepwell.elementwise import AddOp, MulOp
 from ....dialects.stepwell.movement import ExpandDimsOp, PadOp, ReverseOp
+from ....runtime.wording import quantity
 from ...errors import NodeError, UnsupportedError
 from ..build import (
     cast,
@@ -57,7 +58,7 @@ def _dft(node: Node, input: ir.Value, length: ir.Value | None, axis: int) -> ir.
     else:
         size = 2 * (extent - 1) if inverse and onesided else extent
     if size < 1:
-        raise NodeError(f"transforms {size} elements")
+        raise NodeError(f"transforms {quantity(size, 'element')}")
     moved = transposed(cast(input, _wide(input)), order)
     used = size // 2 + 1 if inverse and onesided else size
     moved = _fitted(moved, rank(input) - 2, used)
@@ -133,7 +134,7 @@ def _factor(size: int) -> int:
 
 def _dense(node: Node, value: ir.Value, size: int, parts: int, sign: int, scale: float) -> ir.Value:
     if size > _LONGEST:
-        raise UnsupportedError(f"transforms {size} elements, a number whose factors are too large")
+        raise UnsupportedError(f"transforms {quantity(size, 'element')}, a number whose factors are too large")
     cosine, sine = _turns(size, size, size)
     blocks = [np.stack([cosine, sign * sine], -1)]
     if parts == 2:
@@ -187,7 +188,7 @@ def stft(
     else:
         size = extent
     if hop < 1 or not 1 <= size <= extent:
-        raise NodeError(f"takes frames of {size} elements, {hop} apart, from {extent}")
+        raise NodeError(f"takes frames of {quantity(size, 'element')}, {hop} apart, from {extent}")
     starts = np.arange((extent - size) // hop + 1) * hop
     frames = gathered(signal, node.table("frames", np.add.outer(starts, np.arange(size))), 1)
     frames = cast(frames, _wide(signal))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ....runtime.errors import StepwellError
 from ..elements import root_before
 from ..launch import Memory
 from ..rows.generics import is_read, loop_sizes, maps
@@ -26,7 +27,7 @@ EXTRA = 4
 """Columns behind the sums of a part: the greatest score, the total, and zeros, so that rows begin at 16 bytes."""
 
 
-class NoAttention(Exception):
+class NoAttention(StepwellError):
     """A kernel is no attention that these emitters know; the message says why."""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ....passes.base import PassError
+from ....runtime.errors import StepwellError
 from ..elements import root_of
 from ..indices import Index, add
 from ..integers import Int, both
@@ -24,7 +25,7 @@ from .ways import innermost, through, unravelled
 _WIDEST = 8
 
 
-class _OutOfLineError(Exception):
+class _OutOfLineError(StepwellError):
     """The sums are asked for at an index that is not known to be one of the run's."""
 
 

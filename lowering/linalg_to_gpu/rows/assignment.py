@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
+from ....runtime.errors import StepwellError
 from ..launch import Memory
 from ..views import memory_of
 from .generics import iterators, loop_sizes, maps, through_views
 
 
-class NoRows(Exception):
+class NoRows(StepwellError):
     """A kernel is no row kernel; the message says why."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from ....runtime.errors import StepwellError
 from ..elements import root_before
 from ..launch import Memory
 from ..rows.axes import element_bytes
@@ -21,7 +22,7 @@ _BYTES_PER_THREAD = 64
 _FEWEST_THREADS, _MOST_THREADS = 64, 256
 
 
-class NoTranspose(Exception):
+class NoTranspose(StepwellError):
     """A kernel transposes nothing; the message says why."""
 
 

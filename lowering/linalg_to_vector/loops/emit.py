@@ -6,7 +6,7 @@ from mlir import ir
 
 from ....passes.rewriting import walk
 from .groups import Group, form_groups
-from .in_place import make_in_place
+from .in_place import make_in_place, update_slices
 from .interleave import InterleaveNest, interleaved
 from .nest import Nest
 from .transpose import TransposeNest, transposed_inputs
@@ -24,6 +24,7 @@ def vectorize_loops(kernel: ir.Operation, widths: Widths, may_overwrite: bool = 
     blocks = {op.block: None for op in walk(kernel) if op.name == "linalg.generic"}
     for block in blocks:
         groups = form_groups(block)
+        update_slices(groups)
         if may_overwrite:
             make_in_place(groups)
         for group in groups:

@@ -25,6 +25,49 @@ def make_in_place(groups: Sequence[Group]) -> None:
                 _reuse_input(group, last)
 
 
+def update_slices(groups: Sequence[Group]) -> None:
+    """Lets an op whose result takes the place of a slice that it reads write into that slice.
+
+    %s = tensor.extract_slice %t[%i] ...                     %s = tensor.extract_slice %t[%i] ...
+    %r = generic ins(%x, %s) outs(%empty)             -->    %r = generic ins(%x) outs(%s)
+    %u = tensor.insert_slice %r into %t[%i] ...              %u = tensor.insert_slice %r into %t[%i] ...
+    """
+    for group in groups:
+        if group.reductions or len(group.members) != 1:
+            continue
+        (only,) = group.members
+        if len(only.results) == 1 and not _is_read(only, only.num_inputs):
+            _update_slice(only)
+
+
+def _update_slice(generic: Generic) -> None:
+    uses = [use.owner.operation for use in generic.results[0].uses]
+    if len(uses) != 1 or uses[0].name != "tensor.insert_slice" or not _is_temporary(generic, 0):
+        return
+    inserted = uses[0]
+    for position, value in enumerate(generic.operands[: generic.num_inputs]):
+        taken = value.owner
+        if isinstance(taken, ir.Block) or taken.name != "tensor.extract_slice":
+            continue
+        # The insertion has the source first.
+        is_same = list(taken.operands) == list(inserted.operands)[1:] and all(
+            taken.attributes[name] == inserted.attributes[name]
+            for name in ("static_offsets", "static_sizes", "static_strides")
+        )
+        if is_same and generic.maps[position] == generic.output_maps[0] and value.type == generic.results[0].type:
+            if generic.operands.count(value) > 1:
+                continue
+            _overwrite(generic, position)
+            return
+
+
+def _overwrite(generic: Generic, position: int) -> None:
+    """Makes an input the destination."""
+    generic.op.operands[generic.num_inputs] = generic.operands[position]
+    arguments = generic.block.arguments
+    arguments[position].replace_all_uses_with(arguments[generic.num_inputs])
+
+
 def _reuse_input(group: Group, last: Generic) -> None:
     inside = {member.op for member in group.members}
     for position, maker in _makers(last):
@@ -34,8 +77,7 @@ def _reuse_input(group: Group, last: Generic) -> None:
         number = list(maker.op.results).index(value)
         if _is_free(value, last) and _is_temporary(maker, number) and _move_before(last.outputs[0], maker.op):
             maker.op.operands[maker.num_inputs + number] = last.outputs[0]
-            last.op.operands[last.num_inputs] = value
-            last.block.arguments[position].replace_all_uses_with(last.block.arguments[last.num_inputs])
+            _overwrite(last, position)
             return
 
 

@@ -1,7 +1,7 @@
 """Loops of a transpose with a few long rows: vectors of all rows are merged, or parted, in registers.
 
-%out[.., column, row] = %x[.., row, column]         rows merged: channels last, channel shuffles
-%out[.., row, column] = %x[.., column, row]         rows parted
+%out[.., column, row] = %x[.., row, .., column]     rows merged: channels last, channel shuffles
+%out[.., row, .., column] = %x[.., column, row]     rows parted
 """
 
 from __future__ import annotations
@@ -27,31 +27,54 @@ class Rows:
     """A copy that merges or parts rows.
 
     Attributes:
-        count: how many rows.
-        length: their length.
         merges: whether the result has an element of each row, then the next of each; else the operand has.
-        outer: the extents of the dimensions around them, the same in operand and result.
+        sizes: the extents of the result's dimensions.
+        source: for each dimension of the operand the one of the result that it is.
+        row: the dimension of the result that numbers rows.
+        column: the dimension of the result that lies along rows.
     """
 
-    count: int
-    length: int
     merges: bool
-    outer: tuple[int, ...]
+    sizes: tuple[int, ...]
+    source: tuple[int, ...]
+    row: int
+    column: int
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.sizes[self.row]
+
+    @property
+    def length(self) -> int:
+        """The length of a row."""
+        return self.sizes[self.column]
+
+    @property
+    def outer(self) -> list[int]:
+        """The dimensions around rows, in the order of the result."""
+        return [dim for dim in range(len(self.sizes)) if dim not in (self.row, self.column)]
 
 
 def interleaved(generic: Generic) -> Rows | None:
     """What rows an op merges or parts; None where that is not what it does, or no way to do it."""
     if generic.reductions or generic.num_inputs != 1 or not _is_copy(generic):
         return None
-    source, target = ([_plain(expr) for expr in exprs] for exprs in generic.maps)
-    sizes = generic.static_sizes()
-    rank = len(sizes)
-    if None in sizes or rank < 2 or target != list(range(rank)) or source != [*target[:-2], rank - 1, rank - 2]:
+    source, target = (tuple(_plain(expr) for expr in exprs) for exprs in generic.maps)
+    sizes = tuple(size for size in generic.static_sizes() if size is not None)
+    rank = len(generic.static_sizes())
+    if len(sizes) < rank or rank < 2 or target != tuple(range(rank)):
         return None
-    *outer, first, last = [size for size in sizes if size is not None]
-    rows = Rows(min(first, last), max(first, last), last < first, tuple(outer))
-    is_few = 1 < rows.count <= _MOST_ROWS and rows.length >= max(4, 2 * rows.count)
-    return rows if is_few and _is_dense(generic.operands[rows.merges]) else None
+    places = tuple(dim for dim in source if dim is not None)
+    if sorted(places) != list(range(rank)) or len(source) != rank:
+        return None
+    ways = []
+    if places[-1] == rank - 2:
+        ways.append(Rows(True, sizes, places, rank - 1, rank - 2))
+    if places[-2] == rank - 1:
+        ways.append(Rows(False, sizes, places, places[-1], rank - 1))
+    fitting = [rows for rows in ways if 1 < rows.count <= _MOST_ROWS and rows.length >= max(4, 2 * rows.count)]
+    return next((rows for rows in fitting if _is_dense(generic.operands[int(rows.merges)])), None)
 
 
 def _is_copy(generic: Generic) -> bool:
@@ -82,7 +105,7 @@ class InterleaveNest:
         (source, target), rows = self._generic.operands, self._rows
         flat_source = source if rows.merges else _flattened(source)
         flat_target = _flattened(target) if rows.merges else target
-        (made,) = self._loops([], flat_source, [flat_target])
+        (made,) = self._loops(rows.outer, {}, flat_source, [flat_target])
         if not rows.merges:
             return [made]
         rank = len(rows.outer)
@@ -90,11 +113,17 @@ class InterleaveNest:
         shape = ir.RankedTensorType(target.type).shape
         return [tensor.ExpandShapeOp(target.type, made, groups, [], shape).result]
 
-    def _loops(self, outer: list[Index], source: ir.Value, carried: Values) -> Values:
+    def _loops(self, dims: Sequence[int], at: dict[int, Index], source: ir.Value, carried: Values) -> Values:
         rows = self._rows
-        if len(outer) < len(rows.outer):
-            size = rows.outer[len(outer)]
-            return loop(0, size, 1, carried, lambda index, values: self._loops([*outer, index], source, values))
+        if dims:
+            first, *others = dims
+            return loop(
+                0,
+                rows.sizes[first],
+                1,
+                carried,
+                lambda index, values: self._loops(others, {**at, first: index}, source, values),
+            )
         last = rows.length - self._lanes
         move = self._merge if rows.merges else self._part
         # The last vectors are moved back to end where the rows end, and write some elements twice.
@@ -103,18 +132,24 @@ class InterleaveNest:
             rows.length,
             self._lanes,
             carried,
-            lambda index, values: [move(outer, at_most(index, last), source, values[0])],
+            lambda index, values: [move(at, at_most(index, last), source, values[0])],
         )
 
-    def _merge(self, outer: list[Index], start: Index, source: ir.Value, target: ir.Value) -> ir.Value:
-        rows = [_read(source, [*outer, row, start], self._lanes) for row in range(self._rows.count)]
-        return _write(merged(rows), target, [*outer, multiply(start, self._rows.count)])
+    def _merge(self, at: dict[int, Index], start: Index, source: ir.Value, target: ir.Value) -> ir.Value:
+        rows = self._rows
+        read = []
+        for row in range(rows.count):
+            here = {**at, rows.row: row, rows.column: start}
+            read.append(_read(source, [here[dim] for dim in rows.source], self._lanes))
+        return _write(merged(read), target, [*(at[dim] for dim in rows.outer), multiply(start, rows.count)])
 
-    def _part(self, outer: list[Index], start: Index, source: ir.Value, target: ir.Value) -> ir.Value:
-        count = self._rows.count
-        whole = _read(source, [*outer, multiply(start, count)], self._lanes * count)
-        for row, value in enumerate(parted(whole, count)):
-            target = _write(value, target, [*outer, row, start])
+    def _part(self, at: dict[int, Index], start: Index, source: ir.Value, target: ir.Value) -> ir.Value:
+        rows = self._rows
+        before = [at[dim] for dim in rows.source[:-2]]
+        whole = _read(source, [*before, multiply(start, rows.count)], self._lanes * rows.count)
+        for row, value in enumerate(parted(whole, rows.count)):
+            here = {**at, rows.row: row, rows.column: start}
+            target = _write(value, target, [here[dim] for dim in range(len(rows.sizes))])
         return target
 
 

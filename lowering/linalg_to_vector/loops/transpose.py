@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from mlir import ir
@@ -15,6 +16,10 @@ from .widths import Widths, element_bytes
 
 Values = list[ir.Value]
 _LARGEST_TILE = 16
+
+# A first-level cache keeps few lines of addresses that are a multiple of so many bytes apart.
+_SAME_SET_BYTES = 4096
+_LINE_BYTES = 64
 
 
 def transposed_inputs(generic: Generic) -> dict[int, int]:
@@ -40,6 +45,9 @@ class TransposeNest:
 
     Where the result's last dimension is a part of a tile, a tile is as wide as a few of the dimension before, together:
     both are one in memory.
+
+    Tiles that share the cache lines of an input come one after the other if the input's rows lie so that the cache
+    cannot keep a line of each until the next tiles along the rows.
     """
 
     def __init__(self, generic: Generic, widths: Widths) -> None:
@@ -84,19 +92,41 @@ class TransposeNest:
         across, part = self._across, 1
         if self._before is not None:
             across, part = self._before, self._extent(self._across)
+        line = _LINE_BYTES // element_bytes(self._generic)
+        step = line if self._rows_share_sets() and self._extent(self._along) >= line > self._tile else self._tile
+
+        def turn(start: Index, rows: int, at: Index, columns: int, values: Values) -> Values:
+            here, tile = point.at(across, at), min(rows, self._tile)
+            return loop(
+                0,
+                rows,
+                self._tile,
+                values,
+                lambda index, inner: self._turn(here.at(self._along, add(start, index)), tile, columns * part, inner),
+            )
+
         return self._tiles(
             self._along,
-            self._tile,
+            step,
             carried,
             lambda start, rows, values: self._tiles(
                 across,
                 self._tile // part,
                 values,
-                lambda at, columns, inner: self._turn(
-                    point.at(self._along, start).at(across, at), rows, columns * part, inner
-                ),
+                lambda at, columns, inner: turn(start, rows, at, columns, inner),
             ),
         )
+
+    def _rows_share_sets(self) -> bool:
+        """Whether neighbouring rows of an input are apart by a multiple of what the sets of a cache repeat after."""
+        across = self._across if self._before is None else self._before
+        for position in self._inputs:
+            places = [place for place, expr in enumerate(self._generic.maps[position]) if _plain(expr) == across]
+            shape = _whole_shape(self._generic.operands[position])
+            stride = math.prod(shape[places[0] + 1 :]) * element_bytes(self._generic) if places else 1
+            if stride % _SAME_SET_BYTES == 0:
+                return True
+        return False
 
     def _extent(self, dim: int) -> int:
         size = self._sizes[dim]
@@ -155,6 +185,17 @@ class TransposeNest:
             return _moved(point, self._across, column)
         part = self._extent(self._across)
         return _moved(point, self._before, column // part).at(self._across, column % part)
+
+
+def _whole_shape(value: ir.Value) -> list[int]:
+    """The shape of the tensor that a value is a slice of, or of the value itself."""
+    rank = ir.RankedTensorType(value.type).rank
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "tensor.extract_slice":
+        source = value.owner.operands[0]
+        if ir.RankedTensorType(source.type).rank != rank:
+            break
+        value = source
+    return list(ir.RankedTensorType(value.type).shape)
 
 
 def transpose(rows: Sequence[ir.Value]) -> Values:

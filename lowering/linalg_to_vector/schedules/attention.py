@@ -52,7 +52,10 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
     typical = [found[loops.index("q")] for found in typical_sizes(kernel, [result[name] for name in loops])]
     queries = _queries(sizes["q"], sizes["k"], lanes, min(typical, default=sizes["q"]))
     rows, columns = _tile(min(queries, sizes["q"]), sizes["v"], lanes, target)
-    most = _FEW_KEYS if min(typical, default=sizes["q"]) <= lanes and KEYS in kernel.attributes else sizes["k"]
+    varies = KEYS in kernel.attributes
+    most = _FEW_KEYS if varies and min(typical, default=sizes["q"]) <= lanes else sizes["k"]
+    # Loops over keys end where the data does: there has to be one.
+    most = min(most, sizes["k"] // 2) if varies else most
     keys = _rows(sizes["k"], -(-min(queries, sizes["q"]) // lanes), target, most)
     chosen = {"queries": queries, "keys": keys, "rows": rows, "columns": columns}
     parameters = loop_parameters(kernel, target, **chosen)

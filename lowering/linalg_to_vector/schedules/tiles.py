@@ -112,7 +112,8 @@ def groups_of(kernel: ir.Operation) -> list[Group]:
             numpy_dtype(element).itemsize,
             stride=max((_factor(expr, rows[-1]) for expr in loops.exprs[0]), default=1) if rows else 1,
             is_spread=any("floordiv" in str(expr) for expr in loops.exprs[0]),
-            typical=tuple(tuple(found[dim] for dim in rows[-2:]) for found in typical_sizes(kernel, outer)),
+            # Without rows there is one tile at all sizes.
+            typical=tuple(tuple(found[dim] for dim in rows[-2:]) for found in typical_sizes(kernel, outer) if rows),
             tile=chosen_tile(kernel),
         )
         groups.append(Group(number, extents))

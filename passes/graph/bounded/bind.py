@@ -13,6 +13,9 @@ from ....dialects.core import Op
 from ....dialects.dims import Dim, Sym
 from ....dialects.stepwell import STEPWELL
 from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, SelectOp, UnaryOp
+from ....runtime.errors import StepwellError
+from ....runtime.wording import quantity
+from ...base import PassError
 from ...functions import body_of, dictionaries, main_function
 from ...kernel import demand
 from ...rewriting import erase_dead_ops, walk
@@ -52,7 +55,7 @@ class Bounds:
     outputs: tuple[tuple[Expression, ...], ...]
 
 
-class MoreSizes(Exception):
+class MoreSizes(StepwellError):
     """Some more sizes have to be looked at before it is certain what depends on them in which way."""
 
     def __init__(self, sizes: Sequence[Mapping[str, int]]) -> None:
@@ -79,6 +82,7 @@ def bind_to_bounds(
 
     Raises:
         BoundedError: an op needs to know the size when it is compiled; names the op.
+        PassError: a rule failed; names the op.
         MoreSizes: the samples do not tell enough.
     """
     main = main_function(module.operation)
@@ -98,6 +102,9 @@ def bind_to_bounds(
             _bind(graph, control, op, states)
         except BoundedError as error:
             raise type(error)(f"'{op.name}' op: {error}", op.location) from error
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error} (this is a bug in the rule of the op)"
+            raise PassError(f"'{op.name}' op: {reason}", op.location) from error
     if fitter.missing:
         raise MoreSizes(fitter.missing)
     results = _results(graph, operations[-1])
@@ -129,10 +136,10 @@ def _check_extents(graph: Rewriter) -> None:
         for sizes in (*corners, *(sizes_below(graph.ranges) if wraps(factor.extent) else ())):
             count = at(factor.extent, sizes) or 0
             if count < 0:
-                less = f"a dimension of {factor.extent} elements has none at {listed(sizes)}"
+                less = f"a dimension of {quantity(factor.extent, 'element')} has none at {listed(sizes)}"
                 raise BoundedError(f"{less}; let the range start higher")
             if count > factor.size:
-                more = f"a dimension of {factor.extent} elements has {count} at {listed(sizes)}"
+                more = f"a dimension of {quantity(factor.extent, 'element')} has {count} at {listed(sizes)}"
                 raise BoundedError(f"{more}, more than at the greatest sizes")
 
 

@@ -79,10 +79,10 @@ def regroup(
     found: list[Extent] = []
     for size in shape:
         group: list[Factor] = []
-        while math.prod(factor.size for factor in group) < size:
-            if not factors:
+        while (done := math.prod(factor.size for factor in group)) < size:
+            wanted, rest = divmod(size, done)
+            if not factors or rest:
                 return None
-            wanted = size // math.prod(factor.size for factor in group)
             first = factors.pop(0)
             if first.size > wanted:
                 inner, rest = divmod(first.size, wanted)

@@ -100,21 +100,32 @@ def rearranged(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir
 
 def _places(graph: Rewriter, factors: Sequence[Factor], wanted: Sequence[Extent]) -> ir.Value:
     """Where in a dimension of some factors the elements are of dimensions that hold the same data."""
-    number = _positions(graph, wanted)
+    return located(graph, _positions(graph, wanted), factors, wanted)
+
+
+def located(graph: Rewriter, number: ir.Value, factors: Sequence[Factor], extents: Sequence[Extent]) -> ir.Value:
+    """Places in a dimension of some factors, from the numbers of elements among all that are data.
+
+    Args:
+        graph: the rewriter.
+        number: the numbers, i64, from 0 on; those outside get the nearest place inside.
+        factors: of the dimension.
+        extents: the dimensions of the places.
+    """
     strides = [math.prod(factor.size for factor in factors[place + 1 :]) for place in range(len(factors))]
     place: ir.Value | None = None
     for factor, stride in reversed(list(zip(factors, strides, strict=True))):
         part = number
         if factor is not factors[0]:
             end = _number(graph, factor.extent)
-            part, number = graph.noted(ModOp(number, end)), graph.noted(DivOp(number, end))
+            part, number = graph.noted(ModOp(number, end), extents), graph.noted(DivOp(number, end), extents)
         if stride > 1:
-            part = graph.noted(MulOp(part, constant(np.array(stride))))
-        place = part if place is None else graph.noted(AddOp(place, part))
+            part = graph.noted(MulOp(part, constant(np.array(stride))), extents)
+        place = part if place is None else graph.noted(AddOp(place, part), extents)
     assert place is not None
     last = math.prod(factor.size for factor in factors) - 1
-    inside = graph.noted(MinimumOp(place, constant(np.array(last))))
-    return graph.noted(MaximumOp(inside, constant(np.array(0))), wanted)
+    inside = graph.noted(MinimumOp(place, constant(np.array(last))), extents)
+    return graph.noted(MaximumOp(inside, constant(np.array(0))), extents)
 
 
 def _positions(graph: Rewriter, wanted: Sequence[Extent]) -> ir.Value:

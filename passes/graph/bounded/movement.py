@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.dims import Dim, ceil_div
 from ....dialects.stepwell.constant import ConstantOp
-from ....dialects.stepwell.elementwise import AddOp, LessOp, MaximumOp, MinimumOp, SelectOp, SubOp
+from ....dialects.stepwell.elementwise import AddOp, CastOp, LessOp, MaximumOp, MinimumOp, SelectOp, SubOp
 from ....dialects.stepwell.movement import (
     BroadcastToOp,
     ConcatOp,
@@ -26,7 +28,7 @@ from ...rewriting import defining_op
 from ..values import constant, dtype_of, shape_of
 from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, regroup, size_of, whole
-from .layout import agree, compact_all, compacted, is_apart, rearranged, set_operands
+from .layout import agree, compact_all, compacted, is_apart, located, rearranged, set_operands
 from .rewriter import Rewriter, Rule, replace
 from .rules import Result, States
 from .snapshot import BoundedError, listed, numbered
@@ -200,12 +202,15 @@ def reverse(graph: Rewriter, op: ReverseOp, states: States) -> Result | None:
 def gather(graph: Rewriter, op: GatherOp, states: States) -> None:
     """Indices without data are 0, as others may be anywhere; negative ones count from where the data ends.
 
-    Those of inputs are such as exist: the runtime sees to that.
+    Those of inputs are such as exist: the runtime sees to that. Where data lies apart, indices that are no more than
+    elements count among the data alone, and become places; else the data is moved together.
     """
     require_same(states)
     axis = op.axis % len(graph.of(op.input))
-    op.operation.operands[0] = compacted(graph, op.input, [axis])
-    data, indices = graph.of(op.input), graph.of(op.indices)
+    indices = graph.of(op.indices)
+    if math.prod(map(size_of, indices)) > size_of(graph.of(op.input)[axis]):
+        op.operation.operands[0] = compacted(graph, op.input, [axis])
+    data = graph.of(op.input)
     index = op.indices
     if not isinstance(index.owner, ir.Block) and defining_op(index, ConstantOp) is None:
         index = graph.keep(index, range(len(indices)), 0.0)
@@ -214,6 +219,9 @@ def gather(graph: Rewriter, op: GatherOp, states: States) -> None:
         end = graph.number(count_of(data[axis]), dtype_of(index))
         from_end = graph.noted(AddOp(index, end), indices)
         index = graph.noted(SelectOp(graph.noted(LessOp(index, zero), indices), from_end, index), indices)
+    if is_apart(data[axis]):
+        wide = index if dtype_of(index) == _INDEX else graph.noted(CastOp(index, dtype=_INDEX), indices)
+        index = located(graph, wide, data[axis], indices)
     found = [*data[:axis], *indices, *data[axis + 1 :]]
     replace(op, graph.noted(GatherOp(op.input, index, axis=axis, extent=graph.end_of(data[axis])), found))
     return None

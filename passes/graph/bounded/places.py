@@ -10,17 +10,16 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.stepwell.cumulative import CumulativeOp
-from ....dialects.stepwell.elementwise import AddOp, DivOp, LessOp, ModOp, MulOp, NotOp, SelectOp
+from ....dialects.stepwell.elementwise import AddOp, CastOp, DivOp, LessOp, ModOp, MulOp, NotOp, SelectOp
 from ....dialects.stepwell.movement import SampleOp, ScatterOp
 from ....dialects.stepwell.pooling import MaxPoolIndicesOp
 from ....dialects.stepwell.sorting import TopKOp
 from ....dialects.stepwell.windows import CHANNELS_FIRST
-from ....dialects.types import is_float
 from ..values import constant, dtype_of, shape_of
 from .checks import require_same, require_static
-from .extents import count_of, is_dynamic, prefix
-from .layout import agree, compacted
-from .rewriter import Rewriter, Rule, least_of, replace
+from .extents import Extent, count_of, is_dynamic, prefix
+from .layout import agree, compacted, is_apart, located
+from .rewriter import Rewriter, Rule, replace
 from .rules import Result, States
 from .snapshot import BoundedError
 from .windows import windows
@@ -29,25 +28,19 @@ _INDEX = np.dtype(np.int64)
 
 
 def top_k(graph: Rewriter, op: TopKOp, states: States) -> Result | None:
-    """What is no data comes last: it is as great or as small as anything, and equal elements stay in order."""
+    """Elements without data come last."""
     require_same(states, but=("k",))
     shape = shape_of(op.result) or ()
     last = len(shape) - 1
-    count = graph.fit([state.attributes["k"] for state in states], "how many elements are taken")
+    taken = graph.fit([state.attributes["k"] for state in states], "how many elements are taken")
     value = compacted(graph, op.input, [last])
     extents = graph.of(value)
-    found = [*extents[:last], prefix(count, shape[last])]
+    found = [*extents[:last], prefix(taken, shape[last])]
     if not is_dynamic(extents[last]):
         op.operation.operands[0] = value
         return [found]
-    dtype = dtype_of(value)
-    if op.largest or is_float(dtype):
-        otherwise = least_of(dtype) if op.largest else math.nan
-        op.operation.operands[0] = graph.kept_here(value, [last], otherwise)
-        return [found]
-    # The greatest integer of 64 bits is no float64, as which masks hold numbers: ~x has the order turned round.
-    kept = graph.kept_here(graph.noted(NotOp(value), extents), [last], least_of(dtype))
-    replace(op, graph.noted(TopKOp(kept, k=op.k, largest=True), found))
+    count, entry = graph.number(count_of(extents[last]), _INDEX), graph.end_of(extents[last])
+    replace(op, graph.noted(TopKOp(value, count, k=op.k, largest=op.largest, extent=entry), found))
     return None
 
 
@@ -62,26 +55,56 @@ def cumulative(graph: Rewriter, op: CumulativeOp, states: States) -> Result:
     return [graph.of(value)]
 
 
-def scatter(graph: Rewriter, op: ScatterOp, states: States) -> Result:
-    """Updates without data have places outside, and are dropped; negative places count from where the data ends."""
+def scatter(graph: Rewriter, op: ScatterOp, states: States) -> None:
+    """Updates without data come last, and are not applied, or have places outside; negative places count from the end.
+
+    Where the data of the input lies apart, places count among that alone.
+    """
     require_same(states)
     axis = op.axis % len(shape_of(op.input) or ())
-    input, indices, updates = (compacted(graph, value, [axis]) for value in op.operation.operands)
+    input, indices, updates = op.input, *agree(graph, [op.indices, op.updates], [axis] * 2)
     for batch in range(axis):
         input, indices, updates = agree(graph, [input, indices, updates], [batch] * 3)
     data, size = graph.of(input), (shape_of(input) or ())[axis]
     of_indices, dtype = graph.of(indices), dtype_of(indices)
+    outside = constant(np.array(size, dtype)) if size <= np.iinfo(dtype).max else None
     if is_dynamic(data[axis]):
-        end = graph.number(count_of(data[axis]), dtype)
+        zero, end = constant(np.zeros((), dtype)), graph.number(count_of(data[axis]), dtype)
         from_end = graph.noted(AddOp(indices, end), of_indices)
-        is_negative = graph.noted(LessOp(indices, constant(np.zeros((), dtype))), of_indices)
-        indices = graph.noted(SelectOp(is_negative, from_end, indices), of_indices)
-    if is_dynamic(of_indices[-1]) and size > np.iinfo(dtype).max:
+        indices = graph.noted(SelectOp(graph.noted(LessOp(indices, zero), of_indices), from_end, indices), of_indices)
+        if is_apart(data[axis]):
+            indices = _located(graph, indices, data[axis], end, outside)
+    count, entry, along = None, -1, of_indices[axis]
+    if is_apart(along):
+        if outside is None:
+            raise BoundedError("places of a type that cannot name one outside")
+        indices = graph.kept_here(indices, [axis], float(size))
+    if along[0].is_dynamic:
+        inner = math.prod(factor.size for factor in along[1:])
+        count, entry = graph.number(along[0].extent * inner, _INDEX), graph.end_of(along)
+    made = ScatterOp(input, indices, updates, count, axis=op.axis, reduction=op.reduction, extent=entry)
+    replace(op, graph.noted(made, data))
+
+
+def _located(graph: Rewriter, indices: ir.Value, data: Extent, end: ir.Value, outside: ir.Value | None) -> ir.Value:
+    """Places in a dimension of which data lies apart, from numbers among the data; of those outside, one outside.
+
+    Args:
+        graph: the rewriter.
+        indices: the numbers.
+        data: the dimension.
+        end: the number of elements that are data.
+        outside: the size of the dimension; None if the type of the indices has no such number.
+    """
+    extents, dtype = graph.of(indices), dtype_of(indices)
+    if outside is None:
         raise BoundedError("places of a type that cannot name one outside")
-    indices = graph.kept_here(indices, [axis], float(size))
-    for place, value in enumerate((input, indices, updates)):
-        op.operation.operands[place] = value
-    return [data]
+    wide = indices if dtype == _INDEX else graph.noted(CastOp(indices, dtype=_INDEX), extents)
+    place = located(graph, wide, data, extents)
+    place = place if dtype == _INDEX else graph.noted(CastOp(place, dtype=dtype), extents)
+    for is_inside in (LessOp(indices, end), NotOp(LessOp(indices, constant(np.zeros((), dtype))))):
+        place = graph.noted(SelectOp(graph.noted(is_inside, extents), place, outside), extents)
+    return place
 
 
 def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, states: States) -> Result | None:

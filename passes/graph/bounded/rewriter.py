@@ -258,5 +258,7 @@ def replace(op: Op, value: ir.Value) -> None:
 
 
 def least_of(dtype: np.dtype) -> float:
-    """The least number of a type."""
+    """The least number of a type; False, of bools."""
+    if dtype == np.bool_:
+        return 0.0
     return -math.inf if is_float(dtype) else float(np.iinfo(dtype).min)

@@ -20,7 +20,7 @@ from ....dialects.types import TensorSpec
 from ..values import constant, dtype_of, shape_of
 from .checks import require_same
 from .extents import Extent, count_of, is_dynamic, prefix, size_of, symbolic, whole
-from .layout import agree, set_operands
+from .layout import agree, is_apart, set_operands
 from .rewriter import Rewriter, Rule, replace
 from .snapshot import BoundedError, OpState, VaryingConstant
 
@@ -28,8 +28,8 @@ Result = Sequence[Sequence[Extent]]
 States = Sequence[OpState]
 
 
-def elementwise(graph: Rewriter, op: Op, states: States) -> Result:
-    """Each dimension is that of the operands that have it."""
+def elementwise(graph: Rewriter, op: Op, states: States) -> Result | None:
+    """Each dimension is that of the operands that have it; merged dimensions are separated again."""
     require_same(states)
     shape = shape_of(op.operation.results[0]) or ()
     for axis in range(len(shape)):
@@ -43,7 +43,27 @@ def elementwise(graph: Rewriter, op: Op, states: States) -> Result:
         for axis, extent in enumerate(extents, len(shape) - len(extents)):
             if size_of(extent) == shape[axis] and is_dynamic(extent):
                 found[axis] = extent
-    return [found]
+    if not any(map(is_apart, found)):
+        return [found]
+    operands = [_separated(graph, value, found) for value in op.operation.operands]
+    made = graph.noted(type(op)(*operands, **op.attribute_values()), _separate(found))
+    replace(op, graph.reshaped_to(made, found))
+    return None
+
+
+def _separate(extents: Sequence[Extent]) -> list[Extent]:
+    """Dimensions, with those of which data lies apart as one for each of their factors, so that loops may end."""
+    return [part for extent in extents for part in ([(factor,) for factor in extent] if is_apart(extent) else [extent])]
+
+
+def _separated(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir.Value:
+    """An operand that broadcasts to dimensions `wanted`, for the same op on separate dimensions."""
+    parts: list[Extent] = []
+    extents = graph.of(value)
+    for extent, other in zip(extents, wanted[len(wanted) - len(extents) :], strict=True):
+        is_single = is_apart(other) and size_of(extent) == 1
+        parts += [whole(1)] * len(other) if is_single else _separate([extent])
+    return graph.reshaped_to(value, parts)
 
 
 def parameter(graph: Rewriter, op: ParameterOp, states: States) -> Result:
@@ -119,13 +139,21 @@ def _looked_up(graph: Rewriter, arrays: Sequence[np.ndarray]) -> ir.Value:
     return value if first.dtype == np.int64 else graph.noted(CastOp(value, dtype=first.dtype))
 
 
-def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result:
-    """What is summed up over is 0 on both sides where there is no data, as 0 times garbage may be NaN."""
+def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result | None:
+    """Sets both operands to 0 beyond the data along the summed dimension, as 0 times padding may be NaN.
+
+    Rows that are merged, with garbage between, are separated again:
+
+        matmul(reshape(x): [batch * length, k], w) --> reshape(matmul(x: [batch, length, k], w))
+    """
     require_same(states)
     places = [-2 if op.transpose_lhs else -1, -1 if op.transpose_rhs else -2]
     ranks = [len(graph.of(value)) for value in op.operation.operands]
     both = [place % rank for place, rank in zip(places, ranks, strict=True)]
     set_operands(op, agree(graph, list(op.operation.operands), both))
+    summed = graph.of(op.lhs)[both[0]]
+    if is_dynamic(summed):
+        op.operation.attributes["depth"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), graph.end_of(summed))
     for position, place in enumerate(both):
         value = op.operation.operands[position]
         op.operation.operands[position] = graph.keep(value, [place], 0.0)
@@ -137,7 +165,14 @@ def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result:
         for axis, extent in enumerate(extents, len(batch) - len(extents)):
             if is_dynamic(extent):
                 batch[axis] = extent
-    return [[*batch, rows, columns]]
+    found = [*batch, rows, columns]
+    if not is_apart(rows) or op.transpose_lhs or len(rhs) > 2:
+        return [found]
+    separate = [*batch, *((factor,) for factor in rows), columns]
+    left = graph.reshaped_to(op.lhs, [*separate[:-1], lhs[-1]])
+    made = graph.noted(MatmulOp(left, op.rhs, **op.attribute_values()), separate)
+    replace(op, graph.reshaped_to(made, found))
+    return None
 
 
 def inferred(graph: Rewriter, op: Op, states: States) -> Result:

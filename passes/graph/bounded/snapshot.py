@@ -146,7 +146,7 @@ def _attributes(op: ir.Operation) -> Mapping[str, Any]:
         return view.attribute_values()
     if op.name == "arith.constant" and isinstance(op.attributes["value"].type, ir.IndexType):
         return {"value": ir.IntegerAttr(op.attributes["value"]).value}
-    return {item.name: str(item.attr) for item in op.attributes}
+    return {name: str(op.attributes[name]) for name in op.attributes}
 
 
 def _shape(value: ir.Value) -> tuple[int, ...]:

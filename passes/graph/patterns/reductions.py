@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....dialects.stepwell.movement import ReshapeOp
-from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolOp
+from ....dialects.stepwell.pooling import AveragePoolOp, MaxPoolOp, SumPoolOp
 from ....dialects.stepwell.reduction import (
     ReduceMaxOp,
     ReduceMeanOp,
@@ -45,19 +45,23 @@ class ReduceOfReduce(Pattern[ReductionOp]):
 
 
 class PoolToReduce(Pattern):
-    """average_pool(x) | max_pool(x) --> reduce_mean(x) | reduce_max(x), if the window is the whole image"""
+    """average_pool(x) | max_pool(x) | sum_pool(x) --> reduce_mean(x) | reduce_max(x) | reduce_sum(x), if the only
+    window holds the whole image
+    """
 
-    root = (AveragePoolOp, MaxPoolOp)
+    root = (AveragePoolOp, MaxPoolOp, SumPoolOp)
 
-    def rewrite(self, op: AveragePoolOp | MaxPoolOp) -> Replacement:
-        shape = shape_of(op.input)
-        if shape is None or any(op.pads) or any(dilation != 1 for dilation in op.dilations):
+    def rewrite(self, op: AveragePoolOp | MaxPoolOp | SumPoolOp) -> Replacement:
+        shape, result = shape_of(op.input), shape_of(op.result)
+        if shape is None or result is None or any(op.pads) or any(dilation != 1 for dilation in op.dilations):
             return None
         first = 2 if op.layout == "channels_first" else 1
         axes = tuple(range(first, first + len(op.kernel)))
-        if tuple(shape[axis] for axis in axes) != tuple(op.kernel):
-            return None
-        reduction = ReduceMeanOp if isinstance(op, AveragePoolOp) else ReduceMaxOp
+        for axis, places in zip(axes, op.kernel, strict=True):
+            extent = shape[axis]
+            if not isinstance(extent, int) or result[axis] != 1 or extent > places:
+                return None
+        reduction = {AveragePoolOp: ReduceMeanOp, MaxPoolOp: ReduceMaxOp, SumPoolOp: ReduceSumOp}[type(op)]
         return reduction(op.input, axes=axes, keepdims=True).result
 
 

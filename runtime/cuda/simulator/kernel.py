@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...wording import quantity
 from ..errors import PtxError
 from .batch import PARAM_ORIGIN
 from .builder import Builder, Environment, Step, Sync, storage_of
@@ -160,7 +161,7 @@ def _jump(last: Instruction, successors: list[int], environment: Environment) ->
     def leave(frame: Frame) -> Ways:
         values = frame[name]
         if int(values.max()) >= len(successors):
-            raise PtxError(f"{last.name} goes beyond its table of {len(successors)} labels", last.line)
+            raise PtxError(f"{last.name} goes beyond its table of {quantity(len(successors), 'label')}", last.line)
         return [(successors[int(value)], values == value) for value in np.unique(values)]
 
     return leave

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...wording import quantity
 from ..errors import SimulationError
 from .batch import Batch
 from .frame import BLOCK, Frame, Selection, chosen, selected, size_of
@@ -122,7 +123,7 @@ class Scheduler:
             threads = waiting[self._resume[waiting] == place]
             first = int(threads[0])
             what = batch.mbarriers.reason(first)
-            who = f"{len(threads)} threads, {batch.describe(first)} first,"
+            who = f"{quantity(len(threads), 'thread')}, {batch.describe(first)} first,"
             lines.append(f"  {who} wait at line {instruction.line}, {instruction.name}{': ' if what else ''}{what}")
         return SimulationError("deadlock: nobody can go on\n" + "\n".join(lines))
 

@@ -48,7 +48,7 @@ def test_tables_name_what_spills_and_what_is_refused(
 
     monkeypatch.setattr(assembler, "resources", few_registers)
     assert resources.main([model, "--target=cuda:sm_80"]) == 1
-    assert "1 kernels, 1 of them spill, 0 modules are refused" in capsys.readouterr().out
+    assert "1 kernel, 1 of them spill, 0 modules are refused" in capsys.readouterr().out
 
     monkeypatch.setattr(assembler, "resources", lambda tool, ptx, architecture: read(tool, ptx, "sm_75"))
     assert resources.main([model, "--target=cuda:sm_80"]) == 1

@@ -56,6 +56,51 @@ def test_average_pool(run_onnx, compute, case, is_last, count_include_pad):
     np.testing.assert_allclose(np.moveaxis(result, -1, 1) if is_last else result, expected, rtol=1e-5, atol=1e-6)
 
 
+@st.composite
+def overhanging(draw):
+    """Windows of which some are larger than the padded input."""
+    spatial, window = draw(poolings())
+    rank = len(spatial)
+    window |= {"kernel": tuple(draw(st.integers(1, 14)) for _ in range(rank)), "ceil_mode": True}
+    return spatial, window | {"strides": tuple(draw(st.integers(1, 14)) for _ in range(rank))}
+
+
+@pytest.mark.needs_onnxruntime("1.24")
+@given(case=overhanging(), op_type=st.sampled_from(["MaxPool", "AveragePool"]), count_include_pad=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_kernels_larger_than_the_input(run_onnx, compute, case, op_type, count_include_pad):
+    spatial, window = case
+    assume(fits(**window))
+    x = np.random.default_rng(0).standard_normal((2, 3, *spatial), np.float32)
+    extra = {"count_include_pad": count_include_pad} if op_type == "AveragePool" else {}
+    op = AveragePoolOp if extra else MaxPoolOp
+    try:
+        op.infer(TensorSpec(x.shape, x.dtype), layout="channels_first", **window)
+    except OpError:
+        # A window that would start at the end has no position at all: it must not come to one that lies in padding.
+        assume(False)
+    numbers = {name: int(value) for name, value in extra.items()}
+    (expected,) = run_onnx(op_type, x, **numbers, **to_onnx(window))
+    (result,) = compute(op, x, **extra, **window)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_one_window_larger_than_the_input(compute):
+    x = np.arange(36, dtype=np.float32).reshape(1, 1, 6, 6)
+    window = {"kernel": (8, 1280), "strides": (8, 1280), "pads": (0,) * 4, "dilations": (1, 1), "ceil_mode": True}
+    assert compute(AveragePoolOp, x, **window)[0].item() == x.mean()
+    assert compute(MaxPoolOp, x, **window)[0].item() == 35
+    assert compute(MaxPoolIndicesOp, x, **window)[0].item() == 35
+    assert compute(SumPoolOp, x, **window)[0].item() == x.sum()
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+def test_windows_without_a_position_are_refused(ceil_mode):
+    window = {"kernel": (8,), "strides": (1,), "pads": (0, 0), "dilations": (1,), "ceil_mode": ceil_mode}
+    with pytest.raises(OpError, match="a kernel of extent 8 does not fit into 6 padded elements"):
+        AveragePoolOp.infer(TensorSpec((1, 1, 6), np.dtype(np.float32)), layout="channels_first", **window)
+
+
 @given(case=poolings(), is_last=st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_max_pool_indices(run_onnx, compute, case, is_last):

@@ -10,11 +10,11 @@ import pytest
 from mlir import ir
 from mlir.dialects import arith
 from onnx import TensorProto, helper
+from stepwell.driver.source import ModelSource
 from stepwell.explain.bisect.model import Bisector
 from stepwell.explain.bisect.result import Bisection
 from stepwell.lowering.linalg_to_gpu.emit_launches import EmitLaunchesPass
 from stepwell.passes.rewriting import walk
-from stepwell.source import ModelSource
 
 
 def bisection() -> Bisection:

@@ -13,18 +13,20 @@ from mlir.dialects import arith
 from onnx import TensorProto, helper, numpy_helper
 from stepwell.dialects.stepwell.elementwise import MulOp, ReluOp, SubOp
 from stepwell.dialects.stepwell.normalization import SoftmaxOp
+from stepwell.driver.source import ModelSource
 from stepwell.explain.bisect.model import Bisector
 from stepwell.explain.bisect.result import Fault
 from stepwell.lowering.linalg_to_vector.vectorize import VectorizePass
-from stepwell.lowering.stepwell_to_linalg import epilogues, rules
+from stepwell.lowering.stepwell_to_linalg import epilogues, normalization, rules
 from stepwell.lowering.vector_to_llvm.lower_vectors import LowerVectorsPass
 from stepwell.passes.graph import fold_constants
 from stepwell.passes.graph.dce import DcePass
 from stepwell.passes.graph.patterns import algebra, batch_norm
 from stepwell.passes.memref import arena
+from stepwell.passes.memref.buffers import BufferAnalysis
 from stepwell.passes.rewriting import Pattern, walk
 from stepwell.passes.vector import approximate_math
-from stepwell.source import ModelSource
+from stepwell.passes.vector.approximations.arithmetic import Arithmetic
 
 RNG = np.random.default_rng(0)
 Planter = pytest.MonkeyPatch
@@ -240,3 +242,73 @@ def test_memory_plan(monkeypatch: Planter) -> None:
     monkeypatch.setattr(arena, "place", place)
     fault = find()
     assert (fault.level, fault.pass_name) == ("program", "stepwell-plan-memory")
+    assert "two buffers overlap" in fault.note
+
+
+def test_lifetime_that_ends_early(monkeypatch: Planter) -> None:
+    right = BufferAnalysis.arena_buffers
+
+    def arena_buffers(self: BufferAnalysis) -> Any:
+        buffers = right(self)
+        for buffer in buffers:
+            buffer.last = buffer.first
+        return buffers
+
+    monkeypatch.setattr(BufferAnalysis, "arena_buffers", arena_buffers)
+    fault = find()
+    assert (fault.level, fault.pass_name) == ("program", "stepwell-plan-memory")
+    assert "two buffers overlap" in fault.note
+
+
+def test_results_that_are_never_written(monkeypatch: Planter) -> None:
+    right = LowerVectorsPass.run
+
+    def run(self: Any, op: Any) -> None:
+        for inner in list(walk(op)):
+            if inner.name == "vector.transfer_write":
+                inner.erase()
+        right(self, op)
+
+    monkeypatch.setattr(LowerVectorsPass, "run", run)
+    fault = find()
+    assert (fault.level, fault.pass_name) == ("kernel", "stepwell-lower-vectors")
+    assert "never written" in str(fault.difference)
+
+
+def test_softmax_without_its_maximum(monkeypatch: Planter) -> None:
+    right = normalization._greatest
+
+    def greatest(value: Any, axis: int) -> Any:
+        found = right(value, axis)
+        return normalization.elementwise_over([found], lambda item: normalization.number(0, item.type), found)
+
+    monkeypatch.setattr(normalization, "_greatest", greatest)
+    fault = Bisector().bisect(model(), {"x": INPUTS["x"] / 100}).fault
+    assert fault is not None
+    assert (fault.level, fault.pass_name) == ("kernel", "stepwell-convert-to-linalg")
+    assert "64 times as large" in fault.note
+
+
+def test_function_beyond_its_error_bound(monkeypatch: Planter) -> None:
+    for table in (approximate_math.FUNCTIONS, approximate_math._SHORTER):
+        known = table["math.exp"]
+
+        def exp(*arguments: Any, known: Any = known, **rest: Any) -> Any:
+            value = known(*arguments, **rest)
+            return arith.mulf(value, Arithmetic(value.type).number(1 + 350 * 2.0**-23))
+
+        monkeypatch.setitem(table, "math.exp", exp)
+    fault = find()
+    assert (fault.level, fault.pass_name) == ("kernel", "stepwell-approximate-math")
+
+
+def test_rounding_that_a_softmax_amplifies_is_no_fault() -> None:
+    # Equal sums in exact arithmetic; each order of their terms rounds to another number.
+    column = RNG.standard_normal(512) * 1e6
+    weight = np.stack([RNG.permutation(column) for _ in range(16)], axis=1).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["l"], "logits"), helper.make_node("Softmax", ["l"], ["y"], "soft")]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, size]) for name, size in (("x", 512), ("y", 16)))
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(weight, "w")])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    found = Bisector().bisect(ModelSource.read(made), {"x": np.ones((4, 512), np.float32)})
+    assert found.fault is None, str(found.fault)

@@ -133,7 +133,7 @@ def write_model(folder: Path) -> Path:
     nodes = [
         helper.make_node("Exp", ["x"], ["a"], EVIL),
         helper.make_node("Mul", ["a", "x"], ["b"], "product"),
-        helper.make_node("Softmax", ["b"], ["y"], "probabilities"),
+        helper.make_node("Softmax", ["b"], ["y"], "probabilities", axis=1),
     ]
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (4, 32)) for name in "xy"]
     graph = helper.make_graph(nodes, "small", ports[:1], ports[1:])
@@ -156,6 +156,11 @@ def test_a_model(page: Page, tmp_path: Path) -> None:
     assert page.text("#op h2") == "product"
     levels = page.ask("[...document.querySelectorAll('#op h3')].map((each) => each.firstChild.textContent)")
     assert levels == ["input", "import", "graph", "kernels", "tiled", "vector", "memref", "llvm", "machine code"]
+    facts = page.text("#op dl")
+    assert "ONNX operatorMul of opset 17" in facts
+    assert "readsa, xwritesb" in facts
+    page.ask("choose([piece.graph.nodes.findIndex((each) => each.name === 'probabilities')], true)")
+    assert "attribute axis1" in page.text("#op dl")
     page.click("[data-tab=levels]")
     page.ask("showStep(piece.steps.findIndex((each) => each.pass === 'stepwell-apply-schedules'))")
     assert page.ask("document.querySelectorAll('#code .code').length") == 2
@@ -170,6 +175,54 @@ def test_a_model(page: Page, tmp_path: Path) -> None:
     shown = page.ask(f"choose([piece.graph.nodes.findIndex((each) => each.name === {json.dumps(EVIL)})], true)")
     assert shown is None and page.text("#op h2") == EVIL
     assert page.ask("document.querySelectorAll('img').length") == 0
+    assert page.complaints() == []
+
+
+def test_numbers_are_written_for_people(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "small.html"
+    file.write_text(render(explore_model(write_model(tmp_path), assembly=False).record), encoding="utf-8")
+    page.open(file)
+    cases = {
+        "duration(0.0000012345)": "1.23 µs",
+        "duration(3.2e-10)": "0.32 ns",
+        "duration(1234.5)": "1\u202f235 s",
+        "amount(451234, 'FLOP')": "451 kFLOP",
+        "amount(999.9, 'B')": "1 kB",
+        "percent(0.0592)": "5.9 %",
+        "plainNumber(1234567)": "1\u202f234\u202f567",
+        "plainNumber(0.333333333)": "0.333",
+        "plainNumber(0.0000012345)": "1.23e-6",
+        "valueOf('operands', [{dtype: 'float32', shape: [4, 8], layout: 'row-major', is_result: true}])": (
+            "float32[4x8], layout row-major, is result"
+        ),
+        "valueOf('vector_bytes', 32)": "32 B",
+        "titleOf('predicted_seconds')": "estimated time",
+    }
+    assert {expression: page.ask(expression) for expression in cases} == cases
+    page.ask("choose([0], true)")
+    assert not page.ask(r"/\d\.\d{6}/.test(document.querySelector('#op dl').textContent)")
+    assert page.complaints() == []
+
+
+def test_the_minimap_moves_the_view(page: Page, tmp_path: Path) -> None:
+    path, file = tmp_path / "long.mlir", tmp_path / "long.html"
+    ops = [f"  %v{at + 1} = arith.addi %v{at}, %v{at} : i32" for at in range(60)]
+    path.write_text("func.func @f(%v0: i32) -> i32 {\n" + "\n".join(ops) + "\n  return %v60 : i32\n}\n")
+    file.write_text(render(explore_pipeline(path, Pipeline.parse("builtin.module(canonicalize)")).record))
+    page.open(file)
+    page.wait("!document.getElementById('minimap').hasAttribute('hidden')")
+    assert page.ask("document.querySelectorAll('#minimap rect').length") == 61
+    before = page.ask("+document.querySelector('#minimap .view').getAttribute('y')")
+    page.click("#minimap")
+    view = "document.querySelector('#minimap .view')"
+    middle = page.ask(f"{view}.y.baseVal.value + {view}.height.baseVal.value / 2")
+    bounds = page.ask("graph.bounds()")
+    assert abs(middle - (bounds["top"] + bounds["bottom"]) / 2) < 0.02 * (bounds["bottom"] - bounds["top"])
+    assert middle > before
+    page.ask("graph.choose([7])")
+    assert page.ask("document.querySelectorAll('#minimap .found').length") == 1
+    page.ask("d3.select(graph.svg).call(graph.zoom.transform, d3.zoomIdentity.scale(0.02).translate(9000, 2000))")
+    assert page.ask("document.getElementById('minimap').hasAttribute('hidden')")
     assert page.complaints() == []
 
 

@@ -165,6 +165,41 @@ def test_mlir(tmp_path: Path) -> None:
     assert "broken" not in (result.folder / "log.jsonl").read_text()
 
 
+STRUCTURED = """
+    func.func @f(%c: i1, %x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = scf.if %c -> (tensor<4xf32>) {
+        %1 = math.cos %x : tensor<4xf32>
+        scf.yield %1 : tensor<4xf32>
+      } else {
+        %2 = "stepwell.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+        scf.yield %2 : tensor<4xf32>
+      }
+      return %0 : tensor<4xf32>
+    }"""
+BRANCHES = """
+    func.func @f(%c: i1, %x: tensor<4xf32>) -> tensor<4xf32> {
+      cf.cond_br %c, ^bb1(%x : tensor<4xf32>), ^bb2(%x : tensor<4xf32>)
+    ^bb1(%a: tensor<4xf32>):
+      %1 = math.cos %a : tensor<4xf32>
+      cf.br ^bb3(%1 : tensor<4xf32>)
+    ^bb2(%b: tensor<4xf32>):
+      %2 = "stepwell.relu"(%b) : (tensor<4xf32>) -> tensor<4xf32>
+      cf.br ^bb3(%2 : tensor<4xf32>)
+    ^bb3(%r: tensor<4xf32>):
+      return %r : tensor<4xf32>
+    }"""
+
+
+@pytest.mark.parametrize("text", [STRUCTURED, BRANCHES], ids=["regions", "blocks"])
+def test_no_branch_is_left(tmp_path: Path, text: str) -> None:
+    pipeline = "builtin.module(one-shot-bufferize{bufferize-function-boundaries=1})"
+    result = reduce(Request(PassesTest(), limits=LIMITS, parent=tmp_path), Case("mlir", text.encode(), pipeline))
+    assert result is not None
+    left = result.path.read_text()
+    assert "stepwell.relu" in left
+    assert not any(word in left for word in ("scf", "cf.", "^", "else", "math"))
+
+
 def test_command_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tmp_path / "model.onnx"
     onnx.save(_model(), model)

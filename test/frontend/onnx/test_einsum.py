@@ -85,7 +85,7 @@ def test_any_equation(case, seed):
 @pytest.mark.parametrize(
     ("equation", "message"),
     [
-        ("ij,jk->ik", "has 2 terms, but 1 tensors are given"),
+        ("ij,jk->ik", "has 2 terms, but takes 1 tensor"),
         ("ijk->i", r"does not fit the ranks \[2\]"),
         ("ij->ik", "returns a label twice, or one that no input has"),
         ("ij->ii", "returns a label twice, or one that no input has"),

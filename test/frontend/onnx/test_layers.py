@@ -96,6 +96,17 @@ def test_pool(check, normal, op_type, attributes):
     check(op_type, 22, [normal(1, 2, 8, 6)], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
 
 
+@pytest.mark.needs_onnxruntime("1.24")
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+def test_kernels_larger_than_the_image(check, normal, op_type):
+    x = normal(1, 2, 6, 6)
+    check(op_type, 22, [x], kernel_shape=[8, 8], strides=[8, 8], ceil_mode=1)
+    check(op_type, 22, [x], kernel_shape=[8, 3], strides=[8, 2], ceil_mode=1, auto_pad="VALID")
+    check(op_type, 22, [x], kernel_shape=[1280, 1280], strides=[1280, 1280], ceil_mode=1)
+    check(op_type, 22, [normal(1, 2, 5)], kernel_shape=[4], strides=[5], dilations=[2], pads=[1, 0], ceil_mode=1)
+    check(op_type, 22, [normal(1, 2, 3, 4, 5)], kernel_shape=[4, 9, 3], strides=[4, 6, 2], ceil_mode=1)
+
+
 def test_pool_options(check, normal):
     check("MaxPool", 12, [normal(1, 2, 9)], kernel_shape=[3], dilations=[2])
     check("AveragePool", 7, [normal(1, 2, 6, 6)], kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)

@@ -20,7 +20,7 @@ from stepwell.frontend.onnx.weights import tensor_array
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights are large from 64 bytes on, files at once."""
     monkeypatch.setattr(left_in_file, "_LEAST_BYTES", 64)
-    monkeypatch.setattr("stepwell.source._LARGE_BYTES", 0)
+    monkeypatch.setattr("stepwell.driver.source._LARGE_BYTES", 0)
 
 
 @pytest.fixture

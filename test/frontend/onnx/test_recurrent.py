@@ -81,7 +81,7 @@ def test_parameters_of_activations_are_taken_in_turns(check, rng):
     ("attributes", "message"),
     [
         ({"activations": ["Cosh"]}, "has the activation 'Cosh', which is none of affine, elu"),
-        ({"direction": "bidirectional", "activations": ["Tanh"]}, "has 1 activations, but 1 in each direction"),
+        ({"direction": "bidirectional", "activations": ["Tanh"]}, "has 1 activation, but 1 in each direction"),
         ({"direction": "sideways"}, "has the direction 'sideways', which is none of forward, reverse, bidirectional"),
     ],
 )

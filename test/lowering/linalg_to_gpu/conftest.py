@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from mlir import ir
 from stepwell.dialects.stepwell import STEPWELL
-from stepwell.lowering import phases
-from stepwell.lowering.context import compiler_context
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
 from stepwell.lowering.linalg_to_gpu.emitters import recorded_schedule, schedule_attribute
 from stepwell.lowering.linalg_to_gpu.plan import launch_of
 from stepwell.lowering.llvm_to_object.ptx import emit_ptx
@@ -86,10 +86,10 @@ def simulated() -> Callable[..., Simulated]:
         with compiler_context() as context:
             STEPWELL.load(context)
             module = ir.Module.parse(text)
-            phases.run(module, target, start, "tiled")
+            route.run(module, target, start, "tiled")
             for function in module.body.operations if numbers else ():
                 _change_schedule(function.operation, numbers or {})
-            phases.run(module, target, "tiled", "gpu")
+            route.run(module, target, "tiled", "gpu")
             functions = [op.operation for op in module.body.operations]
             (kernel,) = [function for function in functions if "stepwell.launches" in function.attributes]
             types = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs
@@ -99,7 +99,7 @@ def simulated() -> Callable[..., Simulated]:
             operands = [Buffer("input", place, 0, size) for place, size in enumerate(sizes)]
             launches = [launch_of("kernel", item, operands) for item in launches]
             schedule = ir.StringAttr(ir.DictAttr(kernel.attributes["stepwell.schedule"])["name"]).value
-            phases.run(module, target, "gpu")
+            route.run(module, target, "gpu")
             (code,) = emit_ptx(module, Target.parse(target)).values()
         ptx = code.decode()
         arrays = [np.ascontiguousarray(item).copy() for item in inputs]

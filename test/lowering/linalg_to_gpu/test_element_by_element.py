@@ -68,6 +68,38 @@ def test_elements(axis, reduction, monkeypatch) -> None:
     agree(model(node, [x, places, updates], [(x.shape, "float32")]), [x, places, updates], monkeypatch)
 
 
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_as_many_updates_as_a_call_has(reduction, monkeypatch) -> None:
+    monkeypatch.setenv("STEPWELL_CUDA", "simulate")
+    x, updates = (RANDOM.standard_normal((10, 4)).astype(np.float32) for _ in range(2))
+    places = np.argsort(RANDOM.random((10, 4)), axis=0)
+    node = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=0, reduction=reduction)
+    made = model(node, [x, places, updates], [(x.shape, "float32")])
+    for tensor in (*made.graph.input, *made.graph.output):
+        tensor.type.tensor_type.shape.dim[0].dim_param = "n"
+    there = stepwell.compile(made, "cuda:sm_90a", options=stepwell.Options(cache=False, dims={"n": [10]}))
+    here = stepwell.compile(made, options=stepwell.Options(cache=False))
+    assert len(there.programs) == 1
+    for rows in (10, 3):
+        inputs = x[:rows], np.argsort(places[:rows], axis=0), updates[:rows]
+        np.testing.assert_array_equal(there(*inputs), here(*inputs))
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_the_first_of_as_many_as_a_call_has(largest, monkeypatch) -> None:
+    monkeypatch.setenv("STEPWELL_CUDA", "simulate")
+    x = RANDOM.integers(-9, 9, (3, 40)).astype(np.float32)
+    node = helper.make_node("TopK", ["x", "k"], ["values", "places"], axis=1, largest=largest)
+    made = model(node, [x], [((3, 5), "float32"), ((3, 5), "int64")], k=np.array([5]))
+    made.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "n"
+    there = stepwell.compile(made, "cuda:sm_90a", options=stepwell.Options(cache=False, dims={"n": (20, 40)}))
+    here = stepwell.compile(made, options=stepwell.Options(cache=False))
+    assert len(there.programs) == 1
+    for count in (40, 20):
+        for one, other in zip(there(x[:, :count]), here(x[:, :count]), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(
     ("shape", "axis", "reverse", "exclusive"),
     [((3, 36), 1, 0, 0), ((3, 36), 1, 1, 1), ((2, 12, 5), 1, 1, 0), ((7, 33), 0, 0, 1)],

@@ -86,7 +86,7 @@ def test_activations_between_products_are_short() -> None:
 
 def test_precision_that_there_is_not() -> None:
     model, _ = _dense()
-    with pytest.raises(ValueError, match=r"precision is 'f8', and must be one of f32, tf32, bf16, f16"):
+    with pytest.raises(ValueError, match=r"precision is 'f8', and must be one of 'f32', 'tf32', 'bf16', 'f16'"):
         stepwell.compile(model, options=stepwell.Options(precision="f8"))
     with pytest.raises(stepwell.TargetError, match="unknown precision 'f8'; known are f32"):
         stepwell.compile(model, "cuda:sm_80+f8", options=stepwell.Options(cache=False))

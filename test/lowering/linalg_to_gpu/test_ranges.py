@@ -17,6 +17,9 @@ from stepwell.tools import compile as command
 
 NODE = helper.make_node
 
+# What results are compared with is compiled for each size.
+pytestmark = pytest.mark.filterwarnings("ignore:.*is compiled inside the call:stepwell.runtime.slow.SlowWarning")
+
 
 @pytest.fixture(autouse=True)
 def simulated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,3 +62,41 @@ func.func private @negative_overwritten(%x: tensor<256xf32>, %out: tensor<256xf3
   } -> tensor<256xf32>
   return %4, %0 : tensor<256xf32>, tensor<256xf32>
 }
+
+// What takes the place of a slice that it reads is written into the slice.
+
+// CHECK-LABEL: func.func private @slice(
+// CHECK: %[[ROW:.*]] = tensor.extract_slice %[[ROWS:[a-z0-9]+]][%[[AT:.*]], 0] [1, 64]
+// CHECK-NOT: tensor.empty
+// CHECK: %[[SUMS:.*]] = scf.for %{{.*}} iter_args(%[[NOW:.*]] = %[[ROW]])
+// CHECK: %[[READ:.*]] = vector.transfer_read %[[NOW]]
+// CHECK: arith.addf %[[READ]]
+// CHECK: tensor.insert_slice %[[SUMS]] into %[[ROWS]][%[[AT]], 0] [1, 64]
+func.func private @slice(%x: tensor<64xf32>, %at: index, %out: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {stepwell.kernel = {class = "movement"}, stepwell.schedule = {vector_bytes = 32 : i64, unroll = 4 : i64}} {
+  %row = tensor.extract_slice %out[%at, 0] [1, 64] [1, 1] : tensor<8x64xf32> to tensor<64xf32>
+  %e = tensor.empty() : tensor<64xf32>
+  %0 = linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel"]} ins(%x, %row : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %1 = arith.addf %b, %a : f32
+    linalg.yield %1 : f32
+  } -> tensor<64xf32>
+  %2 = tensor.insert_slice %0 into %out[%at, 0] [1, 64] [1, 1] : tensor<64xf32> into tensor<8x64xf32>
+  return %2 : tensor<8x64xf32>
+}
+
+// Another slice keeps what it holds.
+
+// CHECK-LABEL: func.func private @negative_slice(
+// CHECK: %[[EMPTY:.*]] = tensor.empty() : tensor<64xf32>
+// CHECK: scf.for %{{.*}} iter_args(%{{.*}} = %[[EMPTY]])
+func.func private @negative_slice(%x: tensor<64xf32>, %at: index, %other: index, %out: tensor<8x64xf32>) -> tensor<8x64xf32> attributes {stepwell.kernel = {class = "movement"}, stepwell.schedule = {vector_bytes = 32 : i64, unroll = 4 : i64}} {
+  %row = tensor.extract_slice %out[%at, 0] [1, 64] [1, 1] : tensor<8x64xf32> to tensor<64xf32>
+  %e = tensor.empty() : tensor<64xf32>
+  %0 = linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel"]} ins(%x, %row : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %1 = arith.addf %b, %a : f32
+    linalg.yield %1 : f32
+  } -> tensor<64xf32>
+  %2 = tensor.insert_slice %0 into %out[%other, 0] [1, 64] [1, 1] : tensor<64xf32> into tensor<8x64xf32>
+  return %2 : tensor<8x64xf32>
+}

@@ -8,8 +8,8 @@ import stepwell
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.compiler import Options
 from stepwell.dialects.stepwell.contraction import ConvOp, MatmulOp
+from stepwell.driver.options import Options
 from stepwell.lowering.target import Target
 
 

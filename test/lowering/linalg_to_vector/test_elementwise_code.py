@@ -7,7 +7,7 @@ import re
 import pytest
 from mlir import ir
 from stepwell.dialects.stepwell import STEPWELL
-from stepwell.lowering import phases
+from stepwell.driver import route
 from stepwell.lowering.llvm_to_object import codegen
 from stepwell.lowering.target import Target
 
@@ -31,7 +31,7 @@ def kernel_code(text: str, target: str) -> str:
     STEPWELL.load(context)
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
-        phases.run(module, target, start="graph", stop="llvm")
+        route.run(module, target, start="graph", stop="llvm")
         kernel = next(symbol for symbol in codegen.exported(module) if "kernel" in symbol)
         return codegen.assembly(module, kernel, Target.parse(target))
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import stepwell
 from onnx import TensorProto, helper
-from stepwell.compiler import Options
 from stepwell.dialects.stepwell.pooling import AveragePoolOp, MaxPoolOp
+from stepwell.driver.options import Options
 
 OPS = {"MaxPool": MaxPoolOp, "AveragePool": AveragePoolOp}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stepwell
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 def transposed(x: np.ndarray, permutation: tuple[int, ...]) -> np.ndarray:
@@ -36,6 +36,54 @@ def transposed(x: np.ndarray, permutation: tuple[int, ...]) -> np.ndarray:
 )
 def test_a_short_last_dimension(dtype: type, shape: tuple[int, ...], permutation: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).integers(0, 250, shape).astype(dtype)
+    np.testing.assert_array_equal(transposed(x, permutation), x.transpose(permutation))
+
+
+# Few planes become the elements of each pixel, and the other way round, also if they cannot be seen as one long row.
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
+@pytest.mark.parametrize(
+    ("shape", "permutation"),
+    [
+        ((3, 20, 37), (1, 2, 0)),
+        ((2, 3, 20, 37), (0, 2, 3, 1)),
+        ((3, 5, 20, 37), (1, 2, 3, 0)),
+        ((3, 5, 6, 37), (2, 1, 3, 0)),
+        ((20, 37, 3), (2, 0, 1)),
+        ((2, 20, 37, 3), (0, 3, 1, 2)),
+        ((20, 5, 37, 3), (3, 1, 0, 2)),
+        ((20, 5, 37, 4), (1, 3, 0, 2)),
+    ],
+)
+def test_few_planes(dtype: type, shape: tuple[int, ...], permutation: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).integers(0, 250, shape).astype(dtype)
+    np.testing.assert_array_equal(transposed(x, permutation), x.transpose(permutation))
+
+
+@pytest.mark.parametrize("planes", [1, 2, 3, 4, 5, 8, 9])
+def test_planes_of_padded_images(planes: int) -> None:
+    """The pixels lie inside of a border: rows of them are apart."""
+    x = np.random.default_rng(0).standard_normal((2, planes, 13, 21), np.float32)
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", x.shape), ("y", (2, 15, 24, planes)))
+    ]
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]),
+        helper.make_node("Pad", ["t", "pads"], ["y"]),
+    ]
+    pads = numpy_helper.from_array(np.array([0, 1, 2, 0, 0, 1, 1, 0]), "pads")
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [pads])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    wanted = np.pad(x.transpose(0, 2, 3, 1), [(0, 0), (1, 1), (2, 1), (0, 0)])
+    np.testing.assert_array_equal(stepwell.compile(model, threads=1)(x), wanted)
+
+
+# Rows that are a multiple of 4096 bytes apart are turned a cache line at a time.
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64])
+@pytest.mark.parametrize("shape", [(2, 37, 4096), (9, 1024), (3, 512), (1, 20, 8192)])
+def test_rows_that_share_sets_of_the_cache(dtype: type, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).integers(0, 250, shape).astype(dtype)
+    permutation = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
     np.testing.assert_array_equal(transposed(x, permutation), x.transpose(permutation))
 
 

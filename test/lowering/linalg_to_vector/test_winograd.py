@@ -11,8 +11,8 @@ import stepwell
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.compiler import Options
 from stepwell.dialects.stepwell.contraction import ConvOp
+from stepwell.driver.options import Options
 from stepwell.passes.graph import choose_winograd
 
 # Relative to the largest result: what the transforms round, for up to 96 channels.
@@ -22,8 +22,9 @@ BOUND = 4e-6
 @pytest.fixture(params=[2, 4])
 def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """A size of tile that all convolutions take, whether that is faster or not."""
-    monkeypatch.setattr(choose_winograd, "_best_tile", lambda op, lanes: request.param)
-    return request.param
+    tile = request.param  # so that the function, a part of cache keys, does not refer to all of pytest
+    monkeypatch.setattr(choose_winograd, "_best_tile", lambda op, lanes: tile)
+    return tile
 
 
 def model_of(x: np.ndarray, w: np.ndarray, b: np.ndarray, pads: tuple[int, ...]) -> onnx.ModelProto:

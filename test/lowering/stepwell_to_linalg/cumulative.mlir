@@ -42,3 +42,14 @@ func.func private @scatter(%x: tensor<8x4xf32>, %i: tensor<3xi64>, %u: tensor<3x
   %0 = "stepwell.scatter"(%x, %i, %u) {axis = 0 : i64, reduction = "none"} : (tensor<8x4xf32>, tensor<3xi64>, tensor<3x4xf32>) -> tensor<8x4xf32>
   return %0 : tensor<8x4xf32>
 }
+
+// Single elements lie along the last dimension of what is copied, for vectors to go along it.
+
+// CHECK-LABEL: func.func private @scatter_elements(
+// CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<1x800xf32>) outs(%{{.*}} : tensor<1x800xf32>)
+// CHECK: scf.for
+// CHECK:   tensor.insert %{{.*}} into %{{.*}} : tensor<1x800xf32>
+func.func private @scatter_elements(%x: tensor<800xf32>, %i: tensor<3xi64>, %u: tensor<3xf32>) -> tensor<800xf32> attributes {stepwell.kernel = {class = "movement"}} {
+  %0 = "stepwell.scatter"(%x, %i, %u) {axis = 0 : i64, reduction = "add"} : (tensor<800xf32>, tensor<3xi64>, tensor<3xf32>) -> tensor<800xf32>
+  return %0 : tensor<800xf32>
+}

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from stepwell.compilation import Compilation
+from stepwell.driver.compilation import Compilation
+from stepwell.driver.source import ModelSource
 from stepwell.lowering.streams import STREAM_BYTES
 from stepwell.lowering.target import Target
 from stepwell.runtime import loader
 from stepwell.runtime.program import Program, aligned_empty
 from stepwell.runtime.workspace import LoadedProgram, Workspace
-from stepwell.source import ModelSource
 
 ROWS, COLUMNS = STREAM_BYTES // 4096, 1024
 

@@ -91,3 +91,22 @@ func.func @negative_narrowing_cast(%x: tensor<4xf32>) -> tensor<4xf32> {
   %1 = "stepwell.cast"(%0) {dtype = f32} : (tensor<4xi32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// CHECK-LABEL: func.func @pool_to_reduce
+func.func @pool_to_reduce(%x: tensor<1x4x6x6xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>) {
+  // CHECK: "stepwell.reduce_mean"(%{{.+}}) {axes = array<i64: 2, 3>, keepdims = true}
+  %0 = "stepwell.average_pool"(%x) {kernel = array<i64: 6, 6>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x4x6x6xf32>) -> tensor<1x4x1x1xf32>
+  // CHECK: "stepwell.reduce_sum"(%{{.+}}) {axes = array<i64: 2, 3>, keepdims = true}
+  %1 = "stepwell.sum_pool"(%x) {kernel = array<i64: 8, 6>, strides = array<i64: 8, 8>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = true} : (tensor<1x4x6x6xf32>) -> tensor<1x4x1x1xf32>
+  return %0, %1 : tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>
+}
+
+// CHECK-LABEL: func.func @negative_pool_to_reduce
+func.func @negative_pool_to_reduce(%x: tensor<1x4x6x6xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>) {
+  // A window of less than the image, and one with gaps.
+  // CHECK: stepwell.average_pool
+  %0 = "stepwell.average_pool"(%x) {kernel = array<i64: 5, 6>, strides = array<i64: 2, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x4x6x6xf32>) -> tensor<1x4x1x1xf32>
+  // CHECK: stepwell.sum_pool
+  %1 = "stepwell.sum_pool"(%x) {kernel = array<i64: 8, 6>, strides = array<i64: 16, 8>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 2, 1>, ceil_mode = true} : (tensor<1x4x6x6xf32>) -> tensor<1x4x1x1xf32>
+  return %0, %1 : tensor<1x4x1x1xf32>, tensor<1x4x1x1xf32>
+}

@@ -52,3 +52,17 @@ func.func @negative_computed_weight(%x: tensor<1x56x56x64xf32>, %w: tensor<64x64
     : (tensor<1x56x56x64xf32>, tensor<64x64x3x3xf32>) -> tensor<1x56x56x64xf32>
   return %0 : tensor<1x56x56x64xf32>
 }
+
+// Of volumes the planes that a window meets are stacked: three times the channels.
+// CHECK-LABEL: func.func @volumes
+// CHECK: %[[PADDED:.+]] = "stepwell.pad"(%{{.+}}) {{.*}} -> tensor<1x6x28x28x64xf32>
+// CHECK-COUNT-3: "stepwell.slice"(%[[PADDED]]) {{.*}} -> tensor<1x4x28x28x64xf32>
+// CHECK: %[[PLANES:.+]] = "stepwell.reshape"(%{{.+}}) {{.*}} -> tensor<4x28x28x192xf32>
+// CHECK: "stepwell.transpose"(%{{.+}}) {{.*}} -> tensor<64x3x64x3x3xf32>
+// CHECK: "stepwell.winograd_conv"(%[[PLANES]], %{{.+}}) {columns = 64 : i64, pads = array<i64: 1, 1, 1, 1>
+func.func @volumes(%x: tensor<1x4x28x28x64xf32>) -> tensor<1x4x28x28x64xf32> {
+  %w = "stepwell.parameter"() {name = "w", shape = array<i64: 64, 64, 3, 3, 3>, dtype = f32} : () -> tensor<64x64x3x3x3xf32>
+  %0 = "stepwell.conv"(%x, %w) {layout = "channels_last", strides = array<i64: 1, 1, 1>, pads = array<i64: 1, 1, 1, 1, 1, 1>, dilations = array<i64: 1, 1, 1>}
+    : (tensor<1x4x28x28x64xf32>, tensor<64x64x3x3x3xf32>) -> tensor<1x4x28x28x64xf32>
+  return %0 : tensor<1x4x28x28x64xf32>
+}

@@ -43,6 +43,19 @@ module attributes {stepwell.table = ["\"batch\"", "\"length\""]} {
 
 // -----
 
+// One product of 512 columns is not enough work either; the last tile of each sequence costs less.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     stepwell.take_rows
+module attributes {stepwell.table = ["\"batch\"", "\"length\""]} {
+  func.func @main(%x: tensor<4x8x512xf32>, %table: tensor<256xi64>) -> (tensor<4x8x512xf32> {stepwell.extents = array<i64: 0, 1, -1>}) {
+    %w = "stepwell.parameter"() {name = "w", shape = array<i64: 262144>, dtype = f32} : () -> tensor<262144xf32>
+    %0 = "stepwell.packed_matmul"(%x, %w) {columns = 512, panel = 32} : (tensor<4x8x512xf32>, tensor<262144xf32>) -> tensor<4x8x512xf32>
+    return %0 : tensor<4x8x512xf32>
+  }
+}
+
+// -----
+
 // Of sequences of one length there is no garbage between.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     stepwell.take_rows

@@ -8,7 +8,7 @@
 // CHECK: func.func @main(%{{.+}}: tensor<2x8xf32> {{{.+}}}, %{{.+}}: tensor<2xf32> {{{.+}}}) -> tensor<8x2xf32>
 // STATIC: input 0 has a dimension of 8 elements, which cannot be 9
 // TWICE: dimension 'n' is 2, but input 1 has 3 elements there
-// COUNT: 1 shapes are given for 2 inputs
+// COUNT: 1 shape given for 2 inputs
 func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}, %y: tensor<?xf32> {stepwell.dims = ["n"]}) -> tensor<?x?xf32> {
   // CHECK: stepwell.transpose{{.*}} -> tensor<8x2xf32>
   %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<?x8xf32>) -> tensor<8x?xf32>

@@ -27,3 +27,39 @@ func.func @main(%x: tensor<20x10xf32>) -> tensor<20x10xf32> {
   %1 = "stepwell.mul"(%x, %0) : (tensor<20x10xf32>, tensor<1x10xf32>) -> tensor<20x10xf32> loc("Mul_1")
   return %1 : tensor<20x10xf32>
 }
+
+// -----
+
+// Of a border only what lies outside is written, here 2 * 8 + 4 * 2 numbers; what is inside is made by another kernel.
+// CHECK: stepwell.kernel = {bytes = 96 : i64, class = "movement"
+func.func @main() -> tensor<6x8xf32> {
+  %0 = "stepwell.border"() {shape = array<i64: 6, 8>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, value = dense<0.0> : tensor<f32>} : () -> tensor<6x8xf32> loc("Pad_0")
+  return %0 : tensor<6x8xf32>
+}
+
+// -----
+
+// Of an image that windows step over, only what they cover is read: 16 of 64 places of 4 numbers, and as many written.
+// CHECK: stepwell.kernel = {bytes = 512 : i64
+func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> {
+  %0 = "stepwell.max_pool"(%x) {kernel = array<i64: 1, 1>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = false, layout = "channels_last"} : (tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> loc("Pool_0")
+  return %0 : tensor<1x4x4x4xf32>
+}
+
+// -----
+
+// Windows that overlap cover all: 64 places read, 16 written.
+// CHECK: stepwell.kernel = {bytes = 1280 : i64
+func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> {
+  %0 = "stepwell.max_pool"(%x) {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 1, 1>, dilations = array<i64: 1, 1>, ceil_mode = false, layout = "channels_last"} : (tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> loc("Pool_0")
+  return %0 : tensor<1x4x4x4xf32>
+}
+
+// -----
+
+// An image made smaller by the nearest of its elements: 16 numbers read and 16 written.
+// CHECK: stepwell.kernel = {bytes = 128 : i64
+func.func @main(%x: tensor<1x1x8x8xf32>) -> tensor<1x1x4x4xf32> {
+  %0 = "stepwell.resize"(%x) {sizes = array<i64: 1, 1, 4, 4>, scales = dense<[1.0, 1.0, 0.5, 0.5]> : tensor<4xf32>, mode = "nearest", coordinates = "asymmetric", nearest = "floor"} : (tensor<1x1x8x8xf32>) -> tensor<1x1x4x4xf32> loc("Resize_0")
+  return %0 : tensor<1x1x4x4xf32>
+}

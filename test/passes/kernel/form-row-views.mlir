@@ -91,3 +91,33 @@ func.func @main(%x: tensor<9x4xf32>, %i: tensor<i64>) -> tensor<9x4xf32> {
   }
   return %r : tensor<9x4xf32>
 }
+
+// -----
+
+// A row that a kernel makes with a leading dimension of 1 is made where it belongs, without a copy.
+// CHECK-LABEL: func.func @main
+// CHECK:         scf.for %{{.+}} iter_args(%[[S:.+]] = %{{.+}})
+// CHECK:           %[[ROW:.+]] = tensor.extract_slice
+// CHECK:           %[[IMAGE:.+]] = "stepwell.reshape"(%[[ROW]])
+// CHECK:           %[[NEW:.+]] = "stepwell.exp"(%[[IMAGE]]) : (tensor<1x4xf32>)
+// CHECK-NEXT:      %[[WITH:.+]] = tensor.insert_slice %[[NEW]] into %[[S]][%{{.+}}, 0] [1, 4] [1, 1] : tensor<1x4xf32>
+// CHECK-NOT:       stepwell.reshape
+// CHECK-NOT:       stepwell.slice
+// CHECK:           scf.yield %[[WITH]]
+func.func @main(%x: tensor<9x4xf32>) -> tensor<9x4xf32> {
+  %none = tensor.empty() : tensor<9x4xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%s = %none) -> (tensor<9x4xf32>) {
+    %n = arith.index_cast %i : index to i64
+    %t = tensor.from_elements %n : tensor<i64>
+    %0 = "stepwell.row"(%x, %t) : (tensor<9x4xf32>, tensor<i64>) -> tensor<4xf32>
+    %1 = "stepwell.reshape"(%0) {shape = array<i64: 1, 4>} : (tensor<4xf32>) -> tensor<1x4xf32>
+    %2 = "stepwell.exp"(%1) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %3 = "stepwell.reshape"(%2) {shape = array<i64: 4>} : (tensor<1x4xf32>) -> tensor<4xf32>
+    %4 = "stepwell.with_row"(%s, %3, %t) : (tensor<9x4xf32>, tensor<4xf32>, tensor<i64>) -> tensor<9x4xf32>
+    scf.yield %4 : tensor<9x4xf32>
+  }
+  return %r : tensor<9x4xf32>
+}

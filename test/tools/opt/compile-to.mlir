@@ -6,8 +6,8 @@
 
 // CHECK: func.func @main
 // GRAPH: stepwell.relu
-// KERNELS: call @kernel_0
-// KERNELS: func.func private @kernel_0
+// KERNELS: call @[[KERNEL:kernel_[0-9a-f]+]]
+// KERNELS: func.func private @[[KERNEL]]
 // LLVM: llvm.func internal @main
 // DUMP: // -----// IR Dump After FormKernelsPass (stepwell-form-kernels) //----- //
 // BACK: phase 'graph' comes before 'llvm'

@@ -1,6 +1,6 @@
 // RUN: stepwell-opt %s --pass-pipeline="builtin.module(func.func(cse,canonicalize{max-iterations=3}),stepwell-dce)" | FileCheck %s
 // RUN: stepwell-opt %s -cse --canonicalize="max-iterations=3 top-down=false" --stepwell-dce | FileCheck %s
-// RUN: stepwell-opt %s '--canonicalize{max-iterations=3}' -cse -stepwell-dce -o %t && FileCheck %s < %t
+// RUN: stepwell-opt %s --canonicalize=max-iterations=3 -cse -stepwell-dce -o %t && FileCheck %s < %t
 // RUN: stepwell-opt --pass-pipeline 'builtin.module(any(cse),stepwell-dce)' < %s | FileCheck %s
 // RUN: stepwell-opt %s --pass-pipeline='builtin.module(func.func(cse), stepwell-dce)' --dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=DUMP
 

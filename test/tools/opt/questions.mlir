@@ -20,10 +20,11 @@
 // DIALECTS: Available Dialects: acc,{{.*}},stepwell,tensor
 // VERSION: Stepwell {{.*}} MLIR 22.1.8
 
-// PASS: Unknown command line argument '--csee'.  Try: 'stepwell-opt --help'; did you mean 'cse'?
-// OPTION: pass 'canonicalize' has no option 'max-iteration'; did you mean 'max-iterations'?
+// PASS: Unknown command line argument '--csee'.  Try: 'stepwell-opt --help'
+// PASS-NEXT: stepwell-opt: Did you mean '--cse'?
+// OPTION: no such option max-iteration
 // PYTHON-OPTION: pass 'stepwell-dce' has no option 'all' (it has none)
 // ANCHOR: Can't add pass '{{.*}}' restricted to 'func.func' on a PassManager intended to run on 'builtin.module', did you intend to nest?
 // ROOT: can't run 'func.func' pass manager on 'builtin.module' op
 // PHASE: there is no phase 'nowhere'
-// FILE: stepwell-opt: cannot open file '{{.*}}no-such-file': No such file or directory
+// FILE: cannot open input file '{{.*}}no-such-file': No such file or directory

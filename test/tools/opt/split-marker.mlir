@@ -2,7 +2,7 @@
 
 // CHECK: func.func private @one
 func.func private @one()
-// CHECK: {{^}}//#{{HERE}}
+// CHECK: {{^}}// -----
 //#HERE
 // CHECK: func.func private @one
 func.func private @one()

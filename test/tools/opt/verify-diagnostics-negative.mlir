@@ -3,7 +3,7 @@
 
 // ONLY-NOT: unexpected
 
-// CHECK: within split at {{.*}}verify-diagnostics-negative.mlir:[[# @LINE + 1]] offset :5:1: error: unexpected error: custom op 'unknown_op' is unknown
+// CHECK: verify-diagnostics-negative.mlir:[[# @LINE + 5]]:1: error: unexpected error: custom op 'unknown_op' is unknown
 // -----
 
 // CHECK-NEXT: {{^}}unknown_op

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....wording import quantity
 from ...errors import SimulationError
 from ..batch import CLUSTER_SHIFT
 from ..builder import Builder, Reader, Step
@@ -69,7 +70,7 @@ class _Box:
         self._coordinates = [builder.read(item, "s32") for item in operand.coordinates.items]
         dims = next(int(item[0]) for item in builder.instruction.modifiers if re.fullmatch(r"\dd", item))
         if len(self._coordinates) != dims:
-            raise builder.error(f"has {len(self._coordinates)} coordinates for {dims} dimensions")
+            raise builder.error(f"has {quantity(len(self._coordinates), 'coordinate')} for {dims} dimensions")
 
     def read(self, frame: Frame, access: Access) -> list[tuple[Descriptor, list[int]]]:
         """For each thread the map and the corner."""
@@ -179,7 +180,7 @@ def _boxed(
 
 def _linear(frame: Frame, source: int, start: int, count: int, access: Access, position: int) -> tuple[Array, Array]:
     if count % PIECE or source % PIECE or start % PIECE or not count:
-        raise access.fault(position, start, f"{count} bytes from {source:#x}: all must be multiples of 16")
+        raise access.fault(position, start, f"{quantity(count, 'byte')} from {source:#x}: all must be multiples of 16")
     steps = np.arange(0, count, PIECE, dtype=np.int64)
     values = frame.batch.memory.load(source - GlobalMemory.ORIGIN + steps, PIECE, _part(access, position, len(steps)))
     return _within(frame, start + steps, access, position), values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ....wording import quantity
 from ..builder import Builder, Step
 from ..frame import Frame
 from ..kinds import Array
@@ -22,7 +23,7 @@ def elementwise(
     """
     operands = builder.operands
     if len(operands) != len(sources) + 1:
-        raise builder.error(f"takes {len(sources)} sources, not {len(operands) - 1}")
+        raise builder.error(f"takes {quantity(len(sources), 'source')}, not {len(operands) - 1}")
     write = builder.write(operands[0], result or sources[0])
     readers = [builder.read(operand, kind) for operand, kind in zip(operands[1:], sources, strict=True)]
     if len(readers) == 1:

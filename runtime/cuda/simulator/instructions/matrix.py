@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ....wording import quantity
 from ..builder import Builder, Sync, builds
 from ..fragments import (
     ELEMENTS,
@@ -110,7 +111,7 @@ def _matrix_move(builder: Builder) -> Sync:
     vector, place = builder.operands if loads else builder.operands[::-1]
     items = builder.items(vector)
     if len(items) != count:
-        raise builder.error(f"has {len(items)} registers for {count} matrices")
+        raise builder.error(f"has {quantity(len(items), 'register')} for {quantity(count, 'matrix')}")
     addresses, space = builder.addresses(place), space_of(builder)
     writers = [builder.write(item, "b32") for item in items] if loads else []
     readers = [] if loads else [builder.read(item, "b32") for item in items]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ....wording import quantity
 from ..builder import Builder, Reader, Step, Writer, builds
 from ..frame import THREAD, Frame
 from ..kinds import STORAGE, Array, decode, encode
@@ -60,7 +61,7 @@ def _vector(builder: Builder, target: object, kind: str) -> list[Writer]:
     items = target.items if isinstance(target, Vector) else (target,)
     wanted = _VECTORS.get(builder.one_of(*_VECTORS), 1)
     if len(items) != wanted:
-        raise builder.error(f"has {len(items)} operands for a vector of {wanted}")
+        raise builder.error(f"has {quantity(len(items), 'operand')} for a vector of {wanted}")
     # What is loaded are bits; the kind only says how narrow ones are extended.
     plain = kind if kind.startswith(("s", "u")) else f"b{8 * WIDTHS[kind]}"
     return [builder.write(item, plain) for item in items]  # type: ignore[arg-type]
@@ -73,7 +74,7 @@ def _store(builder: Builder) -> Step:
     kind, space = builder.kind, space_of(builder)
     items = source.items if isinstance(source, Vector) else (source,)
     if len(items) != _VECTORS.get(builder.one_of(*_VECTORS), 1):
-        raise builder.error(f"has {len(items)} operands for its vector")
+        raise builder.error(f"has {quantity(len(items), 'operand')} for its vector")
     readers = [builder.read(item, f"b{8 * WIDTHS[kind]}") for item in items]
     addresses = builder.addresses(place)
     width = WIDTHS[kind] * len(readers)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....wording import quantity
 from ...errors import SimulationError
 from ..builder import Builder, Built, Step, Sync, builds
 from ..descriptors import PIECE, MatrixDescriptor
@@ -124,7 +125,7 @@ def _multiply(builder: Builder) -> Sync:
     accumulators = builder.items(target)
     packed = 2 if result == "f16" else 1
     if len(accumulators) != columns // (2 * packed):
-        raise builder.error(f"has {len(accumulators)} registers for {columns} columns")
+        raise builder.error(f"has {quantity(len(accumulators), 'register')} for {quantity(columns, 'column')}")
     scale = flags.pop(0)
     keeps = builder.read(scale, "pred") if isinstance(scale, Register) else _constant(scale)
     signs, turned = _flags(builder, flags, a, in_registers=isinstance(first, Vector))
@@ -169,7 +170,7 @@ def _flags(
     wanted = 0 if element.exact else 2
     transposes = 0 if element.bits != 16 else 1 if in_registers else 2
     if len(numbers) != len(flags) or len(numbers) != wanted + transposes:
-        raise builder.error(f"has {len(flags)} numbers behind its operands, but takes {wanted + transposes}")
+        raise builder.error(f"has {quantity(len(flags), 'number')} behind its operands, not {wanted + transposes}")
     sign = numbers[0] * numbers[1] if wanted else 1
     turns = [False, False, *(bool(number) for number in numbers[wanted:])]
     return sign, (turns[-2], turns[-1])

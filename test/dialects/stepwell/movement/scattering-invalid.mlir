@@ -13,5 +13,8 @@ func.func @scattering(%x: tensor<8x4xf32>, %i: tensor<3xi64>, %u: tensor<3x4xf32
   // expected-error @+1 {{'stepwell.scatter' op operand 'indices' must have the batches of the input, 8x4xf32, but is 7x4xi64}}
   %3 = "stepwell.scatter"(%x, %j, %x) {axis = 1 : i64}
     : (tensor<8x4xf32>, tensor<7x4xi64>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  // expected-error @+1 {{'stepwell.scatter' op operand 'count' must have rank 0, but is 3xi64}}
+  %4 = "stepwell.scatter"(%x, %i, %u, %i) {axis = 0 : i64}
+    : (tensor<8x4xf32>, tensor<3xi64>, tensor<3x4xf32>, tensor<3xi64>) -> tensor<8x4xf32>
   return
 }

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from mlir import ir
 from stepwell.dialects.stepwell import STEPWELL
-from stepwell.lowering import phases
-from stepwell.lowering.context import compiler_context
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
 
 from .test_attention import RNG, TOLERANCE, TYPES, attention, drawn, expected
 
@@ -83,5 +83,5 @@ def _launches(text: str) -> int:
     with compiler_context() as context:
         STEPWELL.load(context)
         module = ir.Module.parse(text)
-        phases.run(module, "cuda:sm_80", "graph", "tiled")
+        route.run(module, "cuda:sm_80", "graph", "tiled")
         return sum("stepwell.launch" in op.attributes for op in module.body.operations)

@@ -8,8 +8,8 @@ import pytest
 from mlir import ir
 from stepwell.dialects.stepwell import STEPWELL
 from stepwell.dialects.stepwell.normalization import UNBOUNDED
-from stepwell.lowering import phases
-from stepwell.lowering.context import compiler_context
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
 from stepwell.lowering.llvm_to_object.ptx import emit_ptx
 from stepwell.lowering.target import Target
 from stepwell.runtime.cuda.assembler import find_assembler
@@ -102,7 +102,7 @@ def code(length: int, depth: int, element: str, target: str = HOPPER, batch: int
     with compiler_context() as context:
         STEPWELL.load(context)
         module = ir.Module.parse(attention(shapes, element, None, **attributes))
-        phases.run(module, target, "graph", "nvvm")
+        route.run(module, target, "graph", "nvvm")
         (text,) = emit_ptx(module, Target.parse(target)).values()
     return text.decode()
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from mlir import ir
 from stepwell.dialects.stepwell import STEPWELL
-from stepwell.lowering import phases
-from stepwell.lowering.context import compiler_context
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
 
 RNG = np.random.default_rng(0)
 
@@ -120,5 +120,5 @@ def test_warp_groups_take_many_rows(images, method):
     with compiler_context() as context:
         STEPWELL.load(context)
         module = ir.Module.parse(case.text())
-        phases.run(module, "cuda:sm_90a", "graph", "tiled")
+        route.run(module, "cuda:sm_90a", "graph", "tiled")
         assert f'method = "{method}", name = "contraction"' in str(module)

@@ -2,7 +2,7 @@
 
 import pytest
 from mlir import ir
-from stepwell.lowering.context import compiler_context
+from stepwell.driver.context import compiler_context
 from stepwell.lowering.linalg_to_gpu.rows.axes import merged_axes
 from stepwell.lowering.linalg_to_gpu.rows.combiners import combiner
 from stepwell.lowering.linalg_to_gpu.rows.schedule import choose

@@ -1,0 +1,150 @@
+"""Drives a model through the phases and makes what the runtime runs; nothing else knows all of them.
+
+What only a real compile needs (MLIR, ONNX, the passes) is imported where it is used: a start from the cache does
+without.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..lowering.target_names import check_target
+from ..runtime import artefact, environment, slow, store
+from ..runtime.buckets import named_sizes, parse_dims
+from ..runtime.cache import default_cache, is_turned_off
+from ..runtime.data_check import checked_in
+from ..runtime.dims_option import resolve_dims
+from ..runtime.errors import OptionError
+from ..runtime.executable import Executable
+from ..runtime.loaded_plan import LoadedPlan
+from ..runtime.program import TensorInfo
+from ..runtime.sizes import with_derived
+from .fingerprint import fingerprint
+from .options import Options, options_of
+from .setup import Setup
+from .source import ModelSource
+from .specializer import Specializer
+
+
+def compile(
+    model: Any, target: str = "cpu", threads: int | None = None, options: Options | Mapping[str, Any] | None = None
+) -> Executable:
+    """Compiles a model to native code.
+
+    A model whose inputs have symbolic dimensions is compiled once for all sizes that `Options.dims` name. Without these
+    it is compiled for each set of input shapes when a call first has it, or ahead through `Options.shapes` and
+    `Executable.prepare`.
+
+    Args:
+        model: the path of an `.onnx` or `.mlir` file, bytes of one, an `onnx.ModelProto`, or an MLIR module.
+        target: what to make code for: "cpu" is this machine; "x86-64-v3" and others are levels of CPUs, "cuda:sm_90a"
+            and others GPUs (docs/gpu.md).
+        threads: how many threads a call uses; by default one for each core.
+        options: how to compile: `Options`, or a mapping from the names of its fields to values.
+
+    Returns:
+        A callable that takes and gives numpy arrays.
+
+    Raises:
+        OptionError: an option has no such name, or a value that is not allowed.
+        SourceError: what was given is no model, or cannot be read.
+        ModelError: the model is damaged, or has a node that can neither be compiled nor run on the host; names it.
+        TargetError: there is no such target.
+        PassFailure, PassError, CodegenError: the compiler failed at a pass, a phase or a kernel; names the place.
+    """
+    environment.check()
+    options = options_of(options, Options)
+    cache = default_cache() if options.cache else None
+    if options.cache and is_turned_off():
+        slow.warn("the compiler", ["the cache is turned off (STEPWELL_CACHE): every start compiles again"])
+    if not isinstance(target, str):
+        raise OptionError(f"target is {target!r}, and must be a name")
+    setup = Setup.of(target, options)
+    check_target(setup.target)
+    source = replace(ModelSource.read(model), cache=cache, checked=options.checked)
+    name, inputs, outputs = interface_of(source)
+    resolved = resolve_dims(options.dims, inputs)
+    dims, inputs = resolved.dims, resolved.inputs
+    specializer = specializer_of(source, inputs, setup)
+    kept = artefact.Source(source.kind, source.contents) if source.is_whole else None
+    ranges, buckets = parse_dims(dims, inputs, resolved.derived) if dims else ({}, [])
+    programs, unranged = specializer.for_buckets(inputs, buckets, resolved.derived) if buckets else ([], "")
+    executable = Executable(
+        inputs, outputs, programs, specialize=specializer, threads=threads, name=name, source=kept, ranges=ranges
+    )
+    executable.unranged = unranged
+    if unranged:
+        executable.watch.advice = None  # a warning has said why ranges do not help
+    for sizes in [] if programs or not dims else named_sizes(dims):
+        sizes = with_derived(sizes, resolved.derived)
+        executable.try_prepare(
+            {info.name: tuple(int(sizes.get(str(dim), dim)) for dim in info.shape) for info in inputs}
+        )
+    if options.shapes or all(info.is_static for info in inputs):
+        executable.try_prepare(options.shapes)
+    return executable
+
+
+def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+    """A model's name, what goes into it and what comes out: from the cache, where it was asked for before.
+
+    Raises:
+        ModelError: the model cannot be read.
+    """
+    cache = source.cache
+    if cache is None:
+        return source.name, *source.interface()
+    key = store.key_of(fingerprint(), source.fingerprint)
+    known = store.get_interface(cache, key)
+    if known is None:
+        known = source.name, *source.interface()
+        store.put_interface(cache, key, *known)
+    return known
+
+
+def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], setup: Setup) -> Specializer:
+    """The compiler of one model for any input shapes."""
+    # What other kernels make of the model must not be taken for its code.
+    cache = None if setup.options.substitutes else source.cache
+    return Specializer(source, tuple(info.name for info in inputs), replace(setup, cache=cache))
+
+
+def load(path: artefact.Given, threads: int | None = None) -> Executable:
+    """Loads a model that `Executable.save` or `stepwell-compile` wrote; MLIR is not needed.
+
+    Where the model itself was saved too, and MLIR is installed, code for further input shapes is made when it is called
+    for.
+
+    Args:
+        path: the `.stw` file, its contents as bytes, or a file that is open for reading bytes.
+        threads: how many threads a call uses; by default one for each core.
+
+    Raises:
+        ArtefactError: the file is damaged, or was made for another kind of machine.
+
+    Warns:
+        SlowWarning: its code leaves instructions unused that this machine has.
+    """
+    environment.check()
+    stored = artefact.read(path)
+    specializer, compile_piece, foresight = None, None, None
+    if stored.source is not None and importlib.util.find_spec("mlir") is not None:
+        options = Options(checked=checked_in(stored.programs))
+        source = ModelSource(stored.source.kind, stored.source.data, cache=default_cache(), checked=options.checked)
+        specializer = specializer_of(source, stored.inputs, Setup("cpu", options, is_loaded=True))
+        compile_piece, foresight = specializer.compile_piece, specializer.foresight
+    executable = Executable(
+        stored.inputs,
+        stored.outputs,
+        stored.programs,
+        specialize=specializer,
+        threads=threads,
+        name=stored.name,
+        source=stored.source,
+        steps=None if stored.plan is None else LoadedPlan(stored.plan, compile_piece, stored.name, foresight=foresight),
+    )
+    slow.warn(stored.name, slow.generic_code(executable.programs))
+    return executable

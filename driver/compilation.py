@@ -1,0 +1,344 @@
+"""One compile: a model at given input shapes, down the phases, to a program that the runtime can run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ..frontend.errors import ModelError
+from ..frontend.notes import check_all_there
+from ..lowering import invariants
+from ..lowering.name_kernels import NameKernelsPass
+from ..lowering.target import Target
+from ..passes.apart import apart
+from ..passes.base import PassError
+from ..passes.failure import ModelOp, in_phase
+from ..passes.functions import value_names
+from ..passes.graph.specialize_shapes import SpecializeShapesPass
+from ..passes.guarded import CompilerCrash, Crash, Note, guarded
+from ..passes.journal import Journal, journal
+from ..passes.pipeline import Pipeline
+from ..passes.rewriting import walk
+from ..passes.state import CompileState
+from ..runtime import progress, store
+from ..runtime.program import Program, Shape
+from ..runtime.short_repr import short_repr
+from . import facts, plugins, route
+from .context import compiler_context
+from .failures import explained, nodes_of
+from .fingerprint import fingerprint
+from .kernel_table import kernel_infos, with_signatures
+from .locks import KernelTurns
+from .program import program_of
+from .setup import Setup
+from .source import Importable
+from .workers.library import KernelCode, generate
+from .workers.pool import KernelPool, kernel_pool
+from .workers.team import LARGE
+
+
+@dataclass
+class _Noted:
+    """What is noted on the way of one module, for the report."""
+
+    nodes: Sequence[Any] = ()
+    kept: Journal = field(default_factory=Journal)
+    initial: set[str] = field(default_factory=set)
+    details: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@short_repr
+@dataclass(frozen=True)
+class Compilation:
+    """How to compile; each method call is one compile, in an MLIR context of its own.
+
+    Attributes:
+        setup: the target, the options and the cache.
+    """
+
+    setup: Setup = field(default_factory=Setup)
+
+    @property
+    def target(self) -> str:
+        """The target's name."""
+        return self.setup.target
+
+    def program(
+        self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
+    ) -> Program:
+        """The program for one set of input shapes.
+
+        Args:
+            source: the model.
+            shapes: the shape of each input.
+            contents: what some inputs hold.
+
+        Raises:
+            ModelError: the model cannot be read.
+            NeedsContents: `contents` does not say all that must be known.
+            PassFailure, PassError: a pass failed.
+            CodegenError: LLVM refused a function.
+            CompilerCrash: native code ended the process that it was done in.
+        """
+
+        def described() -> Mapping[str, ModelOp]:
+            with compiler_context() as context, ir.Location.unknown():
+                return nodes_of(source.import_into(context, shapes, contents or {}))
+
+        def made() -> Program:
+            return self._program(source, shapes, contents)
+
+        with explained(made, self.target, described):
+            return apart(made) if self.setup.is_guarded else made()
+
+    def _program(
+        self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None
+    ) -> Program:
+        # Other processes begin to start while the model is read.
+        processes = self.setup.options.codegen_threads if source.size >= LARGE else 1
+        pools = kernel_pool(self.target, processes)
+        with compiler_context() as context, ir.Location.unknown(), journal() as kept, pools as pool:
+            imported = source.import_into(context, shapes, contents or {})
+            module, parameters = imported.module, imported.parameters
+            start = phase_of(module)
+            noted = _Noted(imported.nodes, kept)
+            self._tell("import", module, parameters)
+            if start not in ("import", "graph"):
+                if not self.setup.is_whole:
+                    try:
+                        check_all_there(module, parameters)
+                    except ModelError as error:
+                        raise error.at(model=imported.name) from None
+                self._rehearse(module, parameters, start)
+            if start == "import":
+                if not self.setup.is_whole and not Target.parse(self.target).is_gpu:
+                    pool.look_ahead(module, _input_shapes(module, shapes), self.setup.without)
+                parameters = self.graph(module, parameters, shapes, noted)
+                if self.setup.substitutes:
+                    self._rehearse(module, parameters, "graph")
+            first = max(start, "graph", key=route.names(self.target).index)
+            program = self._finish(module, parameters, first, pool, noted)
+            return replace(program, contents=dict(contents or {}))
+
+    def graph(
+        self,
+        module: ir.Module,
+        parameters: Mapping[str, np.ndarray],
+        shapes: Mapping[str, Shape],
+        noted: _Noted | None = None,
+    ) -> Mapping[str, np.ndarray]:
+        """Takes a module to the phase `graph` for given input shapes, and runs its @init; returns all parameters."""
+        specialize = Pipeline((SpecializeShapesPass.of(_input_shapes(module, shapes)),))
+        with in_phase("graph"):
+            specialize.run(module, self.setup.options.instrumentation, verify=False)
+        return self._graph(module, parameters, noted or _Noted())
+
+    def from_static(
+        self, module: ir.Module, parameters: Mapping[str, np.ndarray], nodes: Sequence[Any] = ()
+    ) -> Program:
+        """The program of a module in the phase `import` whose shapes are all known, made of some nodes.
+
+        Raises:
+            PassFailure, PassError: a pass failed.
+            CodegenError: LLVM refused a function.
+        """
+        processes = self.setup.options.codegen_threads if _is_large(module) else 1
+        with kernel_pool(self.target, processes) as pool, journal() as kept:
+            noted = _Noted(nodes, kept)
+            return self._finish(module, self._graph(module, parameters, noted), "graph", pool, noted)
+
+    def _graph(
+        self, module: ir.Module, parameters: Mapping[str, np.ndarray], noted: _Noted
+    ) -> Mapping[str, np.ndarray]:
+        watchers, without = self.setup.options.instrumentation, self.setup.without
+        state = CompileState(dict(parameters))
+        route.run(module, self.target, "import", "graph", watchers, without=without, state=state)
+        noted.initial = state.evaluated
+        self._tell("graph", module, state.parameters)
+        return state.parameters
+
+    def _rehearse(self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str) -> None:
+        """Sees that a module that did not come from our own passes does not end the process.
+
+        Raises:
+            PassError: it does.
+        """
+
+        def work(note: Note) -> bytes:
+            note(f"what follows the phase '{start}'")
+
+            def reached(phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+                note(f"what follows the phase '{phase}'")
+
+            setup = replace(self.setup, cache=None).changed(
+                codegen_threads=1, reached=reached, instrumentation=(), guarded=False
+            )
+            rehearsal = Compilation(setup)
+            rehearsal._finish(module, parameters, start)
+            return b""
+
+        try:
+            guarded(work)
+        except Crash as error:
+            raise CompilerCrash(str(error), error.signal_name) from None
+
+    def _finish(
+        self,
+        module: ir.Module,
+        parameters: Mapping[str, np.ndarray],
+        start: str,
+        pool: KernelPool | None = None,
+        noted: _Noted | None = None,
+    ) -> Program:
+        pool, noted = pool or KernelPool(self.target, self.setup.options.codegen_threads), noted or _Noted()
+        order, placed = route.names(self.target), route.placed(self.target)
+        for substitute in self.setup.substitutes:
+            if order.index(substitute.phase(module.context)) <= order.index(start):
+                raise PassError(f"{substitute.path}: the model is past the phase of this kernel already")
+
+        def tell(phase: str, module: ir.Module) -> None:
+            self._tell(phase, module, parameters)
+
+        target = Target.parse(self.target)
+        kernels, objects = {}, {}
+        if start == "graph" and not self.setup.is_whole:
+            with in_phase("kernels"):
+                route.form_kernels_pipeline(self.target).run(module, verify=False)
+            _tell_phase("kernels")
+            kernels = kernel_infos(module)
+            noted.facts = _facts(module, noted)
+            objects = self._take_kernels(module, pool, noted)
+            with in_phase("kernels"):
+                route.lower_kernels_pipeline(self.target).run(module, verify=False)
+            start = "kernels"
+        elif order.index(start) <= order.index("kernels"):
+            route.run(module, self.target, start, "kernels", self.setup.options.instrumentation, tell)
+            # Kernels that were read in this phase or put in the place of others may have any name.
+            Pipeline((NameKernelsPass(self.target),)).run(module, verify=False)
+            kernels, start = kernel_infos(module), "kernels"
+            noted.facts = _facts(module, noted)
+        if order.index(start) < order.index(placed):
+            route.run(module, self.target, start, placed, self.setup.options.instrumentation, tell)
+            found = [*invariants.kernels(module)]
+            noted.details |= {
+                invariants.symbol(kernel): facts.kernel_details(kernel, target.vector_bytes)
+                for kernel in found
+                if not invariants.is_declaration(kernel)
+            }
+            start = placed
+        route.run(module, self.target, start, None, self.setup.options.instrumentation, tell)
+        kernels = with_signatures(module, kernels)
+        fresh = generate(module, self.target, self.setup.options.codegen_threads)
+        everything = {**objects, **fresh}
+        packed = facts.packed({**noted.facts, "vector_bytes": target.vector_bytes, "details": noted.details})
+        return replace(program_of(module, parameters, target, everything, list(kernels.values())), facts=packed)
+
+    def _take_kernels(self, module: ir.Module, pool: KernelPool, noted: _Noted) -> dict[str, bytes]:
+        """The objects of all kernels, and declarations in the place of the kernels.
+
+        Kernels are taken from the cache. The others are compiled, except those that another process or thread compiles
+        at this time: these are waited for last.
+        """
+        kernels = {invariants.symbol(kernel): kernel for kernel in invariants.kernels(module)}
+        # A kernel's name says what it does, and the rest of its key what compiles it.
+        compiler = fingerprint(), plugins.fingerprint()
+        keys = {name: store.key_of(*compiler, name) for name in kernels}
+        codes = self._all_cached(keys, kernels)
+        told = progress.current()
+        waits = told.wait_for_kernels if told is not None else lambda: None
+        turns = KernelTurns(self.setup.cache, {name: key for name, key in keys.items() if name not in codes}, waits)
+        while True:
+            with turns.turn() as names:
+                codes |= self._all_cached(keys, names)  # others may have compiled them since they were looked up
+                fresh = pool.compile([kernels[name] for name in kernels if name in names and name not in codes])
+                if self.setup.cache is not None:
+                    for name, code in fresh.items():
+                        head = f"{code.facts}\n{code.details}\n".encode()
+                        self.setup.cache.put("kernels", keys[name], [head, code.data])
+            codes |= fresh
+            if not turns.left:
+                break
+        for name, kernel in kernels.items():
+            make_declaration(kernel, ir.DictAttr(ir.Attribute.parse(codes[name].facts)))
+        noted.details = {name: json.loads(codes[name].details) for name in kernels}
+        # In the order of the model, whatever came from where: the same model makes the same bytes.
+        return {name: codes[name].data for name in kernels}
+
+    def _all_cached(self, keys: Mapping[str, str], names: Iterable[str]) -> dict[str, KernelCode]:
+        """Those kernels that are in the cache."""
+        return {name: code for name in names if (code := self._cached(keys[name])) is not None}
+
+    def _cached(self, key: str) -> KernelCode | None:
+        data = self.setup.cache.get("kernels", key) if self.setup.cache is not None else None
+        if data is None:
+            return None
+        known, details, code = bytes(data).split(b"\n", 2)
+        return KernelCode(known.decode(), code, details.decode())
+
+    def _tell(self, phase: str, module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
+        _tell_phase(phase)
+        for substitute in self.setup.substitutes:
+            if substitute.phase(module.context) == phase:
+                substitute.apply(module, phase)
+        if self.setup.options.reached is not None:
+            self.setup.options.reached(phase, module, parameters)
+
+
+def _tell_phase(phase: str) -> None:
+    told = progress.current()
+    if told is not None:
+        told.tell("phase", step=phase)
+
+
+def _facts(module: ir.Module, noted: _Noted) -> dict[str, Any]:
+    # A module that was read in a later phase has linalg in its kernels by now, whose layouts nobody names any more.
+    operands = {
+        invariants.symbol(kernel): facts.operands_of(kernel)
+        for kernel in invariants.kernels(module)
+        if not invariants.is_declaration(kernel)
+    }
+    return facts.facts_of(module, noted.nodes, noted.kept, noted.initial, operands)
+
+
+def _input_shapes(module: ir.Module, shapes: Mapping[str, Shape]) -> list[Shape]:
+    """The shapes of the inputs of @main, in order."""
+    main = ir.SymbolTable(module.operation)["main"]
+    return [shapes[name] for name in value_names(main, "arg_attrs", "input")]
+
+
+def _is_large(module: ir.Module) -> bool:
+    """Whether it takes longer to compile than another process takes to start."""
+    main = ir.SymbolTable(module.operation)["main"]
+    return sum(1 for _ in walk(main)) >= LARGE
+
+
+def phase_of(module: ir.Module) -> str:
+    """The phase that a module says it is in; `import` where it says nothing.
+
+    Raises:
+        PassError: there is no such phase, or the module cannot be in it.
+    """
+    attributes = module.operation.attributes
+    if "stepwell.phase" not in attributes:
+        return "import"
+    phase = str(attributes["stepwell.phase"]).strip('"')
+    if phase not in route.NAMES:
+        raise PassError(f"there is no phase '{phase}'; the phases are {', '.join(route.NAMES)}")
+    return phase
+
+
+def make_declaration(function: ir.Operation, facts: ir.DictAttr) -> None:
+    """Drops the body of a kernel, whose code is elsewhere; `facts` are the attributes that its callers need."""
+    kept = ("sym_name", "function_type", "sym_visibility", "stepwell.kernel", "arg_attrs", "res_attrs")
+    attributes = {name: function.attributes[name] for name in kept if name in function.attributes}
+    with function.location, ir.InsertionPoint(function):
+        ir.Operation.create(
+            "func.func", attributes={**attributes, **{item.name: item.attr for item in facts}}, regions=1
+        )
+    function.erase()

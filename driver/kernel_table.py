@@ -1,0 +1,90 @@
+"""The table of a program's kernels: what is known of each, by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mlir import ir
+
+from ..lowering import invariants
+from ..lowering.vector_to_llvm.share_out_loops import ATTRIBUTE as PHASES
+from ..passes.base import PassError
+from ..passes.kernel.versions import versions_of
+from ..passes.rewriting import walk
+from ..runtime.program import KernelInfo
+from .facts import work_of
+
+
+def kernel_infos(module: ir.Module) -> dict[str, KernelInfo]:
+    """The kernels of a module and what is known of each, by their names.
+
+    Raises:
+        PassError: @main calls what is no kernel, or a kernel does not say what it is.
+    """
+    infos = {
+        invariants.symbol(kernel): _kernel_info(invariants.symbol(kernel), kernel)
+        for kernel in invariants.kernels(module)
+    }
+    for call in walk(module.operation):
+        if call.name == "func.call":
+            name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+            if name not in infos:
+                raise PassError(f"'func.call' op calls @{name}, which is no kernel", call.location)
+            shares = _shares(call)
+            ops = tuple(name for name, _ in shares)
+            sites = (*infos[name].sites, shares)
+            calls = infos[name].calls + _rounds(call)
+            infos[name] = replace(infos[name], calls=calls, ops=infos[name].ops or ops, sites=sites)
+            for version in versions_of(call)[1:]:  # each is called as often, but only one of them at a time
+                infos[version] = replace(infos[version], ops=infos[version].ops or ops, sites=sites)
+    return infos
+
+
+def _rounds(op: ir.Operation) -> int:
+    """The number of times that an op runs in a call of the model; a loop whose bounds are no numbers counts once."""
+    rounds, around = 1, op.parent
+    while around is not None and around.operation.name != "func.func":
+        if around.operation.name == "scf.for":
+            lower, upper, step = (_number(bound) for bound in list(around.operation.operands)[:3])
+            if lower is not None and upper is not None and step:
+                rounds *= len(range(lower, upper, step))
+        around = around.operation.parent
+    return rounds
+
+
+def _number(value: ir.Value) -> int | None:
+    is_known = not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
+    return ir.IntegerAttr(value.owner.attributes["value"]).value if is_known else None
+
+
+def _shares(call: ir.Operation) -> tuple[tuple[str, float], ...]:
+    """The model's nodes that a call computes, the dominant one first, and the part of the work that each is."""
+    work = work_of(call)
+    total = sum(work.values())
+    return tuple((name, amount / total) for name, amount in work.items())
+
+
+def _kernel_info(name: str, kernel: ir.Operation) -> KernelInfo:
+    facts = kernel.attributes["stepwell.kernel"]
+    try:
+        flops, size = (ir.IntegerAttr(ir.DictAttr(facts)[key]).value for key in ("flops", "bytes"))
+        return KernelInfo(name, ir.StringAttr(ir.DictAttr(facts)["class"]).value, flops=flops, bytes=size, calls=0)
+    except (KeyError, ValueError) as error:
+        message = f"'stepwell.kernel' must hold a class, flops and bytes, but is {facts}"
+        raise PassError(message, kernel.location) from error
+
+
+def with_signatures(module: ir.Module, kernels: Mapping[str, KernelInfo]) -> dict[str, KernelInfo]:
+    """The kernels with what a call passes, of a module in the LLVM dialect."""
+    found = dict(kernels)
+    for function in module.body.operations:
+        name = str(function.operation.attributes["sym_name"]).strip('"')
+        if name in found and function.operation.name == "llvm.func":
+            kind = str(function.operation.attributes["function_type"])
+            given, ends = kind.partition("(")[2], function.operation.attributes.get(PHASES)
+            blocks = 0 if ends is None else max(ir.DenseI64ArrayAttr(ends), default=0)
+            count = len(re.findall(r"\bptr\b|\bi64\b", given))
+            found[name] = replace(found[name], arguments=count, blocks=blocks)
+    return found

@@ -1,0 +1,147 @@
+"""Locks between processes and threads that share a cache, so that each program and each kernel is compiled once.
+
+A lock is a file in the cache's folder `locks`, which the operating system locks (`flock`): the lock of a process that
+is killed is free at once. The locks save work and are not needed for right results. If a lock cannot be taken, or is
+held for longer than `LIMIT_SECONDS`, the code is compiled without it.
+
+There is no deadlock: a holder of kernel locks waits for no lock, and a holder of a program's lock waits for no other
+program's lock. A callback of a compile that compiles too goes without locks accordingly.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..runtime.cache import Cache
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+LIMIT_SECONDS = 300.0
+"""The longest wait for a lock: the owner may be stopped."""
+
+_POLL_SECONDS = 0.05
+_MOST_KERNEL_LOCKS = 64
+"""The most kernel locks held at once: each takes a file descriptor."""
+
+_logger = logging.getLogger("stepwell")
+_holds_program: ContextVar[bool] = ContextVar("holds_program", default=False)
+_holds_kernels: ContextVar[bool] = ContextVar("holds_kernels", default=False)
+
+
+@contextmanager
+def program_lock(cache: Cache | None, key: str, waits: Callable[[], object]) -> Iterator[None]:
+    """Hold the lock of a program while it is looked up once more and compiled.
+
+    Args:
+        cache: where the program is kept; None for no lock.
+        key: the program's key.
+        waits: called once if another process or thread holds the lock.
+    """
+    if cache is None or _holds_program.get() or _holds_kernels.get():
+        yield
+        return
+    token = _holds_program.set(True)
+    path = cache.lock_path("programs", key)
+    try:
+        with ExitStack() as stack:
+            if not _take(path, stack):
+                waits()
+                if not _take(path, stack, LIMIT_SECONDS):
+                    _logger.warning("%s is locked for more than %g s: compiles without it", path, LIMIT_SECONDS)
+            yield
+    finally:
+        _holds_program.reset(token)
+
+
+class KernelTurns:
+    """Kernels to compile, in turns: first those that nothing else compiles, then those that others had begun with.
+
+    Attributes:
+        left: the names of the kernels that no turn has had yet.
+    """
+
+    def __init__(self, cache: Cache | None, keys: Mapping[str, str], waits: Callable[[], object]) -> None:
+        """Begin with all kernels.
+
+        Args:
+            cache: where the kernels are kept; None for no locks.
+            keys: each kernel's key in the cache, by the kernel's name.
+            waits: called once if all kernels left are locked by other processes or threads.
+        """
+        self.left = list(keys)
+        self._cache, self._keys, self._waits, self._has_waited = cache, keys, waits, False
+
+    @contextmanager
+    def turn(self) -> Iterator[set[str]]:
+        """Hold the locks of some of the kernels left while they are looked up once more and compiled.
+
+        Waits, without a lock, until one is free.
+
+        Yields:
+            The names of these kernels; all that are left if there are no locks, or none was free in time.
+        """
+        deadline = time.monotonic() + LIMIT_SECONDS
+        with ExitStack() as stack:
+            taken = self._free(stack)
+            while self.left and not taken:
+                taken = self._free_later(stack, deadline)
+            self.left = [name for name in self.left if name not in taken]
+            stack.callback(_holds_kernels.reset, _holds_kernels.set(True))
+            yield taken
+
+    def _free(self, stack: ExitStack) -> set[str]:
+        """Take the locks that are free, until `stack` is left; kernels beyond the most locks go without."""
+        if self._cache is None or _holds_kernels.get():
+            return set(self.left)
+        cache, locked = self._cache, self.left[:_MOST_KERNEL_LOCKS]
+        return {name for name in locked if _take(cache.lock_path("kernels", self._keys[name]), stack)} | set(
+            self.left[_MOST_KERNEL_LOCKS:]
+        )
+
+    def _free_later(self, stack: ExitStack, deadline: float) -> set[str]:
+        """Take the locks that are free after a short wait; after the deadline all kernels left go without."""
+        if not self._has_waited:
+            self._has_waited = True
+            self._waits()
+        if time.monotonic() > deadline:
+            _logger.warning("kernels are locked for more than %g s: compiles without locks", LIMIT_SECONDS)
+            return set(self.left)
+        time.sleep(_POLL_SECONDS)
+        return self._free(stack)
+
+
+def _take(path: Path, stack: ExitStack, seconds: float = 0.0) -> bool:
+    """Take a lock until `stack` is left, waiting for at most some seconds.
+
+    Returns:
+        False if another process or thread holds it; True also if the file cannot be locked, as in a read-only folder.
+    """
+    import filelock  # a start from the cache does without
+
+    # An instance of its own: threads exclude each other like processes, and a child of a fork holds nothing.
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(timeout=seconds, poll_interval=_POLL_SECONDS)
+    except filelock.Timeout:
+        return False
+    except (OSError, NotImplementedError) as error:
+        _logger.debug("%s cannot be locked, what is compiled may be compiled twice: %s", path, error)
+        return True
+    stack.callback(_release, lock, path)
+    return True
+
+
+def _release(lock: BaseFileLock, path: Path) -> None:
+    """Remove the file of a lock, then free the lock: a waiter that gets the lock of a removed file tries again."""
+    for action in (lambda: path.unlink(missing_ok=True), lock.release):
+        try:
+            action()
+        except OSError as error:
+            _logger.debug("%s cannot be removed or unlocked: %s", path, error)

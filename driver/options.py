@@ -1,0 +1,244 @@
+"""`stepwell.Options`, and the checks of its fields: their types and values, and the names of mappings in its place."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from ..runtime.errors import OptionError
+from ..runtime.program import PRECISIONS, Shape
+from ..runtime.progress import Progress
+from ..runtime.short_repr import short_repr
+
+if TYPE_CHECKING:
+    from mlir import ir
+
+    from ..passes.instrumentation import Instrumentation
+
+FALLBACK = ("warn", "error", "quiet")
+CACHE = (True, False, "require")
+CHECKED = (True, False, "inputs")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """The option of the command-line tools that sets a field.
+
+    Attributes:
+        name: with its dashes. A flag without choices takes no value and turns the field's default round.
+        help: what `--help` says.
+        choices: the values that it takes.
+    """
+
+    name: str
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+def _option(default: Any, flag: Flag | None = None, in_key: bool = False) -> Any:
+    """A field of `Options`; with `in_key`, code that was compiled with another value is other code."""
+    return field(default=default, metadata={"flag": flag, "in_key": in_key})
+
+
+@short_repr
+@dataclass(frozen=True)
+class Options:
+    """How to compile.
+
+    Attributes:
+        shapes: input shapes by name, for which code is made at once rather than by the first call that has them.
+        cache: whether to keep what was compiled, and use it again; "require" makes it an error where code is not there
+            (`CacheMissError`), and so does `STEPWELL_CACHE=require`. `STEPWELL_CACHE_DIR` says where it is.
+        codegen_threads: how many kernels are compiled at the same time: of large models in so many processes, this one
+            counted, where there are processors for them.
+        dims: what sizes the dimensions that vary may have, by name: a number, (low, high), (low, high, step), a list of
+            upper bounds of buckets, or what it follows from: another dimension, or a sum of such, as text. One compile
+            then serves all of them (docs/dynamic_shapes.md).
+        winograd: whether 3x3 convolutions may be computed by Winograd's method where that is faster. It rounds more
+            often than the direct method; errors are about twice as large (docs/numerics.md).
+        checked: whether calls of an ONNX model check indices and the divisors of integers, and raise a `DataError` that
+            names the node: all of them (True), only those that come straight from "inputs", or none (False), so that
+            wrong ones give numbers without meaning (docs/numerics.md).
+        precision: what products of float32 are computed in, whose sums stay float32: "f32", or on GPUs faster "tf32",
+            "bf16" or "f16". Code for CPUs gives the numbers that a GPU would, and takes longer for that
+            (docs/numerics.md).
+        fallback: what to do about nodes that cannot be compiled, which then run on the host, between compiled pieces of
+            the model (docs/fallback.md): "warn" of them, refuse the model with an "error" that names them, or nothing
+            ("quiet"). With `dims`, a failure of the compiler in a range is raised for "error"; otherwise it is a
+            warning, and each size is compiled by itself.
+        reached: told the name of each phase, the module as it is there, and the parameters that it names.
+        instrumentation: told before and after every pass; see `passes/instrumentation.py`.
+        substitutes: MLIR files with kernels to put in the place of others, by the names of these (docs/kernels.md).
+        guarded: whether to compile in a child process, so that a crash of native code, which would end this one, is a
+            `CompilerCrash` with a reproducer (docs/failures.md); so does `STEPWELL_GUARDED=1`. Not with `reached` or
+            `instrumentation`, which live in this process.
+        progress: called with a `Progress` at the start and the end of each compile, at its phases, and as its kernels
+            are compiled (docs/logging.md); in the thread that compiles. An exception that it raises ends the compile.
+            True shows a progress bar in notebooks and terminals, None (the default) only in notebooks, False nowhere.
+    """
+
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    dims: Mapping[str, Any] = field(default_factory=dict)
+    cache: bool | str = _option(True, Flag("--no-cache", "compile all of it anew, and keep nothing"))
+    codegen_threads: int = 2
+    winograd: bool = _option(
+        True, Flag("--no-winograd", "compute all convolutions directly: slower, more accurate"), in_key=True
+    )
+    checked: bool | Literal["inputs"] = _option(
+        False,
+        Flag("--checked", "fail on indices outside of their dimension and integers divided by zero, and name the node"),
+        in_key=True,
+    )
+    # A part of the target's name, and with it of the key.
+    precision: str = _option(
+        "f32",
+        Flag(
+            "--precision",
+            "of products of float32, whose sums stay float32: on GPUs fewer bits are faster (default: %(default)s)",
+            PRECISIONS,
+        ),
+    )
+    fallback: str = _option(
+        "warn",
+        Flag(
+            "--fallback",
+            "nodes that cannot be compiled and run on the host: warn of them, refuse them all as an error, or be quiet",
+            FALLBACK,
+        ),
+    )
+    reached: Callable[[str, ir.Module, Mapping[str, np.ndarray]], None] | None = None
+    instrumentation: Sequence[Instrumentation] = ()
+    substitutes: Mapping[str, str | os.PathLike[str]] = field(default_factory=dict)
+    guarded: bool = False
+    progress: Callable[[Progress], object] | bool | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @property
+    def key(self) -> str:
+        """The part of a cache key that fields declare to be in it."""
+        names = [item.name for item in fields(self) if item.metadata.get("in_key")]
+        return ", ".join(f"{name}={getattr(self, name)}" for name in names)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a caller is told of phases or passes, which takes the whole model in one module of this process."""
+        return self.reached is not None or len(self.instrumentation) > 0
+
+
+Made = TypeVar("Made")
+
+
+def options_of(given: Made | Mapping[str, Any] | None, kind: Callable[..., Made]) -> Made:
+    """Turns what a caller passed as `options` into an instance of the options class.
+
+    Args:
+        given: an instance, a mapping from the names of fields to values, or None for the defaults.
+        kind: the options class, a dataclass.
+
+    Raises:
+        OptionError: it is none of these, a name is not a field, or a value is not allowed.
+    """
+    if given is None:
+        return kind()
+    if isinstance(given, Mapping):
+        names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise OptionError(f"there is no option {unknown[0]!r}{_closest(unknown[0], names)}")
+        return kind(**given)
+    if not isinstance(given, kind):  # type: ignore[arg-type]
+        raise OptionError(f"options must be stepwell.Options or a mapping of option names, but is {_short(given)}")
+    return given
+
+
+def check_options(options: Any) -> None:
+    """Checks every field of `stepwell.Options`.
+
+    Raises:
+        OptionError: a field has a value of the wrong type or range, or two fields contradict each other.
+    """
+    _check_sizes("shapes", options.shapes, _is_shape, "sequences of sizes, such as (1, 3)")
+    _check_sizes(
+        "dims",
+        options.dims,
+        _is_sizes,
+        "a size, (low, high), (low, high, step), a list of bounds or of such ranges, or a name",
+    )
+    _check_sizes("substitutes", options.substitutes, _is_path, "paths of MLIR files")
+    _check_choice("cache", options.cache, CACHE)
+    _check_choice("checked", options.checked, CHECKED)
+    _check_choice("fallback", options.fallback, FALLBACK)
+    _check_choice("precision", options.precision, PRECISIONS)
+    for name in ("winograd", "guarded"):
+        value = getattr(options, name)
+        if not isinstance(value, bool | np.bool_):
+            raise OptionError(f"{name} is {_short(value)}, and must be True or False")
+    if not _is_size(options.codegen_threads) or options.codegen_threads < 1:
+        raise OptionError(f"codegen_threads is {_short(options.codegen_threads)}, and must be a number of 1 or more")
+    if options.reached is not None and not callable(options.reached):
+        raise OptionError(f"reached is {_short(options.reached)}, and must be callable")
+    if not (options.progress is None or isinstance(options.progress, bool) or callable(options.progress)):
+        raise OptionError(f"progress is {_short(options.progress)}, and must be callable, True, False or None")
+    if not isinstance(options.instrumentation, Sequence) or isinstance(options.instrumentation, str):
+        raise OptionError(f"instrumentation is {_short(options.instrumentation)}, and must be a sequence")
+    if options.guarded and (options.reached or options.instrumentation):
+        raise OptionError("guarded cannot be combined with reached or instrumentation: it compiles in a child process")
+
+
+def _check_choice(name: str, value: Any, allowed: Sequence[Any]) -> None:
+    if any(type(value) is type(item) and value == item for item in allowed):
+        return
+    raise OptionError(f"{name} is {_short(value)}, and must be one of {', '.join(map(repr, allowed))}")
+
+
+def _check_sizes(name: str, value: Any, is_allowed: Callable[[Any], bool], wanted: str) -> None:
+    if not isinstance(value, Mapping):
+        raise OptionError(f"{name} is {_short(value)}, and must be a mapping from names to {wanted}")
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise OptionError(f"{name} has the key {_short(key)}, and its keys must be names")
+        if not is_allowed(item):
+            raise OptionError(f"{name}[{key!r}] is {_short(item)}, and must be {wanted}")
+
+
+def _is_size(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return False
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) and all(map(_is_size, value))
+
+
+def _is_sizes(value: Any) -> bool:
+    if isinstance(value, str) or _is_size(value):
+        return True
+    return isinstance(value, list | tuple) and all(_is_size(item) or _is_shape(item) for item in value)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)
+
+
+def _closest(name: Any, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(name), known, 1)
+    return f"; did you mean {close[0]!r}?" if close else f"; the options are {', '.join(known)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

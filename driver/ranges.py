@@ -1,0 +1,175 @@
+"""One program for a range of sizes: the model is looked at in a few sizes, and compiled at the upper bounds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from mlir import ir
+
+from ..dialects import dims
+from ..dialects.stepwell.ranges import keep_ranges
+from ..lowering.target import Target
+from ..passes.apart import apart
+from ..passes.failure import ModelOp
+from ..passes.graph.bounded.bind import MoreSizes, bind_to_bounds
+from ..passes.graph.bounded.checks import require_room
+from ..passes.graph.bounded.snapshot import BoundedError, Snapshot, VaryingConstant
+from ..passes.kernel.demand import read_table
+from ..runtime import host
+from ..runtime.expressions import Expression
+from ..runtime.program import Program, TensorInfo
+from ..runtime.sizes import Bounds, Range, union_of, with_derived
+from .compilation import Compilation
+from .context import compiler_context
+from .failures import explained, nodes_of
+from .samples import Samples, imported_at, to_sample
+from .source import ModelSource, PieceSource
+
+__all__ = ["BoundedError", "compile_bounded"]
+
+_ROUNDS = 8
+"""So often more sizes are looked at."""
+
+_TYPICAL = 4
+"""Into so many steps a range is cut, to choose tiles for the sizes between."""
+
+
+def compile_bounded(
+    compilation: Compilation,
+    source: ModelSource | PieceSource,
+    inputs: Sequence[TensorInfo],
+    buckets: Sequence[Mapping[str, Range]],
+    derived: Mapping[str, Expression],
+) -> list[Program]:
+    """One program for each of some buckets: for all sizes in its ranges.
+
+    Args:
+        compilation: what compiles.
+        source: the model.
+        inputs: what it takes.
+        buckets: the ranges of the sizes that vary, by name.
+        derived: the dimensions of inputs that follow from these.
+
+    Raises:
+        BoundedError: the model has something that one program cannot do for all of them; names the op.
+        ModelError: the model cannot be read.
+        PassFailure, PassError: a pass failed.
+        CodegenError: LLVM refused a function.
+    """
+    model = Samples(source, inputs, derived)
+
+    def described() -> Mapping[str, ModelOp]:
+        with compiler_context() as context, ir.Location.unknown():
+            shapes = model.shapes({name: values.high for name, values in buckets[-1].items()})
+            return nodes_of(imported_at(source, context, shapes))
+
+    def programs() -> list[Program]:
+        return _programs(compilation, model, buckets)
+
+    with explained(programs, compilation.target, described):
+        return apart(programs) if compilation.setup.is_guarded else programs()
+
+
+def _programs(compilation: Compilation, model: Samples, buckets: Sequence[Mapping[str, Range]]) -> list[Program]:
+    try:
+        return _programs_as(compilation, model, buckets)
+    except VaryingConstant:
+        # Numbers of places, as of the centres of all cells of an image, may be computed while the model runs.
+        return _programs_as(compilation, Samples(model.source, model.inputs, model.derived, keep_ranges), buckets)
+
+
+def _programs_as(compilation: Compilation, model: Samples, buckets: Sequence[Mapping[str, Range]]) -> list[Program]:
+    whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
+    programs, known = [], {}
+    for bucket in buckets:
+        # What one bucket has fixed must not vary in the samples either.
+        fixed = tuple(
+            name for name, values in bucket.items() if values.low == values.high and whole[name].low < whole[name].high
+        )
+        program = _compile(compilation, model, bucket, model.over(bucket if fixed else whole))
+        # Programs that pack a weight in the same way have it once.
+        shared = {name: known.setdefault(_contents(array), array) for name, array in program.parameters.items()}
+        programs.append(replace(program, parameters=shared))
+    return programs
+
+
+def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
+    """Tells arrays apart by what they hold; those that repeat elements, which take no memory, are left as they are."""
+    if not array.flags.c_contiguous:
+        return array.dtype.name, array.shape, id(array)
+    return array.dtype.name, array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8).data).digest()
+
+
+def _compile(
+    compilation: Compilation, model: Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]
+) -> Program:
+    for _ in range(_ROUNDS):
+        try:
+            return _compile_as(compilation, model, ranges, samples)
+        except MoreSizes as error:
+            more = [model.at(sizes) for sizes in error.sizes]
+            samples = [*samples, *(sample for sample in more if sample.is_like((samples or more)[-1]))]
+    raise BoundedError("numbers depend on the sizes in no simple way")
+
+
+def _compile_as(
+    compilation: Compilation, model: Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]
+) -> Program:
+    source, inputs = model.source, model.inputs
+    sizes = _bounds(model, ranges, samples)
+    with compiler_context() as context, ir.Location.unknown():
+        shapes = model.shapes(sizes)
+        with model.folding():
+            imported = imported_at(source, context, shapes)
+            module = imported.module
+            to_sample(module, model, shapes)
+        here = Snapshot.of(module, sizes)
+        if not Target.parse(compilation.target).is_gpu:
+            require_room(module, host.memory_bytes())
+        named = with_derived({name: _dim(name, values) for name, values in ranges.items()}, model.derived)
+        symbols = [tuple(named[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in inputs]
+        limits = {name: (values.low, values.high, values.step) for name, values in ranges.items()}
+        others = [sample for sample in samples if sample.sizes != sizes]
+        bounds = bind_to_bounds(module, [here, *others], symbols, limits, typical_sizes(ranges))
+        program = compilation.from_static(module, imported.parameters, imported.nodes)
+        table = tuple(read_table(module.operation))
+    model.check(bounds.outputs, ranges)
+    outputs = bounds.outputs[: len(program.outputs)]  # behind them are the guards
+    return replace(program, bounds=Bounds(dict(ranges), table, outputs, model.derived))
+
+
+def _bounds(model: Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]) -> dict[str, int]:
+    """The sizes of what the program has room for: the upper bounds, or more where two of them are alike by chance.
+
+    Zeros of 32 rows and zeros of 32 columns are one constant where both bounds are 32, and two at all other sizes.
+    """
+    bounds = {name: values.high for name, values in ranges.items()}
+    apart: dict[str, int] = {}
+    for name, values in ranges.items():
+        size = values.high
+        while size in apart.values() and values.low < values.high:
+            size += values.step
+        apart[name] = size
+    if apart == bounds or not samples or model.at(bounds).is_like(samples[0]):
+        return bounds
+    return apart if model.at(apart).is_like(samples[0]) else bounds
+
+
+def typical_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
+    """Sizes from the lower to the upper bounds, which tiles should suit."""
+    found: list[dict[str, int]] = []
+    for number in range(_TYPICAL + 1):
+        sizes = {}
+        for name, values in ranges.items():
+            count = (values.high - values.low) // values.step
+            sizes[name] = values.low + count * number // _TYPICAL * values.step
+        if sizes not in found:
+            found.append(sizes)
+    return found
+
+
+def _dim(name: str, values: Range) -> dims.Dim:
+    return values.low if values.low == values.high else dims.symbol(name)

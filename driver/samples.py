@@ -1,0 +1,258 @@
+"""What a model says at some of the sizes that it is compiled for: how numbers in it depend on sizes shows there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from ..dialects.stepwell.movement import PadOp, ResizeOp, ReverseOp, SliceOp
+from ..frontend.errors import NeedsContents, NodeError
+from ..frontend.onnx.importer import ImportedModel
+from ..passes.graph.bounded.snapshot import BoundedError, Snapshot, check_slices, listed, slices_of
+from ..passes.graph.canonicalize import patterns
+from ..passes.graph.cse import CsePass
+from ..passes.graph.dce import DcePass
+from ..passes.graph.fold_constants import FoldConstantsPass
+from ..passes.graph.fuse_composites import FuseCompositesPass
+from ..passes.graph.infer_shapes import InferShapesPass
+from ..passes.graph.patterns.movement import DropIdentity
+from ..passes.graph.patterns.reductions import PoolToReduce, ReduceUnitDims
+from ..passes.graph.specialize_shapes import SpecializeShapesPass
+from ..passes.pipeline import Pipeline
+from ..passes.rewriting import Pattern, Replacement, apply_patterns
+from ..passes.runner import PassFailure
+from ..runtime.expressions import Expression, evaluate
+from ..runtime.program import Shape, TensorInfo
+from ..runtime.sizes import Range, with_derived
+from .context import compiler_context
+from .source import ModelSource, PieceSource
+
+_SAMPLES = 2
+"""In so many sizes between the bounds a model is looked at."""
+
+_LOWEST = 2
+"""At so many of the least sizes it is tried whether the model computes what it does elsewhere."""
+
+_LEAST = 5
+"""Smaller samples are not typical: what is one of few is often computed in another way."""
+
+_MOST_ELEMENTS = 1 << 20
+"""Larger constants are not computed from sizes."""
+
+
+@dataclass
+class Samples:
+    """What a model says at some sizes, each of which is looked at once.
+
+    Attributes:
+        source: the model.
+        inputs: its inputs.
+        derived: the dimensions of these that follow from others.
+        folding: entered while constants are computed.
+    """
+
+    source: ModelSource | PieceSource
+    inputs: Sequence[TensorInfo]
+    derived: Mapping[str, Expression]
+    folding: Callable[[], AbstractContextManager[None]] = nullcontext
+    _taken: dict[tuple[int, ...], Snapshot] = field(default_factory=dict)
+
+    def shapes(self, sizes: Mapping[str, int]) -> dict[str, Shape]:
+        """The inputs' shapes by their names, where the dimensions that vary have given sizes."""
+        known = with_derived(sizes, self.derived)
+        return {
+            info.name: tuple(known[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in self.inputs
+        }
+
+    def at(self, sizes: Mapping[str, int]) -> Snapshot:
+        """What the model says at given sizes."""
+        key = tuple(sizes.values())
+        if key not in self._taken:
+            self._taken[key] = _snapshot(self, sizes)
+        return self._taken[key]
+
+    def over(self, ranges: Mapping[str, Range]) -> list[Snapshot]:
+        """What the model says at some sizes, and at the least at which it computes what it does elsewhere.
+
+        With a single element there is often less to do.
+
+        Raises:
+            BoundedError: a slice is empty at some sizes.
+        """
+        samples = [self._sample(sizes, ranges) for sizes in sample_sizes(ranges)]
+        if len(samples) > 1 and not samples[0].is_like(samples[1]):
+            samples = samples[1:]
+        for name, values in ranges.items():
+            if values.low < values.high and {values.high} == {values.high, *(item.sizes[name] for item in samples)}:
+                raise BoundedError(
+                    f"the model computes something else at {name}={values.low}; let the range start higher"
+                )
+        for step in range(_LOWEST):
+            least = {name: min(values.low + step * values.step, values.high) for name, values in ranges.items()}
+            if not samples or least in [sample.sizes for sample in samples]:
+                break
+            lowest = self.at(least)
+            if lowest.is_like(samples[0]):
+                samples = [*samples, lowest]
+                break
+        check_slices(list(self._taken.values()))
+        return samples
+
+    def _sample(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> Snapshot:
+        try:
+            return self.at(sizes)
+        except _NoResult as error:
+            advice = self._advice(sizes, ranges)
+            raise BoundedError(f"there is no result at {listed(sizes)}, {advice}: {error}") from error
+
+    def _advice(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> str:
+        """What helps where a model has no result at some sizes: it may have one where dimensions are alike."""
+        for same in _alike(self.inputs, ranges):
+            try:
+                self.at({name: sizes[same.get(name, name)] for name in sizes})
+            except BoundedError:
+                continue
+            names = " and ".join(f"'{name}' is '{other}'" for name, other in same.items())
+            said = ",".join(f"{name}={other}" for name, other in same.items())
+            return f"but there is one where {names}; if that is always so, say it in `dims` ({said})"
+        return "so perhaps they need a step"
+
+    def check(self, outputs: Sequence[Sequence[Expression]], ranges: Mapping[str, Range]) -> None:
+        """Checks the shapes of outputs against all that was looked at, also where the graph is another one.
+
+        Raises:
+            BoundedError: one has another shape.
+        """
+        for sample in self._taken.values():
+            if any(size not in ranges[name] for name, size in sample.sizes.items()):
+                continue
+            said = tuple(tuple(evaluate(item, sample.sizes) for item in shape) for shape in outputs)
+            if said != sample.shapes:
+                where = listed(sample.sizes)
+                raise BoundedError(f"the model computes something else at {where}; let the range start higher")
+
+
+def _alike(inputs: Sequence[TensorInfo], ranges: Mapping[str, Range]) -> Iterator[dict[str, str]]:
+    """Guesses which dimensions are always as large as another one: of one range, first those on one axis of inputs."""
+    axes = {dim: axis for info in reversed(inputs) for axis, dim in enumerate(info.shape)}
+    for kind in (lambda name: (ranges[name], axes[name]), lambda name: ranges[name]):
+        first: dict[Any, str] = {}
+        same = {name: first.setdefault(kind(name), name) for name, values in ranges.items() if values.low < values.high}
+        if same := {name: other for name, other in same.items() if name != other}:
+            yield same
+
+
+class _NoResult(BoundedError):
+    """A model has no result at some sizes."""
+
+
+def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
+    """Sizes below the upper bounds that tell expressions over them apart: no two alike, if that is possible.
+
+    Each size has two values at least. All but the first are once moved away from the line on which they grow together,
+    where each looks like a function of the others.
+    """
+    samples: list[dict[str, int]] = []
+    for number in range(_SAMPLES + 1):
+        sample: dict[str, int] = {}
+        for position, (name, values) in enumerate(ranges.items()):
+            share = (number / (_SAMPLES + 1) + 0.037 * position) if number else 0.0
+            sample[name] = _typical(values, share, set(sample.values()))
+        if sample not in samples and any(sample[name] != values.high for name, values in ranges.items()):
+            samples.append(sample)
+    known = [{name: values.high for name, values in ranges.items()}, *samples]
+    varying = [name for name, values in ranges.items() if values.low < values.high]
+    for name in varying:
+        if name == varying[0] and len({sample[name] for sample in known}) > 1:
+            continue
+        aside = [item for item in _moved(known, name, ranges[name]) if item not in known]
+        if aside:
+            samples.append(max(aside, key=lambda item: _freedom([*known, item])))
+            known.append(samples[-1])
+    return samples
+
+
+def _moved(known: Sequence[Mapping[str, int]], name: str, values: Range) -> Iterator[dict[str, int]]:
+    """Sizes like those that are known, but for one."""
+    typical = [_typical(values, share, set()) for share in (0.4, 0.8, 0.0)]
+    for size in (*typical, values.high, values.low):
+        yield from ({**sample, name: size} for sample in known)
+
+
+def _freedom(samples: Sequence[Mapping[str, int]]) -> int:
+    """In how many directions some sizes lie apart from each other."""
+    return int(
+        np.linalg.matrix_rank(
+            np.array([list(sample.values()) for sample in samples], float) - list(samples[0].values())
+        )
+    )
+
+
+def imported_at(source: ModelSource | PieceSource, context: ir.Context, shapes: Mapping[str, Shape]) -> ImportedModel:
+    """A model's module, at given input shapes.
+
+    Raises:
+        BoundedError: what an input holds would have to be known, too.
+        ModelError: the model cannot be read.
+    """
+    try:
+        return source.import_into(context, shapes, {})
+    except NeedsContents as error:
+        raise BoundedError(f"what an input holds decides on sizes: {error}") from error
+
+
+def to_sample(module: ir.Module, model: Samples, shapes: Mapping[str, Shape]) -> list[tuple[Shape, Shape]]:
+    """Takes a module to where shape arithmetic is constant, and composites are found, at any size in the same way.
+
+    Returns:
+        The shapes of what is sliced, and those of the slices.
+    """
+    specialize = SpecializeShapesPass.of([shapes[info.name] for info in model.inputs])
+    Pipeline((specialize, InferShapesPass())).run(module)
+    slices = slices_of(module)
+    FoldConstantsPass(_MOST_ELEMENTS).run(module.operation)
+    apply_patterns(module.operation, list(_patterns_at_any_size()))
+    Pipeline((CsePass(), DcePass(), FuseCompositesPass(at_any_size=True))).run(module)
+    return slices
+
+
+def _patterns_at_any_size() -> Iterator[Pattern]:
+    """The patterns of canonicalization that apply at all sizes or at none."""
+    for pattern in patterns():
+        if isinstance(pattern, PoolToReduce | ReduceUnitDims):
+            continue  # Whether one window holds the whole image, and whether that is one pixel, depends on its size.
+        yield _AtAnySize() if isinstance(pattern, DropIdentity) else pattern
+
+
+def _snapshot(model: Samples, sizes: Mapping[str, int]) -> Snapshot:
+    with compiler_context() as context, ir.Location.unknown(), model.folding():
+        shapes = model.shapes(sizes)
+        try:
+            module = imported_at(model.source, context, shapes).module
+            return Snapshot.of(module, sizes, to_sample(module, model, shapes))
+        except (NodeError, PassFailure) as error:  # operands do not fit: of a node of ONNX, or of an op of MLIR
+            raise _NoResult(str(error)) from error
+
+
+def _typical(values: Range, share: float, taken: set[int]) -> int:
+    count = (values.high - values.low) // values.step
+    least = _LEAST if values.high >= 2 * _LEAST else 2
+    first = min(count, max(0, -(-(least - values.low) // values.step)))
+    place = min(count, first + int((count - first) * min(share, 1.0)))
+    # A range may be of thousands of millions of sizes: those that are looked at lie near each other.
+    near = range(max(first, place - len(taken) - 1), min(count, place + len(taken) + 1) + 1)
+    choices = sorted(near, key=lambda item: (abs(item - place), item))
+    sizes = [values.low + item * values.step for item in choices[: len(taken) + 1]]
+    return next((size for size in sizes if size not in taken), sizes[0])
+
+
+class _AtAnySize(DropIdentity):
+    """transpose(x) --> x, and others that do nothing, but not what may do nothing at one size alone"""
+
+    def rewrite(self, op: Any) -> Replacement:
+        return None if isinstance(op, SliceOp | PadOp | ResizeOp | ReverseOp) else super().rewrite(op)

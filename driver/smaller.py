@@ -1,0 +1,83 @@
+"""Makes the module of a reproducer smaller, as far as a pipeline fails on it in the same way: one kernel, no large
+constants.
+
+The weights of an ONNX model are parameters, which are in no module; those of a model in MLIR are.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+from mlir import ir
+
+from ..passes.diagnostics import MLIRError
+from ..passes.functions import kernels_in
+from ..passes.pipeline import Pipeline
+from ..passes.recorder import Recorder, recording
+from ..passes.rewriting import walk
+from ..passes.runner import PassFailure
+from .workers.library import library_of
+
+_LARGE = 256
+"""Constants of more elements are replaced."""
+
+
+def smaller(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> ir.Operation:
+    """A library of the one kernel that the pipeline fails on in the same way, or all there is; with splats in it, where
+    the failure does not depend on what large constants hold.
+    """
+    for candidate in _kernels(root):
+        if _fails_so(candidate, pipeline, failure):
+            root = candidate
+            break
+    splats = root.clone()
+    return splats if _make_splats(splats) and _fails_so(splats, pipeline, failure) else root
+
+
+def _kernels(root: ir.Operation) -> Iterator[ir.Operation]:
+    kernels = kernels_in(root)
+    for kernel in kernels if len(kernels) > 1 else []:
+        yield library_of([kernel]).operation.clone()
+
+
+def _fails_so(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> bool:
+    try:
+        with recording(Recorder()):
+            pipeline.run(_copy(root))
+    except PassFailure as seen:
+        return (seen.pass_name, seen.reason) == (failure.pass_name, failure.reason)
+    except MLIRError:
+        return False
+    return False
+
+
+def _copy(root: ir.Operation) -> ir.Module:
+    """A module of its own; the bindings cannot make one of a clone."""
+    stream = io.BytesIO()
+    root.write_bytecode(stream)
+    return ir.Module.parse(stream.getvalue())
+
+
+def _make_splats(root: ir.Operation) -> bool:
+    """Replaces what large constants hold by zeros; returns whether there was any."""
+    splats = [(op, name, splat) for op in walk(root) for name in op.attributes if (splat := _splat_of(op, name))]
+    for op, name, splat in splats:
+        op.attributes[name] = splat
+    return bool(splats)
+
+
+def _splat_of(op: ir.Operation, name: str) -> ir.Attribute | None:
+    """Zeros of an attribute's type; None where it is no large constant."""
+    try:
+        attribute = op.attributes[name]
+    except TypeError:  # of elements that the bindings have no class for
+        return None
+    is_inline = isinstance(attribute, ir.DenseElementsAttr) and not attribute.is_splat and len(attribute) > _LARGE
+    # The bindings give no class to attributes that are beside the module.
+    is_beside = type(attribute) is ir.Attribute and str(attribute).startswith("dense_resource<")
+    if not is_inline and not is_beside:
+        return None
+    element = ir.ShapedType(attribute.type).element_type
+    zero = ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)
+    return ir.DenseElementsAttr.get_splat(attribute.type, zero)

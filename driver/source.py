@@ -1,0 +1,289 @@
+"""Where a model comes from: its bytes, a fingerprint of them, and its interface, whichever format it is in."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ..runtime import store
+from ..runtime.cache import Cache, default_cache
+from ..runtime.errors import StepwellError
+from ..runtime.large_file import LargeFile
+from ..runtime.plan import Kinds, NativeStep
+from ..runtime.program import ANY_RANK, Shape, TensorInfo
+from ..runtime.short_repr import short_repr
+
+if TYPE_CHECKING:
+    import numpy as np
+    from mlir import ir
+
+    from ..frontend.onnx.importer import ImportedModel
+    from ..frontend.onnx.model import Model, ValueInfo
+
+
+# Smaller files are kept in memory.
+_LARGE_BYTES = 16 << 20
+# About how long an op is in the text of a module.
+_OP_BYTES = 100
+
+
+class SourceError(StepwellError):
+    """What was given is no model, or cannot be read."""
+
+
+class Importable(Protocol):
+    """A model, or a piece of one, that can become a module."""
+
+    @property
+    def size(self) -> int:
+        """About how many ops it is, weights counted.
+
+        Raises:
+            ModelError: the model cannot be read.
+        """
+        ...
+
+    def import_into(
+        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+    ) -> ImportedModel:
+        """See `ModelSource.import_into`."""
+        ...
+
+
+@short_repr
+@dataclass(frozen=True)
+class ModelSource:
+    """A model before it is imported.
+
+    Attributes:
+        kind: "onnx" or "mlir".
+        contents: the file's bytes, or the text of a module; of a large file where it is.
+        path: the file; None where the model was given in memory.
+        cache: remembers the fingerprints of large files, so that they need not be read for them again.
+        checked: which data is checked, as of `Options`.
+    """
+
+    kind: str
+    contents: bytes | LargeFile
+    path: Path | None = None
+    cache: Cache | None = None
+    checked: bool | Literal["inputs"] = False
+
+    @staticmethod
+    def read(model: Any) -> ModelSource:
+        """Takes a path, bytes, an `onnx.ModelProto` or an MLIR module.
+
+        Raises:
+            SourceError: it is none of them, or the file cannot be read.
+        """
+        if isinstance(model, str | os.PathLike):
+            path = Path(model)
+            try:
+                contents = LargeFile.at(path)
+                if contents.size < _LARGE_BYTES:
+                    contents = path.read_bytes()
+            except OSError as error:
+                raise SourceError(f"{path}: {error.strerror or error}") from error
+            except ValueError as error:  # a zero byte in the name
+                raise SourceError(f"{path!r}: {error}") from error
+            return ModelSource("mlir" if path.suffix in (".mlir", ".mlirbc") else "onnx", contents, path)
+        if isinstance(model, bytes | bytearray | memoryview):
+            data = bytes(model)
+            return ModelSource("mlir" if _looks_like_mlir(data) else "onnx", data)
+        if hasattr(model, "SerializeToString"):
+            return ModelSource("onnx", model.SerializeToString())
+        if hasattr(model, "operation"):
+            return ModelSource("mlir", model.operation.get_asm(enable_debug_info=True).encode())
+        raise SourceError(
+            f"a model is a path, bytes, an onnx.ModelProto or an MLIR module, but this is a {type(model).__name__}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the contents; a model that has files beside it is named by its path, and read from there."""
+        path = None if self.is_whole else self.path
+        return _unpickled, (self.kind, self.contents, path, self.cache is not None, self.checked)
+
+    @property
+    def data(self) -> bytes:
+        """The file's bytes, or the text of a module."""
+        return self.contents.read() if isinstance(self.contents, LargeFile) else self.contents
+
+    @property
+    def name(self) -> str:
+        """The model's name in messages."""
+        return self.path.name if self.path else "model"
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Tells this model from every other; files that lie beside it count by name, size and time of change."""
+        beside = [f"{item.name} {item.stat().st_size} {item.stat().st_mtime_ns}" for item in self._side_files()]
+        if isinstance(self.contents, LargeFile) and self.cache is not None and not beside:
+            return store.fingerprint_of_file(self.cache, self.contents, lambda: store.key_of(self.kind, self.contents))
+        return store.key_of(self.kind, self.contents, *beside)
+
+    @property
+    def size(self) -> int:
+        """About how many ops it is, weights counted.
+
+        Raises:
+            ModelError: the model cannot be read.
+        """
+        if self.kind == "mlir":
+            return (self.contents.size if isinstance(self.contents, LargeFile) else len(self.contents)) // _OP_BYTES
+        return _size_of(self._parsed)
+
+    def interface(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+        """What goes into the model and what comes out of it.
+
+        Raises:
+            ModelError: the model cannot be read.
+        """
+        if self.kind == "mlir":
+            from ..frontend import mlir_text
+
+            info = mlir_text.describe_model(self.path or self.data)
+        else:
+            from ..frontend.onnx.model import describe_model
+
+            info = describe_model(self._parsed)
+        return tuple(map(_tensor_info, info.inputs)), tuple(map(_tensor_info, info.outputs))
+
+    def import_into(
+        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+    ) -> ImportedModel:
+        """The model as a module of the `import` phase (or the later one an `.mlir` file is in), and its parameters.
+
+        Args:
+            context: where the module is made.
+            shapes: the shape of each input.
+            contents: what some inputs hold.
+
+        Raises:
+            ModelError: the model cannot be read.
+            NeedsContents: `contents` does not say all that must be known.
+        """
+        if self.kind == "mlir":
+            from ..frontend import mlir_text
+
+            return mlir_text.import_model(self.path or self.data, context, shapes)
+        from ..frontend.onnx import importer
+
+        imported = importer.import_model(self._parsed, context, shapes, contents, sized=True, checked=self.checked)
+        vars(self).pop("_parsed", None)  # as large as the file; few ask again
+        return imported
+
+    @functools.cached_property
+    def model(self) -> Model:
+        """The parsed ONNX model, its own functions inlined; kept from then on.
+
+        Raises:
+            ModelError: it is damaged.
+        """
+        from ..frontend.onnx.model import inlined
+
+        return inlined(self._parsed)
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether the ONNX model has functions of its own, so that `model` has other nodes than the file."""
+        return bool(self._parsed.proto.functions)
+
+    @functools.cached_property
+    def _parsed(self) -> Model:
+        from ..frontend.onnx.model import read_model
+
+        return read_model(self.path or self.data, leaves_weights=isinstance(self.contents, LargeFile))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `data` is all of the model: no other files belong to it."""
+        return not self._side_files()
+
+    def _side_files(self) -> list[Path]:
+        if self.path is None:
+            return []
+        if self.kind == "mlir":
+            return [side for side in [self.path.with_name("parameters.safetensors")] if side.is_file()]
+        # External data of an ONNX model: any file beside it that the model names would change what it means.
+        beside = sorted(item for item in self.path.parent.glob("*.data") if item.is_file())
+        return beside if beside and b"location" in self.data else []
+
+
+@short_repr
+@dataclass(frozen=True)
+class PieceSource:
+    """A piece of a model.
+
+    Attributes:
+        whole: the model, or the larger piece, that it was cut from.
+        step: which piece.
+        kinds: the element types of its inputs.
+        decided: the values that one set of input shapes leaves one content.
+    """
+
+    whole: ModelSource | PieceSource
+    step: NativeStep
+    kinds: Kinds
+    decided: Callable[[], set[str]]
+
+    @property
+    def checked(self) -> bool | Literal["inputs"]:
+        """The checks of data, as in `Options.checked`."""
+        return self.whole.checked
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Tells this piece from every other."""
+        step = self.step
+        return store.key_of(self.whole.fingerprint, repr((step.nodes, step.body, step.inputs, step.outputs)))
+
+    @property
+    def name(self) -> str:
+        """The model's name in messages."""
+        return self.whole.name
+
+    @property
+    def size(self) -> int:
+        """About how many ops it is, weights counted."""
+        return _size_of(self.model)
+
+    @functools.cached_property
+    def model(self) -> Model:
+        """The piece as a model of its own."""
+        from ..frontend.onnx import bodies, partition
+
+        kinds = dict(zip(self.step.inputs, self.kinds, strict=True))
+        if self.step.body is not None:
+            return bodies.body_of(self.whole.model, self.step, kinds)
+        cut = partition.Cut(self.step.nodes, self.step.inputs, self.step.outputs)
+        return partition.piece_of(self.whole.model, cut, kinds)
+
+    def import_into(
+        self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
+    ) -> ImportedModel:
+        """The piece as a module of the `import` phase."""
+        from ..frontend.onnx import importer
+
+        return importer.import_model(self.model, context, shapes, contents, sized=True, checked=self.checked)
+
+
+def _unpickled(kind: str, contents: bytes | LargeFile, path: Path | None, is_cached: bool, checked: Any) -> ModelSource:
+    return ModelSource(kind, contents, path, default_cache() if is_cached else None, checked)
+
+
+def _size_of(model: Model) -> int:
+    return len(model.proto.graph.node) + len(model.initializers)
+
+
+def _looks_like_mlir(data: bytes) -> bool:
+    head = data.lstrip()[:64]
+    return head.startswith((b"module", b"func.func", b"//", b"#", b"ML\xefR", b"builtin.module", b"!"))
+
+
+def _tensor_info(info: ValueInfo) -> TensorInfo:
+    unknown = (ANY_RANK,) if info.kind == "tensor" else ()
+    return TensorInfo(info.name, info.dtype, unknown if info.dims is None else info.dims, info.kind)

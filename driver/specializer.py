@@ -1,0 +1,452 @@
+"""What makes code for given input shapes: from the cache, or by compiling; in steps where not all can be compiled."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..runtime import cache_key, progress, slow, store
+from ..runtime.buckets import Buckets
+from ..runtime.cache import Cache
+from ..runtime.cache_key import CacheKey
+from ..runtime.collection import paused_collection
+from ..runtime.expressions import Expression
+from ..runtime.fallback import Fallback, FallbackWarning, summary
+from ..runtime.foresight import Foresight, Known
+from ..runtime.host_step import HostNode, HostStepError
+from ..runtime.loaded_plan import LoadedPlan, PieceCode
+from ..runtime.plan import HostStep, Kinds, NativeStep, Plan, Step
+from ..runtime.program import Program, Shape, TensorInfo
+from ..runtime.progress import Told
+from ..runtime.report.report import slow_kernels
+from ..runtime.short_repr import short_repr
+from ..runtime.specialization import ByContents, Contents, Steps
+from ..runtime.wording import quantity
+from . import plugins
+from .fingerprint import fingerprint
+from .locks import program_lock
+from .setup import Setup
+from .source import ModelSource, PieceSource
+from .workers.team import LARGE, waiting_team
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..frontend.errors import ModelError, NodeError, UnsupportedError
+    from ..frontend.onnx.partition import Cut
+    from ..lowering.llvm_to_object.codegen import CodegenError
+    from ..passes.base import PassError
+    from ..passes.failure import CompileError
+    from ..passes.runner import PassFailure
+    from .compilation import Compilation
+
+
+@short_repr
+@dataclass(frozen=True)
+class Specializer:
+    """Makes the code of one model, or of a piece of one, for one set of input shapes (and contents).
+
+    Attributes:
+        source: the model.
+        names: its inputs.
+        setup: how code is made.
+    """
+
+    source: ModelSource | PieceSource
+    names: tuple[str, ...]
+    setup: Setup
+
+    def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
+        """The program, what else must be known for one, or steps.
+
+        Raises:
+            ModelError: the model is damaged, or a node of it can run nowhere.
+            PassFailure, PassError, CodegenError: the compiler failed.
+        """
+        key, cache = self.key(shapes, contents), self.setup.cache
+        with self._told(key.shapes, self._reason(contents)) as told:
+            made = self._found_or_made(key, cache, shapes, contents, told)
+        if not isinstance(made, Plan):
+            return made
+        self._report(made)
+        return LoadedPlan(made, self.compile_piece, self.source.name, foresight=self.foresight)
+
+    def _told(self, what: str, why: str) -> AbstractContextManager[Told]:
+        """Tells the start and the end of a compile; see `progress.told`."""
+        setup = self.setup
+        return progress.told(setup.options.progress, self.source.name, what, why, setup.target)
+
+    def _reason(self, contents: Contents) -> str:
+        """Why the code of one set of input shapes is needed."""
+        asked = progress.reason()
+        if contents:
+            names = ", ".join(self.names[position] for position in contents)
+            asked += f" and contents of {names}"
+        prefixes = ["a piece of a model in steps"] if isinstance(self.source, PieceSource) else []
+        prefixes += ["loaded artefact"] if self.setup.is_loaded else []
+        return ", ".join([*prefixes, asked])
+
+    def _found_or_made(
+        self, key: CacheKey, cache: Cache | None, shapes: tuple[Shape, ...], contents: Contents, told: Told
+    ) -> Program | ByContents | Plan:
+        known = store.get_program(cache, key.digest) if cache else None
+        if known is not None:
+            return known
+        if cache and self.setup.must_hit:
+            raise cache_key.miss(cache, key)
+        with program_lock(cache, key.digest, told.wait):
+            # Another process may have compiled it since it was looked up.
+            known = store.get_program(cache, key.digest) if cache else None
+            if known is not None:
+                return known
+            told.miss()
+            # Of the first compile a good part is imports, and so is the work of another process until it is of use.
+            with paused_collection(), waiting_team(self._processes()):
+                made = self._made(shapes, contents)
+            if cache:
+                _keep(cache, key, made)
+        if isinstance(made, Program):
+            slow.warn(self.source.name, slow_kernels(made))
+        return made
+
+    def for_buckets(
+        self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
+    ) -> tuple[list[Program], str]:
+        """One program for each bucket of sizes; none if the model cannot be compiled so, with the reason.
+
+        Other dimensions follow from those of the buckets. A warning says the reason too.
+
+        Raises:
+            CacheMissError: the cache must have the programs, and lacks one.
+            PassError, PassFailure, CodegenError: the compiler failed, and `fallback` is "error".
+        """
+        keys = self.keys_of_buckets(buckets, derived)
+        what = "; ".join(key.sizes for key in keys)
+        with self._told(what, "for ranges of sizes") as told:
+            return self._bucket_programs(inputs, buckets, derived, keys, told)
+
+    def _bucket_programs(
+        self,
+        inputs: Sequence[TensorInfo],
+        buckets: Buckets,
+        derived: Mapping[str, Expression],
+        keys: Sequence[CacheKey],
+        told: Told,
+    ) -> tuple[list[Program], str]:
+        cache = self.setup.cache
+        known = self._known_buckets(keys)
+        if len(known) == len(buckets):
+            return known, ""
+        if cache and self.setup.must_hit:
+            raise cache_key.miss(cache, keys[len(known)])
+        from ..frontend.errors import UnsupportedError
+
+        # isort: split
+        from ..lowering.llvm_to_object.codegen import CodegenError
+        from ..passes.base import PassError
+        from ..passes.runner import PassFailure
+        from .ranges import BoundedError, compile_bounded
+
+        with program_lock(cache, store.key_of(*(key.digest for key in keys)), told.wait):
+            known = self._known_buckets(keys)
+            if len(known) == len(buckets):
+                return known, ""
+            told.miss()
+            try:
+                programs = compile_bounded(self._compilation(), self.source, inputs, buckets, derived)
+            except (BoundedError, UnsupportedError) as error:
+                return [], self._warned_of_sizes(str(error))
+            except (PassError, PassFailure, CodegenError) as error:
+                # A loop that a CPU runs may have no launch plan on a GPU: there it is a refusal, and here a bug.
+                if self.setup.target.startswith("cuda:"):
+                    return [], self._warned_of_sizes(str(error))
+                if self.setup.options.fallback == "error":
+                    raise
+                return [], self._warned_of_sizes(_as_bug(error))
+            for key, program in zip(keys, programs, strict=True):
+                if cache:
+                    _keep(cache, key, program)
+        slow.warn(self.source.name, dict.fromkeys(reason for program in programs for reason in slow_kernels(program)))
+        return programs, ""
+
+    def _known_buckets(self, keys: Sequence[CacheKey]) -> list[Program]:
+        """The programs of buckets that are in the cache."""
+        cache = self.setup.cache
+        known = [store.get_program(cache, key.digest) if cache else None for key in keys]
+        return [program for program in known if isinstance(program, Program)]
+
+    def _warned_of_sizes(self, reason: str) -> str:
+        """Warn that no program serves the ranges, and return the reason."""
+        message = f"{self.source.name}: compiled for each size by itself, when a call first has it: {reason}"
+        warnings.warn(message, slow.SlowWarning, stacklevel=4)
+        return reason
+
+    def keys_of_buckets(self, buckets: Buckets, derived: Mapping[str, Expression]) -> list[CacheKey]:
+        """What the program of each bucket of sizes is kept under."""
+        key = self.key((), {})
+        return [
+            replace(key, sizes=", ".join(f"{name}={values}" for name, values in {**item, **derived}.items()))
+            for item in buckets
+        ]
+
+    def key(self, shapes: tuple[Shape, ...], contents: Contents) -> CacheKey:
+        """What is made for these shapes (and contents) is kept under."""
+        from ..runtime import host
+
+        target = self.setup.target
+        held = [item for position, array in contents.items() for item in (str(position), array.tobytes())]
+        texts = [f"{name}={'x'.join(map(str, shape))}" for name, shape in zip(self.names, shapes, strict=False)]
+        return CacheKey(
+            self.source.name,
+            fingerprint(),
+            self.source.fingerprint,
+            target,
+            machine="+".join(sorted(host.features() or ())) if target.partition("+")[0] == "cpu" else "",
+            options=self.setup.options.key,
+            plugins=plugins.fingerprint(),
+            element_types=" ".join(self.source.kinds) if isinstance(self.source, PieceSource) else "",
+            shapes=", ".join(texts),
+            contents=store.key_of(*held) if held else "",
+        )
+
+    def _made(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Plan:
+        from ..frontend.errors import NeedsContents, NodeError, UnsupportedError
+        from ..lowering.llvm_to_object.codegen import CodegenError
+        from ..passes.base import PassError
+        from ..passes.runner import PassFailure
+
+        compilation = self._compilation()
+        held = {self.names[position]: array for position, array in contents.items()}
+        by_name = dict(zip(self.names, shapes, strict=True))
+        try:
+            return compilation.program(self.source, by_name, held)
+        except NeedsContents as error:
+            if error.inputs and self._may_depend_on(error.inputs):
+                return ByContents(tuple(map(self.names.index, error.inputs)), str(error))
+            return self._planned(error)
+        except UnsupportedError as error:
+            return self._planned(error)
+        except NodeError as error:
+            if not self._is_valid(error):
+                raise
+            return self._planned(error)
+        except (PassError, PassFailure, CodegenError) as error:
+            if not self._may_run_in_steps or self.setup.options.fallback == "error":
+                raise
+            return self._planned_around(error)
+
+    def _processes(self) -> int:
+        """How many processes are worth starting, this one counted."""
+        from ..frontend.errors import ModelError
+
+        if self.setup.is_guarded or not isinstance(self.source, ModelSource):
+            return 1  # they are started when it comes to that
+        try:
+            return self.setup.options.codegen_threads if self.source.size >= LARGE else 1
+        except ModelError:  # which is raised when the model is compiled
+            return 1
+
+    @property
+    def _may_run_in_steps(self) -> bool:
+        is_onnx = isinstance(self.source, PieceSource) or self.source.kind == "onnx"
+        return is_onnx and self.setup.options.reached is None and not self.setup.options.substitutes
+
+    @property
+    def _was_inlined(self) -> bool:
+        return isinstance(self.source, ModelSource) and self.source.has_functions
+
+    def _is_valid(self, error: NodeError) -> bool:
+        """Whether ONNX itself finds nothing wrong with the node that an error is about."""
+        from ..frontend.onnx import partition
+
+        if not self._may_run_in_steps or error.position is None:
+            return False
+        if self._was_inlined:
+            return True  # the error comes again, and with the position that the node has then
+        return partition.accepts(self.source.model, error)
+
+    def _compilation(self) -> Compilation:
+        from .compilation import Compilation
+
+        return Compilation(self.setup)
+
+    def _may_depend_on(self, inputs: tuple[str, ...]) -> bool:
+        """Whether a program for each content of some inputs is worth it: for the users', and for what shapes decide."""
+        return not isinstance(self.source, PieceSource) or set(inputs) <= self.source.decided()
+
+    def _planned(self, error: UnsupportedError | NodeError) -> Plan:
+        """The model in steps, with the node that an error is about on the host, and others that cannot be compiled.
+
+        Raises:
+            UnsupportedError: a node can run nowhere, or none may run on the host.
+        """
+        from ..frontend.onnx import partition
+
+        if not self._may_run_in_steps:
+            raise error
+        model = self.source.model
+        on_host = partition.nodes_on_host(model, None if self._was_inlined else error)
+        plan = self._plan_of(partition.partition(model, on_host))
+        repeats = any(set(step.inputs) == set(self.names) for step in plan.steps)
+        if not plan.fallbacks and not self._was_inlined and repeats:
+            raise error  # it would come again
+        _check_host(plan, error, self.source.name)
+        return plan
+
+    def _planned_around(self, error: PassError | PassFailure | CodegenError) -> Plan:
+        """The model in steps, with the node on the host that the compiler failed at.
+
+        Where it does not say which one this is, the model is cut in two pieces, of which one will fail again.
+        """
+        from ..frontend.onnx import partition
+        from ..passes.locations import names_in
+
+        model, names = self.source.model, names_in(getattr(error, "location", None))
+        on_host = partition.nodes_that_failed(model, names, error)
+        return self._plan_of(partition.partition(model, on_host) if on_host else partition.halves(model))
+
+    def _plan_of(self, cuts: Sequence[Cut]) -> Plan:
+        from ..frontend.onnx import bodies, partition
+
+        model = self.source.model
+        steps: list[Step] = []
+        for cut in cuts:
+            if cut.fallback is None:
+                steps.append(NativeStep(cut.inputs, cut.outputs, cut.nodes))
+                continue
+            control = bodies.control_steps(model, cut, cut.fallback)
+            host = [HostStep(cut.inputs, cut.outputs, partition.host_model(model, cut), cut.fallback)]
+            steps += control or host
+        plan = Plan(self.names, tuple(output.name for output in model.proto.graph.output), tuple(steps))
+        missing = plan.missing()
+        if missing is not None:
+            from ..frontend.errors import ModelError
+
+            raise ModelError(f"reads or returns '{missing}', which no input, weight or node provides").at(
+                model=model.name
+            )
+        return plan
+
+    def _report(self, plan: Plan) -> None:
+        """Says which nodes run on the host.
+
+        Raises:
+            UnsupportedError: none may.
+        """
+        found = plan.fallbacks
+        if not found or self.setup.options.fallback == "quiet":
+            return
+        if self.setup.options.fallback == "error":
+            from ..frontend.errors import UnsupportedError
+
+            listed = "; ".join(map(str, found))
+            reason = f"{quantity(len(found), 'node')} cannot be compiled, and none may run on the host: {listed}"
+            raise UnsupportedError(reason, model=self.source.name)
+        total = sum(len(step.nodes) if isinstance(step, NativeStep) else 1 for step in plan.steps)
+        warnings.warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning, stacklevel=2)
+
+    def compile_piece(self, step: NativeStep, kinds: Kinds) -> PieceCode:
+        """What makes the code of a piece, for inputs of given element types."""
+        piece = replace(self, source=PieceSource(self.source, step, kinds, self._names_decided), names=step.inputs)
+        may_run_on_host = self.setup.options.fallback != "error"
+        return PieceCode(piece, piece.on_host if may_run_on_host else None, piece.compile_piece, piece.foresight)
+
+    def on_host(self, reason: str) -> Steps:
+        """All of it in steps, every node on the host."""
+        from ..frontend.onnx import partition
+
+        model = self.source.model
+        nodes = {
+            index: partition.fallback_of(model, index, reason, "size")
+            for index, node in enumerate(model.proto.graph.node)
+            if node.op_type != "Constant"
+        }
+        plan = self._plan_of(partition.partition(model, nodes))
+        self._report(plan)
+        return LoadedPlan(plan, self.compile_piece, self.source.name, foresight=self.foresight)
+
+    @property
+    def foresight(self) -> Foresight:
+        """Tells the types of values before a run."""
+        return _Foresight(self._names_decided)
+
+    @property
+    def _names_decided(self) -> Callable[[], set[str]]:
+        return self.source.decided if isinstance(self.source, PieceSource) else self._decided
+
+    def _decided(self) -> set[str]:
+        from ..frontend.onnx import partition
+
+        names = partition.follow_from_shapes(self.source.model)
+        return names | set(self.names)
+
+
+@dataclass(frozen=True)
+class _Foresight:
+    """Types by ONNX's inference, and which contents follow from shapes."""
+
+    names: Callable[[], set[str]]
+
+    def outputs_of(
+        self, step: HostStep, inputs: Mapping[str, Known], contents: Mapping[str, np.ndarray]
+    ) -> list[Known]:
+        """See `Foresight`."""
+        from ..frontend.onnx import host_types
+
+        return host_types.outputs_of(step, inputs, contents)
+
+    def is_decided(self, name: str) -> bool:
+        """See `Foresight`."""
+        return name in self._decided
+
+    @functools.cached_property
+    def _decided(self) -> set[str]:
+        return self.names()
+
+
+def _keep(cache: Cache, key: CacheKey, made: Program | ByContents | Plan) -> None:
+    cache_key.remember(cache, key)
+    if isinstance(made, Program):
+        store.put_program(cache, key.digest, made)
+    elif isinstance(made, ByContents):
+        store.put_by_contents(cache, key.digest, made)
+    else:
+        store.put_plan(cache, key.digest, made)
+
+
+def _as_bug(error: CompileError) -> str:
+    """A failure of the compiler in one sentence: its reason, place and reproducer, and how to report it."""
+    from ..passes.failure import one_line
+
+    failure = error.failure
+    node = next((str(op).partition(":")[0] for op in failure.ops), "") if failure else ""
+    place = [f"phase {error.phase}" * bool(error.phase), f"pass {error.pass_name}" * bool(error.pass_name), node]
+    where = ", ".join(filter(None, place)) or "an unknown place"
+    kept = f" with the folder {error.reproducer}" if error.reproducer else ""
+    advice = f"this is a bug, please report it{kept}; fallback='error' raises it"
+    return f"the compiler failed in {where}: {one_line(str(error))}; {advice}"
+
+
+def _check_host(plan: Plan, error: ModelError, model: str) -> None:
+    """Sees that every node on the host can run there.
+
+    Raises:
+        UnsupportedError: some cannot; the message names all of them.
+    """
+    missing: list[Fallback] = []
+    for step in plan.steps:
+        if isinstance(step, HostStep):
+            try:
+                HostNode(step.model, step.fallback.node).check()
+            except HostStepError:
+                missing.append(step.fallback)
+    if missing:
+        listed = "; ".join(map(str, missing))
+        from ..frontend.errors import UnsupportedError
+
+        reason = f"has nodes that can neither be compiled nor run on the host: {listed}"
+        raise UnsupportedError(reason, model=model) from error

@@ -1,0 +1,190 @@
+"""One kernel by itself: taken out of a module in some phase, edited by hand, and put back in another compile."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlir import ir
+
+from ..passes.base import PassError
+from ..passes.diagnostics import MLIRError
+from ..passes.locations import dominant, names_in
+from ..runtime.large_file import contents_of
+from ..runtime.program import SHORT_NAME
+from ..runtime.wording import quantity
+from . import route
+
+_PHASE = "stepwell.phase"
+_FEWEST_CHARACTERS = 4
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """A kernel that takes the place of another.
+
+    Attributes:
+        kernel: which kernel it replaces, as `find_kernel` takes it.
+        path: an MLIR file as `isolate` makes it: one function of that name, what else it needs, and the phase it is in.
+    """
+
+    kernel: str
+    path: Path
+
+    def phase(self, context: ir.Context) -> str:
+        """The phase that the file says it is in.
+
+        Raises:
+            PassError: the file cannot be read, or says nothing of the kind.
+        """
+        with context, ir.Location.unknown():
+            attributes = self._parse().operation.attributes
+            phase = ir.StringAttr(attributes[_PHASE]).value if _PHASE in attributes else ""
+        possible = route.NAMES[route.NAMES.index("kernels") :]
+        if phase not in possible:
+            raise PassError(f"{self.path}: its '{_PHASE}' must be one of {', '.join(possible)}, but is '{phase}'")
+        return phase
+
+    def apply(self, module: ir.Module, phase: str) -> None:
+        """Puts the kernel into a module that has reached `phase`.
+
+        Raises:
+            PassError: there is no such kernel, it takes and gives something else, or the module is not valid with it.
+        """
+        with module.context, ir.Location.unknown():
+            mine = self._parse()
+            old = find_kernel(module, self.kernel)
+            name = ir.StringAttr(old.attributes["sym_name"]).value
+            new = self._function(mine)
+            if new.attributes["function_type"] != old.attributes["function_type"]:
+                wanted, found = old.attributes["function_type"], new.attributes["function_type"]
+                raise PassError(f"{self.path}: kernel @{name} has the type {wanted}, and this one {found}")
+            for op in _missing(mine, new, module):
+                op.clone(ip=ir.InsertionPoint(module.body))
+            _take_attributes(mine, module)
+            copy = new.clone(ip=ir.InsertionPoint(old))
+            copy.attributes["sym_name"] = ir.StringAttr.get(name)
+            for key in ("stepwell.kernel", "sym_visibility"):
+                if key in old.attributes:
+                    copy.attributes[key] = old.attributes[key]
+            old.erase()
+            try:
+                module.operation.verify()
+            except MLIRError as error:
+                raise PassError(f"{self.path}: not valid in phase '{phase}': {_told(error)}") from error
+
+    def _parse(self) -> ir.Module:
+        try:
+            return ir.Module.parse(contents_of(self.path))
+        except OSError as error:
+            raise PassError(f"{self.path}: {error.strerror}") from error
+        except MLIRError as error:
+            raise PassError(f"{self.path}: not MLIR: {_told(error)}") from error
+
+    def _function(self, module: ir.Module) -> ir.Operation:
+        functions = [op.operation for op in module.body.operations if "stepwell.kernel" in op.attributes]
+        if len(functions) != 1:
+            raise PassError(
+                f"{self.path}: holds {quantity(len(functions), 'function')} with a 'stepwell.kernel', and must hold one"
+            )
+        return functions[0]
+
+
+def find_kernel(module: ir.Module, name: str) -> ir.Operation:
+    """The kernel of a name, or the one that computes a node of the model.
+
+    The first characters of a kernel's name are enough, as tools print them, also without `kernel_`. Of several kernels
+    that compute a node, the one is taken that does most of the node's work: the only one that is named for the node and
+    computes anything.
+
+    Raises:
+        PassError: there is none, or there are several.
+    """
+    kernels = {
+        _symbol(op.operation): op.operation for op in module.body.operations if "stepwell.kernel" in op.attributes
+    }
+    if name in kernels:
+        return kernels[name]
+    found = [symbol for symbol, kernel in kernels.items() if name in names_in(kernel.location)]
+    if len(found) > 1:
+        main = [symbol for symbol in found if dominant(kernels[symbol].location) == name]
+        computing = [symbol for symbol in main if _flops(kernels[symbol])]
+        found = computing or main or found
+    if not found and len(name) >= _FEWEST_CHARACTERS:
+        found = [symbol for symbol in kernels if symbol.startswith((name, f"kernel_{name}"))]
+    if len(found) == 1:
+        return kernels[found[0]]
+    problem = f"{len(found)} kernels are called or compute '{name}'" if found else f"there is no kernel '{name}'"
+    listed = ", ".join(_described(kernels[symbol]) for symbol in found or kernels)
+    raise PassError(f"{problem}; the kernels are {listed or 'none'}")
+
+
+def _flops(kernel: ir.Operation) -> int:
+    facts = ir.DictAttr(kernel.attributes["stepwell.kernel"])
+    return ir.IntegerAttr(facts["flops"]).value if "flops" in facts else 0
+
+
+def _described(kernel: ir.Operation) -> str:
+    """A kernel's name and the node that does most of its work."""
+    node = dominant(kernel.location)
+    return f"{_symbol(kernel)[:SHORT_NAME]} ({node})" if node else _symbol(kernel)[:SHORT_NAME]
+
+
+def isolate(module: ir.Module, name: str, phase: str) -> str:
+    """The text of one kernel and of what it refers to, as a module that `Substitute` takes.
+
+    Raises:
+        PassError: there is no such kernel.
+    """
+    with module.context, ir.Location.unknown():
+        kernel = find_kernel(module, name)
+        alone = ir.Module.create()
+        _take_attributes(module, alone)
+        alone.operation.attributes[_PHASE] = ir.StringAttr.get(phase)
+        needed, texts = {_symbol(kernel)}, [str(kernel)]
+        while texts:
+            text = texts.pop()
+            for op in module.body.operations:
+                symbol = _symbol(op.operation)
+                if symbol and symbol not in needed and f"@{symbol}" in text and "stepwell.kernel" not in op.attributes:
+                    needed.add(symbol)
+                    texts.append(str(op))
+        for op in module.body.operations:
+            if _symbol(op.operation) in needed:
+                op.operation.clone(ip=ir.InsertionPoint(alone.body))
+        return str(alone.operation.get_asm(enable_debug_info=True))
+
+
+def _missing(mine: ir.Module, kernel: ir.Operation, module: ir.Module) -> list[ir.Operation]:
+    """Copies the symbols of a kernel's file that the module lacks, renamed if their names are taken."""
+    there = {_symbol(op.operation): op.operation for op in module.body.operations}
+    taken = {*there, *(_symbol(op.operation) for op in mine.body.operations)}
+    found = []
+    for op in [item.operation for item in mine.body.operations if item.operation != kernel]:
+        symbol = _symbol(op)
+        if symbol in there and str(op) == str(there[symbol]):
+            continue
+        if symbol in there:
+            name = next(name for number in itertools.count() if (name := f"{symbol}_{number}") not in taken)
+            taken.add(name)
+            ir.SymbolTable.replace_all_symbol_uses(symbol, name, mine.operation)
+            op.attributes["sym_name"] = ir.StringAttr.get(name)
+        found.append(op)
+    return found
+
+
+def _take_attributes(mine: ir.Module, module: ir.Module) -> None:
+    """Gives a module the attributes of a file that ops in it rely on, such as `transform.with_named_sequence`."""
+    attributes = module.operation.attributes
+    for name in mine.operation.attributes:
+        if not name.startswith("stepwell.") and name != "sym_name" and name not in attributes:
+            attributes[name] = mine.operation.attributes[name]
+
+
+def _symbol(op: ir.Operation) -> str:
+    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
+
+
+def _told(error: Exception) -> str:
+    return "; ".join(str(item) for item in getattr(error, "error_diagnostics", [])) or str(error)

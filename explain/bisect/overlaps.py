@@ -1,0 +1,96 @@
+"""Finds two buffers of a memory plan that share bytes while both are in use."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+
+from ...passes.functions import main_function
+from ...passes.memref.plan_memory import BUFFER, PlanMemoryPass
+from ...passes.memref.plan_workspaces import PlanWorkspacesPass
+from ...passes.named_ops import ops_named
+from ...passes.pipeline import Element, Pipeline
+from .native import name_of
+
+_PLANS = (PlanMemoryPass.name, PlanWorkspacesPass.name)
+
+
+@dataclass(frozen=True)
+class _Buffer:
+    """One row of `stepwell.lifetimes`: bytes [offset, end) are in use from step `first` to step `last`."""
+
+    name: str
+    node: str
+    offset: int
+    end: int
+    first: int
+    last: int
+
+    def overlaps(self, other: _Buffer) -> bool:
+        """Whether both use some byte at some step."""
+        in_time = self.first <= other.last and other.first <= self.last
+        return in_time and self.offset < other.end and other.offset < self.end
+
+    def __str__(self) -> str:
+        node = f" of node '{self.node}'" if self.node else ""
+        return f"{self.name}{node} (bytes {self.offset} to {self.end}, steps {self.first} to {self.last})"
+
+
+def find_overlap(module: ir.Operation, elements: Sequence[Element]) -> tuple[str, str] | None:
+    """The pass that places two buffers in use at the same time over each other, and a note that names them.
+
+    Args:
+        module: a module of kernels; it stays as it is.
+        elements: the passes from there on, each by itself.
+    """
+    copy = ir.Module.parse(str(module.get_asm(enable_debug_info=True)))
+    if "stepwell.interface" not in copy.operation.attributes:
+        Pipeline(("stepwell-record-interface",)).run(copy, verify=False)
+    names, start, used = [name_of(element) for element in elements], 0, {}
+    for plan in _PLANS:
+        if plan not in names:
+            continue
+        stop = names.index(plan) + 1
+        Pipeline(tuple(elements[start:stop])).run(copy, verify=False)
+        start = stop
+        buffers = list(_rows(copy))
+        used = used or _used_steps(main_function(copy.operation))
+        # A lifetime may be too short in the plan itself.
+        for number, steps in used.items():
+            item = buffers[number]
+            buffers[number] = replace(item, first=min(item.first, *steps), last=max(item.last, *steps))
+        for first, second in itertools.combinations(buffers, 2):
+            if first.overlaps(second):
+                return plan, f"two buffers overlap: {first} and {second}"
+    return None
+
+
+def _rows(module: ir.Module) -> Iterator[_Buffer]:
+    attributes = module.operation.attributes
+    for item in ir.ArrayAttr(attributes["stepwell.lifetimes"]) if "stepwell.lifetimes" in attributes else ():
+        row = ir.DictAttr(item)
+        offset, size, first, last = (ir.IntegerAttr(row[key]).value for key in ("offset", "bytes", "first", "last"))
+        node = ir.StringAttr(row["node"]).value if "node" in row else ""
+        yield _Buffer(ir.StringAttr(row["name"]).value, node, offset, offset + size, first, last)
+
+
+def _used_steps(main: ir.Operation) -> dict[int, list[int]]:
+    """The steps of the calls that get a view of a buffer, by the buffer's number."""
+    found: dict[int, list[int]] = {}
+    for view in ops_named(main, "memref.view"):
+        if BUFFER in view.attributes:
+            steps = found.setdefault(ir.IntegerAttr(view.attributes[BUFFER]).value, [])
+            steps += _steps_of_users(view)
+    return {number: steps for number, steps in found.items() if steps}
+
+
+def _steps_of_users(view: ir.Operation) -> Iterator[int]:
+    for use in view.results[0].uses:
+        user = use.owner.operation
+        if "stepwell.step" in user.attributes:
+            yield ir.IntegerAttr(user.attributes["stepwell.step"]).value
+        elif len(user.results) and isinstance(user.results[0].type, ir.MemRefType):
+            yield from _steps_of_users(user)

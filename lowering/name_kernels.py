@@ -1,0 +1,68 @@
+"""The names of kernels, which their contents give: the same in every tool and at every phase."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from mlir import ir
+
+from ..passes.base import Pass, PassError, register
+from ..passes.kernel.merge_kernels import kernel_text
+from ..passes.kernel.versions import rename_versions
+from ..passes.rewriting import walk
+from ..runtime import store
+from . import invariants
+from .target import Target
+
+_BY_CONTENT = re.compile(r"kernel_[0-9a-f]{20}")
+
+
+@register
+@dataclass(frozen=True)
+class NameKernelsPass(Pass):
+    """Name every kernel after what it does, so that equal kernels of any models have one name and share an object.
+
+    The name is `kernel_` and 20 hexadecimal digits, made of the kernel's text and the target; locations do
+    not count. It stays the same on the way down, whatever becomes of the kernel. Kernels that have such a
+    name keep it: they were printed at a later phase.
+
+    ```mlir
+    %1 = call @kernel_0(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    // -->
+    %1 = call @kernel_7d80421c5b2e93f0a6d1(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+
+    Attributes:
+        target: the name of the machine that the kernels are for.
+    """
+
+    name = "stepwell-name-kernels"
+    target: str = "cpu"
+
+    def run(self, op: ir.Operation) -> None:
+        """Renames the kernels of a module; of those that turn out to be equal one is left."""
+        module: Any = op.opview
+        machine = Target.parse(self.target).to_json()
+        renamed: dict[str, str] = {}
+        known: set[str] = set()
+        for kernel in list(invariants.kernels(module)):
+            symbol = invariants.symbol(kernel)
+            name = symbol
+            if not _BY_CONTENT.fullmatch(symbol):
+                name = f"kernel_{store.key_of(machine, kernel_text(kernel))[:20]}"
+            renamed[symbol] = name
+            if name in known:  # different ops that do the same
+                kernel.erase()
+                continue
+            known.add(name)
+            kernel.attributes["sym_name"] = ir.StringAttr.get(name)
+        for call in walk(op):
+            if call.name != "func.call":
+                continue
+            callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+            if callee not in renamed:
+                raise PassError(f"'func.call' op calls @{callee}, which is no kernel", call.location)
+            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed[callee])
+            rename_versions(call, renamed.__getitem__)

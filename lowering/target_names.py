@@ -1,0 +1,47 @@
+"""The names of targets, which can be checked without LLVM."""
+
+from __future__ import annotations
+
+from ..runtime.errors import StepwellError
+from ..runtime.program import PRECISIONS
+
+X86_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+GPUS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a")
+
+
+class TargetError(StepwellError, ValueError):
+    """There is no such target."""
+
+
+def check_target(text: str) -> None:
+    """Checks the name of a target, without loading LLVM unless the name holds one of LLVM's names of CPUs.
+
+    Raises:
+        TargetError: there is no such target; the message lists those that there are.
+    """
+    machine = split_precision(text)[0]
+    family, _, cpu = machine.partition(":")
+    if family in ("cpu", "aarch64") and cpu:
+        from .target import Target  # loads LLVM, which alone knows its names of CPUs
+
+        Target.parse(text)
+    elif machine not in ("cpu", "aarch64", *X86_LEVELS, *(f"cuda:{name}" for name in GPUS)):
+        raise unknown_target(machine)
+
+
+def split_precision(text: str) -> tuple[str, str]:
+    """The machine and the precision that the name of a target holds; the precision is "f32" if it names none.
+
+    Raises:
+        TargetError: there is no such precision.
+    """
+    machine, plus, precision = text.partition("+")
+    if plus and precision not in PRECISIONS:
+        raise TargetError(f"unknown precision '{precision}'; known are {', '.join(PRECISIONS)}")
+    return machine, precision or "f32"
+
+
+def unknown_target(machine: str) -> TargetError:
+    """The error about a machine of which no target is known."""
+    names = ["cpu", "cpu:NAME", *X86_LEVELS, "aarch64", "aarch64:NAME", *(f"cuda:{name}" for name in GPUS)]
+    return TargetError(f"unknown target '{machine}'; known are {', '.join(names)}")

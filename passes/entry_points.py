@@ -1,0 +1,59 @@
+"""Plug-ins: modules of other packages that register passes, named by the entry points `stepwell.passes`.
+
+Needs no MLIR.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from ..runtime.errors import StepwellWarning
+
+ENTRY_POINT_GROUP = "stepwell.passes"
+
+
+class PluginWarning(StepwellWarning):
+    """An installed plug-in cannot be imported and is left out."""
+
+
+@functools.cache
+def load_entry_points() -> None:
+    """Imports the installed plug-ins: the modules that packages name by the entry points `stepwell.passes`.
+
+    Warns:
+        PluginWarning: one cannot be imported; compiles go on without it.
+    """
+    if not _may_have_entry_points():
+        return
+    from importlib.metadata import entry_points  # which takes longer to import than most starts take otherwise
+
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: (entry.name, entry.value)):
+        try:
+            entry.load()
+        except (Exception, SystemExit) as error:  # whatever the code of another package raises
+            package = entry.dist.name if entry.dist is not None else entry.module
+            text = f"the plug-in '{entry.name}' of the package {package} is left out: {type(error).__name__}: {error}"
+            warnings.warn(text, PluginWarning, stacklevel=2)
+
+
+def _may_have_entry_points() -> bool:
+    """Whether an installed package names plug-ins, by a look at the files that say so."""
+    for folder in dict.fromkeys(sys.path):
+        path = Path(folder or ".")
+        if path.is_file():
+            return True  # an archive, which takes the longer way
+        try:
+            infos = [item for item in os.scandir(path) if item.name.endswith((".dist-info", ".egg-info"))]
+        except OSError:
+            continue
+        for info in infos:
+            try:
+                if ENTRY_POINT_GROUP.encode() in Path(info.path, "entry_points.txt").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False

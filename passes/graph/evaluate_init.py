@@ -1,0 +1,67 @@
+"""The pass `stepwell-evaluate-init`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ...dialects import interpreter
+from ...runtime.program import aligned
+from ..base import ParameterPass, register
+from ..functions import value_names
+from ..locations import names_in
+from ..rewriting import walk
+from ..state import CompileState
+
+_VALUES = ("stepwell.parameter", "stepwell.constant", "arith.constant")
+"""Ops in @init that do no work."""
+
+
+@register
+@dataclass(frozen=True)
+class EvaluateInitPass(ParameterPass):
+    """Evaluate @init by the interpreter: its results become parameters, and the function is erased.
+
+    ```mlir
+    func.func @init(%w: tensor<8x4xf32>) -> tensor<4x8xf32> { ... }
+    func.func @main(...) { ... }
+    // -->
+    func.func @main(...) { ... }
+    ```
+
+    Without the parameters, as in `stepwell-opt`, @init stays.
+    """
+
+    name = "stepwell-evaluate-init"
+
+    def run_with(self, op: ir.Operation, state: CompileState) -> None:
+        """Evaluates the function if it is there."""
+        symbols = ir.SymbolTable(op)
+        if "init" not in symbols:
+            return
+        state.evaluated |= {
+            name for inner in walk(symbols["init"]) if inner.name not in _VALUES for name in names_in(inner.location)
+        }
+        state.parameters = evaluate_init(op, state.parameters)
+
+
+def evaluate_init(module: ir.Operation, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The parameters of a module and the results of its @init, which is erased.
+
+    Raises:
+        EvaluationError: @init cannot be evaluated.
+    """
+    symbols = ir.SymbolTable(module)
+    if "init" not in symbols:
+        return dict(parameters)
+    init = symbols["init"]
+    inputs, outputs = (value_names(init, key, "parameter") for key in ("arg_attrs", "res_attrs"))
+    results = interpreter.evaluate(module, "init", [parameters[name] for name in inputs], parameters)
+    init.operation.erase()
+    # One by one, so that the weights of a large model are not there twice.
+    for index, result in enumerate(results):
+        results[index] = aligned(result)
+    return {**parameters, **dict(zip(outputs, results, strict=True))}

@@ -1,0 +1,94 @@
+"""The pass `stepwell-recognize-bands`.
+
+A causal mask of a long sequence is larger than all else that attention reads, and hides half of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ...dialects.stepwell.constant import ParameterOp
+from ...dialects.stepwell.movement import ReshapeOp
+from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
+from ..base import ParameterPass, register
+from ..rewriting import defining_op, walk
+from ..state import CompileState
+
+# What is added to scores that nobody is to attend to, at the most: the least float of 16 bits is not much less.
+_HIDDEN = -6e4
+
+
+@register
+@dataclass(frozen=True)
+class RecognizeBandsPass(ParameterPass):
+    """Replace masks that are bands by attributes that say how wide these are.
+
+    ```mlir
+    %0 = "stepwell.attention"(%q, %k, %v, %mask) {...}
+    // -->
+    %0 = "stepwell.attention"(%q, %k, %v) {before = .., after = .., ...}
+    ```
+
+    Preconditions: phase `graph`.
+    """
+
+    name = "stepwell-recognize-bands"
+
+    def run_with(self, op: ir.Operation, state: CompileState) -> None:
+        """Rewrites every attention op."""
+        recognize_bands(op, state.parameters)
+
+
+def recognize_bands(module: ir.Operation, parameters: Mapping[str, np.ndarray]) -> None:
+    """Replaces the masks of a module."""
+    for op in list(walk(module)):
+        if op.name != AttentionOp.OPERATION_NAME or AttentionOp(op).mask is None:
+            continue
+        view = AttentionOp(op)
+        band = _band(view, parameters)
+        if band is None or min(view.before, view.after) < UNBOUNDED:
+            continue
+        with op.location, ir.InsertionPoint(op):
+            attributes = {**view.attribute_values(), "before": band[0], "after": band[1]}
+            made = AttentionOp(view.query, view.key, view.value, None, **attributes)
+        op.results[0].replace_all_uses_with(made.result)
+        op.erase()
+
+
+def band_of(allowed: np.ndarray) -> tuple[int, int] | None:
+    """How many keys before and after its own each query [query, key] attends to, if that is all there is to say.
+
+    None where queries differ in that, or one attends to nothing.
+    """
+    queries, keys = allowed.shape
+    ahead = np.arange(keys) - np.arange(queries)[:, None]
+    if not allowed.any(1).all():
+        return None
+    before, after = int(-ahead[allowed].min()), int(ahead[allowed].max())
+    if min(before, after) < 0 or not np.array_equal(allowed, (ahead <= after) & (-ahead <= before)):
+        return None
+    return (UNBOUNDED if before >= queries - 1 else before, UNBOUNDED if after >= keys - 1 else after)
+
+
+def _band(op: AttentionOp, parameters: Mapping[str, np.ndarray]) -> tuple[int, int] | None:
+    mask = op.mask
+    while mask is not None and (reshape := defining_op(mask, ReshapeOp)) is not None:
+        mask = reshape.input
+    source = None if mask is None else defining_op(mask, ParameterOp)
+    if source is None or source.name not in parameters or op.mask is None:
+        return None
+    values = parameters[source.name]
+    shape = tuple(ir.RankedTensorType(op.mask.type).shape)
+    lengths = tuple(ir.RankedTensorType(item.type).shape[2] for item in (op.query, op.key))
+    if shape[-2:] != lengths or values.size != lengths[0] * lengths[1]:
+        return None
+    values = values.reshape(lengths)
+    if values.dtype == np.bool_:
+        return band_of(values) if op.masked <= _HIDDEN else None
+    values = values.astype(np.float32)
+    is_clear = ((values == 0) | (values <= _HIDDEN)).all()
+    return band_of(values == 0) if is_clear else None

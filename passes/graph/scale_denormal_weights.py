@@ -1,0 +1,115 @@
+"""The pass `stepwell-scale-denormal-weights`.
+
+Training drives the weights of channels that do nothing to numbers like 1e-40. A multiply-add with one of them takes a
+hundred times as long as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.constant import ConstantOp, ParameterOp
+from ...dialects.stepwell.elementwise import MulOp
+from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
+from ...dialects.stepwell.winograd import WinogradConvOp
+from ..base import ParameterPass, register
+from ..rewriting import walk
+from ..state import CompileState
+
+_CONTRACTIONS = (PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp, WinogradConvOp)
+# Looked through at a time, so that what is made on the way stays in the cache.
+_CHUNK = 1 << 16
+
+
+@register
+@dataclass(frozen=True)
+class ScaleDenormalWeightsPass(ParameterPass):
+    """Scale packed weights that hold denormal numbers by a power of two, and the products back.
+
+    ```mlir
+    %0 = "stepwell.packed_matmul"(%x, %w) {...}
+    // -->
+    %1 = "stepwell.packed_matmul"(%x, %w) {...}      // the parameter of %w times 2**24
+    %0 = "stepwell.mul"(%1, constant 2**-24)
+    ```
+    """
+
+    name = "stepwell-scale-denormal-weights"
+
+    def run_with(self, op: ir.Operation, state: CompileState) -> None:
+        """Scales the parameters of a module."""
+        state.parameters = scale_denormal_weights(op, state.parameters)
+
+
+def scale_denormal_weights(module: ir.Operation, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Scales packed weights that hold denormal numbers by a power of two, which changes no digit of any product.
+
+        packed_matmul(x, w) --> mul(packed_matmul(x, w * 2**24), 2**-24)
+
+    Args:
+        module: a module in the phase `graph`; multiplications are added to it.
+        parameters: its parameters by name; they stay as they are.
+
+    Returns:
+        The parameters with those that were scaled in their places.
+    """
+    scaled = dict(parameters)
+    for name, readers in _weights(module).items():
+        exponent = exponent_for(parameters[name])
+        if not exponent:
+            continue
+        scaled[name] = np.ldexp(parameters[name], exponent)
+        for reader in readers:
+            _scale_back(reader, np.ldexp(parameters[name].dtype.type(1), -exponent))
+    return scaled
+
+
+def exponent_for(array: np.ndarray) -> int:
+    """By which power of two denormal numbers of an array become normal; 0 where there are none, or others are large.
+
+    Of f32 and f64; narrower floats are computed in a wider type, which has them as normal numbers.
+    """
+    if array.dtype not in (np.float32, np.float64):
+        return 0
+    limits = np.finfo(array.dtype)
+    exponent = limits.nmant + 1
+    # All elements of a broadcast are the one.
+    flat, is_found = array.reshape(-1)[: None if any(array.strides) else 1], False
+    for start in range(0, flat.size, _CHUNK):
+        size = np.abs(flat[start : start + _CHUNK])
+        # As much room again is left to the sums.
+        if not (size < np.ldexp(limits.max, -3 * exponent)).all():
+            return 0
+        is_found = is_found or bool(((size < limits.tiny) & (size != 0)).any())
+    return exponent if is_found else 0
+
+
+def _scale_back(contraction: ir.Operation, factor: np.generic) -> None:
+    """Multiplies what a contraction computes by `factor`."""
+    result = contraction.results[0]
+    with contraction.location, ir.InsertionPoint.after(contraction):
+        product = MulOp(result, ConstantOp(value=np.asarray(factor)).result).operation
+    result.replace_all_uses_except(product.results[0], product)
+
+
+def _weights(module: ir.Operation) -> dict[str, list[ir.Operation]]:
+    """The parameters that nothing else reads than contractions do, as their weights, with these."""
+    found: dict[str, list[ir.Operation]] = {}
+    others = set()
+    for op in walk(module):
+        view = STEPWELL.view(op)
+        if not isinstance(view, ParameterOp):
+            continue
+        for use in op.results[0].uses:
+            reader = use.owner.operation
+            contraction = STEPWELL.view(reader)
+            if isinstance(contraction, _CONTRACTIONS) and use.operand_number == 1:
+                found.setdefault(view.name, []).append(reader)
+            else:
+                others.add(view.name)
+    return {name: readers for name, readers in found.items() if name not in others}

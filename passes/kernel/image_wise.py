@@ -1,0 +1,107 @@
+"""Which ops compute each image of a batch from the same image of their operands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from mlir import ir
+
+from ...dialects.core import Op
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
+from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
+from ...dialects.stepwell.planar import PlanarConvOp
+from ...dialects.stepwell.pooling import AveragePoolOp, MaxPoolOp, SumPoolOp
+from ...dialects.stepwell.reduction import ReductionOp
+from ...dialects.stepwell.winograd import WinogradConvOp
+from .classify import kernel_class
+
+Attributes = dict[str, Any]
+"""The attributes of an op that are others for one image."""
+
+# The first operand and the result have the images in their first dimension, and all images share the other operands.
+_ALWAYS = (
+    PackedConvOp,
+    PackedDepthwiseConvOp,
+    PackedGroupedConvOp,
+    PlanarConvOp,
+    WinogradConvOp,
+    AveragePoolOp,
+    MaxPoolOp,
+    SumPoolOp,
+)
+
+
+def for_one_image(op: ir.Operation, images: Collection[ir.Value], batch: int) -> Attributes | None:
+    """Whether an op computes each image of its result from that image of its operands.
+
+    Args:
+        op: an op of which some operand is in `images`.
+        images: the tensors whose first dimension is the images of the batch.
+        batch: the number of images.
+
+    Returns:
+        The attributes that change when the op computes one image; None for an op that is not image-wise.
+    """
+    view = STEPWELL.view(op)
+    if view is None or len(op.results) != 1 or shape_of(op.results[0])[:1] != (batch,):
+        return None
+    if kernel_class(op) == "elementwise":
+        rank = len(shape_of(op.results[0]))
+        return {} if all(_lines_up(value, value in images, rank, batch) for value in op.operands) else None
+    if isinstance(view, ConcatOp):
+        axis = view.axis % len(shape_of(op.results[0]))
+        return {} if axis and all(value in images for value in op.operands) else None
+    if op.operands[0] not in images or any(value in images for value in list(op.operands)[1:]):
+        return None
+    if isinstance(view, _ALWAYS):
+        return {}
+    rule = next((rule for kind, rule in _RULES if isinstance(view, kind)), None)
+    return None if rule is None else rule(view)
+
+
+def shape_of(value: ir.Value) -> tuple[int, ...]:
+    """The extents of a tensor; none of what is no tensor or has no rank."""
+    return tuple(value.type.shape) if isinstance(value.type, ir.RankedTensorType) else ()
+
+
+def _lines_up(value: ir.Value, is_images: bool, rank: int, batch: int) -> bool:
+    """Whether the first dimension of an elementwise op's operand is the images, or all images share the operand."""
+    shape = shape_of(value)
+    return (len(shape) == rank and shape[0] == batch) if is_images else (len(shape) < rank or shape[0] == 1)
+
+
+def _pad(op: PadOp) -> Attributes | None:
+    return {} if op.low[0] == op.high[0] == 0 else None
+
+
+def _transpose(op: TransposeOp) -> Attributes | None:
+    return {} if op.permutation[0] == 0 else None
+
+
+def _reduction(op: ReductionOp) -> Attributes | None:
+    rank = len(shape_of(op.input))
+    return {} if all(axis % rank for axis in op.axes) else None
+
+
+def _matmul(op: PackedMatmulOp) -> Attributes | None:
+    return {} if op.batch == 1 and len(shape_of(op.input)) > 1 else None
+
+
+def _slice(op: SliceOp) -> Attributes | None:
+    return {"stops": (1, *op.stops[1:])} if shape_of(op.input)[0] == shape_of(op.result)[0] else None
+
+
+def _reshape(op: ReshapeOp) -> Attributes | None:
+    return {"shape": (1, *op.shape[1:])}
+
+
+_RULES: tuple[tuple[type[Op], Callable[[Any], Attributes | None]], ...] = (
+    (PadOp, _pad),
+    (TransposeOp, _transpose),
+    (ReductionOp, _reduction),
+    (PackedMatmulOp, _matmul),
+    (SliceOp, _slice),
+    (ReshapeOp, _reshape),
+)

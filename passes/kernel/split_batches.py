@@ -1,0 +1,226 @@
+"""The pass `stepwell-split-batches`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, scf, tensor
+
+from ...dialects.stepwell import STEPWELL
+from ...dialects.stepwell.movement import PadOp, ReshapeOp, RowOp, WithRowOp
+from ..base import Pass, register
+from ..functions import body_of, main_function
+from .classify import bytes_of, kernel_class
+from .demand import TABLE
+from .image_wise import Attributes, for_one_image, shape_of
+
+# How long a byte takes for every doubling of what a kernel reads and writes beyond the second-level cache, how long a
+# byte of weights takes for every image but the first, and a call of a kernel, in nanoseconds: as measured on a Zen 3.
+_FAR_NS, _WEIGHT_NS, _CALL_NS = 0.0225, 0.02, 300.0
+# How long a byte takes that is copied after the loop, which would have been made in its place without it.
+_COPY_NS = 0.1
+# The part of the cache that an image must fill at least: of smaller ones kernels are too short to be shared by threads.
+_LEAST_FILLED = 0.25
+# The smallest saving that is worth a loop.
+_LEAST_NS = 50_000.0
+
+_HEAVY = ("contraction", "convolution", "depthwise", "pooling", "reduction", "winograd")
+
+
+@register
+@dataclass(frozen=True)
+class SplitBatchesPass(Pass):
+    """Run the first ops of `@main` image by image, if the activations of the whole batch leave the cache.
+
+    The ops before one place in `@main` move into a loop over the images of the batch. Each op must compute an image of
+    its result from the same image of its operands, and one tensor alone may be needed after the place. The place is the
+    one that saves the most time: activations stay nearer to the processor, but every image reads the weights again.
+
+    ```mlir
+    %1 = "stepwell.packed_conv"(%x, %w) {...} : (tensor<4x226x226x3xf32>, ...) -> tensor<4x224x224x32xf32>
+    %2 = "stepwell.max_pool"(%1) {...} : (tensor<4x224x224x32xf32>) -> tensor<4x112x112x32xf32>
+    // -->
+    %2 = scf.for %i = %c0 to %c4 step %c1 iter_args(%s = %empty) -> (tensor<4x112x112x32xf32>) {
+      %image = "stepwell.row"(%x, %i) : (tensor<4x226x226x3xf32>, ...) -> tensor<226x226x3xf32>
+      %in = "stepwell.reshape"(%image) {shape = array<i64: 1, 226, 226, 3>} : ...
+      %a = "stepwell.packed_conv"(%in, %w) {...} : (tensor<1x226x226x3xf32>, ...) -> tensor<1x224x224x32xf32>
+      %b = "stepwell.max_pool"(%a) {...} : (tensor<1x224x224x32xf32>) -> tensor<1x112x112x32xf32>
+      %out = "stepwell.reshape"(%b) {shape = array<i64: 112, 112, 32>} : ...
+      %r = "stepwell.with_row"(%s, %out, %i) : ...
+      scf.yield %r
+    }
+    ```
+
+    Attributes:
+        cache_bytes: the size of the second-level cache.
+
+    Preconditions: phase `graph`, static shapes. Programs for ranges of sizes stay as they are.
+    """
+
+    name = "stepwell-split-batches"
+    cache_bytes: int = 1 << 20
+
+    def run(self, op: ir.Operation) -> None:
+        """Rewrites @main."""
+        main = main_function(op)
+        batch = 0 if TABLE in op.attributes else _batch(body_of(main))
+        if batch < 2:
+            return
+        region = _image_wise_ops(body_of(main), batch)
+        end = _best_end(region, batch, self.cache_bytes)
+        if end is not None:
+            _Splitter(region[: end + 1], batch).run()
+
+
+@dataclass(frozen=True)
+class _Member:
+    """An op that computes image by image, and its attributes that change when it computes one."""
+
+    op: ir.Operation
+    changed: Attributes
+
+
+def _batch(body: ir.Block) -> int:
+    """The number of images that `@main` takes: the first extent of its first input that may be images; 0 without."""
+    return next((shape_of(value)[0] for value in body.arguments if len(shape_of(value)) > 2), 0)
+
+
+def _image_wise_ops(body: ir.Block, batch: int) -> list[_Member]:
+    """The ops of `@main` that depend on inputs with images, in order, up to the first one that is not image-wise."""
+    images = {value for value in body.arguments if len(shape_of(value)) > 2 and shape_of(value)[0] == batch}
+    region: list[_Member] = []
+    for item in list(body.operations)[:-1]:
+        op = item.operation
+        if len(op.regions):
+            break
+        if not any(value in images for value in op.operands):
+            continue
+        changed = for_one_image(op, images, batch)
+        if changed is None:
+            break
+        region.append(_Member(op, changed))
+        images.add(op.results[0])
+    return region
+
+
+def _best_end(region: Sequence[_Member], batch: int, cache_bytes: int) -> int | None:
+    """The place of the last op of a region to run image by image; None if that saves too little."""
+    place: dict[ir.Value, int] = {member.op.results[0]: index for index, member in enumerate(region)}
+    last_use = [_last_use(member.op.results[0], place) for member in region]
+    best, most, saved, written = None, _LEAST_NS, 0.0, 0.0
+    open_until: list[int] = []
+    for index, member in enumerate(region):
+        if kernel_class(member.op) in _HEAVY:  # others are parts of kernels, mostly
+            times = _times(member.op, batch, cache_bytes)
+            saved += written + (times.read if member.op.operands[0] in place else 0.0) - times.lost
+            written = times.written
+        open_until = [last for last in (*open_until, last_use[index]) if last > index]
+        value = member.op.results[0]
+        if len(open_until) != 1 or last_use[index] <= index:
+            continue
+        copied = _copied_bytes(value, place, index)
+        if copied is not None and saved - copied * _COPY_NS > most:
+            best, most = index, saved - copied * _COPY_NS
+    return best
+
+
+def _last_use(value: ir.Value, place: dict[ir.Value, int]) -> int:
+    """The place of the last op of a region that reads a value, or the first place behind the region."""
+    readers = [_place(use.owner.operation, place) for use in value.uses]
+    return max(readers, default=-1)
+
+
+def _place(op: ir.Operation, place: dict[ir.Value, int]) -> int:
+    return place.get(op.results[0], len(place)) if len(op.results) else len(place)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """What changes when an op runs image by image, in nanoseconds.
+
+    Attributes:
+        read: the time saved if its input is made in the same loop.
+        written: the time saved if its result is read in the same loop.
+        lost: the time that reading the weights for every image takes longer.
+    """
+
+    read: float
+    written: float
+    lost: float
+
+
+def _times(op: ir.Operation, batch: int, cache_bytes: int) -> _Times:
+    read, written = bytes_of(op.operands[0]), bytes_of(op.results[0])
+    beyond = [math.log2(max(1.0, size / cache_bytes)) for size in (read + written, (read + written) / batch)]
+    is_large = (read + written) / batch >= _LEAST_FILLED * cache_bytes
+    saved = _FAR_NS * (beyond[0] - beyond[1]) if is_large else 0.0
+    weights = sum(bytes_of(value) for value in list(op.operands)[1:])
+    return _Times(read * saved, written * saved, (batch - 1) * (weights * _WEIGHT_NS + _CALL_NS))
+
+
+def _copied_bytes(value: ir.Value, place: dict[ir.Value, int], index: int) -> int | None:
+    """The bytes that are copied if the loop ends with `value`; None if that takes a kernel apart."""
+    readers = [use.owner.operation for use in value.uses if _place(use.owner.operation, place) > index]
+    first = min(readers, key=lambda op: _place(op, place))
+    if first.name == PadOp.OPERATION_NAME:
+        return bytes_of(value)
+    is_heavy = kernel_class(first) in _HEAVY or first.name == "func.return"
+    return 0 if is_heavy and not any(op.name == PadOp.OPERATION_NAME for op in readers) else None
+
+
+class _Splitter:
+    """Moves ops into a loop over the images of a batch."""
+
+    def __init__(self, region: Sequence[_Member], batch: int) -> None:
+        self._region, self._batch = region, batch
+        self._image: dict[ir.Value, ir.Value] = {}
+
+    def run(self) -> None:
+        """Writes the loop behind the last op, and erases the ops."""
+        last = self._region[-1].op
+        result = last.results[0]
+        kind = ir.RankedTensorType(result.type)
+        with last.location, ir.InsertionPoint.after(last):
+            zero, batch, one = (arith.ConstantOp(ir.IndexType.get(), number).result for number in (0, self._batch, 1))
+            empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
+            loop = scf.ForOp(zero, batch, one, [empty])
+        with last.location, ir.InsertionPoint(loop.body):
+            i64 = ir.IntegerType.get_signless(64)
+            number = arith.IndexCastOp(i64, loop.induction_variable).result
+            index = tensor.FromElementsOp(ir.RankedTensorType.get([], i64), [number]).result
+            for member in self._region:
+                self._add(member, index)
+            row = ReshapeOp(self._image[result], shape=shape_of(result)[1:]).result
+            whole = WithRowOp(loop.inner_iter_args[0], row, index).result
+            scf.YieldOp([whole])
+        result.replace_all_uses_with(loop.results[0])
+        for member in reversed(self._region):
+            member.op.erase()
+
+    def _add(self, member: _Member, index: ir.Value) -> None:
+        """Adds an op that computes one image."""
+        op, view = member.op, STEPWELL.view(member.op)
+        assert view is not None
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        for field in view.attribute_fields():
+            if field.name in member.changed:
+                attributes[field.name] = field.write(member.changed[field.name])
+        kind = ir.RankedTensorType(op.results[0].type)
+        one = ir.RankedTensorType.get([1, *kind.shape[1:]], kind.element_type, kind.encoding)
+        with op.location:
+            operands = [self._of(value, index) for value in op.operands]
+            made = ir.Operation.create(op.name, results=[one], operands=operands, attributes=attributes)
+        self._image[op.results[0]] = made.results[0]
+
+    def _of(self, value: ir.Value, index: ir.Value) -> ir.Value:
+        """One image of an operand; the operand itself if all images share it."""
+        if value not in self._image:
+            is_input = isinstance(value.owner, ir.Block) and shape_of(value)[:1] == (self._batch,)
+            if not is_input or len(shape_of(value)) < 3:
+                return value
+            row = RowOp(value, index).result
+            self._image[value] = ReshapeOp(row, shape=(1, *shape_of(value)[1:])).result
+        return self._image[value]

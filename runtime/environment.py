@@ -1,0 +1,139 @@
+"""The environment variables that Stepwell reads (docs/environment.md): each is checked, and a wrong value is one error.
+
+`STEPWELL_DROP_IN` is read by compat/start.py alone, which loads nothing else of Stepwell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from .errors import InputError
+
+OFF, ON = ("0", "off", "false", "no"), ("", "1", "on", "true", "yes", "require")
+"""The values of `STEPWELL_CACHE`, in any case; empty is as if unset."""
+
+SIMULATE = "simulate"
+"""The value of `STEPWELL_CUDA` that runs programs for GPUs on the simulator."""
+
+_DEFAULT_MEGABYTES = 4096
+_MOST_DIGITS = 15
+_SHOWN = 40
+
+
+class VariableError(InputError):
+    """An environment variable has a value that is not allowed; the message says which ones are."""
+
+
+def cache() -> str:
+    """`STEPWELL_CACHE` in lower case: one of `OFF` or `ON`.
+
+    Raises:
+        VariableError: it is none of these.
+    """
+    text = _value("STEPWELL_CACHE").lower()
+    allowed = (*OFF, *ON)
+    return text if text in allowed else _refuse("STEPWELL_CACHE", f"one of {', '.join(filter(None, allowed))}")
+
+
+def cache_megabytes() -> int:
+    """`STEPWELL_CACHE_MEGABYTES`; 4096 by default.
+
+    Raises:
+        VariableError: it is no number of megabytes.
+    """
+    text = os.environ.get("STEPWELL_CACHE_MEGABYTES", str(_DEFAULT_MEGABYTES))
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+        _refuse("STEPWELL_CACHE_MEGABYTES", "a whole number")
+    return int(text)
+
+
+def is_simulated() -> bool:
+    """Whether `STEPWELL_CUDA` asks for the simulator of GPUs.
+
+    Raises:
+        VariableError: it has another value.
+    """
+    return bool(_one_of("STEPWELL_CUDA", "", SIMULATE))
+
+
+def debug_level() -> int:
+    """`STEPWELL_DEBUG`: 0, by default, to 4.
+
+    Raises:
+        VariableError: it is no such number.
+    """
+    return int(_one_of("STEPWELL_DEBUG", "", "0", "1", "2", "3", "4") or 0)
+
+
+def is_guarded() -> bool:
+    """Whether `STEPWELL_GUARDED` asks for a process for each compile.
+
+    Raises:
+        VariableError: it is neither 0 nor 1.
+    """
+    return _one_of("STEPWELL_GUARDED", "", "0", "1") == "1"
+
+
+def poison() -> int | None:
+    """`STEPWELL_POISON`: the byte to fill memory with; None by default.
+
+    Raises:
+        VariableError: it is no byte.
+    """
+    text = _value("STEPWELL_POISON")
+    if not text:
+        return None
+    try:
+        value = int(text, 16)
+    except ValueError:
+        value = -1
+    return value if 0 <= value <= 0xFF else _refuse("STEPWELL_POISON", "a byte in hexadecimal, such as ff")
+
+
+def reproducers() -> str:
+    """`STEPWELL_REPRODUCERS`: a folder, 0 for none, or "" for the default.
+
+    Raises:
+        VariableError: it is a file.
+    """
+    text = _value("STEPWELL_REPRODUCERS")
+    if text not in ("", "0") and Path(text).exists() and not Path(text).is_dir():
+        _refuse("STEPWELL_REPRODUCERS", "a folder, or 0 for none")
+    return text
+
+
+CHECKS: tuple[Callable[[], object], ...] = (
+    cache,
+    cache_megabytes,
+    is_simulated,
+    debug_level,
+    is_guarded,
+    poison,
+    reproducers,
+)
+
+
+def check() -> None:
+    """Checks all variables but those of the drop-in for onnxruntime, which it checks itself.
+
+    Raises:
+        VariableError: one has a value that is not allowed.
+    """
+    for read in CHECKS:
+        read()
+
+
+def _value(name: str) -> str:
+    return os.environ.get(name, "")
+
+
+def _one_of(name: str, *allowed: str) -> str:
+    text = _value(name)
+    return text if text in allowed else _refuse(name, f"one of {', '.join(filter(None, allowed))}, or unset")
+
+
+def _refuse(name: str, expected: str) -> NoReturn:
+    raise VariableError(f"{name} is {_value(name)[:_SHOWN]!r}, and must be {expected}")

@@ -1,0 +1,136 @@
+"""Types and contents that are known before a run: for compiling all pieces of a model that runs in steps ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from .errors import RuntimeFailure
+from .program import TensorInfo
+
+if TYPE_CHECKING:
+    from .plan import HostStep, Plan, Step
+
+
+@dataclass(frozen=True)
+class Known:
+    """The type of a value.
+
+    Attributes:
+        info: element type and shape of a tensor of static shape; None if that is not known.
+        declared: the type as a serialized `onnx.TypeProto`, for nodes on the host that take something else than tensors
+            of numbers; empty if it is not known.
+    """
+
+    info: TensorInfo | None = None
+    declared: bytes = b""
+
+
+UNKNOWN = Known()
+
+Contents = Callable[[int], np.ndarray | None]
+"""The contents of a step's input, given by position; None if only a run can tell them."""
+
+
+class Foresight(Protocol):
+    """Facts about a model that only its compiler has."""
+
+    def outputs_of(
+        self, step: HostStep, inputs: Mapping[str, Known], contents: Mapping[str, np.ndarray]
+    ) -> list[Known]:
+        """The types that a node on the host gives for inputs of some types, a few of which have known contents."""
+        ...
+
+    def is_decided(self, name: str) -> bool:
+        """Whether the shapes of the model's inputs decide the contents of a value."""
+        ...
+
+
+class Runner(Protocol):
+    """A step of a plan, ready to be prepared and run."""
+
+    @property
+    def step(self) -> Step:
+        """The step."""
+        ...
+
+    @property
+    def can_run_ahead(self) -> bool:
+        """Whether a run on inputs of the right types gives the right value for each output that shapes decide."""
+        ...
+
+    def run(self, values: Sequence[Any], threads: int) -> Sequence[Any]:
+        """The step's outputs."""
+        ...
+
+    def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
+        """Compiles the step for inputs of some types; gives the types of its outputs."""
+        ...
+
+
+@dataclass
+class Ahead:
+    """A model in steps, prepared for inputs of given types.
+
+    Attributes:
+        plan: the steps.
+        runners: the same, ready to run.
+        foresight: facts about the model; None if there are none.
+        types: the types of values by name, as far as steps have been prepared.
+        values: the contents of values by name. Those of values that shapes do not decide are made up.
+        missing: the steps without code, each with the reason.
+    """
+
+    plan: Plan
+    runners: Sequence[Runner]
+    foresight: Foresight | None
+    types: dict[str, Known]
+    values: dict[str, Any]
+    missing: list[tuple[Runner, str]] = field(default_factory=list)
+
+    def prepare(self) -> list[Known]:
+        """Prepares all steps in their order; gives the types of the plan's outputs."""
+        for runner in self.runners:
+            step = runner.step
+            given = [self.types[name] for name in step.inputs]
+            results = runner.prepare(given, self, lambda position, step=step: self.contents(step.inputs[position]))
+            self.types.update(zip(step.outputs, results, strict=True))
+        return [self.types[name] for name in self.plan.outputs]
+
+    def contents(self, name: str) -> np.ndarray | None:
+        """The contents of a value; None if the shapes do not decide them, or they cannot be computed here."""
+        if name in self.plan.inputs:
+            return self.values.get(name)
+        if self.foresight is None or not self.foresight.is_decided(name):
+            return None
+        try:
+            value = self._value(name)
+        except (RuntimeFailure, MemoryError):  # then a run tells, or fails likewise and says why
+            return None
+        return value if isinstance(value, np.ndarray) else None
+
+    def _value(self, name: str) -> Any:
+        """A value for inputs of zeros; None if a step on the way cannot be run."""
+        if name not in self.values:
+            maker = next((runner for runner in self.runners if name in runner.step.outputs), None)
+            if maker is None:
+                self.values[name] = _zeros(self.types[name])
+                return self.values[name]
+            types = [self.types.get(item, UNKNOWN) for item in maker.step.inputs]
+            if not maker.can_run_ahead or any(kind.info is None for kind in types):
+                return None
+            given = [self._value(item) for item in maker.step.inputs]
+            if any(value is None for value in given):
+                return None
+            self.values.update(zip(maker.step.outputs, maker.run(given, 1), strict=True))
+        return self.values[name]
+
+
+def _zeros(known: Known) -> np.ndarray | None:
+    info = known.info
+    if info is None or info.kind != "tensor" or info.dtype == object:
+        return None
+    return np.zeros([int(dim) for dim in info.shape], info.dtype)

@@ -1,0 +1,156 @@
+"""A progress bar for compiles that take longer than a second, in notebooks and terminals (docs/logging.md)."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any, Protocol
+
+from .progress import Listener, Progress
+
+DELAY = 1.0
+"""Seconds that a compile takes before its bar appears."""
+
+_INTERVAL = 0.5
+"""Seconds between two updates of a bar."""
+
+
+class Surface(Protocol):
+    """Shows a bar that `rich` draws."""
+
+    def show(self, drawn: Any) -> None:
+        """Makes the bar appear."""
+
+    def update(self) -> None:
+        """Shows how it looks now."""
+
+    def hide(self) -> None:
+        """Makes the bar disappear."""
+
+
+class Notebook:
+    """The output of the cell that runs; takes no widgets."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._drawn: Any = None
+
+    def show(self, drawn: Any) -> None:
+        """See `Surface`."""
+        self._drawn = drawn
+        self._handle = sys.modules["IPython"].display.display(drawn, display_id=True)
+
+    def update(self) -> None:
+        """See `Surface`."""
+        self._handle.update(self._drawn)
+
+    def hide(self) -> None:
+        """See `Surface`."""
+        self._handle.update({"text/plain": "", "text/html": ""}, raw=True)
+
+
+class Terminal:
+    """The terminal that the standard error stream is."""
+
+    def __init__(self) -> None:
+        self._drawn: Any = None
+
+    def show(self, drawn: Any) -> None:
+        """See `Surface`."""
+        self._drawn = drawn
+        drawn.start()
+
+    def update(self) -> None:
+        """See `Surface`."""
+        self._drawn.refresh()
+
+    def hide(self) -> None:
+        """See `Surface`."""
+        self._drawn.stop()
+
+
+class Bar:
+    """A callback of compiles, one at a time: shows a bar if one takes long, which disappears when it ends.
+
+    Args:
+        surface: the place of the bar.
+        delay: seconds that a compile takes before the bar appears; by default `DELAY`.
+    """
+
+    def __init__(self, surface: Surface, delay: float | None = None) -> None:
+        self._surface, self._delay = surface, DELAY if delay is None else delay
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._event: Progress | None = None
+        self._start = 0.0
+
+    def __call__(self, event: Progress) -> None:
+        """Is told of an event."""
+        self._event = event
+        if event.phase == "start":
+            self._start = time.perf_counter() - event.seconds
+            self._ended.clear()
+            self._thread = threading.Thread(target=self._run, name="stepwell progress bar", daemon=True)
+            self._thread.start()
+        elif event.has_ended and self._thread is not None:
+            self._ended.set()
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        if self._ended.wait(self._delay):
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Drawn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rest]}"))
+        # A notebook's output is no stream: the surface asks for the picture.
+        drawn = Drawn(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+        task = drawn.add_task("", total=None, rest="")
+        self._draw(drawn, task)
+        self._surface.show(drawn)
+        try:
+            while not self._ended.wait(_INTERVAL):
+                self._draw(drawn, task)
+                self._surface.update()
+        finally:
+            self._surface.hide()
+
+    def _draw(self, drawn: Any, task: Any) -> None:
+        assert self._event is not None
+        seconds = f"{time.perf_counter() - self._start:.0f} s"
+        count = counted(self._event)
+        rest = f"{count}, {seconds}" if count else seconds
+        total = self._event.total or None
+        drawn.update(task, description=described(self._event), total=total, completed=self._event.done, rest=rest)
+
+
+def described(event: Progress) -> str:
+    """The model and the shapes that are compiled, and the phase that the compile is past."""
+    at = f" at {event.what}" if event.what else ""
+    after = f", after {event.step}" if event.step and not event.total else ""
+    # In rich's markup, brackets stand for styles.
+    return f"compiling {event.model}{at}{after}".replace("[", r"\[")
+
+
+def counted(event: Progress) -> str:
+    """How many kernels are compiled, of how many; "" before that is known."""
+    return f"{event.done}/{event.total} kernels" if event.total else ""
+
+
+def is_notebook() -> bool:
+    """Whether this process is an IPython kernel; IPython is not imported if it is not loaded."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None and hasattr(module, "get_ipython") else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def bar(*, in_terminal: bool) -> Listener | None:
+    """The bar for this process: in notebooks, and in terminals if that is asked for; None where there is no place."""
+    if is_notebook():
+        return Bar(Notebook())
+    if in_terminal and sys.stderr is not None and sys.stderr.isatty():
+        return Bar(Terminal())
+    return None

@@ -1,0 +1,85 @@
+"""A `repr` for dataclasses that stays short however much they hold: notebooks print it unasked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .wording import quantity
+
+LONGEST = 900
+"""The most characters of a short `repr`."""
+
+_LONGEST_FIELD = 80
+_LONGEST_TEXT = 60
+_MOST_ITEMS = 4
+
+Kind = TypeVar("Kind", bound=type)
+
+
+def short_repr(kind: Kind) -> Kind:
+    """A class decorator: gives a dataclass the `repr` of `described`."""
+    kind.__repr__ = described  # type: ignore[method-assign]
+    return kind
+
+
+def described(item: Any) -> str:
+    """A dataclass as `Name(field=value, ...)`, without fields that have their defaults.
+
+    Arrays and bytes are given by type and size, long sequences and mappings by their length.
+    """
+    shown = []
+    for field in dataclasses.fields(item):
+        value = getattr(item, field.name)
+        if field.repr and not _is_default(value, field):
+            shown.append(f"{field.name}={brief(value)}")
+    return cut(f"{type(item).__name__}({', '.join(shown)})", LONGEST)
+
+
+def brief(value: Any) -> str:
+    """A value in at most 80 characters."""
+    if isinstance(value, np.ndarray):
+        return f"<{value.dtype.name}{list(value.shape)}>"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{size_of(len(value))}>"
+    if isinstance(value, str):
+        return repr(cut(value, _LONGEST_TEXT))
+    if isinstance(value, Mapping | Sequence | AbstractSet):
+        return _collection(value)
+    return cut(" ".join(repr(value).split()), _LONGEST_FIELD)
+
+
+def size_of(count: int) -> str:
+    """A number of bytes in the unit that suits it: "31.2 MB"."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return quantity(count, "byte")
+
+
+def cut(text: str, longest: int) -> str:
+    """A text, or its beginning and an ellipsis."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def _collection(value: Mapping[Any, Any] | Sequence[Any] | AbstractSet[Any]) -> str:
+    if len(value) <= _MOST_ITEMS:
+        if isinstance(value, Mapping):
+            text = f"{{{', '.join(f'{brief(key)}: {brief(item)}' for key, item in value.items())}}}"
+        else:
+            comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
+            opening, closing = "()" if isinstance(value, tuple) else "[]" if isinstance(value, list) else "{}"
+            text = f"{opening}{', '.join(map(brief, value))}{comma}{closing}"
+        if len(text) <= _LONGEST_FIELD:
+            return text
+    return f"<{quantity(len(value), 'item')}>"
+
+
+def _is_default(value: Any, field: dataclasses.Field[Any]) -> bool:
+    if field.default_factory is not dataclasses.MISSING:
+        return isinstance(value, Mapping | Sequence) and len(value) == 0
+    return value is field.default or (isinstance(value, str | bytes | tuple | int | float) and value == field.default)

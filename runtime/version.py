@@ -1,0 +1,3 @@
+"""The version of Stepwell."""
+
+VERSION = "0.1.0"

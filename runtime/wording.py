@@ -1,0 +1,24 @@
+"""Wording of messages."""
+
+from __future__ import annotations
+
+_IRREGULAR = {"axis": "axes", "index": "indices", "matrix": "matrices"}
+
+
+def quantity(number: object, noun: str) -> str:
+    """A number, or a symbol that stands for one, with its noun: "1 kernel", "2 kernels", "n entries"."""
+    return f"{number} {noun}" if str(number) == "1" else f"{number} {plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """The plural of a noun, of which the last word counts: "model inputs"."""
+    head, space, last = noun.rpartition(" ")
+    if last in _IRREGULAR:
+        ending = _IRREGULAR[last]
+    elif last.endswith(("s", "x", "ch", "sh")):
+        ending = f"{last}es"
+    elif last.endswith("y") and last[-2:-1] not in "aeiou":
+        ending = f"{last[:-1]}ies"
+    else:
+        ending = f"{last}s"
+    return f"{head}{space}{ending}"

@@ -1,0 +1,146 @@
+"""Kernels that a worker compiles before they are asked for: those of the model's first part, by the names they get."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+from mlir import ir
+from stepwell.dialects.stepwell import STEPWELL
+from stepwell.driver import route
+from stepwell.driver.context import compiler_context
+from stepwell.driver.workers.ahead import compile_ahead, cut_after
+from stepwell.driver.workers.claims import Claims, Outlook
+from stepwell.driver.workers.pool import KernelPool, kernel_pool
+from stepwell.driver.workers.shares import module_bytecode
+from stepwell.lowering import invariants
+from stepwell.passes.functions import main_function
+
+TARGET = "x86-64-v3"
+OUTLOOK = Outlook(TARGET, ((4, 8),), ())
+
+
+@pytest.fixture(autouse=True)
+def context() -> Iterator[None]:
+    """A compiler's context for every test."""
+    with compiler_context() as entered, ir.Location.name("node"):
+        STEPWELL.load(entered)
+        yield
+
+
+def model(length: int = 8) -> ir.Module:
+    """Products of rows, each with a weight of its own width, between which are activations."""
+    lines, width = [], 8
+    for number in range(length):
+        weight = f"tensor<{width}x{width + 1}xf32>"
+        named = f'{{name = "w{number}", shape = array<i64: {width}, {width + 1}>, dtype = f32}}'
+        lines.append(f'%w{number} = "stepwell.parameter"() {named} : () -> {weight}')
+        product = f"tensor<4x{width + 1}xf32>"
+        taken = f"(tensor<4x{width}xf32>, {weight}) -> {product}"
+        lines.append(f'%m{number} = "stepwell.matmul"(%{f"t{number - 1}" if number else "x"}, %w{number}) : {taken}')
+        lines.append(f'%t{number} = "stepwell.tanh"(%m{number}) : ({product}) -> {product}')
+        width += 1
+    kind = f"tensor<4x{width}xf32>"
+    lines.append(f"return %t{length - 1} : {kind}")
+    return ir.Module.parse(f"func.func @main(%x: tensor<4x8xf32>) -> {kind} {{\n" + "\n".join(lines) + "\n}")
+
+
+def formed(module: ir.Module) -> ir.Module:
+    """A model that calls kernels, under their final names."""
+    route.run(module, TARGET, "import", "graph")
+    route.form_kernels_pipeline(TARGET).run(module)
+    return module
+
+
+def claims_of(module: ir.Module) -> Claims:
+    """A model to go ahead with."""
+    claims = Claims()
+    claims.put(module_bytecode(module))
+    return claims
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelPool]:
+    """This process and another."""
+    monkeypatch.setattr("stepwell.driver.workers.team.available_cores", lambda: 2)
+    with kernel_pool(TARGET, 2) as pool:
+        yield pool
+
+
+def test_the_first_part_returns_what_the_rest_reads() -> None:
+    module = ir.Module.parse("""
+        func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32> {stepwell.name = "y"}) {
+          %w = "stepwell.parameter"() {name = "w", shape = array<i64: 4>, dtype = f32} : () -> tensor<4xf32>
+          %c = "stepwell.exp"(%w) : (tensor<4xf32>) -> tensor<4xf32>
+          %a = "stepwell.tanh"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+          %b = "stepwell.relu"(%a) : (tensor<4xf32>) -> tensor<4xf32>
+          %d = "stepwell.add"(%b, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+          %e = "stepwell.add"(%d, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+          return %e : tensor<4xf32>
+        }""")
+    main = main_function(module.operation)
+    cut_after(main, 0.5)
+    names = [op.operation.name for op in main.regions[0].blocks[0].operations]
+    # What parameters alone give is no part of the work, and not returned.
+    assert names == [f"stepwell.{name}" for name in ("parameter", "exp", "tanh", "relu")] + ["func.return"]
+    returned = main.regions[0].blocks[0].operations[4]
+    assert [value.owner.name for value in returned.operands] == ["stepwell.tanh", "stepwell.relu"]
+    module.operation.verify()
+
+
+def test_what_is_compiled_ahead_is_what_is_asked_for() -> None:
+    claims = claims_of(model())
+    ahead = compile_ahead(OUTLOOK, claims)
+    module = formed(model())
+    kernels = list(invariants.kernels(module))
+    alone = KernelPool(TARGET).compile(kernels)
+    common = ahead.keys() & alone.keys()
+    assert claims.settle() == ahead.keys()
+    assert 0 < len(common) < len(alone)
+    assert {name: ahead[name] for name in common} == {name: alone[name] for name in common}
+
+
+def test_nothing_is_begun_when_all_is_shared_out() -> None:
+    claims = claims_of(model())
+    assert claims.settle() == set()
+    assert not claims.claim(["kernel_0"])
+    assert compile_ahead(OUTLOOK, claims) == {}
+
+
+def test_a_model_that_cannot_be_cut_is_left_alone() -> None:
+    claims = Claims()
+    claims.put(b"no module")
+    assert compile_ahead(OUTLOOK, claims) == {}
+    assert claims.settle() == set()
+
+
+def test_code_compiled_ahead_is_used(pool: KernelPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pool.claims is not None
+    module = formed(model())
+    kernels = list(invariants.kernels(module))
+    alone = KernelPool(TARGET).compile(kernels)
+    pool.look_ahead(model(), OUTLOOK.shapes, ())
+    wait_for_claims(pool.claims)
+    with monkeypatch.context() as patches:
+        patches.setattr(KernelPool, "_compile_apart", None)
+        assert pool.compile(kernels) == alone
+
+
+def test_what_was_claimed_is_compiled_though_the_process_died(pool: KernelPool) -> None:
+    assert pool.claims is not None
+    module = formed(model())
+    kernels = list(invariants.kernels(module))
+    pool.look_ahead(model(), OUTLOOK.shapes, ())
+    wait_for_claims(pool.claims)
+    os.kill(pool.workers[0].process_id, signal.SIGKILL)
+    assert pool.compile(kernels).keys() == {invariants.symbol(kernel) for kernel in kernels}
+
+
+def wait_for_claims(claims: Claims) -> None:
+    """Returns when the other process has begun to compile something."""
+    header = 16
+    while os.fstat(claims.descriptor).st_size <= header + len(claims.model()):
+        time.sleep(0.01)

@@ -1,0 +1,3 @@
+gpu.module @kernels {
+  gpu.func @f() kernel { gpu.return }
+}

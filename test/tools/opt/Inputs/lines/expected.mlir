@@ -1,0 +1,2 @@
+// expected-error@+1 {{custom op 'oops' is unknown}}
+oops

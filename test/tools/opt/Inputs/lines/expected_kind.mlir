@@ -1,0 +1,2 @@
+// expected-warning@+1 {{custom op 'oops' is unknown}}
+oops

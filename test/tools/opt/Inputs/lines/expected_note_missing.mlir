@@ -1,0 +1,5 @@
+module {
+  func.func private @one()
+  // expected-error@below {{redefinition of symbol named 'one'}}
+  func.func private @one()
+}

@@ -1,0 +1,2 @@
+// expected-error-re@+1 {{custom op '{{[a-z]+}}' is {{un.*n}}}}
+oops

@@ -1,0 +1,3 @@
+irdl.dialect @mine {
+  irdl.operation @
+}

@@ -1,0 +1,1 @@
+func.func @no_newline() { return } // end

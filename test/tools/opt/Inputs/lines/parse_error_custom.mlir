@@ -1,0 +1,4 @@
+func.func @f() {
+  no_such_op
+  return
+}

@@ -1,0 +1,2 @@
+// Größe
+func.func @f() { /* no comment */ return }

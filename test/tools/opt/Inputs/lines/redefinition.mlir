@@ -1,0 +1,5 @@
+module {
+  func.func private @one()
+  func.func private @two()
+  func.func private @one()
+}

@@ -1,0 +1,3 @@
+oops
+// -----
+func.func @two() { return }

@@ -1,0 +1,5 @@
+func.func @one() { return }
+//#
+func.func @two() { return }
+#here
+func.func @three() { return }

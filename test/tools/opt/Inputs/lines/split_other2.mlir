@@ -1,0 +1,5 @@
+func.func @one() { return }
+//!
+func.func @two() { return }
+//!
+oops

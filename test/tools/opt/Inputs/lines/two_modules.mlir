@@ -1,0 +1,2 @@
+module @first { func.func @f() { return } }
+module @second { func.func @g() { return } }

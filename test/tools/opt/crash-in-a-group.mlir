@@ -1,0 +1,10 @@
+// RUN: not --crash stepwell-opt %s --pass-pipeline="builtin.module(cse,canonicalize,gpu.module(xegpu-subgroup-distribute),symbol-dce)" 2>&1 | FileCheck %s
+
+// MLIR runs these in one pass manager. The message names the one that aborts.
+
+// CHECK: stepwell-opt: error: MLIR crashed (SIGABRT) in xegpu-subgroup-distribute
+// CHECK-NOT: symbol-dce
+
+gpu.module @kernels {
+  gpu.func @f() kernel { gpu.return }
+}

@@ -1,0 +1,155 @@
+"""Pipelines of `stepwell-opt` that hold Python passes or that Python watches: each pass runs by itself."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import dialects  # noqa: F401  (before anything else imports MLIR)
+
+# isort: split
+from mlir import ir
+from mlir.passmanager import PassDisplayMode
+
+from ..passes.base import PassError
+from ..passes.discovery import find_pass
+from ..passes.instrumentation import Instrumentation, PrintFlags, PrintIR, always, never
+from ..passes.options import PipelineError
+from ..passes.pipeline import Pipeline
+from ..passes.reproducer import Reproducer
+from ..passes.runner import PassFailure, Runner, check
+from ..passes.timing import Timing
+from ..runtime import environment
+from .flags import CommandLine, UsageError
+from .opt_pipeline import PipelineText, emit, single_passes
+
+
+class PythonPipeline:
+    """A pipeline that Python runs.
+
+    Args:
+        program: the name of the tool, for messages.
+        line: what was asked for.
+        text: the pipeline.
+        note: told what is about to run.
+        timing: measures the passes; None where nothing is measured.
+    """
+
+    def __init__(
+        self, program: str, line: CommandLine, text: PipelineText, note: Callable[[str], None], timing: Timing | None
+    ) -> None:
+        self._program, self._line, self._text, self._note, self._timing = program, line, text, note, timing
+
+    def run(self, parsed: ir.Module | ir.Operation) -> bool:
+        """Runs the pipeline on a module or another op; returns whether it succeeded, after messages if not."""
+        root = parsed.operation
+        try:
+            if "compile-to" in self._line.values:
+                self._run_phases(parsed)
+            else:
+                self._run_passes(root)
+        except PipelineError as error:
+            emit(str(error))
+        except PassFailure as failure:
+            self._report(failure)
+        except PassError as error:
+            (error.location or root.location).emit_error(str(error))
+        else:
+            return True
+        return False
+
+    def _run_passes(self, root: ir.Operation) -> None:
+        pipeline = self._pipeline(root.name)
+        check(pipeline.anchor, pipeline.elements)
+        if self._line.has("dump-pass-pipeline"):
+            print(f"Pass Manager with {len(pipeline.elements)} passes:\n{pipeline}\n", file=sys.stderr)
+        # With something that watches, each pass runs and is noted by itself.
+        watchers = self._watchers() or [Instrumentation()]
+        runner = Runner(watchers, self._text.verify_each, self._statistics(), self._note)
+        path = self._line.get("mlir-pass-pipeline-crash-reproducer")
+        if not path:
+            runner.run(pipeline, root)
+            return
+        # Written before and removed after: so it is there however badly the pipeline ends.
+        reproducer = Reproducer(pipeline, not self._text.is_threaded, self._text.verify_each)
+        Path(path).write_text(reproducer.print(str(root)), encoding="utf-8")
+        runner.run(pipeline, root)
+        Path(path).unlink()
+
+    def _pipeline(self, anchor: str) -> Pipeline:
+        text, passes = self._text.text, self._text.passes
+        if text is not None and passes:
+            raise PipelineError("'-pass-pipeline' option can't be used with individual pass options")
+        if text is not None:
+            return Pipeline.parse(text)
+        native = Pipeline.parse(self._text.reproduced).elements if self._text.reproduced else ()
+        return Pipeline([*native, *(_element(anchor, name, options) for name, options in passes)], anchor)
+
+    def _watchers(self) -> list[Instrumentation]:
+        """The instrumentation that prints the IR where that was asked for, and measures."""
+        line = self._line
+        before, after = self._selector("before"), self._selector("after")
+        on_failure = line.has("mlir-print-ir-after-failure")
+        watchers: list[Instrumentation] = [] if self._timing is None else [self._timing]
+        if before is never and after is never and not on_failure:
+            return watchers
+        folder = line.get("mlir-print-ir-tree-dir")
+        printing = PrintIR(
+            before=before,
+            after=after,
+            only_on_change=line.has("mlir-print-ir-after-change"),
+            on_failure=on_failure,
+            module_scope=line.has("mlir-print-ir-module-scope"),
+            flags=PrintFlags(),
+            folder=Path(folder) if folder else None,
+        )
+        return [printing, *watchers]
+
+    def _selector(self, when: str) -> Callable[[str], bool]:
+        if self._line.has(f"mlir-print-ir-{when}-all"):
+            return always
+        values = self._line.values.get(f"mlir-print-ir-{when}", ())
+        names = [name for value in values for name in value.split(",")]
+        return names.__contains__ if names else never
+
+    def _statistics(self) -> PassDisplayMode | None:
+        if not self._line.has("mlir-pass-statistics"):
+            return None
+        is_list = self._line.get("mlir-pass-statistics-display") == "list"
+        return PassDisplayMode.LIST if is_list else PassDisplayMode.PIPELINE
+
+    def _run_phases(self, parsed: ir.Module | ir.Operation) -> None:
+        # Not needed otherwise, and it loads every pass there is.
+        from ..driver import route
+
+        if not isinstance(parsed, ir.Module):
+            raise UsageError(f"{self._program}: --compile-to needs a module")
+        start, target = self._line.get("compile-from") or "import", self._line.get("target") or "cpu"
+        end = self._line.get("compile-to") or ""
+        try:
+            route.between(start, end, target)
+        except ValueError as error:
+            raise UsageError(f"{self._program}: {error}") from None
+        route.run(parsed, target, start, end, self._watchers())
+
+    def _report(self, failure: PassFailure) -> None:
+        """Prints what the diagnostics have not told of a failure."""
+        if not failure.is_reported:
+            failure.location.emit_error(str(failure))
+        path = self._line.get("mlir-pass-pipeline-crash-reproducer")
+        if path:
+            print(
+                f"{self._program}: pass '{failure.pass_name}' failed: reproducer generated at `{path}`", file=sys.stderr
+            )
+        if environment.debug_level():
+            traceback.print_exception(failure)
+
+
+def _element(anchor: str, name: str, options: str) -> str:
+    python_pass = find_pass(name)
+    if python_pass is None:
+        return single_passes(anchor, ((name, options),))
+    element = f"{name}{{{options}}}" if options else name
+    return element if python_pass.anchor in (anchor, "any") else f"{python_pass.anchor}({element})"
