@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ..passes.failure import Failure
 
 
+Handler = Callable[[int, FrameType | None], None]
+"""A handler of signals, as `signal.signal` takes it."""
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 _GUARDED = "STEPWELL_GUARDED"
 _SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
@@ -176,14 +179,45 @@ def run_child(work: Callable[[], int], is_quiet: bool = False) -> int:
         with contextlib.suppress(ProcessLookupError):  # it has just ended
             os.kill(child, number)
 
-    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    with _woken_by({signal.SIGINT: pass_on, signal.SIGTERM: pass_on, signal.SIGCHLD: _wake}) as reading:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        status = _wait(child, reading)
+    return told[0] if told and os.WIFSIGNALED(status) else status
+
+
+def _wake(number: int, frame: FrameType | None) -> None:
+    """A handler that does nothing: the signal ends a wait."""
+
+
+@contextlib.contextmanager
+def _woken_by(handlers: Mapping[int, Handler]) -> Iterator[int]:
+    """Installs handlers of signals, and yields a file that becomes readable with each signal.
+
+    Python runs a handler between two instructions of its own: a handler of a signal that arrives just before a system
+    call that blocks would run when that call returns, which may be never. A call that waits for the file returns.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    woken_before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        status = os.waitpid(child, 0)[1]
-        return told[0] if told and os.WIFSIGNALED(status) else status
+        yield reading
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(woken_before)
+        os.close(reading)
+        os.close(writing)
+
+
+def _wait(child: int, reading: int) -> int:
+    """Returns the wait status of a child; handlers of signals run while it works."""
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        select.select([reading], [], [])
+        os.read(reading, 4096)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from onnx import TensorProto, helper
+from stepwell.tools import supervisor
 
 PLUGIN = '''"""A pass that aborts, put in the place of those of a phase."""
 import os
@@ -106,6 +109,23 @@ def test_to_be_told_to_end_is_no_crash(tool, inner, tmp_path):
     (tmp_path / "model.mlir").write_text(MODEL)
     done = _tool(tool, tmp_path, "model.mlir", before=planted)
     assert (done.returncode, done.stderr) == (143, f"stepwell-{tool}: terminated\n")
+
+
+def test_a_signal_is_passed_on_whenever_it_arrives():
+    """Also between the last look for signals and the call that waits for the child."""
+
+    def work(delay: float) -> int:
+        end = time.perf_counter() + delay
+        while time.perf_counter() < end:
+            pass
+        os.kill(os.getppid(), signal.SIGTERM)
+        time.sleep(60)
+        return 0
+
+    start = time.perf_counter()
+    for number in range(400):
+        assert supervisor.run_child(functools.partial(work, number * 2.5e-7)) == signal.SIGTERM
+    assert time.perf_counter() - start < 50
 
 
 @pytest.mark.parametrize(("number", "code", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
