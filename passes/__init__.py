@@ -1,1 +1,1 @@
-"""Transformations from one level to the same level, the registry they are found in, and pipelines of them."""
+"""Passes that transform IR without changing its level, their registry, and pipelines of passes."""

@@ -1,6 +1,6 @@
-"""A compile in a process of its own, for whoever must outlive a crash of native code: see `Options.guarded`.
+"""Runs a compile in a child process, so that the caller survives a crash of native code: see `Options.guarded`.
 
-The command-line tools are in such a process anyway.
+The command-line tools already run in such a process.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ Made = TypeVar("Made")
 
 
 def apart(work: Callable[[], Made]) -> Made:
-    """What some work gives, done in a child process; what it raises is raised by doing it here.
+    """Returns the result of `work`, computed in a child process.
+
+    If the child raises an exception, `work` runs again in this process and raises it here.
 
     Raises:
-        CompilerCrash: native code ended the child; another, watched, has left how far it came.
+        CompilerCrash: native code ended the child. A second, recorded run has stored its progress in a folder.
     """
 
     def once(note: Note) -> bytes:
@@ -34,18 +36,18 @@ def apart(work: Callable[[], Made]) -> Made:
     try:
         data = guarded(once, is_loud=True, lines=_events())
     except Crash as crash:
-        raise _watched(work, crash) from None
+        raise _recorded_crash(work, crash) from None
     return work() if data is None else pickle.loads(data)
 
 
 def _events() -> Lines | None:
-    """The events of the compile at hand, which the child writes and the parent tells; None if nothing listens."""
-    told = progress.current()
-    return Lines(progress.written_to, told.retell) if told is not None and told.is_heard else None
+    """Progress events of the current compile, which the child writes and the parent replays; None without a listener."""
+    listener = progress.current()
+    return Lines(progress.written_to, listener.retell) if listener is not None and listener.is_heard else None
 
 
-def _watched(work: Callable[[], object], crash: Crash) -> CompilerCrash:
-    """The error of a crash, after the work was done again in view of a recorder."""
+def _recorded_crash(work: Callable[[], object], crash: Crash) -> CompilerCrash:
+    """Runs the work again with a recorder and returns the error of the crash."""
     folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
 
     def again(note: Note) -> bytes:
@@ -56,7 +58,7 @@ def _watched(work: Callable[[], object], crash: Crash) -> CompilerCrash:
 
     try:
         guarded(again)
-    except Crash as seen:
-        return CompilerCrash(str(seen), seen.signal_name, folder)
-    shutil.rmtree(folder, ignore_errors=True)  # it needs more than that to crash
+    except Crash as second_crash:
+        return CompilerCrash(str(second_crash), second_crash.signal_name, folder)
+    shutil.rmtree(folder, ignore_errors=True)  # the second run did not crash
     return CompilerCrash(str(crash), crash.signal_name)

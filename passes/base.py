@@ -1,4 +1,4 @@
-"""What a pass is, and the registry that finds one by name.
+"""The base class of passes, and the registry that finds a pass by its name.
 
     @register
     @dataclass(frozen=True)
@@ -13,7 +13,7 @@
 
         def run(self, op: ir.Operation) -> None: ...
 
-The docstring is the help, the fields are the options (`max_elements` is spelt `max-elements` in text).
+The docstring is the help text, the fields are the options (`max_elements` is spelt `max-elements` in text).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .state import CompileState
 
 
 class PassError(CompileError):
-    """A pass cannot do its work; the message says what is wrong, `location` where."""
+    """A pass cannot do its work; the message gives the reason, `location` the place in the IR."""
 
     def __init__(self, message: str, location: ir.Location | None = None) -> None:
         super().__init__(message)
@@ -37,11 +37,11 @@ class PassError(CompileError):
 
 @dataclass(frozen=True)
 class Pass:
-    """Base of the passes written in Python.
+    """Base class of the passes written in Python.
 
     Attributes:
-        name: the kebab-case name in textual pipelines.
-        anchor: the op that the pass runs on, `builtin.module` or `func.func`.
+        name: kebab-case name in textual pipelines.
+        anchor: op that the pass runs on, `builtin.module` or `func.func`.
     """
 
     name: ClassVar[str]
@@ -58,10 +58,10 @@ class Pass:
 
 @dataclass(frozen=True)
 class ParameterPass(Pass):
-    """Base of the passes that read or change parameters. Without these, they leave the module as it is."""
+    """Base class of the passes that read or change parameters. Without parameters they leave the module unchanged."""
 
     def run(self, op: ir.Operation) -> None:
-        """Leaves `op` as it is."""
+        """Leaves `op` unchanged."""
 
     def run_with(self, op: ir.Operation, state: CompileState) -> None:
         """Transforms `op` and the parameters in place.
@@ -78,10 +78,10 @@ _REGISTRY: dict[str, type[Pass]] = {}
 
 
 def register(cls: P) -> P:
-    """Makes a pass known by its name.
+    """Registers a pass under its name.
 
     Raises:
-        ValueError: another pass has the name already.
+        ValueError: another pass already has this name.
     """
     if _REGISTRY.setdefault(cls.name, cls) is not cls:
         raise ValueError(f"two passes are called '{cls.name}': {_REGISTRY[cls.name]} and {cls}")

@@ -1,4 +1,4 @@
-"""Messages for stepwell ops in a custom form, which they do not have: MLIR's parser refuses them without one."""
+"""Error messages for stepwell ops in custom assembly form, which MLIR's parser rejects without a message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CUSTOM_FORM = re.compile(rb"^[ \t]*(?:%[^\n=]*=[ \t]*)?(stepwell\.\w+)", re.MUL
 
 
 def find_custom_form(text: bytes) -> tuple[int, int, str] | None:
-    """The line and column of the first such op, counted from one, and a message; None if there is none."""
+    """The line and column (from one) of the first stepwell op in custom form, and a message; None if there is none."""
     found = _CUSTOM_FORM.search(text)
     if found is None:
         return None
@@ -25,7 +25,7 @@ def find_custom_form(text: bytes) -> tuple[int, int, str] | None:
 
 @contextmanager
 def reported_custom_forms(filename: str, text: bytes) -> Iterator[None]:
-    """Emits an error if parsing `text` in the current context fails inside the block without one."""
+    """Emits an error if parsing `text` in the current context fails inside the block without a diagnostic."""
     context = ir.Context.current
     assert context is not None
     has_error = False

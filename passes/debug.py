@@ -1,8 +1,8 @@
-"""`STEPWELL_DEBUG`: how much is told on the standard error stream, in every tool and in programs.
+"""`STEPWELL_DEBUG`: how much every tool and program prints to the standard error stream.
 
-1: Python's traceback of an error that a tool reports, and of a crash.
-2: also every pass as it runs, with its time; those in the processes that compile kernels too.
-3: also, of a failure, the IR of the failing kernel (or module) as it was before the failing pass.
+1: Python's traceback of each error that a tool reports, and of crashes.
+2: also every pass as it runs, with its time, including passes in the processes that compile kernels.
+3: also, after a failure, the IR of the failing kernel (or module) before the failing pass.
 4: also the IR before every pass, and after every pass that changed it.
 """
 
@@ -20,12 +20,12 @@ TRACEBACKS, PASSES, FAILING_IR, ALL_IR = 1, 2, 3, 4
 
 
 def level() -> int:
-    """What `STEPWELL_DEBUG` asks for; 0 where it is not set."""
+    """The value of `STEPWELL_DEBUG`; 0 if it is not set."""
     return environment.debug_level()
 
 
 class Trace(Instrumentation):
-    """Prints each pass after it has run, with its time."""
+    """Prints each pass after it has run, with its time in milliseconds."""
 
     def __init__(self) -> None:
         self._start = 0.0
@@ -39,7 +39,7 @@ class Trace(Instrumentation):
         self._print(step, op, "")
 
     def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
-        """Prints the pass."""
+        """Prints the pass as failed."""
         self._print(step, op, " FAILED")
 
     def _print(self, step: Step, op: ir.Operation, end: str) -> None:
@@ -49,7 +49,7 @@ class Trace(Instrumentation):
 
 
 def watchers() -> tuple[Instrumentation, ...]:
-    """What the level asks to watch every pipeline with."""
+    """The instrumentation that the debug level requests for every pipeline."""
     chosen = level()
     if chosen < PASSES:
         return ()

@@ -1,4 +1,4 @@
-"""Diagnostics as `mlir-opt` prints them, with the source line and a caret, and the check of expected ones in tests."""
+"""Prints diagnostics in the format of `mlir-opt`, with source line and caret, and checks expected ones in tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TextIO
 from .bindings import ir
 from .sources import Source
 
-# The bindings make this class as they start, where type checkers do not see it.
+# The bindings create this class at start-up, so type checkers cannot see it.
 MLIRError: Any = vars(ir)["MLIRError"]
 
 _SEVERITIES = {
@@ -22,16 +22,16 @@ _SEVERITIES = {
 _COLOURS = {"error": "\x1b[0;1;31m", "warning": "\x1b[0;1;35m", "note": "\x1b[0;1;30m", "remark": "\x1b[0;1;34m"}
 _PLAIN, _BOLD, _GREEN = "\x1b[0m", "\x1b[1m", "\x1b[0;1;32m"
 _TAB = 8
-# MLIR's parser says so of resources that are no dialect's; they are printed again all the same.
+# MLIR's parser warns about resources that belong to no dialect; Stepwell prints them again, so the warning is wrong.
 _RESOURCE_WARNING = "ignoring unknown external resources for "
 _MOST_CALLS = 10
 
 
 @contextmanager
 def listening(context: ir.Context, handler: Callable[[ir.Diagnostic], bool]) -> Iterator[None]:
-    """Lets `handler` have the diagnostics of the context, whose work is done by one thread from here on.
+    """Attaches `handler` to the diagnostics of the context and disables multithreading in the context for good.
 
-    Another thread of MLIR's would wait for Python's lock, which the thread that waits for it holds.
+    A worker thread of MLIR that emits a diagnostic would wait for Python's lock, held by the thread waiting for it.
     """
     context.enable_multithreading(False)
     attached: Any = context.attach_diagnostic_handler(handler)
@@ -40,8 +40,8 @@ def listening(context: ir.Context, handler: Callable[[ir.Diagnostic], bool]) -> 
 
 
 def report_violations(root: ir.Operation) -> bool:
-    """Emits an error for each stepwell op that breaks its rules; returns whether there is any."""
-    from ..dialects.verifier import violations  # IR without ops of ours does not wait for the dialect
+    """Emits an error for each stepwell op that violates its invariants; returns whether there is any."""
+    from ..dialects.verifier import violations  # imported late: IR without stepwell ops does not need the dialect
 
     found = list(violations(root))
     for violation in found:
@@ -50,7 +50,7 @@ def report_violations(root: ir.Operation) -> bool:
 
 
 class Place(NamedTuple):
-    """A file location taken apart."""
+    """The fields of a file location."""
 
     filename: str
     line: int
@@ -85,7 +85,7 @@ def _call(location: ir.Location) -> ir.Location | None:
 
 
 def _callers(location: ir.Location) -> Iterator[ir.Location]:
-    """The callers of a location, innermost first, as many as MLIR shows."""
+    """The callers of a location, innermost first, at most as many as MLIR prints."""
     for _ in range(_MOST_CALLS):
         call = _call(location)
         if call is None:
@@ -98,9 +98,9 @@ class DiagnosticPrinter:
     """Prints the diagnostics of a context as they come; a handler for `Context.attach_diagnostic_handler`.
 
     Args:
-        source: what is compiled.
-        stream: where to print.
-        hidden: the severities that are not printed.
+        source: text that is being compiled.
+        stream: stream to print to.
+        hidden: severities that are not printed.
         has_colours: whether to print with the colours of a terminal.
     """
 
@@ -110,7 +110,7 @@ class DiagnosticPrinter:
         self.had_error = False
 
     def __call__(self, diagnostic: ir.Diagnostic) -> bool:
-        """Prints a diagnostic with its call stack and notes, and says that it is dealt with."""
+        """Prints a diagnostic with its call stack and notes; returns True, which marks it as handled."""
         severity = _SEVERITIES[diagnostic.severity]
         if diagnostic.message.startswith(_RESOURCE_WARNING) or severity in self._hidden:
             return True
@@ -125,7 +125,7 @@ class DiagnosticPrinter:
         return True
 
     def print(self, location: ir.Location, severity: str, message: str, show_line: bool = True) -> None:
-        """Prints one message with, if asked and known, the line of source that it is about."""
+        """Prints one message and, if `show_line` is set and the line is known, its source line."""
         place = find_place(location)
         if place is None:
             prefix = "" if str(location) == "loc(unknown)" else f"{location}: "
@@ -139,7 +139,7 @@ class DiagnosticPrinter:
             self._stream.write(self._painted(_caret_block(line, place.column)))
 
     def point(self, line: int, column: int, severity: str, message: str, length: int = 1) -> None:
-        """Prints a message about a place in the source itself, underlined over some characters."""
+        """Prints a message about a position in the source itself, with `length` characters underlined."""
         self._write(f"{self._source.title}:{line}:{column}", severity, message)
         text = self._source.line(line)
         if text is not None:
@@ -158,7 +158,7 @@ class DiagnosticPrinter:
         return f"{line}\n{_GREEN}{caret}{_PLAIN}" if self._has_colours and caret else block
 
     def _source_of(self, filename: str) -> Source | None:
-        """The source, or another file that a location names, as far as it can be read."""
+        """The source itself, or the file that a location names; None if that cannot be read."""
         if filename == self._source.filename:
             return self._source
         if filename not in self._others:
@@ -171,7 +171,7 @@ class DiagnosticPrinter:
 
 
 def _caret_block(line: bytes, column: int, length: int = 1) -> str:
-    """The line and, if it is ASCII, a caret under its column, tabs widened as LLVM does."""
+    """The line and, if it is ASCII, a caret under the column; tabs are expanded as in LLVM."""
     text = line.decode(errors="surrogateescape")
     if not line.isascii():
         return f"{text.expandtabs(_TAB)}\n"
@@ -189,11 +189,11 @@ class Expectation:
     """One `expected-error {{text}}` in a test.
 
     Args:
-        severity: of the diagnostic.
-        text: what it has to say.
-        line: where it has to be, counted from one; None if its location is to be unknown.
-        pattern: what its message has to match, instead of holding the text.
-        written_at: the line and column of the comment.
+        severity: severity of the diagnostic.
+        text: text that the message must contain.
+        line: line of the diagnostic, counted from one; None if its location must be unknown.
+        pattern: regular expression that the message must match, instead of containing the text.
+        written_at: line and column of the comment.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class Expectation:
         self.pattern, self.written_at, self.is_met = pattern, written_at, False
 
     def accepts(self, message: str) -> bool:
-        """Whether the message is what was meant, whatever its severity."""
+        """Returns whether the message fits the expectation, regardless of severity."""
         return self.text in message if self.pattern is None else self.pattern.search(message) is not None
 
 
@@ -215,11 +215,11 @@ _DIRECTIVE = re.compile(
 
 
 def read_expectations(text: str, complain: Callable[[int, int, str, int], None]) -> list[Expectation]:
-    """The expectations that are written in the comments of a test.
+    """The expectations written in the comments of a test.
 
     Args:
         text: the test.
-        complain: told of regular expressions that are wrong: line, column, message, and the length to underline.
+        complain: called for each invalid regular expression with line, column, message and the length to underline.
     """
     expectations: list[Expectation] = []
     waiting: list[Expectation] = []
@@ -235,9 +235,9 @@ def read_expectations(text: str, complain: Callable[[int, int, str, int], None])
         try:
             expectation = _expectation(match, number)
         except re.error as error:
-            # MLIR's own words for the fault that is made most often.
-            said = "parentheses not balanced" if "parenthesis" in error.msg or "subpattern" in error.msg else error.msg
-            complain(number, match.start() + 1, f"invalid regex: {said}", len(match["text"]))
+            # MLIR's own wording of the most frequent error.
+            fault = "parentheses not balanced" if "parenthesis" in error.msg or "subpattern" in error.msg else error.msg
+            complain(number, match.start() + 1, f"invalid regex: {fault}", len(match["text"]))
             continue
         if match["where"] == "above":
             expectation.line = last_plain_line
@@ -256,7 +256,7 @@ def _expectation(match: re.Match[str], number: int) -> Expectation:
 
 
 def _regex_of(text: str) -> re.Pattern[str]:
-    """Literal text with regular expressions in double braces, as FileCheck has it."""
+    """A pattern of literal text with regular expressions in double braces, as in FileCheck."""
     parts = re.split(r"\{\{(.*?)\}\}", text)
     return re.compile("".join(f"(?:{part})" if odd % 2 else re.escape(part) for odd, part in enumerate(parts)))
 
@@ -266,8 +266,8 @@ class DiagnosticVerifier:
 
     Args:
         source: the test.
-        stream: where to print what is wrong.
-        only_expected: whether diagnostics that nothing expects are passed over.
+        stream: stream to which mismatches are printed.
+        only_expected: whether to ignore diagnostics without an expectation.
     """
 
     def __init__(self, source: Source, stream: TextIO, only_expected: bool = False) -> None:
@@ -281,18 +281,18 @@ class DiagnosticVerifier:
         self.has_failed = True
 
     def __call__(self, diagnostic: ir.Diagnostic) -> bool:
-        """Looks for an expectation of the diagnostic and of each of its notes, and says that it is dealt with."""
+        """Matches the diagnostic and its notes with the expectations; returns True, which marks it as handled."""
         if diagnostic.message.startswith(_RESOURCE_WARNING):
             return True
         self._process(diagnostic.location, _SEVERITIES[diagnostic.severity], diagnostic.message)
         for note in diagnostic.notes:
-            # MLIR adds the op itself to every error; `mlir-opt` turns that off where diagnostics are checked.
+            # MLIR attaches the op itself to every error; `mlir-opt` disables that when it checks diagnostics.
             if not note.message.startswith(_OP_NOTE):
                 self._process(note.location, "note", note.message)
         return True
 
     def finish(self) -> bool:
-        """Reports what was expected and did not come; returns whether all was as expected."""
+        """Reports expected diagnostics that were not produced; returns whether everything was as expected."""
         for expectation in self._expectations:
             if not expectation.is_met:
                 message = f'expected {expectation.severity} "{expectation.text}" was not produced'

@@ -1,13 +1,13 @@
-"""Finds every pass there is: those of `stepwell.passes` and `stepwell.lowering`, and those of other packages.
+"""Finds all passes: those of `stepwell.passes` and `stepwell.lowering`, and those of other packages.
 
-The pass `stepwell-form-kernels` lies in a file `form_kernels.py`.
+The pass `stepwell-form-kernels` is defined in a file `form_kernels.py`.
 
 Another package names the modules that register its passes in its `pyproject.toml`:
 
     [project.entry-points."stepwell.passes"]
     my-passes = "my_package.my_passes"
 
-A module that is not installed is loaded by `load_plugin`.
+`load_plugin` loads a module that is not installed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PACKAGE = __name__.split(".")[0]
 
 
 def find_pass(name: str) -> type[Pass] | None:
-    """The Python pass called `name`, or None. No other pass's module is imported for it."""
+    """The Python pass called `name`, or None. Imports no module of another built-in pass."""
     if name not in registry() and _stem(name) in _files():
         importlib.import_module(_module_name(_files()[_stem(name)]))
     if name not in registry():
@@ -44,7 +44,7 @@ def pass_names() -> list[str]:
 
 @cache
 def all_passes() -> dict[str, type[Pass]]:
-    """Every Python pass by name, those of plugins included."""
+    """Every Python pass by name, including those of plug-ins."""
     for module in _index().values():
         importlib.import_module(module)
     load_entry_points()
@@ -53,7 +53,7 @@ def all_passes() -> dict[str, type[Pass]]:
 
 @cache
 def _index() -> dict[str, str]:
-    """The module of every pass, read from the source texts: importing them all takes much longer."""
+    """The module of every pass, read from the source text, because importing all modules takes much longer."""
     return {
         name: _module_name(path)
         for path in _files().values()
@@ -64,7 +64,7 @@ def _index() -> dict[str, str]:
 
 @cache
 def _files() -> dict[str, Path]:
-    """Where passes may be, by the name of the file."""
+    """The files that may define passes, by file name."""
     folders = [parent for name in ("passes", "lowering") for parent in sorted(os.walk(_ROOT / name))]
     return {name[:-3]: Path(folder, name) for folder, _, names in folders for name in names if name.endswith(".py")}
 
@@ -91,6 +91,6 @@ def load_plugin(name: str) -> None:
     if spec is None or spec.loader is None or not Path(name).exists():
         raise ImportError(f"no file '{name}'")
     module = module_from_spec(spec)
-    # Dataclasses look their module up by its name.
+    # Dataclasses look up their module by its name.
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -1,6 +1,6 @@
-"""Plug-ins: modules of other packages that register passes, named by the entry points `stepwell.passes`.
+"""Plug-ins: modules of other packages that register passes, listed under the entry points `stepwell.passes`.
 
-Needs no MLIR.
+This module does not import MLIR.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ class PluginWarning(StepwellWarning):
 
 @functools.cache
 def load_entry_points() -> None:
-    """Imports the installed plug-ins: the modules that packages name by the entry points `stepwell.passes`.
+    """Imports the installed plug-ins: the modules that packages list under the entry points `stepwell.passes`.
 
     Warns:
-        PluginWarning: one cannot be imported; compiles go on without it.
+        PluginWarning: a plug-in cannot be imported; compiles continue without it.
     """
     if not _may_have_entry_points():
         return
-    from importlib.metadata import entry_points  # which takes longer to import than most starts take otherwise
+    from importlib.metadata import entry_points  # this import takes longer than the rest of most starts
 
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: (entry.name, entry.value)):
         try:
             entry.load()
-        except (Exception, SystemExit) as error:  # whatever the code of another package raises
+        except (Exception, SystemExit) as error:  # the code of another package may raise anything
             package = entry.dist.name if entry.dist is not None else entry.module
             text = f"the plug-in '{entry.name}' of the package {package} is left out: {type(error).__name__}: {error}"
             warnings.warn(text, PluginWarning, stacklevel=2)
 
 
 def _may_have_entry_points() -> bool:
-    """Whether an installed package names plug-ins, by a look at the files that say so."""
+    """Returns whether an installed package may declare plug-ins, by searching the `entry_points.txt` files."""
     for folder in dict.fromkeys(sys.path):
         path = Path(folder or ".")
         if path.is_file():
-            return True  # an archive, which takes the longer way
+            return True  # an archive, which only importlib.metadata can read
         try:
             infos = [item for item in os.scandir(path) if item.name.endswith((".dist-info", ".egg-info"))]
         except OSError:

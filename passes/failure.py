@@ -1,4 +1,4 @@
-"""What is known of a failure of the compiler, and the base of the errors that carry it.
+"""Description of a compiler failure, and the base of the errors that carry it.
 
 try:
     stepwell.compile("model.onnx")
@@ -32,9 +32,9 @@ class ModelOp:
 
     Attributes:
         name: its name in the model.
-        op_type: its operator; that of the stepwell op where the model is no ONNX file; "" where not known.
-        operands: the types of what it reads, as MLIR writes them.
-        results: the types of what it makes.
+        op_type: its operator; the operator of the stepwell op if the model is not an ONNX file; "" if unknown.
+        operands: types of its operands in MLIR's syntax.
+        results: types of its results.
     """
 
     name: str
@@ -55,15 +55,15 @@ class Failure:
 
     Attributes:
         reason: what went wrong.
-        phase: the phase that was to be reached: "import", "graph" and so on to "object".
-        pass_name: the pass that failed; "" where it was none.
-        ops: the nodes of the model from which the IR came that it failed on.
-        kernel: the symbol of the kernel; "" where it was in none.
-        location: the place of the IR in the text of the model; "" where it has none.
-        crash: the signal that ended the process, where native code crashed; "" otherwise.
+        phase: the phase that was in progress: "import", "graph" and so on to "object".
+        pass_name: the pass that failed; "" if no pass failed.
+        ops: the nodes of the model from which the failing IR was made.
+        kernel: the symbol of the kernel; "" if the failure is not in a kernel.
+        location: the location of the IR in the text of the model; "" if there is none.
+        crash: the signal that ended the process if native code crashed; "" otherwise.
         target: the name of the target.
-        reproducer: the folder from which the failure can be shown again; None where there is none.
-        command: what shows it; "" likewise.
+        reproducer: the folder from which the failure can be reproduced; None if there is none.
+        command: the command that reproduces it; "" if there is none.
     """
 
     reason: str
@@ -78,7 +78,7 @@ class Failure:
     command: str = ""
 
     def lines(self) -> list[str]:
-        """What is known beside the reason: a line for each thing, for people."""
+        """All details except the reason, one line each, for display."""
         step = f"{self.phase}, pass {self.pass_name}" if self.phase and self.pass_name else self.phase or self.pass_name
         more = len(self.ops) - _SHOWN_OPS
         entries = [
@@ -93,23 +93,23 @@ class Failure:
         return [f"  {name:<11} {text}" for name, text in entries if text]
 
     def record(self) -> dict[str, Any]:
-        """Its fields, for JSON."""
+        """The fields as a dictionary for JSON."""
         fields = asdict(self)
         fields["reproducer"] = None if self.reproducer is None else str(self.reproducer)
         return {"schema": SCHEMA, "pass": fields.pop("pass_name"), **fields}
 
 
 class CompileError(StepwellError):
-    """Base of what goes wrong in a compile.
+    """Base of the errors of a compile.
 
     Attributes:
-        failure: all that is known of it; None until that has been found out.
-        phase: the phase that was to be reached; "" where that is not known.
-        pass_name: the pass that failed; "" where it was none.
-        node: the name of the model's node that it is about, the first of them where a kernel stands for several.
+        failure: all details of the failure; None until they have been collected.
+        phase: the phase that was in progress; "" if unknown.
+        pass_name: the pass that failed; "" if no pass failed.
+        node: the name of the model's node concerned, the first one if a kernel stands for several.
         op_type: its operator.
-        kernel: the symbol of the kernel that it is about; "" where it is about none.
-        reproducer: the folder from which the failure can be shown again; None where there is none.
+        kernel: the symbol of the kernel concerned; "" if there is none.
+        reproducer: the folder from which the failure can be reproduced; None if there is none.
     """
 
     failure: Failure | None = None
@@ -121,7 +121,7 @@ class CompileError(StepwellError):
     reproducer: Path | None = None
 
     def explain(self, failure: Failure) -> None:
-        """Fills in what has been found out."""
+        """Fills in the attributes from the details of the failure."""
         self.failure, self.phase, self.pass_name = failure, failure.phase, failure.pass_name
         self.kernel, self.reproducer = failure.kernel, failure.reproducer
         if failure.ops:
@@ -130,7 +130,7 @@ class CompileError(StepwellError):
 
 @contextmanager
 def in_phase(name: str) -> Iterator[None]:
-    """Errors of the compiler that leave the block know their phase."""
+    """Sets the current phase; compile errors that leave the block get it as their phase."""
     token = _phase.set(name)
     say(f"phase '{name}'")
     try:
@@ -144,12 +144,12 @@ def in_phase(name: str) -> Iterator[None]:
 
 
 def current_phase() -> str:
-    """The phase that is about to be reached."""
+    """The phase that is in progress."""
     return _phase.get()
 
 
 def say_pass(names: str) -> None:
-    """Notes which passes are about to run."""
+    """Notes the passes that are about to run."""
     say(f"phase '{_phase.get()}', pass '{names}'" if _phase.get() else f"pass '{names}'")
 
 

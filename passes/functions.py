@@ -1,4 +1,4 @@
-"""Functions of a module: finding them, and what is written on their arguments and results."""
+"""Helpers that find functions of a module and read the attributes of their arguments and results."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from mlir import ir
 from .base import PassError
 
 KERNEL = "stepwell.kernel"
-"""Marks a function as a kernel, and says what is known of it."""
+"""Marks a function as a kernel; the value holds the known facts about it."""
 
 LIBRARY = "stepwell.library"
-"""Marks a module of kernels only, which are compiled apart from the @main that calls them."""
+"""Marks a module of kernels only, which are compiled separately from the @main that calls them."""
 
 
 def functions_with_bodies(module: ir.Operation, kinds: Collection[str] = ("func.func",)) -> Iterator[ir.Operation]:
-    """The functions of a module that are not mere declarations; the op itself, where it is one."""
+    """The functions of a module that have bodies; `module` itself if it is a function."""
     if module.name in kinds:
         yield module
         return
@@ -32,7 +32,7 @@ def function_named(module: ir.Operation, name: str, kinds: Collection[str] = ("f
 
 
 def main_function(module: ir.Operation) -> ir.Operation:
-    """The function that is the model, at any level.
+    """The function that computes the model, at any level.
 
     Raises:
         PassError: there is none.
@@ -44,7 +44,7 @@ def main_function(module: ir.Operation) -> ir.Operation:
 
 
 def kernels_in(module: ir.Operation) -> list[ir.Operation]:
-    """The kernels of a module that are not mere declarations; none of any other op. Functions may come and go after."""
+    """The kernels with bodies in a module, [] for any other op. A list: callers may add and remove functions."""
     if module.name != "builtin.module":
         return []
     functions = [op.operation for op in module.regions[0].blocks[0].operations]
@@ -52,18 +52,18 @@ def kernels_in(module: ir.Operation) -> list[ir.Operation]:
 
 
 def class_of(kernel: ir.Operation) -> str:
-    """What kind of kernel it is, by which schedules are chosen; "" where it does not say."""
+    """The class of a kernel, which selects its schedule; "" if the kernel has none."""
     facts = ir.DictAttr(kernel.attributes[KERNEL])
     return ir.StringAttr(facts["class"]).value if "class" in facts else ""
 
 
 def body_of(function: ir.Operation) -> ir.Block:
-    """The one block of a function."""
+    """The only block of a function."""
     return function.regions[0].blocks[0]
 
 
 def dictionaries(function: ir.Operation | ir.OpView, key: str) -> list[ir.DictAttr]:
-    """The attributes of the arguments (`arg_attrs`) or results (`res_attrs`), one dictionary for each."""
+    """The attribute dictionaries of the arguments (`arg_attrs`) or results (`res_attrs`), one each."""
     if key in function.attributes:
         return [ir.DictAttr(item) for item in ir.ArrayAttr(function.attributes[key])]
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
@@ -71,7 +71,7 @@ def dictionaries(function: ir.Operation | ir.OpView, key: str) -> list[ir.DictAt
 
 
 def value_names(function: ir.Operation | ir.OpView, key: str, default: str) -> list[str]:
-    """The names of the arguments (`arg_attrs`) or results (`res_attrs`); unnamed ones are `default` and a number."""
+    """The names of the arguments (`arg_attrs`) or results (`res_attrs`); an unnamed one is `default` and its index."""
     return [
         ir.StringAttr(attrs["stepwell.name"]).value if "stepwell.name" in attrs else f"{default}{index}"
         for index, attrs in enumerate(dictionaries(function, key))

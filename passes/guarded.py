@@ -1,7 +1,7 @@
-"""Work in a process of its own, for what native code may abort on: an assertion of MLIR's, or a stack that overflows.
+"""Runs work in a child process if native code may abort in it: an MLIR assertion, or a stack overflow.
 
-Used where the work is a stranger's and not on the ordinary way of a compile: MLIR written by hand, and ONNX's own
-inference of models that are not compiled whole.
+Used for foreign input that is not part of an ordinary compile: MLIR written by hand, and ONNX's own shape inference of
+models that are not compiled as a whole.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..runtime.errors import StepwellError
 from .base import PassError
 from .note import SharedNote, signal_of
 
-_TOLD_CHARACTERS = 300
+_MAX_MESSAGE_CHARACTERS = 300
 
 Note = Callable[[str], None]
 
 
 class Crash(StepwellError):
-    """Native code ended the process that did the work; the message says how, and what it was at."""
+    """Native code ended the process that did the work; the message gives the signal and the work in progress."""
 
     def __init__(self, message: str, signal_name: str) -> None:
         super().__init__(message)
@@ -33,11 +33,11 @@ class Crash(StepwellError):
 
 
 class CompilerCrash(PassError):
-    """Native code crashed in a compile: an assertion of LLVM's, or a stack that overflowed.
+    """Native code crashed in a compile: an assertion of LLVM's, or a stack overflow.
 
     Attributes:
         signal_name: the signal that ended the process.
-        folder: where the process has left how far it had come (`passes/recorder.py`); None where it has not.
+        folder: the folder with the progress that the process recorded (`passes/recorder.py`); None if there is none.
     """
 
     def __init__(self, message: str, signal_name: str, folder: Path | None = None) -> None:
@@ -46,26 +46,26 @@ class CompilerCrash(PassError):
 
 
 def last_line(told: bytes) -> str:
-    """The last thing that native code said: what was asserted, or that the stack overflowed."""
+    """The last line that native code printed: the failed assertion, or the stack overflow."""
     lines = told.decode(errors="replace").strip().splitlines()
     asserted = [line for line in lines if "Assertion `" in line]
-    return (asserted or lines or [""])[-1][-_TOLD_CHARACTERS:]
+    return (asserted or lines or [""])[-1][-_MAX_MESSAGE_CHARACTERS:]
 
 
 def crash_text(signal_name: str, at: str, said: str) -> str:
     """The message of a crash."""
-    return _with(f"native code crashed ({signal_name}){f' in {at}' if at else ''}", said)
+    return _with_message(f"native code crashed ({signal_name}){f' in {at}' if at else ''}", said)
 
 
-def _with(text: str, said: str) -> str:
+def _with_message(text: str, said: str) -> str:
     return f"{text}: {said}" if said else text
 
 
 class Lines:
-    """Lines that a child process writes while it works, and its parent hears."""
+    """A pipe for lines that a child process writes while it works and that its parent reads."""
 
     def __init__(self, begin: Callable[[Callable[[bytes], object]], None], heard: Callable[[bytes], object]) -> None:
-        """Names both ends.
+        """Sets the functions at both ends.
 
         Args:
             begin: called in the child before it works, with the function that writes a line.
@@ -79,7 +79,7 @@ class Lines:
         self._reading, self._writing = os.pipe()
 
     def write(self, work: Callable[[], bytes]) -> bytes:
-        """Does the work of the child, and closes the pipe when it is done."""
+        """Does the work of the child, then closes the pipe."""
         os.close(self._reading)
         self._begin(lambda line: os.write(self._writing, line))
         try:
@@ -88,26 +88,26 @@ class Lines:
             os.close(self._writing)
 
     def hear(self) -> None:
-        """Hears all that the child writes, until its work ends or it crashes."""
+        """Reads all lines of the child until its work ends or it crashes."""
         os.close(self._writing)
         with open(self._reading, "rb") as stream:
             for line in stream:
-                if line.endswith(b"\n"):  # else the child crashed while it wrote
+                if line.endswith(b"\n"):  # otherwise the child crashed while writing the line
                     self._heard(line)
 
 
 def guarded(work: Callable[[Note], bytes], is_loud: bool = False, lines: Lines | None = None) -> bytes | None:
-    """What `work` gives; None where it raised an exception.
+    """The result of `work`; None if it raised an exception.
 
     Args:
-        work: done in a child process, of which nothing is left but the bytes that it gives. It may note what it is at.
-        is_loud: whether what it says on the standard error stream is passed on, where it does not crash.
-        lines: the pipe to which the child writes while it works. An exception from `heard` ends the child.
+        work: runs in a child process; only the bytes that it returns survive. It gets a function that notes progress.
+        is_loud: whether to copy the child's standard error output to this process, unless the child crashes.
+        lines: the pipe to which the child writes while it works. An exception from `heard` kills the child.
 
     Raises:
-        Crash: a signal ended it.
+        Crash: a signal ended the child.
     """
-    if not hasattr(os, "fork"):  # no such thing as a copy of this process
+    if not hasattr(os, "fork"):  # the platform cannot copy this process
         return work(lambda text: None)
     note = SharedNote()
     with tempfile.TemporaryFile() as told:
@@ -125,7 +125,7 @@ def guarded(work: Callable[[Note], bytes], is_loud: bool = False, lines: Lines |
         status = os.waitpid(child, 0)[1]
         if crash := note.crash_of(status):
             told.seek(0)
-            raise Crash(_with(f"native code {crash}", last_line(told.read())), signal_of(status))
+            raise Crash(_with_message(f"native code {crash}", last_line(told.read())), signal_of(status))
         if is_loud:
             told.seek(0)
             sys.stderr.write(told.read().decode(errors="replace"))
@@ -135,7 +135,7 @@ def guarded(work: Callable[[Note], bytes], is_loud: bool = False, lines: Lines |
 def _in_child(work: Callable[[Note], bytes], note: Note, lines: Lines | None) -> bytes:
     if lines is not None:
         return lines.write(lambda: work(note))
-    progress.mute()  # the callbacks are the parent's
+    progress.mute()  # only the parent calls the callbacks
     return work(note)
 
 
@@ -150,17 +150,17 @@ def _hear(lines: Lines, child: int, reading: int) -> None:
 
 
 def _work_and_leave(work: Callable[[], bytes], writing: int, told: int) -> None:
-    """Ends the child without the interpreter's own farewell, which is the parent's to say."""
+    """Does the child's work and exits without the interpreter's cleanup, which belongs to the parent."""
     code = 1
     try:
         os.dup2(told, 2)
-        faulthandler.disable()  # a crash is the parent's to tell
+        faulthandler.disable()  # the parent reports crashes
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         data = work()
         with open(writing, "wb") as stream:
             stream.write(data)
         code = 0
-    except Exception:  # the parent does the work again where it needs to know
+    except Exception:  # the parent repeats the work if it needs the exception
         code = 1
     finally:
         os._exit(code)

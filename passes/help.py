@@ -1,4 +1,4 @@
-"""The help on passes: as text for the command line, in MLIR's form, and as a page of the reference."""
+"""Help on passes: text for the command line in MLIR's format, and a page of the reference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def list_passes() -> str:
 
 
 def _entries(text: str) -> dict[str, str]:
-    """MLIR's help on each pass, by name."""
+    """MLIR's help text of each pass, by name."""
     pieces = re.split(r"^(?=  --)", text, flags=re.MULTILINE)
     return {match[1]: piece for piece in pieces if (match := re.match(r"  --([\w-]+)", piece))}
 
@@ -44,7 +44,7 @@ def summary_of(cls: type[Pass]) -> str:
 
 
 def option_helps(cls: type[Pass]) -> dict[str, str]:
-    """What the `Attributes:` section of a pass's docstring says of each option, by the option's textual name."""
+    """The descriptions in the `Attributes:` section of a pass's docstring, by the option's textual name."""
     section = re.search(r"^Attributes:\n((?:    .*\n?|\n)+)", inspect.getdoc(cls) or "", re.MULTILINE)
     if section is None:
         return {}
@@ -53,7 +53,7 @@ def option_helps(cls: type[Pass]) -> dict[str, str]:
 
 
 def reference_page() -> str:
-    """`docs/reference/passes.md`: every Stepwell pass with what its docstring says."""
+    """The text of `docs/reference/passes.md`: every Stepwell pass with its docstring."""
     head = (
         "# Passes\n\n"
         "<!-- Made by `python -m stepwell.passes.help`; edit the docstrings instead. -->\n\n"

@@ -1,6 +1,6 @@
-"""What can watch a pipeline run: hooks before and after every pass on every op, and the printing of IR through them.
+"""Pass instrumentation: hooks before and after every pass on every op, and IR printing built on them.
 
-The dumps look as those of `mlir-opt` do, so that whatever reads one reads the other.
+The dumps have the format of `mlir-opt`, so that the same tools can read both.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ def argument_of(step: Step) -> str:
 
 
 def title_of(step: Step) -> str:
-    """The name of a step in dumps and reports: that of its class, C++ or Python."""
+    """The name of a step in dumps and reports: its C++ or Python class name."""
     return class_name(step.name) if isinstance(step, Upstream) else type(step).__name__
 
 
 class Instrumentation:
-    """Base of what watches a pipeline; override the hooks that matter."""
+    """Base of pass instrumentation; override the hooks that matter."""
 
     def before_nested(self, nested: Nested) -> None:
-        """The passes inside `nested` are about to run."""
+        """Called before the passes inside `nested` run."""
 
     def after_nested(self, nested: Nested) -> None:
-        """The passes inside `nested` have run on all their ops."""
+        """Called after the passes inside `nested` have run on all their ops."""
 
     def before_pass(self, step: Step, op: ir.Operation) -> None:
-        """`step` is about to run on `op`."""
+        """Called before `step` runs on `op`."""
 
     def after_pass(self, step: Step, op: ir.Operation) -> None:
-        """`step` has run on `op`, and the IR is valid."""
+        """Called after `step` has run on `op`, with valid IR."""
 
     def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
-        """`step` has failed on `op`; the IR may be anything."""
+        """Called after `step` has failed on `op`; the IR may be invalid."""
 
 
 @dataclass(frozen=True)
 class PrintFlags:
-    """How IR is printed; the names are those of `Operation.get_asm`."""
+    """Printing flags of IR, named as in `Operation.get_asm`."""
 
     large_elements_limit: int | None = None
     large_resource_limit: int | None = None
@@ -84,13 +84,13 @@ class PrintIR(Instrumentation):
     """Dumps the IR around passes.
 
     Attributes:
-        before: selects, by name, the passes before which to print.
-        after: likewise, after which.
-        only_on_change: whether passes that change nothing print nothing after them.
-        on_failure: whether to print the IR that a failed pass leaves, and after no other.
-        module_scope: whether to print the whole module and not only the op that the pass ran on.
-        flags: how to print.
-        stream: where to print; None for the standard error stream.
+        before: predicate on pass names: print before these passes.
+        after: predicate on pass names: print after these passes.
+        only_on_change: whether to print nothing after a pass that changed nothing.
+        on_failure: whether to print only the IR that a failed pass leaves, not the IR after other passes.
+        module_scope: whether to print the whole module instead of only the op that the pass ran on.
+        flags: printing flags.
+        stream: stream to print to; None for the standard error stream.
         folder: where to write a tree of files instead, one folder per op and one file per dump.
     """
 
@@ -108,20 +108,20 @@ class PrintIR(Instrumentation):
         self._counters: dict[ir.Operation, int] = {}
 
     def before_pass(self, step: Step, op: ir.Operation) -> None:
-        """Prints if asked for, and remembers the IR where changes are looked for."""
+        """Prints the IR if selected, and stores it if changes must be detected."""
         if self.only_on_change:
             self._previous = str(op)
         if self.before(step.name):
             self._dump(f"IR Dump Before {title_of(step)} ({step.name})", step, op)
 
     def after_pass(self, step: Step, op: ir.Operation) -> None:
-        """Prints if asked for and, where changes are looked for, if the pass changed something."""
+        """Prints the IR if selected and, with `only_on_change`, if the pass changed it."""
         is_same = self.only_on_change and str(op) == self._previous
         if self.after(step.name) and not self.on_failure and not is_same:
             self._dump(f"IR Dump After {title_of(step)} ({step.name})", step, op)
 
     def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
-        """Prints what the failed pass left."""
+        """Prints the IR that the failed pass left."""
         if self.after(step.name) or self.on_failure:
             self._dump(f"IR Dump After {title_of(step)} Failed ({step.name})", step, op)
 
@@ -144,13 +144,13 @@ class PrintIR(Instrumentation):
         path.write_text(text, encoding="utf-8")
 
     def _count(self, op: ir.Operation) -> str:
-        """The numbers of the dumps of the op's parents and of the op itself, outermost first."""
+        """The dump numbers of the op's ancestors and of the op itself, outermost first, joined by `_`."""
         self._counters[op] = self._counters.get(op, -1) + 1
         return "_".join(str(self._counters.setdefault(each, 0)) for each in reversed(_ancestors(op)))
 
 
 def _ancestors(op: ir.Operation) -> list[ir.Operation]:
-    """`op`, what it is in, and so on to the root."""
+    """The op, its parent, and so on up to the root."""
     found = [op]
     while (parent := found[-1].parent) is not None:
         found.append(parent.operation)

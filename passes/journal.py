@@ -1,6 +1,7 @@
-"""What became of the model's ops on their way to kernels, noted by whoever takes one away: for the report.
+"""Record of the fate of the model's ops during lowering, for the optimisation report.
 
-Noting costs a tuple. What the notes mean is worked out once, when all is known (`driver/facts.py`).
+Each rewrite or pass that removes an op adds an entry, which costs one tuple. `driver/facts.py` interprets the entries
+once, at the end of the compile.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from mlir import ir
 
 @dataclass(frozen=True)
 class End:
-    """An op that went.
+    """The removal of an op.
 
     Attributes:
-        location: the op's.
-        how: "rewritten" by a pattern that started from it, "absorbed" as only such an op read it, "folded" to a
-            constant, "shared" with an equal op, "unread".
+        location: location of the op.
+        how: "rewritten" by a pattern rooted at it, "absorbed" if only such an op read it, "folded" to a constant,
+            "shared" with an equal op, "unread".
         by: the pattern or pass.
-        into: the locations of what took its place.
+        into: locations of the ops that replaced it.
     """
 
     location: ir.Location
@@ -33,7 +34,7 @@ class End:
 
 @dataclass(frozen=True)
 class Apart:
-    """Two ops, of which the second reads the first, that were not put into one kernel, and why."""
+    """Two ops that were not fused into one kernel although the second reads the first, and the reason."""
 
     maker: ir.Location
     reader: ir.Location
@@ -42,7 +43,7 @@ class Apart:
 
 @dataclass(frozen=True)
 class Refused:
-    """A refusal of a pattern, with the location of the op that it looked at."""
+    """A pattern's refusal to rewrite, with the location of the op that it examined."""
 
     pattern: str
     location: ir.Location
@@ -51,7 +52,7 @@ class Refused:
 
 @dataclass
 class Journal:
-    """What was noted in one compile, in the order in which it happened."""
+    """The entries of one compile in chronological order."""
 
     ends: list[End] = field(default_factory=list)
     apart: list[Apart] = field(default_factory=list)
@@ -63,7 +64,7 @@ _journal: ContextVar[Journal | None] = ContextVar("journal", default=None)
 
 @contextmanager
 def journal() -> Iterator[Journal]:
-    """A journal that is kept while this is entered."""
+    """Keeps a new journal inside the block and yields it."""
     kept = Journal()
     token = _journal.set(kept)
     try:
@@ -73,7 +74,7 @@ def journal() -> Iterator[Journal]:
 
 
 def current() -> Journal | None:
-    """The journal that is being kept, if one is."""
+    """The journal that is being kept; None if there is none."""
     return _journal.get()
 
 
@@ -85,5 +86,5 @@ def note_end(op: ir.Operation, how: str, by: str, into: Sequence[ir.Location] = 
 
 
 def makers_of(values: Sequence[ir.Value]) -> list[ir.Location]:
-    """The locations of the ops that make values."""
+    """The locations of the ops that define the values."""
     return [value.owner.location for value in values if not isinstance(value.owner, ir.Block)]

@@ -1,6 +1,6 @@
-"""Locations of ops that stand for several nodes of the model, and the names in them.
+"""Locations of ops that stand for several nodes of the model, and the node names in them.
 
-One rule holds for every op that several ops became: its location lists all their nodes, each once, and the node that
+One rule holds for every op made from several ops: its location lists all their nodes, each once, and the node that
 does most of the work comes first. `fused_location` makes such locations, `inherit` gives them to the results of a
 rewrite, `dominant` and `names_in` read them.
 """
@@ -36,7 +36,7 @@ def dominant(location: ir.Location | None) -> str:
 
 
 def heaviest_first(ops: Sequence[ir.Operation]) -> list[ir.Operation]:
-    """The ops in their order, but for the one that does most of the work, which comes first.
+    """The ops in their order, except that the one that does most of the work comes first.
 
     The class of an op decides first (contractions before reductions before elementwise ops), then its floating-point
     operations, then its position in `ops`.
@@ -50,7 +50,7 @@ def heaviest_first(ops: Sequence[ir.Operation]) -> list[ir.Operation]:
 
 
 def fused_location(ops: Sequence[ir.Operation]) -> ir.Location:
-    """The location of what several ops became: their locations, each once, that of the heaviest op first."""
+    """The location of an op made from several ops: their locations, each once, that of the heaviest op first."""
     parts: dict[ir.Location, None] = {}
     for op in heaviest_first(ops):
         parts.update(dict.fromkeys(_leaves(op.location)))
@@ -58,11 +58,11 @@ def fused_location(ops: Sequence[ir.Operation]) -> ir.Location:
 
 
 def inherit(fresh: Sequence[ir.Operation], replaced: Sequence[ir.Operation]) -> None:
-    """Gives the ops that a rewrite made the locations of those that it replaced.
+    """Gives the ops that a rewrite made the locations of the ops that it replaced.
 
-    A fresh op takes the location of the replaced ops of its name that make as many elements, and of the replaced ops
-    of which no fresh op is such an heir; if there are none of its name, of all replaced ops. Movement that a rewrite
-    does away with leaves no work, and so no name:
+    A fresh op takes the locations of the replaced ops with its name and number of elements. It also takes those of the
+    replaced ops that match no fresh op. If no replaced op matches it, it takes the locations of all replaced ops.
+    Movement ops that a rewrite removes leave no work, and so no name:
 
         relu@"a", transpose@"b"         --> transpose@"b", relu@"a"
         conv@"c", batch_norm@"n"        --> conv@["c", "n"]
@@ -70,8 +70,8 @@ def inherit(fresh: Sequence[ir.Operation], replaced: Sequence[ir.Operation]) -> 
         matmul@"m", transpose@"t"       --> matmul@"m"
 
     Args:
-        fresh: the ops that the rewrite made; those that it placed elsewhere than at `replaced[0]` stay there.
-        replaced: the op that the rewrite started from, and those that became dead with it.
+        fresh: ops that the rewrite made; one whose location differs from that of `replaced[0]` keeps its location.
+        replaced: the root op of the rewrite and the ops that became dead with it.
     """
     placed = [op for op in fresh if op.location != replaced[0].location]
     known = {name for op in placed for name in names_in(op.location)}
@@ -86,7 +86,7 @@ def inherit(fresh: Sequence[ir.Operation], replaced: Sequence[ir.Operation]) -> 
 
 
 def left_unread(op: ir.Operation) -> list[ir.Operation]:
-    """The ops that nothing but the unread `op` reads, directly or through others, without weights and constants."""
+    """The ops read only by the unread `op`, directly or through other such ops, except weights and constants."""
     dead = {op.results[0]: op}
     pending = [op]
     while pending:

@@ -1,4 +1,4 @@
-"""Finds operations by their names: MLIR's own walk passes over all others without asking Python."""
+"""Finds operations by name: MLIR's native walk skips all other operations without calling Python."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from mlir import ir, rewrite
 def ops_named(root: ir.Operation | ir.OpView, *names: str) -> list[ir.Operation]:
     """The operations inside `root` that have one of the names, in program order, outer before inner.
 
-    Forty times as fast as to look at each of them.
+    Forty times as fast as checking each operation from Python.
     """
     found: list[ir.Operation] = []
 
     def note(op: ir.OpView, rewriter: rewrite.PatternRewriter) -> bool:
         found.append(op.operation)
-        return True  # it does not fit: nothing is rewritten
+        return True  # reports "no match", so nothing is rewritten
 
     patterns = rewrite.RewritePatternSet(root.context)
     for name in dict.fromkeys(names):
-        patterns.add(name, note)  # pyright: ignore[reportArgumentType]  (a name does as well as a class)
+        patterns.add(name, note)  # pyright: ignore[reportArgumentType]  (a name is accepted as well as a class)
     rewrite.walk_and_apply_patterns(root.operation, patterns.freeze())
     return _outer_first(found)
 
 
 def _outer_first(inner_first: list[ir.Operation]) -> list[ir.Operation]:
-    """Operations in program order of which those inside others came before these."""
+    """Reorders operations from post-order (inner before outer) to program order (outer before inner)."""
     trees: list[list[ir.Operation]] = []
     for op in inner_first:
         inside: list[ir.Operation] = []

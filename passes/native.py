@@ -1,7 +1,7 @@
-"""Functions of MLIR's and LLVM's shared libraries that the bindings do not show.
+"""Functions of MLIR's and LLVM's shared libraries that the bindings do not expose.
 
-They are C++, called by their mangled names; none takes more than pointers, lengths and flags. The wheel is pinned, so
-they are there.
+Most are C++ functions, called by their mangled names, with only pointers, lengths and flags as arguments. The wheel is
+pinned, so the symbols exist.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _WRITER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void
 
 @cache
 def libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
-    """MLIR's library, and LLVM's; loaded already if the bindings are."""
+    """MLIR's library and LLVM's library; already loaded if the bindings are."""
     from mlir import _mlir_libs
 
     folder = os.path.dirname(_mlir_libs.__file__)
@@ -62,9 +62,9 @@ def libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
 
 
 def parse_flags(program: str, arguments: Sequence[str]) -> None:
-    """Has LLVM's parser read command line flags, those about contexts and the printing of IR among them.
+    """Parses command-line flags with LLVM's parser, including those on contexts and IR printing.
 
-    To be called once, before any context is made. A wrong flag ends the process with a message and the exit code 1.
+    Call this once, before any context is made. An invalid flag ends the process with a message and exit code 1.
     """
     mlir, llvm = libraries()
     for name in _REGISTER:
@@ -85,19 +85,19 @@ def parse_flags(program: str, arguments: Sequence[str]) -> None:
 
 @cache
 def llvm_flags() -> dict[str, bool]:
-    """The flags of LLVM's libraries by name, and whether each needs a value. A process of its own prints the list."""
+    """The flags of LLVM's libraries by name, and whether each needs a value. A child process prints the list."""
     done = subprocess.run([sys.executable, "-c", _LISTING], capture_output=True, text=True, check=False)
     return {found[1]: found[2] is not None for found in _OPTION.finditer(done.stdout)}
 
 
 class Diagnostic(NamedTuple):
-    """A diagnostic with what those of the bindings have too.
+    """A diagnostic with the same interface as the bindings' own class.
 
     Attributes:
-        severity: how bad it is.
-        message: the text.
-        location: the place.
-        notes: further diagnostics that belong to it.
+        severity: its severity.
+        message: its text.
+        location: its location.
+        notes: diagnostics attached to it.
     """
 
     severity: ir.DiagnosticSeverity
@@ -109,8 +109,8 @@ class Diagnostic(NamedTuple):
 def run(manager: Any, op: ir.Operation, handler: Callable[[Any], bool]) -> bool:
     """Runs a pass manager on an op and returns whether it succeeded.
 
-    Python's lock is free meanwhile and the diagnostics of all threads go to `handler`. In the bindings the thread that
-    runs the passes keeps the lock, and another one that emits a diagnostic breaks.
+    Python's lock is released meanwhile, and the diagnostics of all threads go to `handler`. The bindings' own method
+    keeps the lock, and a worker thread that emits a diagnostic then fails.
     """
     mlir = libraries()[0]
 
@@ -152,7 +152,7 @@ def dump(manager: Any) -> None:
 
 
 def enable_reproducer(manager: Any, path: str, is_local: bool) -> None:
-    """Has a pass manager write a reproducer when a pass fails or crashes; a local one has that pass only."""
+    """Makes a pass manager write a reproducer when a pass fails or crashes; a local one contains only that pass."""
     text = path.encode(errors="surrogateescape")
     getattr(libraries()[0], _REPRODUCE)(
         _pointer(manager), ctypes.c_char_p(text), ctypes.c_size_t(len(text)), ctypes.c_bool(is_local)

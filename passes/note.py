@@ -1,6 +1,6 @@
-"""What a process was at when it ended: a line of text that a supervisor can still read then.
+"""The work that a process was doing when it ended: a line of text that a supervisor can still read afterwards.
 
-Small and quick to import, as a supervisor starts before everything else.
+Small and quick to import, because a supervisor starts before everything else.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ _NOTE_BYTES = 4096
 
 
 class SharedNote:
-    """A line of text that outlives the process that writes it: what a child was at when it ended."""
+    """A line of text in shared memory that outlives its writer: the work that a child was doing when it ended."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _NOTE_BYTES)
 
     def __call__(self, text: str) -> None:
-        """Remembers what is about to be done."""
+        """Stores the work that is about to begin."""
         self._memory[:] = text.encode(errors="replace")[:_NOTE_BYTES].ljust(_NOTE_BYTES, b"\0")
 
     @property
     def text(self) -> str:
-        """What was remembered last."""
+        """The text that was stored last."""
         return self._memory[:].rstrip(b"\0").decode(errors="replace")
 
     def crash_of(self, status: int) -> str:
-        """How a child ended, by its wait status: the signal, and what it was at; "" where it was no crash."""
+        """The signal that ended a child with this wait status, and the work in progress; "" if it did not crash."""
         if not os.WIFSIGNALED(status):
             return ""
         at = self.text
@@ -37,18 +37,18 @@ class SharedNote:
 
 
 class _Current:
-    """Where the passes of this process are noted; None where nobody would read it."""
+    """The place where this process notes its passes; None if no supervisor reads it."""
 
     note: Callable[[str], None] | None = None
 
 
 def note_in(note: Callable[[str], None]) -> None:
-    """Notes from here on what this process is at."""
+    """Makes `say` pass its notes to `note` from now on."""
     _Current.note = note
 
 
 def say(text: str) -> None:
-    """Notes what is about to be done; "" once it is done."""
+    """Notes the work that is about to begin; "" when it is done."""
     if _Current.note is not None:
         _Current.note(text)
 
