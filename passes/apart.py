@@ -41,7 +41,7 @@ def apart(work: Callable[[], Made]) -> Made:
 
 
 def _events() -> Lines | None:
-    """Progress events of the current compile, which the child writes and the parent replays; None without a listener."""
+    """Progress events of the compile, which the child writes and the parent replays; None without a listener."""
     listener = progress.current()
     return Lines(progress.written_to, listener.retell) if listener is not None and listener.is_heard else None
 

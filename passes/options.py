@@ -1,9 +1,9 @@
-"""Pass options: the text between the braces of a pipeline element, and the dataclass fields of a Python pass.
+"""Pass options: conversion between the text in the braces of a pipeline element and the fields of a Python pass.
 
     max-elements=64 modes=a,b verbose      <-->  max_elements=64, modes=("a", "b"), verbose=True
 
-The text follows MLIR: `key=value` pairs parted by spaces, a value may be quoted ('..', "..") or braced, a list is
-parted by commas, and a bool without a value is true.
+The text follows MLIR: `key=value` pairs separated by spaces. A value may be quoted ('..', "..") or braced, a list is
+separated by commas, and a bool without a value is true.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _MOST_BRACKETS = 100
 
 
 class PipelineError(StepwellError, ValueError):
-    """A textual pipeline, or an option in it, is wrong; the message says what and suggests what may be meant."""
+    """A textual pipeline, or an option in it, is invalid; the message says why and may suggest a correction."""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the nearest of the known words, or nothing where none is near."""
+    """`; did you mean 'x'?` for the closest of the known words; "" if none is close."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def split_balanced(text: str, separator: Callable[[str], bool]) -> list[str]:
-    """Splits at the separators that are outside quotes and brackets; empty pieces are dropped.
+    """Splits at the separators that are outside quotes and brackets; drops empty pieces.
 
     Raises:
-        PipelineError: a quote or a bracket is not closed, or they are nested deeper than Python's stack allows for.
+        PipelineError: a quote or a bracket is not closed, or brackets are nested too deeply for Python's stack.
     """
     pieces, start, closers, quote = [], 0, [], ""
     for position, char in enumerate(text):
@@ -47,7 +47,7 @@ def split_balanced(text: str, separator: Callable[[str], bool]) -> list[str]:
         elif char in _BRACKETS and char != "<":
             closers.append(_BRACKETS[char])
             if len(closers) > _MOST_BRACKETS:
-                raise PipelineError(f"more than {_MOST_BRACKETS} brackets within each other in '{text[:60]}...'")
+                raise PipelineError(f"more than {_MOST_BRACKETS} nested brackets in '{text[:60]}...'")
         elif closers and char == closers[-1]:
             closers.pop()
         elif not closers and separator(char):
@@ -59,7 +59,7 @@ def split_balanced(text: str, separator: Callable[[str], bool]) -> list[str]:
 
 
 def parse_options(text: str) -> dict[str, str | None]:
-    """The options of one pass by name as they are written, quotes and braces around values dropped; None: no value.
+    """The options of one pass by name, as written but without quotes or braces; None for an option without a value.
 
     Raises:
         PipelineError: a quote or a bracket is not closed.
@@ -84,10 +84,10 @@ def option_types(cls: type[Pass]) -> dict[str, Any]:
 
 
 def make_pass(cls: type[Pass], text: str) -> Pass:
-    """A pass with the options of the text, the others at their defaults.
+    """Returns a pass with the options in the text and defaults for the others.
 
     Raises:
-        PipelineError: an option is unknown or missing, or its value is not of its type.
+        PipelineError: an option is unknown or missing, or its value has the wrong type.
     """
     kinds = option_types(cls)
     values = {}
@@ -107,7 +107,7 @@ def make_pass(cls: type[Pass], text: str) -> Pass:
 
 
 def print_options(instance: Pass) -> str:
-    """The options that are not at their defaults, as `parse_options` reads them."""
+    """The options that differ from their defaults, in the format of `parse_options`."""
     words = []
     for field in dataclasses.fields(instance):
         value = getattr(instance, field.name)
@@ -117,7 +117,7 @@ def print_options(instance: Pass) -> str:
 
 
 def type_name(kind: Any) -> str:
-    """How the help calls the type of an option: int, bool, float, str, `list of int`, or the choices."""
+    """The type of an option as shown in the help: int, bool, float, str, `list of int`, or the choices."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return type_name(_without_none(kind))
@@ -133,7 +133,7 @@ def _default(field: dataclasses.Field) -> Any:
 
 
 def print_value(value: Any) -> str:
-    """The value of an option as text, quoted where it must be."""
+    """The value of an option as text, quoted if necessary."""
     if isinstance(value, tuple):
         return "{" + ",".join(map(print_value, value)) + "}"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Parallel loops, as several passes see them."""
+"""Attributes and trip counts of parallel loops, shared by several passes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from mlir import ir
 from .base import PassError
 
 SLOTS = "stepwell.slots"
-"""On a parallel loop: of how many ranges of its rounds there is memory for each; one that lacks it needs none."""
+"""On a parallel loop: the number of memory slots, one per range of iterations; absent if the loop needs no memory."""
 
 SLOT_BYTES = "stepwell.slot_bytes"
-"""On such a loop, and on the views of the workspace in it: how far apart two slots are."""
+"""On such a loop, and on the workspace views inside it: distance between two slots in bytes."""
 
 
 def trip_counts(loop: ir.Operation) -> list[int]:
-    """How many rounds an scf.forall makes along each dimension.
+    """The number of iterations of an scf.forall along each dimension.
 
     Raises:
         PassError: a bound is not constant.

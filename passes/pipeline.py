@@ -1,4 +1,4 @@
-"""Pipelines of upstream and Python passes, at any nesting, in MLIR's textual form and back.
+"""Pipelines of upstream and Python passes, nested to any depth, and their conversion to and from MLIR's textual form.
 
     builtin.module(stepwell-canonicalize,func.func(linalg-generalize-named-ops,cse),canonicalize{max-iterations=3})
 
@@ -10,7 +10,7 @@ is, in Python,
         "canonicalize{max-iterations=3}",
     ))
 
-A string may hold one element or several parted by commas.
+A string may hold one element or several separated by commas.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ELEMENT = re.compile(r"(?P<name>[\w.-]+)\s*(?P<rest>.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Upstream:
-    """A pass or pass pipeline of MLIR's own, with its options as text."""
+    """A pass or pass pipeline of MLIR itself, with its options as text."""
 
     name: str
     options: str = ""
@@ -46,7 +46,7 @@ class Upstream:
 
 @dataclass(frozen=True, init=False)
 class Nested:
-    """Passes that run on each op called `anchor` directly inside the current one."""
+    """Passes that run on each op called `anchor` directly inside the current op."""
 
     anchor: str
     elements: tuple[Element, ...]
@@ -69,7 +69,7 @@ Element = Pass | Upstream | Nested
 
 @dataclass(frozen=True, init=False)
 class Pipeline:
-    """Passes that run one after the other on one op, normally a module."""
+    """Passes that run in sequence on one op, normally a module."""
 
     elements: tuple[Element, ...]
     anchor: str
@@ -80,10 +80,10 @@ class Pipeline:
 
     @classmethod
     def parse(cls, text: str) -> Pipeline:
-        """Reads the textual form, `anchor(element,...)`.
+        """Parses the textual form, `anchor(element,...)`.
 
         Raises:
-            PipelineError: the text is wrong, or names an unknown pass or option of a Python pass.
+            PipelineError: the text is invalid, or names an unknown pass or option of a Python pass.
         """
         match = _ELEMENT.fullmatch(text.strip())
         rest = match["rest"].strip() if match else ""
@@ -111,16 +111,16 @@ class Pipeline:
         verify: bool = True,
         state: CompileState | None = None,
     ) -> None:
-        """Runs the passes on a module, or on the op that the pipeline is anchored at.
+        """Runs the passes on a module, or on the op that the pipeline is anchored on.
 
         Args:
-            module: what to transform, in place.
-            instrumentation: told before and after every pass.
-            verify: whether to check the IR after every pass.
-            state: what belongs to the module; None for a module alone.
+            module: op to transform in place.
+            instrumentation: called before and after every pass.
+            verify: whether to verify the IR after every pass.
+            state: parameters and other data of the module; None for a module without them.
 
         Raises:
-            PassFailure: a pass failed; it names the pass, the place and the reason.
+            PassFailure: a pass failed; the error names the pass, the location and the reason.
             PipelineError: an upstream pass or one of its options does not exist.
         """
         from .runner import Runner
@@ -137,10 +137,10 @@ def print_element(element: Element) -> str:
 
 
 def parse_elements(text: str) -> list[Element]:
-    """Reads elements parted by commas.
+    """Parses elements separated by commas.
 
     Raises:
-        PipelineError: the text is wrong, or names an unknown option of a Python pass.
+        PipelineError: the text is invalid, or names an unknown option of a Python pass.
     """
     return [_parse_element(piece) for piece in split_balanced(text, ",".__eq__)]
 

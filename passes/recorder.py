@@ -1,6 +1,6 @@
-"""Watches every pipeline that runs below, whoever started it: for what must know how far a compile has come.
+"""Instruments all pipelines that run in a block, to record how far a compile got.
 
-A `Recorder` keeps the module as it was before the pass at hand. A compile that has failed is done once more under one;
+A `Recorder` keeps the module as it was before the current pass. A compile that failed runs once more under a recorder;
 a compile that succeeds pays nothing.
 """
 
@@ -31,9 +31,8 @@ class Recorder(Instrumentation):
     """Keeps the module before each pass.
 
     Args:
-        folder: where it is written before the pass runs, so that it is there whatever the pass does; None to keep it in
-            memory.
-        note: told each pass.
+        folder: folder to write the module to before each pass, so that it survives a crash; None to keep it in memory.
+        note: called with the name of each pass.
     """
 
     def __init__(self, folder: Path | None = None, note: Callable[[str], None] = lambda text: None) -> None:
@@ -43,15 +42,15 @@ class Recorder(Instrumentation):
         self.pipeline: Pipeline | None = None
 
     def before_nested(self, nested: Nested) -> None:
-        """Remembers where passes are about to run."""
+        """Pushes the anchor of the passes about to run."""
         self._anchors.append(nested.anchor)
 
     def after_nested(self, nested: Nested) -> None:
-        """Back to the op around."""
+        """Pops the anchor."""
         self._anchors.pop()
 
     def before_pass(self, step: Step, op: ir.Operation) -> None:
-        """Keeps the whole module."""
+        """Stores the whole module."""
         root = op
         while root.parent is not None:
             root = root.parent.operation
@@ -80,12 +79,12 @@ def _nested(step: Step, anchors: Sequence[str]) -> Pipeline:
 
 
 def reproducer_text(root: ir.Operation, pipeline: Pipeline) -> str:
-    """A module as a reproducer of `mlir-opt`: with the locations that name the model's nodes."""
+    """A module as a reproducer of `mlir-opt`, with the locations that name the model's nodes."""
     return Reproducer(pipeline, disable_threading=True).print(str(root.get_asm(enable_debug_info=True)))
 
 
 def kernel_of(root: ir.Operation) -> str:
-    """The symbol of the kernel that a library holds; "" where the module holds several, or a program."""
+    """The symbol of the only kernel in a library; "" for a program, or a library with several kernels."""
     kernels = kernels_in(root)
     if LIBRARY not in root.attributes or len(kernels) != 1:
         return ""
@@ -93,7 +92,7 @@ def kernel_of(root: ir.Operation) -> str:
 
 
 def names_of(root: ir.Operation) -> list[str]:
-    """The nodes of the model that the only kernel of a library stands for, the dominant one first; else none."""
+    """The model's nodes that the only kernel of a library stands for, the dominant one first; otherwise []."""
     if not kernel_of(root):
         return []
     places = [*kernels_in(root), *walk(root)]
@@ -102,7 +101,7 @@ def names_of(root: ir.Operation) -> list[str]:
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
-    """Everything that compiles in the block is watched, and checked after every pass."""
+    """Instruments every compile in the block with the recorder, and verifies the IR after every pass."""
     token = _recorder.set(recorder)
     try:
         yield
@@ -111,11 +110,11 @@ def recording(recorder: Recorder) -> Iterator[None]:
 
 
 def is_recording() -> bool:
-    """Whether a compile is being done again, to see how it fails."""
+    """Returns whether a failed compile is being repeated under a recorder."""
     return _recorder.get() is not None
 
 
 def watchers() -> tuple[Instrumentation, ...]:
-    """What watches all pipelines that start here."""
+    """The instrumentation of all pipelines that start here."""
     recorder = _recorder.get()
     return debug.watchers() if recorder is None else (recorder,)

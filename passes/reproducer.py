@@ -9,10 +9,10 @@ from .pipeline import Pipeline
 
 @dataclass(frozen=True)
 class Reproducer:
-    """How to repeat a failure.
+    """The pipeline and settings that repeat a failure.
 
     Attributes:
-        pipeline: what failed.
+        pipeline: pipeline that failed.
         disable_threading: whether it ran on one thread.
         verify_each: whether the IR was verified after every pass.
     """

@@ -1,7 +1,7 @@
-"""External resources of a module's text: what other tools wrote behind it, and the pipeline of a reproducer.
+"""External resources in a module's text: data appended by other tools, and the pipeline of a reproducer.
 
-MLIR's parser passes them over in the bindings. They are read from the text and printed behind the result again, as
-`mlir-opt` does.
+MLIR's parser ignores them when called through the bindings. Stepwell reads them from the text and prints them after
+the result again, as `mlir-opt` does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 Resources = dict[str, dict[str, str]]
-"""The entries of each tool, as they are written."""
+"""The entries of each tool, as written in the text."""
 
 REPRODUCER = "mlir_reproducer"
 _SECTION = re.compile(r"\bexternal_resources\s*:\s*\{")
@@ -19,7 +19,7 @@ _END = "#-}"
 
 
 def read_resources(text: str) -> Resources:
-    """The external resources in the text of a module; what is not well formed is for MLIR's parser to complain of."""
+    """The external resources in the text of a module; reporting malformed ones is left to MLIR's parser."""
     begin = text.rfind("{-#")
     found = _SECTION.search(text, begin) if begin >= 0 else None
     if found is None:
@@ -45,7 +45,7 @@ def read_resources(text: str) -> Resources:
 
 
 def with_resources(printed: str, resources: Mapping[str, Mapping[str, str]], limit: int | None = None) -> str:
-    """The text of a module with external resources behind it; strings longer than the limit are left out."""
+    """The text of a module followed by external resources; omits strings longer than the limit."""
     tools = []
     for tool, entries in resources.items():
         kept = [f"      {key}: {value}" for key, value in entries.items() if not _is_too_long(value, limit)]
@@ -65,13 +65,13 @@ def _is_too_long(value: str, limit: int | None) -> bool:
 
 
 def reproducer_of(resources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The entries of a reproducer, strings without their quotes and escapes; empty if there is none."""
+    """The entries of a reproducer, with strings unquoted and unescaped; empty if there is none."""
     entries = resources.get(REPRODUCER, {})
     return {key: _unquoted(value) if value.startswith('"') else value for key, value in entries.items()}
 
 
 def _unquoted(text: str) -> str:
-    """MLIR escapes a character by its two hexadecimal digits or, if it is a backslash or a quote, by a backslash."""
+    """Unescapes a string: MLIR writes a backslash and two hexadecimal digits, or a backslash and the character."""
 
     def unescape(match: re.Match[str]) -> str:
         return chr(int(match[1], 16)) if len(match[1]) == 2 else match[1]
@@ -80,5 +80,5 @@ def _unquoted(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text as a string of MLIR."""
+    """The text as a quoted MLIR string."""
     return '"' + text.replace("\\", "\\\\").replace('"', "\\22") + '"'

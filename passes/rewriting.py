@@ -1,4 +1,4 @@
-"""Rewrite patterns over the stepwell dialect, and the driver that applies them until nothing changes.
+"""Rewrite patterns on the stepwell dialect, and the driver that applies them to a fixed point.
 
     class FoldTransposePair(Pattern[TransposeOp]):
         \"\"\"transpose(transpose(x, p), q) --> transpose(x, p[q])\"\"\"
@@ -13,9 +13,9 @@
             return TransposeOp(inner.input, permutation=...).result
 
 The insertion point is before `op` and the location is that of `op`. A pattern only adds ops; the driver erases `op` and
-what else became dead. The values it returns must have the types of the results they replace.
-Upstream's greedy driver does not serve here: IRDL ops have no traits, so it can neither drop dead ones nor explain a
-refusal.
+all ops that became dead. The returned values must have the types of the results they replace.
+Upstream's greedy driver is unsuitable: IRDL ops have no traits, so it cannot erase dead ones, and it has no refusals
+with reasons.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AnyOp = TypeVar("AnyOp", bound=Op)
 
 @dataclass(frozen=True)
 class Refusal:
-    """A pattern looked at an op that it is meant for and did not rewrite it, for this reason."""
+    """A pattern matched the kind of an op but did not rewrite it, for this reason."""
 
     reason: str
 
@@ -48,18 +48,18 @@ Replacement = ir.Value | Sequence[ir.Value] | Refusal | None
 
 
 class Pattern(Generic[AnyOp]):
-    """One rewrite: the docstring shows `before --> after`, `root` is the class of op it starts from (or several)."""
+    """One rewrite: the docstring shows `before --> after`; `root` is the op class (or classes) that it starts from."""
 
     root: ClassVar[type[Op] | tuple[type[Op], ...]]
 
     def rewrite(self, op: AnyOp) -> Replacement:
-        """The values that replace the results of `op`; None where it does not fit, a Refusal where it might have."""
+        """The values that replace the results of `op`; None for no match, a Refusal for a near match."""
         raise NotImplementedError(type(self).__name__)
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A refusal with where it came from: for the optimisation report."""
+    """A refusal with its pattern and location, for the optimisation report."""
 
     pattern: str
     location: str
@@ -71,7 +71,7 @@ _refusals: ContextVar[list[Refused] | None] = ContextVar("refusals", default=Non
 
 @contextmanager
 def collect_refusals() -> Iterator[list[Refused]]:
-    """While it is entered, the refusals of all patterns that are applied gather in the list that it yields."""
+    """Collects the refusals of all patterns applied inside the block in the list that it yields."""
     collected: list[Refused] = []
     token = _refusals.set(collected)
     try:
@@ -82,11 +82,11 @@ def collect_refusals() -> Iterator[list[Refused]]:
 
 @dataclass
 class RewriteLimit:
-    """How many rewrites patterns may do, and those that they did.
+    """The maximum number of rewrites, and a log of those done.
 
     Attributes:
-        most: so many.
-        done: the pattern of each, and the location of the op that it replaced.
+        most: maximum number of rewrites.
+        done: the pattern of each rewrite, and the location of the op that it replaced.
     """
 
     most: int
@@ -98,9 +98,9 @@ _limit: ContextVar[RewriteLimit | None] = ContextVar("limit", default=None)
 
 @contextmanager
 def limit_rewrites(most: int) -> Iterator[RewriteLimit]:
-    """While it is entered, all patterns together do no more than so many rewrites: the first ones of those they would.
+    """Limits all patterns together to the first `most` rewrites inside the block.
 
-    Where a rewrite is wrong, its number, and with it the pattern, is found by bisection.
+    Bisection over `most` finds a wrong rewrite, and with it the pattern.
     """
     limit = RewriteLimit(most)
     token = _limit.set(limit)
@@ -111,7 +111,7 @@ def limit_rewrites(most: int) -> Iterator[RewriteLimit]:
 
 
 def defining_op(value: ir.Value | None, kind: type[AnyOp]) -> AnyOp | None:
-    """The op that makes `value`, if it is of the class `kind`."""
+    """The op that defines `value`, if it is of the class `kind`."""
     owner = None if value is None else value.owner
     if owner is None or isinstance(owner, ir.Block) or owner.name != kind.OPERATION_NAME:
         return None
@@ -119,28 +119,29 @@ def defining_op(value: ir.Value | None, kind: type[AnyOp]) -> AnyOp | None:
 
 
 def has_one_use(value: ir.Value) -> bool:
-    """Whether exactly one operand reads `value`."""
+    """Returns whether exactly one operand reads `value`."""
     uses = iter(value.uses)
     return next(uses, None) is not None and next(uses, None) is None
 
 
 def identity(op: ir.Operation | ir.OpView) -> int:
-    """A number that tells an op with results from every other that exists.
+    """A number that identifies an op with results among all existing ops.
 
-    MLIR hashes an operation by what it says, which changes and which equal operations share; a value by its address.
+    MLIR hashes an operation by its contents, which can change and which equal operations share, but a value by its
+    address.
     """
     return hash(op.operation.results[0])
 
 
 def walk(op: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
-    """Every operation inside `op`, outer before inner, in program order; safe against erasure of the one at hand."""
+    """Every operation inside `op` in program order, outer before inner; the caller may erase the current one."""
     levels = [_directly_inside(op.operation)]
     while levels:
         inner = next(levels[-1], None)
         if inner is None:
             levels.pop()
             continue
-        # Asked now, as the caller may erase the op.
+        # Read before the yield, because the caller may erase the op.
         has_regions = len(inner.regions) > 0
         yield inner
         if has_regions:
@@ -154,7 +155,7 @@ def _directly_inside(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def find_ops(root: ir.Operation | ir.OpView, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
-    """The operations inside `root` that are `wanted`, in program order: half the time of a `walk`."""
+    """The operations inside `root` that are `wanted`, in program order; takes half the time of `walk`."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -168,7 +169,7 @@ def find_ops(root: ir.Operation | ir.OpView, wanted: Callable[[ir.Operation], bo
 
 
 def find_op(root: ir.Operation | ir.OpView, wanted: Callable[[ir.Operation], bool]) -> ir.Operation | None:
-    """The first operation inside `root` that is `wanted`: a third of the time that a `walk` takes."""
+    """The first operation inside `root` that is `wanted`; takes a third of the time of `walk`."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -183,7 +184,7 @@ def find_op(root: ir.Operation | ir.OpView, wanted: Callable[[ir.Operation], boo
 
 
 def erase_dead_ops(root: ir.Operation | ir.OpView) -> int:
-    """Erases the stepwell ops (all pure) whose results nobody reads; returns how many."""
+    """Erases the stepwell ops (all pure) whose results are unused; returns their number."""
     erased = 0
     for op in reversed(list(walk(root))):
         if op.name in STEPWELL.ops and not _is_read(op):
@@ -194,13 +195,13 @@ def erase_dead_ops(root: ir.Operation | ir.OpView) -> int:
 
 
 def apply_patterns(root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], max_sweeps: int = 16) -> list[Refused]:
-    """Applies `patterns` to everything inside `root` until no pattern fits, and drops what became dead.
+    """Applies `patterns` to all ops inside `root` until none matches, and erases the ops that became dead.
 
     Returns:
         The refusals of the last sweep.
 
     Raises:
-        RuntimeError: the patterns undo each other and do not come to an end.
+        RuntimeError: the patterns undo each other and never reach a fixed point.
     """
     driver = _Driver(patterns)
     for _ in range(max_sweeps):
@@ -214,7 +215,7 @@ def apply_patterns(root: ir.Operation | ir.OpView, patterns: Sequence[Pattern], 
 
 
 class _Driver:
-    """A worklist in program order; what a rewrite touches is looked at again before the rest."""
+    """A worklist in program order; ops affected by a rewrite are visited again before the rest."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self._patterns = patterns
@@ -226,12 +227,12 @@ class _Driver:
         self._known: set[int] = set()
         self._recent: deque[str] = deque(maxlen=8)
         self._kept = journal.current()
-        # Of ops that a rewrite may have left without a reader: the rewrite.
+        # Key: identity of an op that a rewrite may have left unread. Value: that rewrite.
         self._causes: dict[int, tuple[str, ir.Location]] = {}
         self._limit = _limit.get()
 
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
-        """Looks at every operation inside `root`, and again where something changed; returns how many it rewrote."""
+        """Visits every operation inside `root`, and again those a change affected; returns the number of rewrites."""
         self.refused, self._refusals = [], []
         operations = find_ops(root, lambda op: op.name in STEPWELL.ops)
         identities = list(map(identity, operations))
@@ -247,14 +248,14 @@ class _Driver:
         return rewrites
 
     def _rooted_at(self, name: str) -> list[Pattern]:
-        """The patterns that an op of this name may fit."""
+        """The patterns that may match an op of this name."""
         if name not in self._fitting:
             cls = STEPWELL.ops[name]
             self._fitting[name] = [pattern for pattern in self._patterns if issubclass(cls, pattern.root)]
         return self._fitting[name]
 
     def endless(self) -> RuntimeError:
-        """The error that patterns do not come to an end; it names those that were at work last."""
+        """The error that the patterns reach no fixed point; it names the last patterns that matched."""
         return RuntimeError(f"no fixed point of the patterns; the last that fitted: {', '.join(self._recent)}")
 
     def _visit(self, op: ir.Operation) -> bool:
@@ -281,7 +282,7 @@ class _Driver:
         return True
 
     def _fitting_pattern(self, op: ir.Operation, patterns: Sequence[Pattern]) -> tuple[str, Sequence[ir.Value]] | None:
-        """The name of the first pattern that fits `op`, and what it would have in place of the results."""
+        """The name of the first pattern that matches `op`, and the values that replace the results."""
         view = STEPWELL.ops[op.name].of(op)
         try:
             for pattern in patterns:
@@ -290,7 +291,7 @@ class _Driver:
                 if values is not None:
                     return type(pattern).__name__, values
         except Exception as error:
-            # A bug: whoever reports it wants to know the op.
+            # A bug in the pattern: the error report needs the location of the op.
             vars(error).setdefault("location", op.location)
             raise
         return None
@@ -312,7 +313,7 @@ class _Driver:
         return values
 
     def note_refusals(self) -> None:
-        """Puts the refusals of the last sweep into the journal."""
+        """Adds the refusals of the last sweep to the journal."""
         if self._kept is not None:
             self._kept.refused.extend(self._refusals)
 
@@ -328,12 +329,12 @@ class _Driver:
         self._erase(op, (pattern, op.location))
         for value in values:
             self._push_new(value)
-        # Taken off the stack first: a user may undo what is new, which should not be built upon before.
+        # Pushed last, so visited first: a user may undo the new ops before other patterns build on them.
         for user in users:
             self._push(user)
 
     def _fresh(self, values: Sequence[ir.Value]) -> list[ir.Operation]:
-        """The ops that a rewrite made for `values`."""
+        """The ops that a rewrite made to compute `values`."""
         found: dict[int, ir.Operation] = {}
         pending = list(values)
         while pending:
@@ -384,7 +385,7 @@ def _is_read(op: ir.Operation) -> bool:
 
 
 def replace_op(operation: ir.Operation, values: Sequence[ir.Value]) -> None:
-    """Makes every reader of `operation` read `values`, and erases it."""
+    """Makes every reader of `operation` read `values` instead, and erases it."""
     for old, new in zip(operation.results, values, strict=True):
         old.replace_all_uses_with(new)
     operation.erase()

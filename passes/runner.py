@@ -1,7 +1,7 @@
-"""Runs pipelines: upstream passes through MLIR's pass manager, Python passes between them.
+"""Runs pipelines: upstream passes through MLIR's pass manager, with Python passes between them.
 
-Upstream passes that follow each other run in one pass manager. Where something watches the pipeline, or a Python pass
-is nested, the passes run one by one on one op after the other, so that each can be looked at.
+Consecutive upstream passes run in one pass manager. If the pipeline is instrumented or contains a nested Python pass,
+the passes run one by one on one op after the other, so that each can be observed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class PassFailure(CompileError):
     """A pass of a pipeline failed; the message names it and says why.
 
     Attributes:
-        pass_name: which pass; empty where upstream does not tell.
-        reason: why, without the name.
-        location: where, as well as it is known.
-        is_reported: whether the reason has gone to the diagnostic handlers of the context already.
+        pass_name: the pass; "" if upstream does not report it.
+        reason: the reason, without the name.
+        location: the location, as precisely as it is known.
+        is_reported: whether the diagnostic handlers of the context have already received the reason.
     """
 
     def __init__(self, pass_name: str, reason: str, location: ir.Location, is_reported: bool = False) -> None:
@@ -47,11 +47,11 @@ class Runner:
     """Runs pipelines.
 
     Args:
-        instrumentation: told before and after every pass.
-        verify: whether to check the IR after every pass.
-        statistics: whether MLIR prints, to the standard error stream, what its passes counted, and in which form.
-        note: told which passes are about to run.
-        state: what belongs to the module; None for a module alone.
+        instrumentation: called before and after every pass.
+        verify: whether to verify the IR after every pass.
+        statistics: the format in which MLIR prints pass statistics to the standard error stream; None for none.
+        note: called with the names of the passes about to run.
+        state: parameters and other data of the module; None for a module without them.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Runner:
         state: CompileState | None = None,
     ) -> None:
         self.instrumentation = (*instrumentation, *watchers())
-        # What is done again to see how it fails is looked at closely: the pass that is to blame may have come earlier.
+        # A repeated compile is verified after every pass: an earlier pass than the failing one may be at fault.
         self.verify = verify or is_recording()
         self.statistics, self.note, self.state = statistics, note, state
 
@@ -72,7 +72,7 @@ class Runner:
 
         Raises:
             PassFailure: a pass failed.
-            PipelineError: the pipeline is not one for `op`, or names passes or options that do not exist.
+            PipelineError: the pipeline is anchored on another op, or names passes or options that do not exist.
         """
         if pipeline.anchor not in (op.name, _ANY):
             raise PipelineError(f"can't run '{pipeline.anchor}' pass manager on '{op.name}' op")
@@ -89,9 +89,9 @@ class Runner:
                 self._run_element(element, op)
 
     def _is_native(self, element: Element) -> bool:
-        """Whether MLIR's pass manager runs all of the element by itself."""
+        """Returns whether MLIR's pass manager can run the whole element by itself."""
         if isinstance(element, Nested):
-            # What `any` matches only MLIR knows.
+            # Only MLIR knows which ops `any` matches.
             return element.anchor == _ANY or all(map(self._is_native, element.elements))
         return isinstance(element, Upstream) and not self.instrumentation
 
@@ -134,7 +134,7 @@ class Runner:
             manager.run(op)
         except MLIRError as error:
             name = pipelines.failed_pass() or _names(elements)
-            raise PassFailure(name, _told(error), _place_of(error, op), op.context.emit_error_diagnostics) from error
+            raise PassFailure(name, _message_of(error), _location_of(error, op), op.context.emit_error_diagnostics) from error
         if self.verify:
             self._verify_dialect(_names(elements), op)
 
@@ -157,21 +157,21 @@ class Runner:
             op.verify()
         except MLIRError as error:
             reason = f"it left invalid IR: {_told(error)} (this is a bug in the pass)"
-            raise PassFailure(instance.name, reason, _place_of(error, op)) from error
+            raise PassFailure(instance.name, reason, _location_of(error, op)) from error
         self._verify_dialect(instance.name, op)
 
     def _verify_dialect(self, name: str, op: ir.Operation) -> None:
-        """Checks what MLIR cannot know of the stepwell dialect."""
+        """Checks the invariants of the stepwell dialect that MLIR's verifier does not know."""
         wrong = next(violations(op), None)
         if wrong is not None:
             raise PassFailure(name, f"it left invalid IR: {wrong.message} (this is a bug in the pass)", wrong.location)
 
 
 def check(anchor: str, elements: Sequence[Element]) -> None:
-    """Checks in the current context that every pass exists, takes its options and can run on its op.
+    """Checks in the current context that every pass exists, accepts its options and can run on its op.
 
     Raises:
-        PipelineError: one does not.
+        PipelineError: a pass fails the check.
     """
     for element in elements:
         if isinstance(element, Nested) and element.anchor != _ANY:
@@ -187,7 +187,7 @@ def check_upstream(anchor: str, element: Upstream | Nested) -> None:
     """Checks in the current context that MLIR accepts the element inside `anchor`.
 
     Raises:
-        PipelineError: it does not.
+        PipelineError: MLIR rejects it.
     """
     try:
         PassManager.parse(f"{anchor}({element})")
@@ -197,7 +197,7 @@ def check_upstream(anchor: str, element: Upstream | Nested) -> None:
 
 
 def wrong_anchor(name: str, wanted: str, anchor: str) -> str:
-    """The message for a pass at the wrong nesting, in MLIR's words."""
+    """The message for a pass at the wrong nesting level, in MLIR's wording."""
     return (
         f"Can't add pass '{name}' restricted to '{wanted}' on a PassManager intended to run on '{anchor}', "
         "did you intend to nest?"
@@ -205,7 +205,7 @@ def wrong_anchor(name: str, wanted: str, anchor: str) -> str:
 
 
 def _expand(element: Upstream, anchor: str) -> Sequence[Step | Nested]:
-    """The passes of an upstream pipeline such as `buffer-deallocation-pipeline`; a pass stays as it is."""
+    """The passes of an upstream pipeline such as `buffer-deallocation-pipeline`; a single pass stays as it is."""
     spelt_out = Pipeline.parse(str(PassManager.parse(f"{anchor}({element})"))).elements
     if len(spelt_out) == 1 and isinstance(spelt_out[0], Upstream) and spelt_out[0].name == element.name:
         return [element]
@@ -220,17 +220,17 @@ def _children(op: ir.Operation, anchor: str) -> Iterator[ir.Operation]:
 
 
 def _names(elements: Sequence[Element]) -> str:
-    """The elements as text, where it is not known which of them it was."""
+    """The elements as text, for messages that cannot name the exact pass."""
     return ",".join(map(print_element, elements))
 
 
-def _told(error: Any) -> str:
-    """What an exception says; one of the bindings has its diagnostics, where no handler was told them."""
+def _message_of(error: Any) -> str:
+    """The message of an exception; for an `MLIRError`, the diagnostics that no handler received."""
     if isinstance(error, MLIRError):
         return "; ".join(str(diagnostic) for diagnostic in error.error_diagnostics) or "see the diagnostics"
     return str(error)
 
 
-def _place_of(error: Any, op: ir.Operation) -> ir.Location:
-    """The location in the first diagnostic of an exception of the bindings."""
+def _location_of(error: Any, op: ir.Operation) -> ir.Location:
+    """The location of the first diagnostic in an exception of the bindings; that of `op` if there is none."""
     return error.error_diagnostics[0].location if error.error_diagnostics else op.location

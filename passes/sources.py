@@ -1,4 +1,4 @@
-"""Texts that are compiled: files, the standard input, and the parts of either between markers."""
+"""Source texts: files, the standard input, and the parts of either between split markers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .bindings import ir
 DEFAULT_MARKER = "// -----"
 SHORTEST_MARKER = 3
 _BYTECODE_MAGIC = b"ML\xefR"
-_CHECKED = 2  # the last characters of a marker: a line that lacks only these is a near miss
+_CHECKED = 2  # number of last characters of a marker: a line that lacks only these is a near miss
 
 
 class Source:
     """A text that is being compiled.
 
     Args:
-        filename: the file's name in locations.
-        title: the file's name in messages.
+        filename: name of the file in locations.
+        title: name of the file in messages.
         contents: text or bytecode.
-        whole: the contents of the file that this is a part of; None if it is all of it.
+        whole: contents of the file if this is a part of it; None if this is the whole file.
     """
 
     def __init__(self, filename: str, title: str, contents: bytes, whole: bytes | None = None) -> None:
@@ -37,12 +37,12 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The contents as text; bytecode has none."""
+        """The contents as text; "" for bytecode."""
         return "" if self.is_bytecode else self.contents.decode(errors="replace")
 
     @cached_property
     def lines(self) -> list[bytes]:
-        """The lines of the whole file, without what ends them."""
+        """The lines of the whole file, without line endings."""
         return (
             []
             if self.whole.startswith(_BYTECODE_MAGIC)
@@ -50,18 +50,18 @@ class Source:
         )
 
     def line(self, number: int) -> bytes | None:
-        """The line with this number, counted from one, if there is one."""
+        """The line with this number, counted from one; None if there is none."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else None
 
     def parse(self, implicit_module: bool = True, context: ir.Context | None = None) -> ir.Module | ir.Operation:
-        """The IR: a module around it all, or else the one operation that there is.
+        """Parses the IR: a module, or the only operation if `implicit_module` is False.
 
         Args:
-            implicit_module: whether to put a module around what is not one.
-            context: where to make the IR; None for the current context.
+            implicit_module: whether to wrap other IR in a module.
+            context: context in which to make the IR; None for the current one.
 
         Raises:
-            ir.MLIRError: the text is wrong; diagnostics say how.
+            ir.MLIRError: the text is invalid; diagnostics explain why.
         """
         if implicit_module or self.is_bytecode:
             is_named = not self.is_part and self.filename not in ("-", "")
@@ -77,10 +77,10 @@ class Source:
 
 
 def read_source(name: str) -> Source:
-    """The file called `name`; the standard input for `-`.
+    """Reads the file called `name`, or the standard input for `-`.
 
     Raises:
-        OSError: there is no such file; MLIR reads it once more, so it must be one.
+        OSError: there is no regular file of that name (MLIR reads it a second time, so it must be one).
     """
     if name == "-":
         return Source("-", "<stdin>", sys.stdin.buffer.read())
@@ -93,19 +93,19 @@ def read_source(name: str) -> Source:
 
 
 def split_source(source: Source, marker: str, near_miss: Callable[[int, int], None]) -> Iterator[Source]:
-    """The parts between markers, as MLIR's own tools take them.
+    """The parts between markers, split as MLIR's own tools do.
 
-    A part starts right after its marker. It is padded at its front, so that lines and columns are those of the file.
+    A part starts right after its marker. It is padded at its front, so that its line and column numbers match the file.
 
     Args:
-        source: all of it.
-        marker: at least `SHORTEST_MARKER` characters.
-        near_miss: told the line and column where a marker lacks its last characters.
+        source: the whole source.
+        marker: split marker, at least `SHORTEST_MARKER` characters long.
+        near_miss: called with the line and column at which a marker lacks its last characters.
     """
     whole, start = source.contents, marker.encode()[:-_CHECKED]
     ending = marker.encode()[-_CHECKED:]
     begin, position = 0, 0
-    # The first of several pieces is passed over if it is empty: the part starts with the end of its own marker.
+    # Nothing precedes the first marker: no part comes before it, and its last characters start the first part.
     has_part = bool(whole.partition(start)[0])
     while (found := whole.find(start, position)) >= 0:
         position = found + len(start)
@@ -122,7 +122,7 @@ def split_source(source: Source, marker: str, near_miss: Callable[[int, int], No
 
 
 def _piece(whole: bytes, start: bytes, position: int) -> bytes:
-    """The text from a position up to the next thing that may be a marker."""
+    """The text from a position up to the next possible marker."""
     end = whole.find(start, position)
     return whole[position : end if end >= 0 else len(whole)]
 

@@ -1,4 +1,4 @@
-"""The state of a compile that is not in its module."""
+"""Compile state that is stored outside the module."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 @dataclass
 class CompileState:
-    """What the passes of one compile know of the model besides its module.
+    """Data about the model that the passes of one compile share, besides its module.
 
     Attributes:
-        parameters: the arrays that the module names; passes add and replace entries, and leave the arrays as they are.
-        evaluated: the model's nodes whose work is done at compile time, in `@init`.
+        parameters: arrays that the module names; passes add and replace entries but never modify an array.
+        evaluated: the model's nodes that are computed at compile time, in `@init`.
     """
 
     parameters: dict[str, np.ndarray] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Where the time of a pipeline goes: the execution time report of `mlir-opt`, upstream and Python passes in one."""
+"""Execution time report of a pipeline in the format of `mlir-opt`, with upstream and Python passes together."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _TITLE = f"{_RULE}\n{'... Execution time report ...':^79}".rstrip() + f"\n{_RULE
 
 @dataclass
 class Timer:
-    """The time spent under one name, and under the names inside it."""
+    """The time spent under one name, and its division among nested names."""
 
     name: str
     seconds: float = 0.0
     children: dict[int, Timer] = field(default_factory=dict)
 
     def child(self, key: object, name: str) -> Timer:
-        """The timer of something inside, made when first asked for."""
+        """The timer of a nested name, created at the first request."""
         return self.children.setdefault(id(key), Timer(name))
 
 
 class Timing(Instrumentation):
-    """Measures every pass. The passes of a nested pipeline are summed over the ops that they ran on.
+    """Measures every pass. The times of nested passes are summed over the ops that they ran on.
 
     Attributes:
-        root: the tree of what was measured.
+        root: the tree of timers.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Timing(Instrumentation):
         self._stack = [self.root]
         self._starts: list[float] = []
         self._started = time.perf_counter()
-        # Keys are identities: what they identify must stay alive.
+        # Keys are object identities, so the objects must stay alive.
         self._seen: list[object] = []
 
     def before_nested(self, nested: Nested) -> None:
@@ -48,7 +48,7 @@ class Timing(Instrumentation):
         self._start(nested, f"'{nested.anchor}' Pipeline")
 
     def after_nested(self, nested: Nested) -> None:
-        """Stops it."""
+        """Stops the timer."""
         self._stop()
 
     def before_pass(self, step: Step, op: ir.Operation) -> None:
@@ -56,20 +56,20 @@ class Timing(Instrumentation):
         self._start(step, title_of(step))
 
     def after_pass(self, step: Step, op: ir.Operation) -> None:
-        """Stops it."""
+        """Stops the timer."""
         self._stop()
 
     def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
-        """Stops it."""
+        """Stops the timer."""
         self._stop()
 
     def phase(self, name: str, seconds: float) -> None:
-        """Adds something that is no pass, such as parsing."""
+        """Adds the time of a step that is not a pass, such as parsing."""
         self._seen.append(timer := Timer(name, seconds))
         self.root.children[id(timer)] = timer
 
     def report(self, as_list: bool = False, as_json: bool = False) -> str:
-        """The report as text or JSON: a tree in the order of execution, or a list by time spent."""
+        """The report as text or JSON: a tree in execution order, or a list sorted by time."""
         self.root.seconds = time.perf_counter() - self._started
         rows = [(self.root.seconds, "root"), *_by_name(self.root)] if as_list else _rows(self.root, 0)
         rest = self.root.seconds - sum(child.seconds for child in self.root.children.values())

@@ -1,4 +1,4 @@
-"""What is known of the passes that the MLIR wheel brings along: names, help, options, classes."""
+"""Metadata of the passes in the MLIR wheel: names, help, options, classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .diagnostics import MLIRError
 
 NAMES_FILE = Path(__file__).with_name("upstream_names.json")
 
-# MLIR can print its passes, to the standard output of the process: so a process of its own does it.
+# MLIR prints its passes to the standard output of the process, so a child process does it.
 _LISTING_SCRIPT = """
 import ctypes, pathlib
 from mlir import _mlir_libs, ir, passmanager
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[\w.-]+")
 _PASS_LINE = re.compile(r"  --([\w-]+)(?: .*?)?\s+-   ")
 _FAILED_PASS = re.compile(r"// -----// IR Dump After .* Failed \((.*?)\)")
 _OPTION_LINE = re.compile(r"    --?([\w-]+)(?:=<.*?>|\s<.*?>)?\s+- ")
-# MLIR lists its passes only.
+# MLIR's listing has passes but no pipelines.
 PIPELINES = (
     "buffer-deallocation-pipeline",
     "gpu-lower-to-nvvm-pipeline",
@@ -63,7 +63,7 @@ def upstream_passes() -> dict[str, list[str]]:
 
 
 def class_name(argument: str) -> str:
-    """The C++ class of an upstream pass, by which MLIR calls it in dumps and reports."""
+    """The C++ class of an upstream pass, which MLIR prints in dumps and reports."""
     return _class_names().get(argument, argument)
 
 
@@ -73,7 +73,7 @@ def _class_names() -> dict[str, str]:
 
 
 def explain_rejection(name: str, error: str) -> str:
-    """Says in one line why the pass manager refused the pass `name`, and what may have been meant."""
+    """A one-line explanation why the pass manager rejected the pass `name`, with a suggested correction."""
     from .discovery import pass_names
     from .options import suggestion
 
@@ -89,7 +89,7 @@ def explain_rejection(name: str, error: str) -> str:
 
 @cache
 def anchor_of(name: str) -> str | None:
-    """The op that an upstream pass or pipeline runs on, `builtin.module` where it takes several; None: no such pass."""
+    """The op that an upstream pass or pipeline runs on, `builtin.module` if several; None if there is no such pass."""
     if not _NAME.fullmatch(name):
         return None
     with bare_context():
@@ -97,7 +97,7 @@ def anchor_of(name: str) -> str | None:
 
 
 def anchor_inside(anchor: str, name: str) -> str | None:
-    """The op that a pass runs on in a pipeline for `anchor`, in the current context; None: there is no such pass."""
+    """The op that a pass runs on in a pipeline for `anchor`, in the current context; None if there is no such pass."""
     try:
         PassManager.parse(f"{anchor}({name})")
     except ValueError as error:
@@ -107,9 +107,9 @@ def anchor_inside(anchor: str, name: str) -> str | None:
 
 
 def bare_context() -> ir.Context:
-    """A context that knows all of MLIR's dialects and loads them when they are needed, as `mlir-opt` does.
+    """A context that registers all of MLIR's dialects but loads them on demand, as `mlir-opt` does.
 
-    The contexts of the bindings load all dialects at once, which takes long and gives canonicalisation more patterns.
+    The contexts of the bindings load all dialects at once, which is slow and gives canonicalisation more patterns.
     """
     context = vars(ir)["_Context"]()
     context.append_dialect_registry(_mlir_libs.get_dialect_registry())
@@ -118,22 +118,22 @@ def bare_context() -> ir.Context:
 
 
 class PreparedPipelines:
-    """Upstream pipelines in the current context, each made ready once and run on many ops.
+    """Upstream pipelines in the current context, each prepared once and run on many ops.
 
-    Canonicalisation gathers the patterns of all dialects when its pass manager first runs, which takes longer than to
-    run it on a kernel.
+    The first run of a canonicaliser collects the patterns of all dialects, which takes longer than running it on a
+    kernel.
     """
 
     def __init__(self) -> None:
         self.context = ir.Context.current
         self._managers: dict[tuple[str, bool], PassManager] = {}
-        import tempfile  # a tool that runs native pipelines alone does without these
+        import tempfile  # imported late: a tool that runs only native pipelines does not need these
         import uuid
 
         self._dumps = Path(tempfile.gettempdir()) / f"stepwell-{uuid.uuid4()}"
 
     def run(self, pipeline: str, op: ir.Operation) -> None:
-        """Runs a pipeline, given as text, on an op of the kind that it is anchored on."""
+        """Runs a pipeline, given as text, on an op that matches its anchor."""
         try:
             self.manager(pipeline, verify=False).run(op)
         except MLIRError:
@@ -141,12 +141,12 @@ class PreparedPipelines:
             raise
 
     def manager(self, pipeline: str, verify: bool) -> PassManager:
-        """What runs a pipeline, given as text, and may check the IR after every pass."""
+        """The pass manager of a pipeline given as text; `verify` verifies the IR after every pass."""
         key = pipeline, verify
         if key not in self._managers:
             manager = self._managers[key] = PassManager.parse(pipeline)
             manager.enable_verifier(verify)
-            # The pass manager does not say which pass failed, but what it dumps then, and only then, does.
+            # The pass manager does not report which pass failed, but the IR dump after a failure names it.
             manager.enable_ir_printing(
                 print_after_all=True,
                 print_after_failure=True,
@@ -156,7 +156,7 @@ class PreparedPipelines:
         return self._managers[key]
 
     def failed_pass(self) -> str:
-        """The name of the pass that failed last, "" if none is known; what MLIR dumped then is removed."""
+        """The name of the pass that failed last, "" if unknown; removes MLIR's dump of the failure."""
         texts = (path.read_text() for path in self._dumps.rglob("*.mlir"))
         names = [found[1] for text in texts if (found := _FAILED_PASS.match(text))]
         shutil.rmtree(self._dumps, ignore_errors=True)
@@ -168,7 +168,7 @@ _prepared: ContextVar[PreparedPipelines | None] = ContextVar("prepared", default
 
 @contextmanager
 def keeping_pipelines() -> Iterator[None]:
-    """While it is entered, `prepared` gives the same pipelines for the current context."""
+    """Makes `prepared` return the same pipelines inside the block, in the current context."""
     token = _prepared.set(PreparedPipelines())
     try:
         yield
@@ -177,6 +177,6 @@ def keeping_pipelines() -> Iterator[None]:
 
 
 def prepared() -> PreparedPipelines:
-    """The pipelines that are kept for the current context; new ones where none are."""
+    """The pipelines kept for the current context; new ones if there are none."""
     kept = _prepared.get()
     return kept if kept is not None and kept.context == ir.Context.current else PreparedPipelines()

@@ -1,9 +1,9 @@
-"""Makes `upstream_names.json`: the C++ class of every pass that the MLIR wheel brings along.
+"""Writes `upstream_names.json`: the C++ class of every pass in the MLIR wheel.
 
     python -m stepwell.passes.upstream_names
 
-MLIR prints a pass's class in its dumps and reports but lists nowhere which pass has which class. So every pass is run
-once on a small module, with dumps on, in a process of its own, since some miss what they expect and abort.
+MLIR prints the class of a pass in dumps and reports but has no list of classes. So every pass runs once on a small
+module with IR dumps enabled. Each runs in a process of its own, because some abort on unexpected IR.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ with ir.Context():
 
 
 def find_class_name(argument: str) -> str | None:
-    """The class of the pass called `argument`, or None where it runs on none of the ops there."""
+    """The class of the pass called `argument`, or None if it runs on none of these ops."""
     for anchor in _ANCHORS:
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-c", _SCRIPT, anchor.format(argument), folder]
@@ -55,7 +55,7 @@ def find_class_name(argument: str) -> str | None:
 
 
 def main() -> None:
-    """Writes the file anew."""
+    """Regenerates the file."""
     names = {argument: find_class_name(argument) for argument in upstream_passes() if argument not in PIPELINES}
     found = {argument: name for argument, name in sorted(names.items()) if name is not None}
     NAMES_FILE.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")

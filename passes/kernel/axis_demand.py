@@ -1,4 +1,4 @@
-"""What ops that work along some dimensions need of their operands: all along these, a prefix along the others."""
+"""Liveness rules for ops that work along some dimensions: live in full along these, a prefix along the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALONG_ONE = (SoftmaxOp.OPERATION_NAME, LogSoftmaxOp.OPERATION_NAME)
 
 
 def norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """All along the axis, and of layer and RMS norms along those behind it."""
+    """In full along the axis; for layer and RMS norms also along the dimensions after it."""
     if place:
         return all_of(op.operands[place])
     rank = len(needed)
@@ -29,7 +29,7 @@ def norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
 
 
 def reduction(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """All along what is reduced, unless a mask says less, and of the rest what is needed of the result."""
+    """In full along the reduced axes, the result's prefixes along the others."""
     found, attributes = all_of(op.operands[0]), _attributes(op)
     axes = {axis % len(found) for axis in attributes.get("axes", (attributes.get("axis"),))}
     kept = [axis for axis in range(len(found)) if axis not in axes]
@@ -40,7 +40,7 @@ def reduction(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seq
 
 
 def top_k(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Whole rows, or the elements of them that do not come last in any case."""
+    """Whole rows, or only the elements that are not masked out (`extent`)."""
     if place:
         return []
     view = TopKOp(op)
@@ -48,49 +48,49 @@ def top_k(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
 
 
 def cumulative(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """As much as of the result, unless the last element comes first."""
+    """The prefixes of the result; in full along the axis for a reverse scan."""
     view = CumulativeOp(op)
     axis = view.axis % len(needed)
     return [None if view.reverse and dim == axis else prefix for dim, prefix in enumerate(needed)]
 
 
 def reverse(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """All along what is turned round."""
+    """In full along the reversed axes."""
     axes = {axis % len(needed) for axis in ReverseOp(op).axes}
     return [None if dim in axes else prefix for dim, prefix in enumerate(needed)]
 
 
 def row(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Any row, and of each as much as of the result; all of an index."""
+    """Every row, and of each the prefixes of the result; the whole index."""
     return all_of(op.operands[place]) if place else [None, *needed]
 
 
 def with_row(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of the rows, and of the new one, as much as of the result; all of an index."""
+    """The prefixes of the result for the tensor and for the new row; the whole index."""
     return [list(needed), list(needed[1:]), all_of(op.operands[2])][place]
 
 
 def scatter(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """As much as of the result; of updates and their indices along the axis those that are applied."""
+    """The prefixes of the result; for updates and their indices, only the applied ones along the axis."""
     view = ScatterOp(op)
     axis = view.axis % len(needed)
     applied = table[view.extent] if view.extent >= 0 else None
     if place == 0:
         return list(needed)
     if place == 1:
-        # Without a count all of them, so that each of them is an index.
+        # Without a count every index is applied, so all must hold valid values.
         return [*needed[:axis], applied] if applied is not None else all_of(op.operands[1])
     return [*needed[:axis], applied, *needed[axis + 1 :]] if place == 2 else []
 
 
 def sample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of as many images and channels anything; all positions, so that each of them is one."""
+    """The result's prefixes of images and channels, all positions of the input; the whole grid of sampling points."""
     found = all_of(op.operands[place])
     return found if place else [*needed[:2], *found[2:]]
 
 
 def response_norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """All channels."""
+    """All channels, the result's prefixes along the other dimensions."""
     axis = 1 if LocalResponseNormOp(op).layout == CHANNELS_FIRST else len(needed) - 1
     return [None if dim == axis else prefix for dim, prefix in enumerate(needed)]
 
