@@ -134,7 +134,9 @@ class Runner:
             manager.run(op)
         except MLIRError as error:
             name = pipelines.failed_pass() or _names(elements)
-            raise PassFailure(name, _message_of(error), _location_of(error, op), op.context.emit_error_diagnostics) from error
+            raise PassFailure(
+                name, _message_of(error), _location_of(error, op), op.context.emit_error_diagnostics
+            ) from error
         if self.verify:
             self._verify_dialect(_names(elements), op)
 
@@ -149,14 +151,14 @@ class Runner:
         except PassError as error:
             raise PassFailure(instance.name, str(error), error.location or op.location) from error
         except Exception as error:
-            reason = f"{type(error).__name__}: {_told(error)} (this is a bug in the pass)"
+            reason = f"{type(error).__name__}: {_message_of(error)} (this is a bug in the pass)"
             raise PassFailure(instance.name, reason, getattr(error, "location", None) or op.location) from error
         if not self.verify:
             return
         try:
             op.verify()
         except MLIRError as error:
-            reason = f"it left invalid IR: {_told(error)} (this is a bug in the pass)"
+            reason = f"it left invalid IR: {_message_of(error)} (this is a bug in the pass)"
             raise PassFailure(instance.name, reason, _location_of(error, op)) from error
         self._verify_dialect(instance.name, op)
 
