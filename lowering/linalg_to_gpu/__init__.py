@@ -1,1 +1,1 @@
-"""From kernels of linalg on tensors to launches on a GPU."""
+"""Lowering of kernels of linalg on tensors to launches on a GPU."""

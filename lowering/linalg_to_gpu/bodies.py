@@ -1,4 +1,4 @@
-"""The scalar body of a linalg op, written out for some elements."""
+"""Evaluation of the scalar body of a linalg op."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mlir.dialects import arith
 
 
 def evaluate(op: ir.Operation, arguments: Sequence[ir.Value | None]) -> ir.Value:
-    """What the body of an op yields for some elements (None: not read)."""
+    """Emits the body of an op for the given arguments and returns the yielded value (argument None: not read)."""
     block = op.regions[0].blocks[0]
     known = {argument: value for argument, value in zip(block.arguments, arguments, strict=True) if value is not None}
     *inner, yielded = block.operations
 
     def of(item: ir.Value) -> ir.Value:
-        if item not in known:  # a constant from outside
+        if item not in known:  # a constant defined outside the body
             known[item] = arith.constant(item.type, item.owner.attributes["value"])
         return known[item]
 

@@ -1,7 +1,8 @@
-"""Hopper's copy engine (TMA) and the barriers in shared memory that tell when it is done, as PTX instructions.
+"""PTX instructions for Hopper's copy engine (TMA) and for the shared-memory barriers that signal its completion.
 
-A barrier (`mbarrier`) has phases; a phase ends when as many threads as it was made for have arrived and all bytes that
-they announced have come. Who waits names the parity of the phase: 0 for the first, then 1, and so on.
+A barrier (`mbarrier`) has phases. A phase ends when the number of threads given at initialization have arrived and all
+announced bytes have been copied. A waiting thread names the parity of the phase: 0 for the first, 1 for the second,
+then 0 again.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ BARRIER_BYTES = 8
 
 
 def make_barrier(barrier: Int, arrivals: int) -> None:
-    """Makes a barrier whose phases end after so many arrivals."""
+    """Initializes a barrier whose phases end after `arrivals` arrivals."""
     assembly(f"mbarrier.init.shared::cta.b64 [$0], {arrivals};", [barrier.ir], ["r"])
 
 
 def publish_barriers() -> None:
-    """Makes new barriers seen by the copy engine; a barrier of the block must follow."""
+    """Makes new barriers visible to the copy engine; the caller must synchronize the block afterwards."""
     assembly("fence.mbarrier_init.release.cluster;", [], [])
 
 
@@ -33,12 +34,12 @@ def arrive(barrier: Int) -> None:
 
 
 def arrive_expecting(barrier: Int, size: int) -> None:
-    """Arrives at a barrier whose phase does not end before `size` more bytes have come."""
+    """Arrives at a barrier and adds `size` bytes to those that its current phase waits for."""
     assembly(f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {size};", [barrier.ir], ["r"])
 
 
 def wait_for(barrier: Int, parity: Int) -> None:
-    """Waits until the phase of that parity has ended."""
+    """Waits until the phase with the given parity has ended."""
     i1 = ir.IntegerType.get_signless(1)
     loop = scf.WhileOp([], [])
     before, after = (region.blocks.append() for region in loop.regions)
@@ -53,13 +54,13 @@ def wait_for(barrier: Int, parity: Int) -> None:
 
 
 def copy_box(shared: Int, tensor_map: ir.Value, corner: Sequence[Int], barrier: Int) -> None:
-    """Starts copying a box of a tensor to shared memory; its bytes come to the barrier.
+    """Starts copying a box of a tensor to shared memory; the barrier counts the bytes that arrive.
 
     Args:
-        shared: where to, aligned as the map's swizzle asks.
-        tensor_map: a generic pointer to the tensor's map.
-        corner: the box's first element in each dimension, innermost first; what lies outside the tensor is zero.
-        barrier: of the same block.
+        shared: destination address, aligned as the map's swizzle requires.
+        tensor_map: generic pointer to the tensor's map.
+        corner: the box's first element in each dimension, innermost first; elements outside the tensor are zero.
+        barrier: barrier of the same block.
     """
     places = ", ".join(f"${place + 3}" for place in range(len(corner)))
     text = (
@@ -71,5 +72,5 @@ def copy_box(shared: Int, tensor_map: ir.Value, corner: Sequence[Int], barrier: 
 
 
 def prefetch_map(tensor_map: ir.Value) -> None:
-    """Brings a tensor map near before it is first used."""
+    """Prefetches a tensor map before its first use."""
     assembly("prefetch.tensormap [$0];", [tensor_map], ["l"])

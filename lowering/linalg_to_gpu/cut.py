@@ -1,7 +1,7 @@
-"""Where a kernel is cut into launches: which of its tensors are written to memory between them.
+"""Selection of the tensors that a kernel writes to memory between its launches.
 
-What a launch computes, each of its threads computes from the launch's arguments. A tensor that many threads need is
-computed again and again unless a launch of its own leaves it in memory first; where that is worth it, is decided here.
+Each thread of a launch computes its elements from the launch's arguments. A tensor that many threads read is recomputed
+by each of them unless an earlier launch writes it to memory. This module decides where a separate launch is faster.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from .generics import inputs_of, loop_extents, reduced_dims
 from .values import PURE
 
 MATERIALIZE = "stepwell.materialize"
-"""Says of an op that a launch of its own computes its result."""
+"""Marks an op whose result a separate launch computes."""
 WHOLE = "stepwell.whole"
-"""Says of an op that a launch of its own computes its result together with all that it is made of."""
+"""Marks an op whose result a separate launch computes together with all of its operands."""
 _READ_COST = 4.0
 _WORTH_A_LAUNCH = 64.0
-"""So many operations more for each element, and a launch of its own and its memory traffic take less time."""
+"""Extra operations per element from which a separate launch, with its memory traffic, takes less time."""
 _COSTLY = {"math.exp": 12, "math.tanh": 20, "math.erf": 20, "math.powf": 40, "arith.divf": 8, "math.log": 15}
 
 
 def operands_read(op: ir.Operation) -> Iterator[tuple[int, ir.Value]]:
-    """The tensors of which an op reads elements, and their positions; what it only writes over is not among them."""
+    """Yields position and value of each tensor operand whose elements an op reads, not of those it only overwrites."""
     for position, value in enumerate(op.operands):
         if isinstance(value.type, ir.RankedTensorType) and _is_read(op, position):
             yield position, value
@@ -42,7 +42,7 @@ def _is_read(op: ir.Operation, position: int) -> bool:
 
 
 def tensors_inside(op: ir.Operation) -> Iterator[ir.Value]:
-    """The tensors that the body of an op reads by index."""
+    """Yields the tensors that the body of an op reads by `tensor.extract`."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.operations:
@@ -52,17 +52,17 @@ def tensors_inside(op: ir.Operation) -> Iterator[ir.Value]:
 
 
 class Cut:
-    """Decides which tensors of a kernel get launches of their own.
+    """Selection of the tensors of a kernel that separate launches compute.
 
     Attributes:
-        materialized: these tensors, in the order in which they are made; what the kernel returns is not among them.
+        materialized: the selected tensors in program order, without those that the kernel returns.
     """
 
     def __init__(self, kernel: ir.Operation, roots: Sequence[ir.Value]) -> None:
-        """Looks at what the `roots`, for which there are launches in any case, are made of.
+        """Analyses the ops that compute the `roots`, which have launches in any case.
 
         Raises:
-            PassError: an op makes a tensor whose elements cannot be computed one by one.
+            PassError: the elements of some tensor cannot be computed one by one.
         """
         self._costs: dict[ir.Value, float] = {}
         self._times: dict[ir.Value, float] = {}
@@ -88,7 +88,7 @@ class Cut:
         self.materialized = found[::-1]
 
     def _cost(self, op: ir.Operation) -> float:
-        """Roughly how many operations one element takes, all that it is computed from included."""
+        """Returns an estimate of the operations per element, those of its operands included."""
         reads = sum(self._costs.get(value, _READ_COST) for _, value in operands_read(op))
         reads += sum(self._costs.get(value, _READ_COST) for value in tensors_inside(op))
         if op.name == "linalg.generic":
@@ -102,11 +102,11 @@ class Cut:
         return reads
 
     def _pass_on(self, op: ir.Operation, result: ir.Value, times: float) -> None:
-        """Notes how often the elements are computed that an op reads, when its own are computed `times` times."""
+        """Adds up how often each element read is computed if an element of `result` is computed `times` times."""
         rounds, most = 1, len(op.operands)
         if op.name == "linalg.generic":
             extents = loop_extents(op)
-            # An accumulator begins as what is there, once.
+            # The initial value of an accumulator is read once.
             rounds, most = math.prod(extents[axis] for axis in reduced_dims(op)), inputs_of(op)
         reads = [(value, rounds if position < most else 1) for position, value in operands_read(op)]
         reads += [(value, rounds) for value in tensors_inside(op)]
@@ -116,7 +116,7 @@ class Cut:
 
 
 def _is_cut_at(op: ir.Operation | ir.OpView) -> bool:
-    """Whether it has been decided already that a launch of its own computes what an op makes."""
+    """Returns whether an earlier decision assigned the results of an op to a separate launch."""
     return WHOLE in op.attributes or MATERIALIZE in op.attributes
 
 

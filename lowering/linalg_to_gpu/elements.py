@@ -1,4 +1,4 @@
-"""The schedule `elements`, which can do everything that is pure: one thread for a few neighbouring elements."""
+"""The fallback schedule `elements` for all pure ops: each thread computes a few neighbouring elements."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def emit(launch: Launch, values: Values) -> Geometry:
-    """Writes the kernel: every thread computes `vector` neighbours along the innermost dimension and stores them."""
+    """Writes the kernel: each thread computes and stores `vector` neighbours along the innermost dimension."""
     root, target = root_of(launch)
     width, threads = int(str(launch.schedule["vector"])), int(str(launch.schedule["threads"]))
     if 0 in target.shape:
-        return Geometry((1, 1, 1), (threads, 1, 1))  # there is nothing to write
+        return Geometry((1, 1, 1), (threads, 1, 1))  # nothing to write
     count = math.prod(target.shape)
     groups = -(-count // width) if len(target.shape) == 1 else count // width
     thread = add(multiply(block_id(), threads), thread_id())
@@ -35,7 +35,7 @@ def emit(launch: Launch, values: Values) -> Geometry:
 
 
 def _place(thread: Index, shape: tuple[int, ...], width: int) -> list[Index]:
-    """The indices of the first of a thread's elements."""
+    """Returns the indices of a thread's first element."""
     if not shape:
         return []
     if len(shape) == 1:
@@ -48,7 +48,7 @@ def _store(values: Values, root: ir.Value, target: Memory, place: list[Index], w
     if width == 1 or target.shape[-1] % width == 0:
         target.store(pack(values.lanes(root, place, width)), place)
         return
-    # A tensor of one dimension, the last group of which is not whole.
+    # A one-dimensional tensor whose last group is incomplete.
     first = value_of(place[0])
     whole = scf.IfOp(below(first, target.shape[0] - width + 1), has_else=True)
     with values.scope(), ir.InsertionPoint(whole.then_block):
@@ -63,12 +63,12 @@ def _store(values: Values, root: ir.Value, target: Memory, place: list[Index], w
 
 
 def root_of(launch: Launch) -> tuple[ir.Value, Memory]:
-    """The tensor that is computed, before any reshape for the destination, and where it goes."""
+    """Returns the computed tensor, before any reshape that the destination's layout permits, and its memory."""
     return root_before(launch.function, launch.result, launch.destination)
 
 
 def root_before(function: ir.Operation, value: ir.Value, destination: Memory) -> tuple[ir.Value, Memory]:
-    """What `value` is before the reshapes that its place in the destination allows for, and that place."""
+    """Returns the source of `value` before all reshapes that the destination's strides permit, and its memory."""
     strides = strides_of_made(function)
     while not isinstance(value.owner, ir.Block) and value.owner.name in _RESHAPES:
         source = value.owner.operands[0]
@@ -81,11 +81,11 @@ def root_before(function: ir.Operation, value: ir.Value, destination: Memory) ->
 
 @dataclass(frozen=True)
 class Elements:
-    """The numbers of the schedule.
+    """Parameters of the schedule.
 
     Attributes:
-        vector: how many neighbours a thread computes.
-        threads: how many threads a block has.
+        vector: number of neighbouring elements per thread.
+        threads: number of threads per block.
     """
 
     vector: int
@@ -93,7 +93,7 @@ class Elements:
 
 
 def choose(function: ir.Operation, destination: Memory) -> Elements:
-    """As many neighbours as 16 bytes hold, where that leaves a thread for every core; blocks of whole warps."""
+    """Chooses up to 16 bytes of neighbours per thread, fewer if the threads would otherwise not fill one block."""
     block = body_of(function)
     _, target = root_before(function, block.operations[len(block.operations) - 1].operands[0], destination)
     width, count = target.width(), math.prod(target.shape)

@@ -1,4 +1,4 @@
-"""`stepwell-emit-launches`: launches become kernels of the gpu dialect, and their callers lists of them."""
+"""`stepwell-emit-launches`: turns launches into kernels of the gpu dialect and their callers into lists of launches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class EmitLaunchesPass(Pass):
     ```
 
     Attributes:
-        target: the GPU, as `Target.parse` takes it.
+        target: the GPU, in the form that `Target.parse` accepts.
 
     Preconditions: phase `tiled`, and `stepwell-plan-memory`.
     """
@@ -56,7 +56,7 @@ class EmitLaunchesPass(Pass):
     target: str = "cuda:sm_80"
 
     def run(self, op: ir.Operation) -> None:
-        """Rewrites every kernel of a module, and drops its launches."""
+        """Rewrites every kernel of a module, and erases its launches."""
         target, symbols = Target.parse(self.target), ir.SymbolTable(op)
         op.attributes["gpu.container_module"] = ir.UnitAttr.get()
         for kernel in kernels_in(op):
@@ -67,7 +67,7 @@ class EmitLaunchesPass(Pass):
 
 
 class _KernelWriter:
-    """Writes a kernel anew."""
+    """Rewrites one kernel."""
 
     def __init__(self, kernel: ir.Operation, symbols: ir.SymbolTable, target: Target) -> None:
         self._kernel, self._symbols, self._target = kernel, symbols, target
@@ -75,12 +75,12 @@ class _KernelWriter:
         self._bases: dict[ir.Value, ir.Value] = {}
 
     def run(self) -> None:
-        """Does it."""
+        """Rewrites the kernel."""
         name = f"{_symbol(self._kernel)}.gpu"
         with self._kernel.location, ir.InsertionPoint(self._kernel):
             code = gpu.GPUModuleOp(name)
         code_block = code.bodyRegion.blocks[0] if len(code.bodyRegion.blocks) else code.bodyRegion.blocks.append()
-        # Before any code is written: emitters that take addresses apart need to know how wide an index is.
+        # Set before any code is written: emitters that split addresses need the width of an index.
         bits = 32 if self._largest() <= _INDEX_LIMIT else 64
         code.operation.attributes["dlti.dl_spec"] = ir.Attribute.parse(f"#dlti.dl_spec<index = {bits} : i32>")
         for op in self._old:
@@ -90,7 +90,7 @@ class _KernelWriter:
             op.erase()
 
     def _largest(self) -> int:
-        """The most elements that any of its buffers spans."""
+        """Returns the largest number of elements that a buffer of the kernel spans."""
         spans = [_span(argument.type) for argument in body_of(self._kernel).arguments]
         made = [op.results[0].type for op in self._old if op.name == "tensor.empty"]
         return max([*spans, *(math.prod(ir.RankedTensorType(kind).shape) for kind in made)], default=0)
@@ -134,14 +134,14 @@ class _KernelWriter:
         )
 
     def _flat(self, argument: ir.Value) -> ir.Value:
-        """All of an argument's memory, in one dimension."""
+        """Returns a one-dimensional view of all of an argument's memory."""
         kind, span = ir.MemRefType(argument.type), _span(argument.type)
         flat = ir.MemRefType.get([span], kind.element_type)
         return memref.ReinterpretCastOp(flat, argument, [], [], [], [0], [span], [1]).result
 
 
 def _span(buffer: ir.Type) -> int:
-    """The elements from the first to the last of a buffer."""
+    """Returns the number of elements from the first to the last of a buffer."""
     kind = ir.MemRefType(buffer)
     strides, _ = kind.get_strides_and_offset()
     last = sum((size - 1) * step for size, step in zip(kind.shape, strides, strict=True))
@@ -149,7 +149,7 @@ def _span(buffer: ir.Type) -> int:
 
 
 def _emit(function: ir.Operation, kinds: list[ir.Type], target: Target) -> tuple[Geometry, list[TensorMap]]:
-    """The kernel of a launch, at the insertion point."""
+    """Writes the kernel of a launch at the insertion point."""
     name, numbers = recorded_schedule(function)
     kernel = ir.Operation.create(
         "gpu.func",
@@ -189,7 +189,7 @@ def _pointer_attributes(memory: Memory, is_destination: bool) -> ir.DictAttr:
 
 
 def _described(base: ir.Value, item: TensorMap) -> ir.Value:
-    """The address of a tensor map, which says of what."""
+    """Returns the address of a tensor map, with the map's description as an attribute."""
     entries: dict[str, ir.Attribute] = {
         name: ir.DenseI64ArrayAttr.get(getattr(item, name)) for name in ("sizes", "strides", "box", "steps")
     }
@@ -202,7 +202,7 @@ def _described(base: ir.Value, item: TensorMap) -> ir.Value:
 
 
 def _constant(tensor: ir.Value, kernel: ir.Operation) -> Memory:
-    """A dense constant as a global of the kernel's module."""
+    """Adds a dense constant as a global of the kernel's module."""
     contents = array_of(tensor.owner.attributes["value"]).reshape(-1)
     module = kernel.parent
     assert module is not None

@@ -1,8 +1,8 @@
-"""The schedules of launches: which one a launch gets, and who writes its kernel.
+"""Registry of launch schedules: the choosers that select one and the emitters that write its kernel.
 
-A schedule is a name and numbers, recorded on the launch as `stepwell.schedule`, so that it can be read, edited and gone
-on from. A chooser says whether its schedule can do a launch and with which numbers; the first one that can does it. An
-emitter turns a launch with such a schedule into a kernel.
+A schedule is a name and parameters, recorded on the launch as `stepwell.schedule`, so that it can be inspected, edited
+and used as a starting point. A chooser returns the parameters if its schedule can implement a launch; the first chooser
+that succeeds wins. An emitter turns a launch with such a schedule into a kernel.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from .values import Values
 ATTRIBUTE = "stepwell.schedule"
 
 Chooser = Callable[[ir.Operation, Target], Mapping[str, Any] | None]
-"""Given a function as `stepwell-form-launches` makes it and the target: the numbers, or None where it cannot do it."""
+"""Takes a function made by `stepwell-form-launches` and the target; returns the parameters, or None if not applicable.
+"""
 Emitter = Callable[[Launch, Values], Geometry]
-"""Writes the kernel at the insertion point, and says how many threads do it."""
+"""Writes the kernel at the insertion point and returns its launch geometry."""
 
 CHOOSERS: Sequence[tuple[str, Chooser]] = (
     ("attention", attention.choose),
@@ -35,7 +36,7 @@ CHOOSERS: Sequence[tuple[str, Chooser]] = (
     ("rows", rows.choose),
     ("transpose", transpose.choose),
 )
-"""The schedules that some launches have and others not, the most particular first."""
+"""Schedules that apply to some launches only, the most specific first."""
 
 EMITTERS: Mapping[str, Emitter] = {
     "attention": attention.emit,
@@ -47,7 +48,7 @@ EMITTERS: Mapping[str, Emitter] = {
 
 
 def choose(function: ir.Operation, target: Target) -> tuple[str, Mapping[str, Any]] | None:
-    """The schedule of a launch, and its numbers; None where only `elements` may do it."""
+    """Returns the schedule of a launch and its parameters, or None if only `elements` applies."""
     for name, chooser in CHOOSERS:
         numbers = chooser(function, target)
         if numbers is not None:
@@ -56,24 +57,24 @@ def choose(function: ir.Operation, target: Target) -> tuple[str, Mapping[str, An
 
 
 def schedule_attribute(name: str, numbers: Mapping[str, Any]) -> ir.DictAttr:
-    """What is recorded of a schedule."""
+    """Returns the attribute that records a schedule."""
     return ir.DictAttr.get(
         {"name": ir.StringAttr.get(name), **{key: _attribute(item) for key, item in numbers.items()}}
     )
 
 
 def recorded_schedule(function: ir.Operation) -> tuple[str, dict[str, Any]]:
-    """The name of a launch's schedule and its numbers.
+    """Returns the name of a launch's schedule and its parameters.
 
     Raises:
-        PassError: there is none, or no such schedule.
+        PassError: the launch has no schedule, or an unknown one.
     """
     if ATTRIBUTE not in function.attributes:
         raise PassError("a launch has no schedule", function.location)
     entries = {item.name: _value(item.attr) for item in ir.DictAttr(function.attributes[ATTRIBUTE])}
     name = entries.pop("name", None)
     if name not in EMITTERS:
-        raise PassError(f"there is no schedule '{name}'; there are {', '.join(EMITTERS)}", function.location)
+        raise PassError(f"unknown schedule '{name}'; expected one of {', '.join(EMITTERS)}", function.location)
     return name, entries
 
 
@@ -92,4 +93,4 @@ def _value(attribute: ir.Attribute) -> Any:
         return tuple(attribute)
     if isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.StringAttr):
         return attribute.value
-    raise PassError(f"{attribute} is not what a schedule holds")
+    raise PassError(f"unsupported attribute in a schedule: {attribute}")

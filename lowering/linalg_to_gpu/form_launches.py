@@ -1,4 +1,4 @@
-"""`stepwell-form-launches`: every kernel becomes launches, each with a schedule."""
+"""`stepwell-form-launches`: splits every kernel into launches, each with a schedule."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _BOX = ("static_offsets", "static_sizes", "static_strides")
 class FormLaunchesPass(Pass):
     """Turn every kernel into calls of its launches: functions that one grid of threads computes, each with a schedule.
 
-    A kernel is cut where many threads need the same element, as that of a reduction; what lies between two launches is
-    a tensor of the kernel's own. A kernel that a schedule of its own can do (of a row, a product, attention) is one.
+    A kernel is cut where many threads need the same element, such as the result of a reduction. A tensor between two
+    launches is local to the kernel. A kernel that one specific schedule covers (rows, contraction, attention) is one
+    launch.
 
     ```mlir
     func.func private @k(%x: tensor<8x64xf32>, %out: tensor<8x64xf32>) -> tensor<8x64xf32>
         attributes {stepwell.kernel = {class = "reduction", ...}} {
       %0 = linalg.generic ...  // the maximum of each row
-      %1 = linalg.generic ...  // what is less than it
+      %1 = linalg.generic ...  // the elements less than the maximum
     // -->
     func.func private @k(%x: tensor<8x64xf32>, %out: tensor<8x64xf32>) -> tensor<8x64xf32> {
       %0 = tensor.empty() : tensor<8xf32>
@@ -46,10 +47,10 @@ class FormLaunchesPass(Pass):
     func.func private @k_0(...) attributes {stepwell.launch, stepwell.schedule = {name = "elements", vector = 1, ...}}
     ```
 
-    A kernel that has `stepwell.schedule` already is one launch with that schedule.
+    A kernel that already has `stepwell.schedule` becomes one launch with that schedule.
 
     Attributes:
-        target: the GPU, as `Target.parse` takes it.
+        target: the GPU, in the form that `Target.parse` accepts.
 
     Preconditions: phase `kernels`.
     """
@@ -58,7 +59,7 @@ class FormLaunchesPass(Pass):
     target: str = "cuda:sm_80"
 
     def run(self, op: ir.Operation) -> None:
-        """Cuts every kernel of a module."""
+        """Splits every kernel of a module."""
         target = Target.parse_gpu(self.target)
         for kernel in kernels_in(op):
             _form(kernel, target)
@@ -76,7 +77,7 @@ def _form(kernel: ir.Operation, target: Target) -> None:
 
 
 def _form_one(kernel: ir.Operation, target: Target, chosen: tuple | None) -> None:
-    """One launch, with the body of the kernel as it is."""
+    """Moves the unchanged body of the kernel to a single launch."""
     launch = kernel.clone(ir.InsertionPoint.after(kernel)).operation
     launch.attributes["sym_name"] = ir.StringAttr.get(f"{_symbol(kernel)}_0")
     launch.attributes[LAUNCH] = ir.UnitAttr.get()
@@ -94,7 +95,7 @@ def _form_one(kernel: ir.Operation, target: Target, chosen: tuple | None) -> Non
 
 
 class _Former:
-    """Writes the launches of a kernel after it, and their calls into it."""
+    """Writes the launches of one kernel after it, and calls to them into it."""
 
     def __init__(self, kernel: ir.Operation, target: Target) -> None:
         self._kernel, self._target = kernel, target
@@ -107,7 +108,7 @@ class _Former:
         self._product_numbers: Mapping[str, Any] = {}
 
     def run(self) -> None:
-        """Does it."""
+        """Rewrites the kernel."""
         returned = self._old[-1]
         pieces, result = self._pieces(returned.operands[0])
         roots = [source for source, _ in pieces] or [result]
@@ -129,7 +130,7 @@ class _Former:
         self._kernel.attributes[ATTRIBUTE] = schedule
 
     def _pieces(self, value: ir.Value) -> tuple[list[tuple[ir.Value, ir.Operation]], ir.Value]:
-        """What is inserted into the kernel's destination, in order; nothing where that is computed as a whole."""
+        """Returns the tensors inserted into the destination, in order; none if the result is computed as a whole."""
         destination, found, current = self._block.arguments[len(self._block.arguments) - 1], [], value
         while not isinstance(current.owner, ir.Block) and current.owner.name == INSERT:
             found.append((current.owner.operands[0], current.owner.operation))
@@ -147,7 +148,7 @@ class _Former:
                 window = ir.Operation.create(EXTRACT, [source.type], [destination], attributes).result
                 place = memory_of(window, self._places)
                 if place is None:
-                    raise PassError(f"'{INSERT}' op at a place that is computed", insertion.location)
+                    raise PassError(f"'{INSERT}' op: expected constant offsets", insertion.location)
                 self._places[window], whole = place, self._places[destination]
                 made = self._call(source, window)
                 attributes = {**box, "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0, 0])}
@@ -156,7 +157,7 @@ class _Former:
         return destination
 
     def _call(self, root: ir.Value, destination: ir.Value) -> ir.Value:
-        """Calls a new launch that computes `root`."""
+        """Adds a launch that computes `root`, and calls it."""
         ops, leaves = self._tree(root)
         name = f"{_symbol(self._kernel)}_{len(self._names)}"
         operands = [*(self._made[leaf] for leaf in leaves), destination]
@@ -174,7 +175,7 @@ class _Former:
         return result
 
     def _tree(self, root: ir.Value) -> tuple[list[ir.Operation], list[ir.Value]]:
-        """The ops that a launch needs, in order, and the tensors that it reads."""
+        """Returns the ops that a launch needs, in order, and the tensors that it reads."""
         needed: list[ir.Operation] = []
         leaves: list[ir.Value] = []
         pending = [root]
@@ -201,7 +202,7 @@ class _Former:
         leaves: Sequence[ir.Value],
         operands: list[ir.Value],
     ) -> ir.Operation:
-        """A function of its own with copies of some ops."""
+        """Creates the launch's function, with copies of the given ops."""
         types = [item.type for item in operands]
         with ir.InsertionPoint.after(self._last):
             made = func.FuncOp(name, (types, [root.type]), visibility="private")
@@ -219,7 +220,7 @@ class _Former:
 
 
 def captured(op: ir.Operation) -> list[ir.Value]:
-    """The values from outside that the regions of an op use."""
+    """Returns the values from outside that the regions of an op use."""
     inner = list(walk(op))
     own = {
         argument for each in [op, *inner] for region in each.regions for block in region for argument in block.arguments
@@ -229,7 +230,7 @@ def captured(op: ir.Operation) -> list[ir.Value]:
 
 
 def _copy(op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> ir.Operation:
-    """A copy that uses the copies of its operands; what it only writes over is a new tensor."""
+    """Copies an op onto the copies of its operands; operands that it only overwrites become new empty tensors."""
     read = {position for position, _ in operands_read(op)}
     operands = list(op.operands)
     for position, operand in enumerate(operands):

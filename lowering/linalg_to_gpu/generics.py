@@ -1,4 +1,4 @@
-"""Elements of what linalg ops compute: their bodies, copied, and loops for what they reduce."""
+"""Code for single elements of linalg op results: copied bodies, with loops for reductions."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from .values import Lanes, Values
 
 _UNROLLED = 4
-"""Loops of at most so many rounds are written out: their indices are numbers then."""
+"""Maximum number of iterations of a loop that is unrolled; the indices of an unrolled loop are constants."""
 
 
 def fill(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
-    """The scalar that it is filled with."""
+    """Returns the scalar that the tensor is filled with."""
     return [values.scalar(op.operands[0])] * width
 
 
 def generic(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
-    """What the body yields, for reductions after a loop over all that is reduced."""
+    """Evaluates the body at the given indices, for a reduction in a loop over the reduced dimensions."""
     number = list(op.results).index(tensor)
     made = all_results(values, op, number, indices, width)
     outputs = maps_of(op)[inputs_of(op) :]
@@ -37,14 +37,14 @@ def generic(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[In
 
 
 def all_results(values: Values, op: ir.Operation, result: int, indices: Sequence[Index], width: int) -> Sequence[Lanes]:
-    """The elements of all results that belong to an element of one of them."""
+    """Returns the elements of all results at the loop indices that write the given element of one result."""
     maps, count = maps_of(op), inputs_of(op)
     dims: list[Index | None] = [None] * maps[0].n_dims
     for expression, index in zip(maps[count + result].results, indices, strict=True):
         if isinstance(expression, ir.AffineDimExpr):
             dims[ir.AffineDimExpr(expression).position] = index
         elif not isinstance(expression, ir.AffineConstantExpr):
-            raise PassError(f"'{op.name}' op writes its result out of order", op.location)
+            raise PassError(f"'{op.name}' op: expected a result map of dimensions and constants", op.location)
     last = maps[count + result].results[-1:] if indices else []
     lane = ir.AffineDimExpr(last[0]).position if last and isinstance(last[0], ir.AffineDimExpr) else None
     body = _Body(values, op, lane, width)
@@ -55,7 +55,7 @@ def all_results(values: Values, op: ir.Operation, result: int, indices: Sequence
 
 
 def _reduce(values: Values, body: _Body, dims: list[Index | None], reduced: list[int]) -> list[Lanes]:
-    """The accumulators, which begin as the elements that the op is given to write over, after all rounds."""
+    """Returns the accumulators after all iterations; they start from the elements of the op's outputs."""
     first = [index if index is not None else 0 for index in dims]
     count = inputs_of(body.op)
     start = {position: body.operand(position, first) for position in range(count, len(body.op.operands))}
@@ -90,7 +90,7 @@ def _split(flat: Sequence[ir.Value], width: int) -> list[Lanes]:
 
 
 class _Body:
-    """The body of a linalg.generic, which is copied for each of some neighbours."""
+    """The body of a linalg.generic, copied once per lane."""
 
     def __init__(self, values: Values, op: ir.Operation, lane: int | None, width: int) -> None:
         self.op, self.width = op, width
@@ -101,7 +101,7 @@ class _Body:
         self._read = {position for position, item in enumerate(self._block.arguments) if len(list(item.uses))}
 
     def at(self, dims: Sequence[Index], known: Mapping[int, Lanes]) -> list[Lanes]:
-        """What is yielded at the indices of the loops, of each result; `known` are operands that are at hand."""
+        """Returns what each result yields at the given loop indices; `known` holds operands already computed."""
         operands = {
             position: known[position] if position in known else self.operand(position, dims) for position in self._read
         }
@@ -114,7 +114,7 @@ class _Body:
         return made
 
     def operand(self, position: int, dims: Sequence[Index]) -> Lanes:
-        """The elements of an operand that belong to some indices of the loops."""
+        """Returns the elements of an operand at the given loop indices."""
         tensor, expressions = self.op.operands[position], list(self._maps[position].results)
         if not isinstance(tensor.type, ir.RankedTensorType):
             return [self._values.scalar(tensor)] * self.width
@@ -138,7 +138,7 @@ class _Body:
 def copy_body(
     values: Values, block: ir.Block, scalars: Mapping[ir.BlockArgument, ir.Value], dims: Sequence[Index]
 ) -> list[ir.Value]:
-    """The code of a body, given its arguments and the indices of the loops; what it yields."""
+    """Emits a body for the given arguments and loop indices, and returns the yielded values."""
     known: dict[ir.Value, ir.Value] = {**scalars}
     for op in block.operations:
         if op.operation.name == "linalg.yield":
@@ -146,7 +146,7 @@ def copy_body(
         with op.location:
             made = _copied(values, op.operation, known, dims)
         known.update(zip(op.operation.results, made, strict=True))
-    raise PassError("the body of a linalg op yields nothing", block.owner.location)
+    raise PassError("the body of a linalg op has no terminator: expected linalg.yield", block.owner.location)
 
 
 def _copied(values: Values, op: ir.Operation, known: dict[ir.Value, ir.Value], dims: Sequence[Index]) -> list[ir.Value]:
@@ -166,7 +166,7 @@ def _copied(values: Values, op: ir.Operation, known: dict[ir.Value, ir.Value], d
 def _copied_with_regions(
     values: Values, op: ir.Operation, operands: list[ir.Value], known: dict[ir.Value, ir.Value], dims: Sequence[Index]
 ) -> list[ir.Value]:
-    """Control flow in a body: what is inside is copied op by op, as it may read tensors."""
+    """Copies control flow in a body op by op, since its regions may read tensors."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     types = [result.type for result in op.results]
     made = ir.Operation.create(op.name, types, operands, attributes, regions=len(op.regions))
@@ -187,7 +187,7 @@ def _known(values: Values, known: Mapping[ir.Value, ir.Value], value: ir.Value) 
 
 
 def depends_on(expression: ir.AffineExpr, dim: int) -> bool:
-    """Whether an affine expression has a dimension in it."""
+    """Returns whether a dimension occurs in an affine expression."""
     if isinstance(expression, ir.AffineDimExpr):
         return ir.AffineDimExpr(expression).position == dim
     if isinstance(expression, ir.AffineConstantExpr):
@@ -197,17 +197,17 @@ def depends_on(expression: ir.AffineExpr, dim: int) -> bool:
 
 
 def maps_of(op: ir.Operation) -> list[ir.AffineMap]:
-    """The indexing maps of a linalg.generic."""
+    """Returns the indexing maps of a linalg.generic."""
     return [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(op.attributes["indexing_maps"])]
 
 
 def inputs_of(op: ir.Operation) -> int:
-    """How many of a linalg op's operands are inputs."""
+    """Returns the number of a linalg op's operands that are inputs."""
     return ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0]
 
 
 def loop_extents(op: ir.Operation) -> list[int]:
-    """How many rounds each loop of a linalg.generic does, as its operands' shapes say."""
+    """Returns the extent of each loop of a linalg.generic, inferred from its operands' shapes."""
     maps = maps_of(op)
     extents: list[int] = [-1] * maps[0].n_dims
     for tensor, indexing in zip(op.operands, maps, strict=True):
@@ -215,11 +215,11 @@ def loop_extents(op: ir.Operation) -> list[int]:
             if isinstance(expression, ir.AffineDimExpr):
                 extents[ir.AffineDimExpr(expression).position] = ir.RankedTensorType(tensor.type).shape[axis]
     if -1 in extents:
-        raise PassError(f"'{op.name}' op has a loop whose extent no operand tells", op.location)
+        raise PassError(f"'{op.name}' op has a loop whose extent cannot be inferred from its operands", op.location)
     return extents
 
 
 def reduced_dims(op: ir.Operation) -> list[int]:
-    """The loops of a linalg.generic that are reductions."""
+    """Returns the loops of a linalg.generic that are reductions."""
     kinds = ir.ArrayAttr(op.attributes["iterator_types"])
     return [axis for axis, kind in enumerate(kinds) if "reduction" in str(kind)]

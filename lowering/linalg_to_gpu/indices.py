@@ -1,6 +1,6 @@
-"""Arithmetic of indices that is done at compile time as far as it can be.
+"""Index arithmetic, folded at compile time as far as possible.
 
-An index is a Python number, or a value of MLIR's type `index` that is never negative unless it is said to be.
+An index is a Python int, or a value of MLIR's type `index` that is non-negative unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ Index = int | ir.Value
 
 
 def value_of(index: Index) -> ir.Value:
-    """The index as a value."""
+    """Returns the index as a value."""
     return arith.ConstantOp(ir.IndexType.get(), index).result if isinstance(index, int) else index
 
 
 def add(left: Index, right: Index) -> Index:
-    """The sum."""
+    """Returns the sum."""
     if isinstance(left, int) and isinstance(right, int):
         return left + right
     if left == 0:
@@ -28,7 +28,7 @@ def add(left: Index, right: Index) -> Index:
 
 
 def multiply(left: Index, right: Index) -> Index:
-    """The product."""
+    """Returns the product."""
     if isinstance(left, int) and isinstance(right, int):
         return left * right
     for one, other in ((left, right), (right, left)):
@@ -38,21 +38,21 @@ def multiply(left: Index, right: Index) -> Index:
 
 
 def divide(index: Index, divisor: int) -> Index:
-    """The quotient of an index that is not negative."""
+    """Returns the quotient of a non-negative index."""
     if isinstance(index, int):
         return index // divisor
     return index if divisor == 1 else arith.divui(index, value_of(divisor))
 
 
 def remainder(index: Index, divisor: int) -> Index:
-    """The remainder of an index that is not negative."""
+    """Returns the remainder of a non-negative index."""
     if isinstance(index, int):
         return index % divisor
     return 0 if divisor == 1 else arith.remui(index, value_of(divisor))
 
 
 def evaluate(expression: ir.AffineExpr, dims: Sequence[Index]) -> Index:
-    """An affine expression at some indices; what it divides may be negative."""
+    """Evaluates an affine expression at the given indices; dividends may be negative."""
     if isinstance(expression, ir.AffineConstantExpr):
         return ir.AffineConstantExpr(expression).value
     if isinstance(expression, ir.AffineDimExpr):
@@ -76,7 +76,7 @@ def evaluate(expression: ir.AffineExpr, dims: Sequence[Index]) -> Index:
 
 
 def linearize(indices: Sequence[Index], shape: Sequence[int]) -> Index:
-    """The position of an element in row-major order."""
+    """Returns the position of an element in row-major order."""
     position: Index = 0
     for index, extent in zip(indices, shape, strict=True):
         position = add(multiply(position, extent), index) if extent != 1 else position
@@ -84,7 +84,7 @@ def linearize(indices: Sequence[Index], shape: Sequence[int]) -> Index:
 
 
 def delinearize(position: Index, shape: Sequence[int]) -> list[Index]:
-    """The indices of the element at a position in row-major order."""
+    """Returns the indices of the element at a position in row-major order."""
     indices: list[Index] = [0] * len(shape)
     real = [axis for axis, extent in enumerate(shape) if extent != 1]
     for axis in reversed(real):
@@ -95,7 +95,7 @@ def delinearize(position: Index, shape: Sequence[int]) -> list[Index]:
 
 
 def offset(indices: Sequence[Index], strides: Sequence[int]) -> Index:
-    """How many elements lie before the one at these indices."""
+    """Returns the distance in elements from the first element to the one at these indices."""
     total: Index = 0
     for index, stride in zip(indices, strides, strict=True):
         total = add(total, multiply(index, stride))

@@ -1,7 +1,7 @@
-"""PTX instructions that the upstream dialects lack or bend, each as a function: inline assembly with its constraints.
+"""PTX instructions that the upstream dialects lack or restrict, each as a function that emits inline assembly.
 
-Addresses in shared memory are i32 (what `cvta.to.shared` gives), those in global memory pointers of address space 1.
-A constant `offset` becomes part of the address in the instruction, which costs nothing.
+Addresses in shared memory are i32 (as `cvta.to.shared` returns them); those in global memory are pointers of address
+space 1. A constant `offset` is encoded in the instruction's address and costs nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from .integers import Int
 def assembly(
     text: str, operands: Sequence[ir.Value], constraints: Sequence[str], results: Sequence[ir.Type] = ()
 ) -> list[ir.Value]:
-    """Inline assembly that stays where it is among other memory accesses.
+    """Emits inline assembly that is not reordered with other memory accesses.
 
     Args:
-        text: PTX; `$0` up are the results, then the operands, as LLVM counts them.
-        operands: the values read.
-        constraints: of the results (`=r`, `=f`), then of the operands (`r`, `l`, `f`, or the number of a tied result).
-        results: the types of the results.
+        text: PTX; `$0`, `$1`, ... are the results, then the operands, in LLVM's numbering.
+        operands: values read.
+        constraints: those of the results (`=r`, `=f`), then of the operands (`r`, `l`, `f`, or the number of a tied
+            result).
+        results: types of the results.
     """
     kind = None
     if results:
@@ -36,7 +37,7 @@ def assembly(
 
 
 def copy_async(shared: Int, source: ir.Value, size: int, valid: Int | None = None, offset: int = 0) -> None:
-    """Starts copying `size` bytes (4, 8 or 16) from global to shared memory; past `valid` bytes zeros are written."""
+    """Starts copying `size` bytes (4, 8 or 16) from global to shared memory; bytes past `valid` become zeros."""
     cache = "cg" if size == 16 else "ca"
     text = f"cp.async.{cache}.shared.global [$0+{offset}], [$1], {size}"
     if valid is None:
@@ -51,15 +52,16 @@ def commit_copies() -> None:
 
 
 def await_copies(pending: int) -> None:
-    """Waits until at most `pending` groups of this thread's copies are under way."""
+    """Waits until at most `pending` groups of this thread's copies are incomplete."""
     assembly(f"cp.async.wait_group {pending};", [], [])
 
 
 def load_matrices(address: Int, count: int, transposed: bool = False, offset: int = 0) -> list[ir.Value]:
-    """`ldmatrix`: 1, 2 or 4 matrices of 8 rows of 16 bytes, a row's address given by each lane.
+    """Emits `ldmatrix`: loads 1, 2 or 4 matrices of 8 rows of 16 bytes; each lane gives the address of one row.
 
     Returns:
-        An i32 per matrix: lane l holds the 4 bytes l % 4 of row l / 4 (transposed: of 2-byte elements).
+        One i32 per matrix: lane l holds bytes 4 * (l % 4) to 4 * (l % 4) + 3 of row l / 4 (transposed: of 2-byte
+        elements).
     """
     i32 = ir.IntegerType.get_signless(32)
     places = ", ".join(f"${place}" for place in range(count))
@@ -71,10 +73,10 @@ def load_matrices(address: Int, count: int, transposed: bool = False, offset: in
 def multiply_matrices(
     form: str, lhs: Sequence[ir.Value], rhs: Sequence[ir.Value], sums: Sequence[ir.Value]
 ) -> list[ir.Value]:
-    """`mma.sync.aligned.<form>`: the sums plus lhs times rhs, fragments as the PTX ISA lays them out over a warp.
+    """Emits `mma.sync.aligned.<form>`: sums + lhs * rhs, with the fragment layout of the PTX ISA.
 
     Args:
-        form: such as `m16n8k16.row.col.f32.f16.f16.f32`.
+        form: shape, layout and types, such as `m16n8k16.row.col.f32.f16.f16.f32`.
         lhs: i32 registers of the left-hand side.
         rhs: i32 registers of the right-hand side.
         sums: four f32 or i32 registers.
@@ -92,19 +94,19 @@ def multiply_matrices(
 
 
 def round_to_tf32(value: ir.Value) -> ir.Value:
-    """The nearest number of 10 bits of mantissa, ties away from zero, as the bits of an f32 in an i32."""
+    """Rounds to a mantissa of 10 bits, ties away from zero; returns the bits of the f32 as an i32."""
     (rounded,) = assembly("cvt.rna.tf32.f32 $0, $1;", [value], ["=r", "r"], [ir.IntegerType.get_signless(32)])
     return rounded
 
 
 def hidden(number: Int) -> Int:
-    """A number that the compiler does not know."""
+    """Returns the number through an opaque instruction, so that the compiler does not know its value."""
     (value,) = assembly("mov.b32 $0, $1;", [number.ir], ["=r", "r"], [ir.IntegerType.get_signless(32)])
     return Int(value)
 
 
 def not_before(number: Int, value: ir.Value) -> Int:
-    """A number that the assembler cannot know before an f32 value, so that what it is used for comes after that."""
+    """Returns the number with a fake dependence on an f32 value, so that its uses are scheduled after that value."""
     text = "{ .reg .b32 z; mov.u32 z, %nctaid.z; sub.s32 z, z, 1; and.b32 z, z, $2; add.s32 $0, $1, z; }"
     i32 = ir.IntegerType.get_signless(32)
     (after,) = assembly(text, [number.ir, llvm.bitcast(i32, value)], ["=r", "r", "r"], [i32])
@@ -112,5 +114,5 @@ def not_before(number: Int, value: ir.Value) -> Int:
 
 
 def sync_warp() -> None:
-    """Waits for the other lanes of the warp, and makes what they have written seen."""
+    """Waits for the other lanes of the warp, and makes their writes visible."""
     assembly("bar.warp.sync 0xffffffff;", [], [])

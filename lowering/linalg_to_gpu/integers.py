@@ -1,10 +1,10 @@
-"""32-bit integers of a GPU kernel that read like Python's: what is known while the kernel is built is folded away.
+"""32-bit integers of a GPU kernel with Python's operators; operations on constants are folded.
 
     thread = Int(thread_id)               # an i32 of the kernel
     row, column = divmod(thread, 8)       # a shift and a mask
     address = (row * 128 + column) * 4    # one multiplication for `0 * 128`, none for Int(3) * 128
 
-All are non-negative where they are divided, shifted or compared, so that LLVM may treat them as unsigned.
+Operands of divisions, shifts and comparisons must be non-negative, so that LLVM may treat them as unsigned.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class Int:
     __slots__ = ("value",)
 
     def __init__(self, value: int | ir.Value | Int) -> None:
-        """Wraps an int, an i32 value, or another of these."""
+        """Wraps an int, an i32 value, or another `Int`."""
         self.value: int | ir.Value = value.value if isinstance(value, Int) else value
 
     @property
     def ir(self) -> ir.Value:
-        """The i32 value."""
+        """The number as an i32 value."""
         return constant(self.value) if isinstance(self.value, int) else self.value
 
     @property
     def known(self) -> int | None:
-        """The number where it is known while the kernel is built."""
+        """The number if it is a compile-time constant, else None."""
         return self.value if isinstance(self.value, int) else None
 
     def __add__(self, other: Int | int) -> Int:
@@ -82,33 +82,33 @@ class Int:
         return self * other
 
     def below(self, bound: Int | int) -> ir.Value:
-        """Whether 0 <= self < bound, as an i1: a negative number is taken for a great one."""
+        """Returns whether 0 <= self < bound, as an i1; the comparison is unsigned, so negative numbers fail it."""
         return arith.cmpi(arith.CmpIPredicate.ult, self.ir, Int(bound).ir)
 
     def equals(self, other: Int | int) -> ir.Value:
-        """Whether both are the same, as an i1."""
+        """Returns whether both are equal, as an i1."""
         return arith.cmpi(arith.CmpIPredicate.eq, self.ir, Int(other).ir)
 
     def where(self, condition: ir.Value | None, otherwise: Int | int) -> Int:
-        """`self` where the condition holds (None: always), else `otherwise`."""
+        """Returns `self` if the condition holds (None: always), else `otherwise`."""
         return self if condition is None else Int(arith.select(condition, self.ir, Int(otherwise).ir))
 
     def index(self) -> ir.Value:
-        """The number as MLIR's index."""
+        """Returns the number as MLIR's index."""
         return arith.index_castui(ir.IndexType.get(), self.ir)
 
     def wide(self) -> ir.Value:
-        """The number as an i64."""
+        """Returns the number as an i64."""
         return arith.extui(ir.IntegerType.get_signless(64), self.ir)
 
 
 def constant(number: int, bits: int = 32) -> ir.Value:
-    """A constant integer of the kernel."""
+    """Returns a constant integer of the kernel."""
     return arith.constant(ir.IntegerType.get_signless(bits), number)
 
 
 def both(*conditions: ir.Value | None) -> ir.Value | None:
-    """All of the conditions (None: one that always holds)."""
+    """Returns the conjunction of the conditions (None: always true)."""
     met = [condition for condition in conditions if condition is not None]
     result = met[0] if met else None
     for condition in met[1:]:

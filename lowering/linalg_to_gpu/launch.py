@@ -1,4 +1,4 @@
-"""What an emitter gets and gives: a launch, its arguments in memory, and how many threads do it."""
+"""Interface of the emitters: a launch, its arguments in memory, and its launch geometry."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Dims = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor that the copy engine reads or writes by boxes: a further argument of the kernel, of 128 bytes.
+    """Tensor that the copy engine reads or writes by boxes: an extra kernel argument of 128 bytes.
 
     Attributes:
-        argument: which argument of the launch holds the tensor.
-        element: its element type, as `runtime.cuda.launch_plan.ELEMENT_BYTES` names it.
-        sizes: elements in each dimension, innermost first, as all that follows.
-        strides: bytes from element to element in each dimension but the innermost.
-        box: the elements of one copy in each dimension.
-        swizzle: how many bytes 16-byte pieces are permuted within.
-        fill: what is read out of bounds, "zero" or "nan".
+        argument: index of the launch argument that holds the tensor.
+        element: element type, by its name in `runtime.cuda.launch_plan.ELEMENT_BYTES`.
+        sizes: elements in each dimension, innermost first like the following lists.
+        strides: distance of elements in bytes, for each dimension but the innermost.
+        box: elements of one copy in each dimension.
+        swizzle: bytes within which 16-byte chunks are permuted; 0 for none.
+        fill: value of elements out of bounds, "zero" or "nan".
         promotion: bytes that a miss brings to the second-level cache.
-        steps: of which elements one is taken; all 1 if empty.
+        steps: traversal stride in each dimension: one of `steps` elements is copied; all 1 if empty.
         offset: bytes from the argument's first element to the tensor's.
     """
 
@@ -47,14 +47,14 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Geometry:
-    """How many threads do a launch.
+    """Number of threads and blocks of a launch, and their resources.
 
     Attributes:
         grid: blocks in x, y and z.
-        block: threads of a block in x, y and z.
-        cluster: blocks of a cluster; (1, 1, 1) for none.
-        shared_bytes: dynamic shared memory of a block.
-        blocks_per_multiprocessor: how many blocks the code must leave registers for; 0 for any.
+        block: threads per block in x, y and z.
+        cluster: blocks per cluster; (1, 1, 1) for none.
+        shared_bytes: dynamic shared memory per block.
+        blocks_per_multiprocessor: number of resident blocks that the register allocation must permit; 0 for any.
     """
 
     grid: Dims
@@ -66,14 +66,14 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Memory:
-    """An argument of a launch as a kernel sees it: elements some strides apart.
+    """Strided layout of a launch argument.
 
     Attributes:
-        base: a memref of one dimension; where there is no code for a GPU yet, the tensor.
-        shape: its extents.
-        strides: elements from one index of each dimension to the next.
-        alignment: what the address of `base` is a multiple of, in bytes.
-        offset: the element of `base` at which it begins.
+        base: one-dimensional memref, or the tensor itself before GPU code is written.
+        shape: extent of each dimension.
+        strides: stride of each dimension in elements.
+        alignment: alignment of the address of `base` in bytes.
+        offset: index in `base` of the first element.
     """
 
     base: ir.Value
@@ -89,11 +89,11 @@ class Memory:
 
     @property
     def element_bytes(self) -> int:
-        """The size of an element."""
+        """The size of an element in bytes."""
         return width_of(self.element) // 8
 
     def width(self, most_bytes: int = 16) -> int:
-        """How many neighbours along the last dimension one access may take, at indices that are multiples of that."""
+        """Returns the widest vector access along the last dimension, at indices that are multiples of the width."""
         if not self.shape or self.strides[-1] != 1:
             return 1
         width = max(1, most_bytes // self.element_bytes)
@@ -110,7 +110,7 @@ class Memory:
         return self.alignment % (width * self.element_bytes) == 0
 
     def load(self, indices: Sequence[Index], width: int = 1) -> ir.Value:
-        """The element at some indices, or a vector of `width` neighbours along the last dimension."""
+        """Loads the element at the given indices, or a vector of `width` neighbours along the last dimension."""
         place = [self._place(indices)]
         if width == 1:
             return ir.Operation.create("memref.load", [self.element], [self.base, *place]).result
@@ -118,7 +118,7 @@ class Memory:
         return vector.LoadOp(kind, self.base, place, alignment=width * self.element_bytes).result
 
     def store(self, value: ir.Value, indices: Sequence[Index]) -> None:
-        """Writes an element, or a vector of neighbours along the last dimension."""
+        """Stores an element, or a vector of neighbours along the last dimension."""
         place = [self._place(indices)]
         if not isinstance(value.type, ir.VectorType):
             ir.Operation.create("memref.store", [], [value, self.base, *place])
@@ -132,15 +132,15 @@ class Memory:
 
 @dataclass
 class Launch:
-    """What an emitter turns into the body of a GPU kernel.
+    """Input of an emitter, which writes the body of a GPU kernel from it.
 
     Attributes:
         function: a `func.func` of linalg on tensors: inputs first, the destination last, whose new contents it returns.
-        schedule: the numbers of its schedule by name.
-        target: what to make code for.
-        arguments: its arguments in memory, by the function's block arguments.
+        schedule: the parameters of its schedule by name.
+        target: the target of the code.
+        arguments: layout of the arguments, keyed by the function's block arguments.
         kernel: the `gpu.func` that is being written.
-        maps: the tensor maps that the emitter asked for.
+        maps: the tensor maps that the emitter requested.
     """
 
     function: ir.Operation
@@ -152,7 +152,7 @@ class Launch:
 
     @property
     def capability(self) -> Capability:
-        """What the GPU has."""
+        """The compute capability of the GPU."""
         assert self.target.capability is not None
         return self.target.capability
 
@@ -163,7 +163,7 @@ class Launch:
 
     @property
     def destination(self) -> Memory:
-        """Where the result goes."""
+        """The memory that receives the result."""
         return self.arguments[list(body_of(self.function).arguments)[-1]]
 
     @property
@@ -173,31 +173,31 @@ class Launch:
         return operations[len(operations) - 1].operands[0]
 
     def add_map(self, tensor_map: TensorMap) -> ir.Value:
-        """A further argument of the kernel: the address of a tensor map."""
+        """Adds a tensor map as an argument of the kernel, and returns the map's address."""
         self.maps.append(tensor_map)
         return body_of(self.kernel).add_argument(ir.Type.parse("!llvm.ptr"), self.kernel.location)
 
 
 def width_of(element: ir.Type) -> int:
-    """The bits of an element in memory."""
+    """Returns the size in memory of an element in bits."""
     if isinstance(element, ir.IntegerType):
         return max(8, element.width)
     return 64 if isinstance(element, ir.IndexType) else ir.FloatType(element).width
 
 
 def is_row_major(memory: Memory) -> bool:
-    """Whether its elements lie side by side."""
+    """Returns whether the elements are contiguous in row-major order."""
     pairs = zip(memory.shape, memory.strides, row_major(memory.shape), strict=True)
     return all(extent == 1 or stride == wanted for extent, stride, wanted in pairs)
 
 
 def thread_id(axis: str = "x") -> ir.Value:
-    """The number of this thread in its block along an axis."""
+    """Returns the index of this thread in its block along an axis."""
     return _place("gpu.thread_id", axis)
 
 
 def block_id(axis: str = "x") -> ir.Value:
-    """The number of this block in the grid along an axis."""
+    """Returns the index of this block in the grid along an axis."""
     return _place("gpu.block_id", axis)
 
 
@@ -207,5 +207,5 @@ def _place(name: str, axis: str) -> ir.Value:
 
 
 def below(index: ir.Value, limit: int) -> ir.Value:
-    """Whether an index is smaller than a number."""
+    """Returns whether an index is below a limit, as an i1."""
     return arith.cmpi(arith.CmpIPredicate.ult, index, value_of(limit))

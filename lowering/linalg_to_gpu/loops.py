@@ -1,4 +1,4 @@
-"""Loops and conditions of a GPU kernel, as Python's `with` and functions."""
+"""Loops and conditions of a GPU kernel, as context managers and functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .integers import Int
 
 @contextmanager
 def when(condition: ir.Value | None) -> Iterator[None]:
-    """What is built inside happens only where the condition holds (None: always)."""
+    """Guards the code built inside by the condition (None: always executed)."""
     if condition is None:
         yield
         return
@@ -26,7 +26,7 @@ def when(condition: ir.Value | None) -> Iterator[None]:
 def repeat(
     count: Int, carried: Sequence[ir.Value], body: Callable[[Int, Sequence[ir.Value]], Sequence[ir.Value]]
 ) -> list[ir.Value]:
-    """Builds `body(number, carried)`, which gives the next carried values, `count` times as a loop."""
+    """Builds a loop of `count` iterations of `body(number, carried)`, which returns the next carried values."""
     loop = scf.ForOp(Int(0).ir, count.ir, Int(1).ir, list(carried))
     with ir.InsertionPoint(loop.body):
         scf.yield_(list(body(Int(loop.induction_variable), list(loop.inner_iter_args))))

@@ -1,4 +1,4 @@
-"""`stepwell-lower-gpu-math`: the math ops that a GPU has instructions for."""
+"""`stepwell-lower-gpu-math`: lowers the math ops for which a GPU has instructions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _WITH_ZERO_FLAG = frozenset({"math.ctlz", "math.cttz"})
 @register
 @dataclass(frozen=True)
 class LowerGpuMathPass(Pass):
-    """Make intrinsics of the math ops in kernels for GPUs.
+    """Lower the math ops in GPU kernels to intrinsics.
 
-    Upstream's conversion to NVVM calls functions of NVIDIA's library for them, which nobody links.
+    Upstream's conversion to NVVM lowers them to calls of NVIDIA's libdevice, which is not linked.
 
     ```mlir
     %1 = math.sqrt %0 : f32
@@ -49,7 +49,7 @@ class LowerGpuMathPass(Pass):
         """Rewrites every math op in the module's kernels.
 
         Raises:
-            PassError: there is no instruction for one.
+            PassError: a GPU has no instruction for an op.
         """
         modules = [inner.operation for inner in op.regions[0].blocks[0].operations if inner.name == "gpu.module"]
         for module in modules:
@@ -75,7 +75,7 @@ def _lower(op: ir.Operation) -> None:
 
 
 def _absolute(value: ir.Value) -> ir.Value:
-    """max(x, -x)"""
+    """Returns max(x, -x)."""
     zero = _constant(value.type, 0)
     negative = ir.Operation.create("arith.subi", [value.type], [zero, value]).result
     return ir.Operation.create("arith.maxsi", [value.type], [value, negative]).result

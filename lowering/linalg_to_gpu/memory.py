@@ -1,4 +1,4 @@
-"""Addresses, loads and stores of a GPU kernel in LLVM's terms, for kernels that lay out their memory themselves."""
+"""Addresses, loads and stores in the LLVM dialect, for kernels that lay out their memory themselves."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _DYNAMIC = -(2**31)
 
 
 def thread_number() -> Int:
-    """The number of this thread in a block of one dimension."""
+    """Returns the index of this thread in a one-dimensional block."""
     return _i32(gpu.thread_id(gpu.Dimension.x))
 
 
 def block_number() -> Int:
-    """The number of this block in a grid of one dimension."""
+    """Returns the index of this block in a one-dimensional grid."""
     return _i32(gpu.block_id(gpu.Dimension.x))
 
 
 def shared_memory() -> ir.Value:
-    """The block's dynamic shared memory, as the variable of no size that CUDA's own compiler would make of it."""
+    """Returns the block's dynamic shared memory: a zero-sized global variable, as NVIDIA's compiler declares it."""
     op = ir.InsertionPoint.current.block.owner
     while op is not None and op.name != "gpu.module":
         op = op.parent
@@ -37,17 +37,17 @@ def shared_memory() -> ir.Value:
 
 
 def global_memory(buffer: ir.Value) -> ir.Value:
-    """The address of a memref in global memory."""
+    """Returns the address of a memref in global memory."""
     return _pointer(buffer, GLOBAL)
 
 
 def pointer_type(space: int) -> ir.Type:
-    """The type of pointers into an address space."""
+    """Returns the type of pointers into an address space."""
     return ir.Type.parse(f"!llvm.ptr<{space}>")
 
 
 def element_pointer(base: ir.Value, element: ir.Type, offset: Int, constant: int = 0) -> ir.Value:
-    """The address `offset + constant` elements after `base`; the constant becomes part of the instruction's address."""
+    """Returns the address `offset + constant` elements after `base`; the instruction's address encodes the constant."""
     pointer = base
     if offset.known is None:
         pointer = _step(pointer, element, [offset.ir], [_DYNAMIC])
@@ -57,22 +57,22 @@ def element_pointer(base: ir.Value, element: ir.Type, offset: Int, constant: int
 
 
 def far_pointer(base: ir.Value, element: ir.Type, offset: ir.Value) -> ir.Value:
-    """The address so many elements, an i64, after `base`."""
+    """Returns the address `offset` elements after `base`, where `offset` is an i64."""
     return _step(base, element, [offset], [_DYNAMIC])
 
 
 def load(kind: ir.Type, pointer: ir.Value, alignment: int) -> ir.Value:
-    """Reads a scalar or vector."""
+    """Loads a scalar or vector."""
     return llvm.load(kind, pointer, alignment=alignment)
 
 
 def store(value: ir.Value, pointer: ir.Value, alignment: int) -> None:
-    """Writes a scalar or vector."""
+    """Stores a scalar or vector."""
     llvm.store(value, pointer, alignment=alignment)
 
 
 def shared_address(pointer: ir.Value) -> Int:
-    """The 32-bit address that instructions on shared memory take."""
+    """Returns the 32-bit address that instructions on shared memory take."""
     return Int(llvm.ptrtoint(ir.IntegerType.get_signless(32), pointer))
 
 
@@ -82,7 +82,7 @@ def _step(base: ir.Value, element: ir.Type, dynamic: list[ir.Value], constant: l
 
 
 def _pointer(buffer: ir.Value, space: int) -> ir.Value:
-    # As an index an address might lose its upper half: kernels of small tensors have indices of 32 bits.
+    # An index cannot hold every address: kernels of small tensors have indices of 32 bits.
     kind = ir.MemRefType(buffer.type)
     bits, inner = _index_bits(), f"!llvm.ptr{f'<{space}>' if kind.memory_space else ''}"
     described = f"!llvm.struct<({inner}, {inner}, i{bits}, array<1 x i{bits}>, array<1 x i{bits}>)>"
@@ -92,7 +92,7 @@ def _pointer(buffer: ir.Value, space: int) -> ir.Value:
 
 
 def _index_bits() -> int:
-    """The size of an index in the module of the kernel that is built."""
+    """Returns the width in bits of an index in the module of the kernel being built."""
     op = ir.InsertionPoint.current.block.owner
     while op is not None and "dlti.dl_spec" not in op.attributes:
         op = op.parent

@@ -1,4 +1,4 @@
-"""Elements of tensors that ops move about: which element of what they are of."""
+"""Elements of the results of data-movement ops, mapped to elements of their operands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 def collapse_shape(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
-    """An element of the tensor before its dimensions were merged."""
+    """Returns elements of the tensor before its dimensions were merged."""
     source = op.operands[0]
     shape, inner = _shape(source), []
     for run, index in zip(reassociation(op), indices, strict=True):
@@ -31,14 +31,14 @@ def collapse_shape(values: Values, op: ir.Operation, tensor: ir.Value, indices: 
 
 
 def expand_shape(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
-    """An element of the tensor before its dimensions were split."""
+    """Returns elements of the tensor before its dimensions were split."""
     shape = _shape(tensor)
     inner = [linearize([indices[axis] for axis in run], [shape[axis] for axis in run]) for run in reassociation(op)]
     return _row(values, tensor, op.operands[0], indices, inner, width, _last_real(shape))
 
 
 def extract_slice(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
-    """An element of the tensor that is cut."""
+    """Returns elements of the tensor that is sliced."""
     source = op.operands[0]
     offsets, sizes, steps = _box(values, op, 1)
     places: list[Index] = [0] * len(sizes)
@@ -53,11 +53,11 @@ def extract_slice(values: Values, op: ir.Operation, tensor: ir.Value, indices: l
 
 
 def insert_slice(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
-    """An element of what was inserted, inside of its box, or of what it was inserted into."""
+    """Returns elements of the inserted tensor inside its box, and of the destination outside."""
     source, into = op.operands[0], op.operands[1]
     offsets, sizes, steps = _box(values, op, 2)
     if any(step != 1 for step in steps) or not all(isinstance(first, int) for first in offsets):
-        raise PassError("'tensor.insert_slice' op whose place is computed", op.location)
+        raise PassError("'tensor.insert_slice' op: expected constant offsets and unit strides", op.location)
     stops = [first + size for first, size in zip(offsets, sizes, strict=True)]
     if width > 1 and (offsets[-1] % width or stops[-1] % width):
         return values.one_by_one(tensor, indices, width)
@@ -72,10 +72,10 @@ def insert_slice(values: Values, op: ir.Operation, tensor: ir.Value, indices: li
 
 
 def pad(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
-    """An element of the tensor inside, or what is around it."""
+    """Returns elements of the tensor inside its bounds, and the padding value outside."""
     low = list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))
     if _DYNAMIC in low:
-        raise PassError("'tensor.pad' op whose padding is computed", op.location)
+        raise PassError("'tensor.pad' op: expected constant low padding", op.location)
     shape = _shape(op.operands[0])
     stops = [first + extent for first, extent in zip(low, shape, strict=True)]
     if width > 1 and (low[-1] % width or stops[-1] % width):
@@ -92,7 +92,7 @@ def pad(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index]
 
 
 def concat(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
-    """An element of the operand that it comes from."""
+    """Returns elements of the operand that holds them."""
     axis = ir.IntegerAttr(op.attributes["dim"]).value
     ends, total = [], 0
     for operand in op.operands:
@@ -106,7 +106,7 @@ def concat(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Ind
 def _from(
     values: Values, operands: Sequence[ir.Value], ends: Sequence[int], indices: list[Index], axis: int, width: int
 ) -> Lanes:
-    """An element of the first of the operands that reaches so far."""
+    """Returns elements of the first operand whose end lies beyond the index along `axis`."""
     start = ends[0] - _shape(operands[0])[axis]
     place = [*indices[:axis], add(indices[axis], -start), *indices[axis + 1 :]]
     if len(operands) == 1:
@@ -122,7 +122,7 @@ def _from(
 
 
 def from_elements(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
-    """One of the scalars that the tensor is made of."""
+    """Returns one of the scalars that the tensor consists of."""
     scalars = [values.scalar(operand) for operand in op.operands]
     place = linearize(indices, _shape(tensor))
     return [_pick(scalars, add(place, lane)) for lane in range(width)]
@@ -139,7 +139,7 @@ def _pick(scalars: Sequence[ir.Value], place: Index) -> ir.Value:
 
 
 def splat(values: Values, op: ir.Operation, tensor: ir.Value, indices: list[Index], width: int) -> Lanes:
-    """The one scalar that the tensor is made of."""
+    """Returns the scalar that fills the tensor."""
     return [values.scalar(op.operands[0])] * width
 
 
@@ -151,7 +151,7 @@ def choose(
     yes: Callable[[], Lanes],
     no: Callable[[], Lanes],
 ) -> Lanes:
-    """Elements of a tensor: what `yes` makes where a condition holds, else what `no` makes; only one of them runs."""
+    """Returns the elements made by `yes` if the condition holds, else those made by `no`; only one is executed."""
     if isinstance(condition, bool):
         return yes() if condition else no()
     kinds = [ir.RankedTensorType(tensor.type).element_type] * width
@@ -163,7 +163,7 @@ def choose(
 
 
 def _within(bounds: Sequence[tuple[Index, int, int, int]]) -> ir.Value | bool:
-    """Whether indices are in a box, given for each the box's start and stop, and the extent of the tensor."""
+    """Returns whether indices lie in a box, given the box's start and stop and the tensor's extent for each of them."""
     tests: list[ir.Value | bool] = []
     for index, first, stop, extent in bounds:
         if first > 0:
@@ -204,7 +204,7 @@ def _row(
     width: int,
     last: tuple[int, int],
 ) -> Lanes:
-    """Neighbours of a reshaped tensor, which are neighbours before as well where rows are of whole groups."""
+    """Returns neighbours of a reshaped tensor by one access if they are neighbours in the source as well."""
     axis, extent = last
     if width == 1:
         return values.lanes(source, inner, width)
@@ -223,7 +223,7 @@ def _box(values: Values, op: ir.Operation, sources: int) -> tuple[list[Index], l
     names = ("static_offsets", "static_sizes", "static_strides")
     offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in names)
     if _DYNAMIC in (*sizes, *steps):
-        raise PassError(f"'{op.name}' op whose size is computed", op.location)
+        raise PassError(f"'{op.name}' op: expected constant sizes and strides", op.location)
     computed = iter(list(op.operands)[sources:])
     places: list[Index] = [values.scalar(next(computed)) if first == _DYNAMIC else first for first in offsets]
     return places, sizes, steps

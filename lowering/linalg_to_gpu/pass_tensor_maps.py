@@ -1,4 +1,4 @@
-"""`stepwell-pass-tensor-maps`: kernels take tensor maps by value, where the copy engine looks for them."""
+"""`stepwell-pass-tensor-maps`: passes tensor maps to kernels by value, as the copy engine requires."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ...passes.base import Pass, register
 from ...passes.functions import body_of
 
 MAPS = "stepwell.tensor_maps"
-"""On a kernel: how many of its last arguments are tensor maps."""
+"""Attribute of a kernel: the number of its trailing arguments that are tensor maps."""
 _BYTES, _ALIGNMENT = 128, 64
 
 
 @register
 @dataclass(frozen=True)
 class PassTensorMapsPass(Pass):
-    """Make the arguments of kernels that are tensor maps constants of 128 bytes in the kernel's parameters.
+    """Turn the tensor-map arguments of kernels into constants of 128 bytes in the kernel's parameter space.
 
-    The conversion from the gpu dialect drops what says so of an argument, so that it is said after it.
+    The conversion from the gpu dialect drops the argument attributes for this, so that this pass adds them afterwards.
 
     ```mlir
     llvm.func @k(%x: !llvm.ptr, %map: !llvm.ptr) attributes {gpu.kernel, nvvm.kernel, stepwell.tensor_maps = 1 : i64}

@@ -1,4 +1,4 @@
-"""The pipelines of the phases `tiled`, `gpu` and `nvvm` of a GPU."""
+"""The pipelines of the phases `tiled`, `gpu` and `nvvm` for GPUs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import functools
 from ...passes.pipeline import Nested, Pipeline
 
 LAUNCHES = "stepwell.launches"
-"""On kernels: what they launch, which their callers see without their bodies."""
+"""Attribute of kernels: their launches, visible to callers without the kernel's body."""
 
 
 @functools.cache
 def launches_pipeline(target: str) -> Pipeline:
-    """From kernels to launches, each with a schedule."""
+    """Lowers kernels to launches, each with a schedule."""
     return Pipeline(
         (
-            # While a contraction is still seen with what follows it.
+            # Runs while a contraction and its consumers are in one kernel.
             f"stepwell-split-sums{{target={target}}}",
             f"stepwell-form-launches{{target={target}}}",
         )
@@ -24,12 +24,12 @@ def launches_pipeline(target: str) -> Pipeline:
 
 @functools.cache
 def gpu_pipeline(target: str) -> Pipeline:
-    """From launches on tensors to kernels of the gpu dialect, on buffers in one arena."""
+    """Lowers launches on tensors to kernels of the gpu dialect, on buffers in one arena."""
     return Pipeline(
         (
             "stepwell-plan-memory",
             f"stepwell-emit-launches{{target={target}}}",
-            # What launches of one kernel leave each other lies where the arena is free meanwhile.
+            # Places the buffers between the launches of a kernel in parts of the arena that are free at that time.
             "stepwell-plan-workspaces",
             Nested("gpu.module", ("canonicalize", "cse", "loop-invariant-code-motion")),
             "stepwell-approximate-math",
@@ -40,10 +40,10 @@ def gpu_pipeline(target: str) -> Pipeline:
 
 @functools.cache
 def nvvm_pipeline(target: str) -> Pipeline:
-    """From the gpu dialect to NVVM, kernels only: what is around them is a plan by now."""
+    """Lowers the gpu dialect to NVVM, kernels only: the host code is a launch plan by now."""
     return Pipeline(
         (
-            # Before the conversion, which would call NVIDIA's own library for what is one instruction.
+            # Runs before the conversion, which would call NVIDIA's libdevice for single instructions.
             "stepwell-lower-gpu-math",
             Nested(
                 "gpu.module",

@@ -1,4 +1,4 @@
-"""From `@main` in the phase `nvvm` to a launch plan: what the runtime does instead of calling native code."""
+"""Translation of `@main` in the phase `nvvm` to a launch plan, which the runtime executes instead of native code."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ...runtime.cuda import launch_plan as plans
 from .pipelines import LAUNCHES
 from .record_launches import element_bytes
 
-_DECIDES_NOTHING = "a program for a GPU decides nothing while it runs"
+_DECIDES_NOTHING = "a GPU program must be known completely at compile time"
 _MOST_STEPS = 1 << 14
-"""Plans of more steps than that take longer to read than the host takes to run a loop."""
+"""Maximum number of steps of a plan; reading a longer one takes longer than running the loop on the host."""
 _ARITHMETIC: Mapping[str, Callable[..., int]] = {
     "arith.addi": operator.add,
     "arith.index_cast": int,
@@ -32,20 +32,20 @@ _GROUPS = (plans.INPUT, plans.OUTPUT, plans.PARAMETER, plans.ARENA)
 
 
 def plan_of(module: ir.Module, groups: Sequence[int]) -> tuple[plans.LaunchPlan, list[np.ndarray]]:
-    """The steps of a module's `@main`, and the contents of further parameters: its constants.
+    """Returns the steps of a module's `@main`, and its constants as the contents of additional parameters.
 
     Args:
         module: IR in the phase `nvvm`.
-        groups: how many inputs, outputs (guards included) and parameters `@main` takes, in this order.
+        groups: number of inputs, outputs (guards included) and parameters of `@main`, in this order.
 
     Raises:
-        PassError: `@main` decides while it runs what to launch, which only the host can.
+        PassError: `@main` has launches that depend on run-time values, which only the host can execute.
     """
     return _Planner(module, groups).run()
 
 
 class _Planner:
-    """Follows what every value of `@main` is a part of."""
+    """Evaluates `@main` symbolically: tracks the buffer or the number of every value."""
 
     def __init__(self, module: ir.Module, groups: Sequence[int]) -> None:
         self._main = main_function(module.operation)
@@ -63,7 +63,7 @@ class _Planner:
         self._arena = _size(self._main.regions[0].blocks[0].arguments[sum(groups)].type)
 
     def run(self) -> tuple[plans.LaunchPlan, list[np.ndarray]]:
-        """The plan, and the constants."""
+        """Returns the plan and the constants."""
         steps = self._block(self._main.regions[0].blocks[0])
         return plans.LaunchPlan(tuple(steps), self._arena), self._constants
 
@@ -101,11 +101,11 @@ class _Planner:
 
     def _number(self, op: ir.Operation, value: ir.Value) -> int:
         if value not in self._numbers:
-            raise PassError(f"'{op.name}' op in @main works on what a run computes: {_DECIDES_NOTHING}", op.location)
+            raise PassError(f"'{op.name}' op in @main depends on a run-time value: {_DECIDES_NOTHING}", op.location)
         return self._numbers[value]
 
     def _loop(self, op: ir.Operation) -> list[plans.Step]:
-        """The steps of all rounds, one after the other."""
+        """Returns the steps of all iterations in order."""
         start, stop, step = (self._number(op, value) for value in list(op.operands)[:3])
         body, steps = op.regions[0].blocks[0], []
         carried = [self._number(op, value) for value in list(op.operands)[3:]]
@@ -113,7 +113,7 @@ class _Planner:
             self._numbers |= dict(zip(body.arguments, [index, *carried], strict=True))
             steps += self._block(body)
             if len(steps) > _MOST_STEPS:
-                raise PassError(f"'{op.name}' op in @main is more than {_MOST_STEPS} launches", op.location)
+                raise PassError(f"'{op.name}' op in @main takes more than {_MOST_STEPS} steps", op.location)
             end = body.operations[len(body.operations) - 1].operation
             carried = [self._number(end, value) for value in end.operands]
         self._numbers |= dict(zip(op.results, carried, strict=True))
@@ -130,7 +130,7 @@ class _Planner:
         for value in op.operands:
             kind = ir.MemRefType(value.type)
             if _size(kind) != int(np.prod(kind.shape, dtype=np.int64)) * element_bytes(kind.element_type):
-                raise PassError("a copy of what does not lie in one piece", op.location)
+                raise PassError("'memref.copy' op: expected contiguous memory", op.location)
         return plans.Copy(self._places[op.operands[0]], self._places[op.operands[1]])
 
     def _launches(self, op: ir.Operation) -> list[plans.Step]:
@@ -144,12 +144,12 @@ class _Planner:
 
 
 def launch_of(name: str, launch: ir.DictAttr, operands: Sequence[plans.Buffer]) -> plans.Launch:
-    """A launch of a kernel's.
+    """Returns a launch of a kernel as a step of the plan.
 
     Args:
-        name: of the kernel.
-        launch: what `stepwell-record-launches` says of it.
-        operands: what the kernel takes.
+        name: name of the kernel.
+        launch: the launch as `stepwell-record-launches` records it.
+        operands: operands of the kernel.
     """
     arguments = [_argument(ir.DictAttr(item), operands) for item in ir.ArrayAttr(launch["arguments"])]
     return plans.Launch(
@@ -189,7 +189,7 @@ def _dims(attribute: ir.Attribute) -> plans.Dims:
 
 
 def _size(kind: ir.Type) -> int:
-    """The bytes from the first element of a memref to its last."""
+    """Returns the number of bytes from the first element of a memref to the end of its last."""
     memory = ir.MemRefType(kind)
     if 0 in memory.shape:
         return 0

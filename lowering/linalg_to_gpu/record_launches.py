@@ -1,4 +1,4 @@
-"""`stepwell-record-launches`: what a kernel launches, as facts that its callers see without its body."""
+"""`stepwell-record-launches`: records the launches of a kernel as an attribute, visible without the kernel's body."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .pipelines import LAUNCHES
 @register
 @dataclass(frozen=True)
 class RecordLaunchesPass(Pass):
-    """Record the launches of every kernel in its attribute `stepwell.launches`, from which plans are made.
+    """Record the launches of every kernel in its attribute `stepwell.launches`, from which launch plans are made.
 
     ```mlir
     func.func private @k(%x: memref<64xf32>, %out: memref<64xf32>) {
@@ -32,7 +32,7 @@ class RecordLaunchesPass(Pass):
     name = "stepwell-record-launches"
 
     def run(self, op: ir.Operation) -> None:
-        """Looks at every kernel of a module."""
+        """Records the launches of every kernel of a module."""
         for kernel in kernels_in(op):
             launches = [_launch(item.operation) for item in body_of(kernel).operations if _is_launch(item)]
             kernel.attributes[LAUNCHES] = ir.ArrayAttr.get(launches)
@@ -65,7 +65,7 @@ def _launch(op: ir.Operation) -> ir.DictAttr:
 
 
 def _argument(value: ir.Value) -> ir.DictAttr:
-    """Which argument of the kernel it is a part of, and which part."""
+    """Returns the index of the kernel argument that holds the value, with offset and size of the value in bytes."""
     entries: dict[str, ir.Attribute] = {}
     if isinstance(value.owner, ir.Operation | ir.OpView) and MAP in value.owner.attributes:
         entries["map"] = value.owner.attributes[MAP]
@@ -78,20 +78,20 @@ def _argument(value: ir.Value) -> ir.DictAttr:
         if op.name == "memref.view":
             offset += _number(op.operands[1])
         elif op.name != "memref.reinterpret_cast":
-            raise PassError(f"'{op.name}' op makes what a launch takes", op.location)
+            raise PassError(f"'{op.name}' op makes a launch operand: expected a view of an argument", op.location)
         value = op.operands[0]
     numbers = {"argument": ir.BlockArgument(value).arg_number, "offset": offset, "bytes": size}
     return ir.DictAttr.get(entries | {name: _i64(number) for name, number in numbers.items()})
 
 
 def element_bytes(element: ir.Type) -> int:
-    """The size of an element in memory."""
+    """Returns the size of an element in bytes."""
     return (element.width if isinstance(element, ir.IntegerType) else ir.FloatType(element).width) // 8
 
 
 def _number(value: ir.Value) -> int:
     if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
-        raise PassError("the size of a launch is not a constant")
+        raise PassError("a number of a launch is not a constant")
     return ir.IntegerAttr(value.owner.attributes["value"]).value
 
 

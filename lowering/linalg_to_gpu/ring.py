@@ -1,7 +1,7 @@
-"""Stages of shared memory between the thread that lets tiles be copied and the warp groups that multiply them.
+"""Ring of shared-memory stages between the thread that copies tiles and the warp groups that multiply them.
 
-who copies:      await empty[stage]; full[stage] <- copied boxes; next stage
-who multiplies:  await full[stage]; multiply; arrive at empty[stage]; next stage
+producer:  await empty[stage]; full[stage] <- copied boxes; next stage
+consumer:  await full[stage]; multiply; arrive at empty[stage]; next stage
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .integers import Int
 
 @dataclass(frozen=True)
 class Ring:
-    """The stages and their barriers: `full` when a stage's tiles have come, `empty` when they have been multiplied.
+    """The stages and their barriers: `full` (the stage's tiles have arrived) and `empty` (they have been read).
 
     Attributes:
-        stages: how many.
-        stage_bytes: of a stage's tiles.
-        tiles_at: where in shared memory those of the first stage lie, the others behind.
-        barriers_at: where in shared memory the barriers lie.
+        stages: number of stages.
+        stage_bytes: bytes of the tiles of a stage.
+        tiles_at: address in shared memory of the first stage's tiles; the other stages follow.
+        barriers_at: address in shared memory of the barriers.
     """
 
     stages: int
@@ -30,36 +30,36 @@ class Ring:
 
     @staticmethod
     def barrier_bytes(stages: int) -> int:
-        """What the barriers of so many stages take."""
+        """Returns the bytes of the barriers of `stages` stages."""
         return 2 * stages * BARRIER_BYTES
 
     def make(self, readers: int) -> None:
-        """Makes the barriers, for so many arrivals when a stage has been read."""
+        """Initializes the barriers; `readers` arrivals mark a stage as read."""
         for stage in range(self.stages):
             make_barrier(self._full(Int(stage)), 1)
             make_barrier(self._empty(Int(stage)), readers)
 
     def tiles(self, stage: Int) -> Int:
-        """Where a stage's tiles lie."""
+        """Returns the address of a stage's tiles."""
         return self.tiles_at + stage * self.stage_bytes
 
     def begin(self, stage: Int, parity: Int) -> Int:
-        """Waits until a stage is empty; gives the barrier at which all of its bytes must come."""
+        """Waits until a stage is empty; returns the barrier that must receive all of its bytes."""
         wait_for(self._empty(stage), parity ^ 1)
         full = self._full(stage)
         arrive_expecting(full, self.stage_bytes)
         return full
 
     def await_tiles(self, stage: Int, parity: Int) -> None:
-        """Waits until a stage's tiles have come."""
+        """Waits until a stage's tiles have arrived."""
         wait_for(self._full(stage), parity)
 
     def leave(self, stage: Int) -> None:
-        """Says that a stage has been read."""
+        """Marks a stage as read by the calling thread."""
         arrive(self._empty(stage))
 
     def after(self, stage: Int, parity: Int) -> tuple[Int, Int]:
-        """The next stage, and the parity of its phase: it flips with every turn of the ring."""
+        """Returns the next stage and the parity of its phase; the parity flips each time the ring wraps around."""
         is_last = stage.equals(self.stages - 1)
         return Int(0).where(is_last, stage + 1), (parity ^ 1).where(is_last, parity)
 

@@ -1,11 +1,11 @@
-"""The pull evaluator: the scalar of any pure tensor expression at given indices, wherever it is asked for.
+"""Pull evaluator: emits code for single elements of pure tensor expressions at given indices.
 
     values = Values(arguments)
     values.element(%r, [i, j])      // %r = linalg.generic ... of linalg.generic ... of arguments
 
-writes the code that computes that element, and nothing else: arguments are loaded, bodies of linalg ops are copied,
-reductions become loops in the thread that asks. What an emitter has at hand, an accumulator or a row in registers, it
-binds to the tensor that it is an element of; so what comes before and after fuses by itself.
+writes only the code that computes that element: arguments are loaded, bodies of linalg ops are copied, and reductions
+become loops in the requesting thread. An emitter binds the values that it already has, such as an accumulator or a row
+in registers, to their tensors. This fuses the ops before and after without further work.
 """
 
 from __future__ import annotations
@@ -39,39 +39,39 @@ _RULES: Mapping[str, Rule] = {
     "tensor.splat": movement.splat,
 }
 PURE = frozenset({*_RULES, "arith.constant", "tensor.empty"})
-"""The ops on tensors of whose results an element can be computed."""
+"""The ops on tensors whose results can be computed element by element."""
 
 
 class Values:
-    """Computes elements of tensors where the insertion point is.
+    """Computes elements of tensors at the insertion point.
 
-    Code that was written once for a tensor at some indices is used again as long as it dominates: `scope` bounds that.
+    Code written for a tensor at some indices is reused where it dominates; `scope` delimits the reuse.
     """
 
     def __init__(self, arguments: Mapping[ir.Value, Memory], constant: Callable[[ir.Value], Memory]) -> None:
-        """Starts without anything bound.
+        """Creates an evaluator without bound tensors.
 
         Args:
-            arguments: where the tensors are that are in memory.
-            constant: where a dense constant is in memory.
+            arguments: memory of the tensors that are in memory.
+            constant: function that returns the memory of a dense constant.
         """
         self._memory, self._constant = dict(arguments), constant
         self._bound: dict[ir.Value, Element] = {}
         self._scopes: list[dict[tuple, Lanes]] = [{}]
 
     def bind(self, tensor: ir.Value, element: Element) -> None:
-        """Makes `element` the way to the elements of a tensor."""
+        """Makes `element` compute the elements of a tensor."""
         self._bound[tensor] = element
-        for scope in self._scopes:  # what was computed of something else is of no use
+        for scope in self._scopes:  # cached elements may derive from the earlier definition
             scope.clear()
 
     def bind_memory(self, tensor: ir.Value, memory: Memory) -> None:
-        """Says that a tensor is in memory, which may be shared memory."""
+        """Declares that a tensor is in memory, global or shared."""
         self._memory[tensor] = memory
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is written inside is not used again outside: for bodies of loops and branches."""
+        """Prevents that code written inside is reused outside: for bodies of loops and branches."""
         self._scopes.append({})
         try:
             yield
@@ -79,15 +79,15 @@ class Values:
             self._scopes.pop()
 
     def element(self, tensor: ir.Value, indices: Sequence[Index]) -> ir.Value:
-        """The element of a tensor at some indices.
+        """Returns the element of a tensor at the given indices.
 
         Raises:
-            PassError: an op makes the tensor that has no elements by themselves; names it.
+            PassError: an op makes the tensor whose elements cannot be computed individually; names the op.
         """
         return self.lanes(tensor, indices, 1)[0]
 
     def lanes(self, tensor: ir.Value, indices: Sequence[Index], width: int) -> Lanes:
-        """`width` neighbours along the last dimension, from one at indices of which the last is a multiple of `width`.
+        """Returns `width` neighbours along the last dimension; the last index must be a multiple of `width`.
 
         Raises:
             PassError: as `element`.
@@ -101,21 +101,21 @@ class Values:
         return found
 
     def note(self, tensor: ir.Value, indices: Sequence[Index], lanes: Lanes) -> None:
-        """Keeps neighbours that were computed together with those of another tensor."""
+        """Caches neighbours that were computed together with those of another tensor."""
         self._scopes[-1][(tensor, len(lanes), *indices)] = lanes
 
     def one_by_one(self, tensor: ir.Value, indices: Sequence[Index], width: int) -> Lanes:
-        """`lanes`, each by itself."""
+        """Returns the same as `lanes`, computed one element at a time."""
         return [self.element(tensor, [*indices[:-1], add(indices[-1], lane)]) for lane in range(width)]
 
     def memory(self, tensor: ir.Value) -> Memory | None:
-        """Where a tensor is in memory, by itself or as a part or another shape of one that is."""
+        """Returns the memory of a tensor that is in memory or a view of such a tensor, else None."""
         return memory_of(tensor, self._memory)
 
     def scalar(self, value: ir.Value) -> ir.Value:
-        """A scalar of the launch's function that is no element of a tensor's body, computed here."""
+        """Copies to the insertion point a scalar computation that is outside the bodies of linalg ops."""
         if isinstance(value.owner, ir.Block):
-            raise PassError("a launch takes a scalar", value.owner.owner.location)
+            raise PassError("a launch takes a scalar argument: expected tensors only", value.owner.owner.location)
         op = value.owner.operation
         if op.name == "tensor.extract":
             return self.element(op.operands[0], [self.scalar(index) for index in list(op.operands)[1:]])
@@ -139,7 +139,7 @@ class Values:
             return self._constant_lanes(tensor, op, indices, width)
         if op.name not in _RULES:
             raise PassError(
-                f"'{op.name}' op makes a tensor whose elements cannot be computed by themselves", op.location
+                f"'{op.name}' op makes a tensor whose elements cannot be computed individually", op.location
             )
         with op.location:
             return _RULES[op.name](self, op, tensor, indices, width)
@@ -155,7 +155,7 @@ class Values:
 
 
 def load(memory: Memory, indices: Sequence[Index], width: int) -> Lanes:
-    """Neighbours along the last dimension, by accesses that are as wide as alignment lets them be."""
+    """Loads neighbours along the last dimension, by accesses as wide as the alignment permits."""
     most = min(width, memory.width())
     found: Lanes = []
     for first in range(0, width, most):
@@ -166,7 +166,7 @@ def load(memory: Memory, indices: Sequence[Index], width: int) -> Lanes:
 
 
 def pack(lanes: Sequence[ir.Value]) -> ir.Value:
-    """The lanes as a vector; one alone as it is."""
+    """Returns the lanes as a vector, or a single lane as a scalar."""
     if len(lanes) == 1:
         return lanes[0]
     return vector.from_elements(ir.VectorType.get([len(lanes)], lanes[0].type), list(lanes))

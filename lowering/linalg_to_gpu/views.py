@@ -1,4 +1,4 @@
-"""Tensors that are other shapes, or parts, of what lies in memory."""
+"""Memory of tensors that are reshapes or slices of tensors in memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..stepwell_to_linalg.strides import breaks, collapsed, expanded, reassociat
 from .launch import Memory
 
 OFFSET = "stepwell.offset"
-"""Of an argument of a launch: the element at which the view begins that it is."""
+"""Attribute of a launch argument that is a view: the index of the view's first element."""
 
 
 def memories(function: ir.Operation) -> dict[ir.Value, Memory]:
-    """How the tensors lie that a function takes, as the attributes of its arguments say."""
+    """Returns the memory of a function's arguments, as their attributes describe it."""
     found: dict[ir.Value, Memory] = {}
     entries = zip(
         body_of(function).arguments, dictionaries(function, "arg_attrs"), argument_strides(function), strict=True
@@ -33,13 +33,13 @@ def memories(function: ir.Operation) -> dict[ir.Value, Memory]:
 
 
 def row_major_memory(tensor: ir.Value) -> Memory:
-    """A tensor that lies in memory of its own."""
+    """Returns the layout of a tensor that has memory of its own."""
     shape = tuple(ir.RankedTensorType(tensor.type).shape)
     return Memory(tensor, shape, tuple(row_major(shape)), WHOLE)
 
 
 def attributes_of(memory: Memory) -> ir.DictAttr:
-    """What `memories` reads."""
+    """Returns the argument attributes that `memories` reads."""
     entries: dict[str, ir.Attribute] = {}
     if not is_contiguous(memory.shape, memory.strides):
         entries[STRIDES] = ir.DenseI64ArrayAttr.get(memory.strides)
@@ -59,7 +59,7 @@ def _i64(value: int) -> ir.IntegerAttr:
 
 
 def memory_of(tensor: ir.Value, known: Mapping[ir.Value, Memory]) -> Memory | None:
-    """Where a tensor is, if it is in memory or a view of what is; None where it must be computed."""
+    """Returns the memory of a tensor, or of a view of a tensor in memory; None if it must be computed."""
     if tensor in known:
         return known[tensor]
     if isinstance(tensor.owner, ir.Block):
@@ -76,7 +76,7 @@ def memory_of(tensor: ir.Value, known: Mapping[ir.Value, Memory]) -> Memory | No
     runs = reassociation(op)
     if op.name == "tensor.expand_shape":
         return _seen(source, shape, expanded(source.strides, shape, runs))
-    for run in runs:  # the places of a dimension that is made of several must be equally far apart
+    for run in runs:  # a collapsed dimension must have a single stride
         if breaks([source.shape[axis] for axis in run], [source.strides[axis] for axis in run]):
             return None
     return _seen(source, shape, collapsed(source.strides, source.shape, runs))

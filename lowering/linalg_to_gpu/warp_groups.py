@@ -1,4 +1,4 @@
-"""What four warps of a Hopper GPU do together: products of matrices in shared memory (wgmma), and sharing registers."""
+"""Operations of Hopper's warp groups: matrix products from shared memory (wgmma), and redistribution of registers."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from .integers import Int, constant
 from .loops import when
 
 GROUP, LINE = 128, 128
-"""Threads of a warp group; bytes of a swizzled line."""
+"""Threads per warp group; bytes of a swizzled line."""
 ALIGNMENT = 1024
-"""The copy engine's swizzle repeats after so many bytes, from addresses that are multiples of them."""
+"""Period in bytes of the copy engine's swizzle; tiles start at multiples of it."""
 STEP_BYTES = 32
-"""Bytes of depth that one product takes of a line along depth."""
+"""Bytes along depth that one product takes from a line along depth."""
 _SWIZZLE_128 = 1 << 62
 _GROUP_OF_LINES = 8 * LINE
-# Registers per thread of the group that copies, and of those that multiply, by the number of these; a single one has
-# as many as an instruction can name without taking any.
+# Registers per thread of the copying group, and of the multiplying groups, by the number of the latter. A single
+# multiplying group needs no redistribution: it already has as many registers as an instruction can name.
 _REGISTERS = {2: (40, 232), 3: (32, 160)}
-# Groups take their turns at barriers from this one on: 0 is that of all threads.
+# Number of the first barrier at which groups take turns; 0 is the barrier of all threads.
 _FIRST_TURN = 1
 
 
 def matrix_descriptor(address: Int, panel_bytes: int) -> ir.Value:
-    """What a product is told of a matrix in shared memory: lines of 128 bytes, swizzled, in groups of eight.
+    """Returns the wgmma descriptor of a matrix in shared memory: swizzled lines of 128 bytes in groups of eight.
 
     Args:
-        address: of its first element; groups of eight lines begin at multiples of 1024.
-        panel_bytes: for lines along rows, how far the next 128 bytes of rows lie; else of no meaning.
+        address: address of its first element; groups of eight lines start at multiples of 1024 bytes.
+        panel_bytes: for lines along rows, distance in bytes to the next 128 bytes of rows; ignored otherwise.
     """
     fixed = _SWIZZLE_128 | (_GROUP_OF_LINES >> 4) << 32 | (panel_bytes >> 4) << 16
     start = ((address & 0x3FFFF) >> 4).wide()
@@ -40,13 +40,13 @@ def matrix_descriptor(address: Int, panel_bytes: int) -> ir.Value:
 
 
 def specialised(thread: Int, groups: int, copy: Callable[[], None], multiply: Callable[[], None]) -> None:
-    """Builds what the first warp group of a block does, and what the others do, who take over its registers.
+    """Builds the code of a block's first warp group and of the others, which take over registers of the first.
 
     Args:
-        thread: the thread's number in the block.
-        groups: how many others there are, 1 to 3.
-        copy: builds what the first one does.
-        multiply: builds what the others do.
+        thread: index of the thread in the block.
+        groups: number of the other groups, 1 to 3.
+        copy: builds the code of the first group.
+        multiply: builds the code of the other groups.
     """
     shared_out = _REGISTERS.get(groups)
     role = scf.IfOp(thread.below(GROUP), has_else=True)
@@ -71,18 +71,18 @@ def multiply_group(
     sums: Sequence[ir.Value] | None,
     turned: tuple[bool, bool] | None,
 ) -> list[ir.Value]:
-    """Starts products of two matrices and closes their group.
+    """Starts a group of matrix products and commits it.
 
     Args:
         form: the instruction's shape and types, such as `m64n256k16.f32.bf16.bf16`.
-        lhs: descriptor of the left-hand side in shared memory; or for each product its four registers.
-        rhs: descriptor of the right-hand side, in shared memory.
-        steps: for each product, by how many bytes it reads after the start of both.
-        sums: the registers that are added to, as the PTX ISA lays them out over the warp group; None: zeros.
-        turned: whether the lines of each run along rows; None for types that know no such thing.
+        lhs: descriptor of the left-hand side in shared memory, or its four registers for each product.
+        rhs: descriptor of the right-hand side in shared memory.
+        steps: for each product, its byte offsets from the start of both sides.
+        sums: accumulators with the register layout of the PTX ISA; None to start from zeros.
+        turned: whether each side is transposed (its lines run along rows); None for types without that option.
 
     Returns:
-        The new sums; not to be touched before they have been awaited.
+        The new sums, which must not be used before `await_products`.
     """
     kind, letter = (ir.IntegerType.get_signless(32), "r") if ".s32." in form else (ir.F32Type.get(), "f")
     count = int(re.findall(r"n(\d+)", form)[0]) // 2
@@ -110,11 +110,11 @@ def multiply_group(
 
 
 def await_products(pending: int, values: Sequence[ir.Value] = ()) -> list[ir.Value]:
-    """Waits until at most `pending` groups of products are under way.
+    """Waits until at most `pending` groups of products are incomplete.
 
     Args:
-        pending: how many.
-        values: f32 registers that must not be touched before, by the compiler neither.
+        pending: maximum number of incomplete groups.
+        values: f32 registers that neither the kernel nor the compiler may use before the wait.
 
     Returns:
         The registers.
@@ -125,14 +125,14 @@ def await_products(pending: int, values: Sequence[ir.Value] = ()) -> list[ir.Val
 
 
 class Turns:
-    """The turns that warp groups take, one after the other, each waiting at a barrier of its own."""
+    """Lets warp groups take turns in order; each group waits at a barrier of its own."""
 
     def __init__(self, group: Int, groups: int) -> None:
-        """Prepares for one of so many groups; there are no turns where it is the only one."""
+        """Prepares the turns of one of `groups` groups; a single group takes no turns."""
         self._group, self._last = group, groups - 1
 
     def begin(self) -> None:
-        """The last group lets the first one begin."""
+        """Gives the first turn to the first group; executed by the last group."""
         if self._last:
             with when(self._group.equals(self._last)):
                 _pass_to(Int(0))
@@ -143,12 +143,12 @@ class Turns:
             _await(self._group)
 
     def pass_on(self) -> None:
-        """Lets the next group have its turn."""
+        """Gives the turn to the next group."""
         if self._last:
             _pass_to(Int(0).where(self._group.equals(self._last), self._group + 1))
 
     def end(self) -> None:
-        """The first group takes the last turn, so that nobody is left at a barrier."""
+        """Takes the final turn on behalf of the first group, so that no group's arrival remains without a wait."""
         if self._last:
             with when(self._group.equals(0)):
                 _await(Int(0))
