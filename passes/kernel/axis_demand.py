@@ -84,7 +84,7 @@ def scatter(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
 
 
 def sample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """The result's prefixes of images and channels, all positions of the input; the whole grid of sampling points."""
+    """The batch and channel prefixes of the result, in full along the others; all of the operand `positions`."""
     found = all_of(op.operands[place])
     return found if place else [*needed[:2], *found[2:]]
 

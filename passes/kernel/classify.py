@@ -1,4 +1,4 @@
-"""Which class of kernel an op asks for: the class picks the fusion rule, the lowering and the schedule."""
+"""Kernel class of an op, which selects the fusion rule, the lowering and the schedule."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...dialects.stepwell import STEPWELL
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.winograd import WinogradConvOp
 
-# By family (the module that defines the op), then by op where one differs from its family.
+# Classes by family (the module that defines the op); `_BY_OP` lists ops that differ from their family.
 _BY_FAMILY = {
     "elementwise": "elementwise",
     "contraction": "contraction",
     "pooling": "pooling",
-    # A pooling whose elements are weighted.
+    # Pooling with weighted elements.
     "planar": "pooling",
     "reduction": "reduction",
     "normalization": "reduction",
@@ -24,7 +24,7 @@ _BY_FAMILY = {
     "shape": "movement",
     "sorting": "sorting",
     "cumulative": "cumulative",
-    # Each element is found by itself, as in movement.
+    # Each element is computed independently, as in movement.
     "regions": "movement",
     "packed": "contraction",
     "winograd": "winograd",
@@ -38,7 +38,7 @@ _BY_OP = {
     "stepwell.packed_grouped_conv": "depthwise",
     "stepwell.local_response_norm": "reduction",
     "stepwell.attention": "attention",
-    # A window whose places are in a table.
+    # A window whose positions are in a table.
     "stepwell.resample": "pooling",
 }
 ANCHOR_ORDER = (
@@ -54,15 +54,15 @@ ANCHOR_ORDER = (
     "elementwise",
     "movement",
 )
-"""The classes of kernels; ops of those that come first choose first which others they take along."""
-# No kernel of their own: values that exist already, or another view of one.
+"""The kernel classes in order of priority: ops of earlier classes choose first which other ops they fuse."""
+# Ops without a kernel of their own: existing values, or another view of one.
 _FREE = {"stepwell.constant", "stepwell.parameter", "stepwell.reshape"}
-# Movement that finds elements by index along each dimension, not by their number.
+# Movement ops that address elements by one index per dimension, not by a linear index.
 _MOVES_ROWS = {"border", "broadcast_to", "concat", "pad", "resize", "reverse", "slice", "transpose"}
 
 
 def kernel_class(op: ir.Operation | ir.OpView) -> str | None:
-    """The kernel class of a stepwell op; None for what is no work (constants, reshapes) or another dialect's."""
+    """The kernel class of a stepwell op; None for other dialects and ops without work (constants, reshapes)."""
     name = op.operation.name
     if name in _FREE or name not in STEPWELL.ops:
         return None
@@ -70,7 +70,7 @@ def kernel_class(op: ir.Operation | ir.OpView) -> str | None:
 
 
 def works_on_views(op: ir.Operation | ir.OpView) -> bool:
-    """Whether the kernel of an op can read parts of larger tensors, and write into one, as fast as whole tensors."""
+    """Returns whether the op's kernel can read and write parts of larger tensors as fast as whole tensors."""
     kind, name = kernel_class(op), op.operation.name.removeprefix("stepwell.")
     if kind in ("contraction", "convolution", "depthwise"):
         return name.startswith("packed_")
@@ -110,7 +110,7 @@ def flops(op: Op) -> int:
         query, key, value = (ir.RankedTensorType(item.type).shape for item in list(op.operation.operands)[:3])
         return 2 * math.prod(query[:3]) * key[2] * (query[3] + value[3])
     if kind == "sorting":
-        # As many comparisons as sorting takes.
+        # Number of comparisons of a sort: n log n.
         return (
             elements(op.operation.operands[0])
             * ir.RankedTensorType(op.operation.operands[0].type).shape[-1].bit_length()
@@ -129,14 +129,14 @@ def _multiply_adds(op: Op, lhs: ir.Value, weight: ir.Value, result: ir.Value) ->
         return elements(result) * depth
     if name == "packed_matmul":
         return elements(result) * ir.RankedTensorType(lhs.type).shape[-1]
-    # Every weight of a convolution meets every output position (input position when transposed) once.
+    # Each weight of a convolution is multiplied once per output position (input position if transposed).
     positions = lhs if "transpose" in name else result
     channels = ir.RankedTensorType(positions.type).shape[-1 if _is_channels_last(op) else 1]
     return elements(positions) // channels * elements(weight)
 
 
 def _tiles(op: WinogradConvOp) -> int:
-    """How many tiles of results there are: each meets every transformed weight once."""
+    """The number of result tiles; each is multiplied once by every transformed weight."""
     batch, height, width, _ = ir.RankedTensorType(op.result.type).shape
     return batch * -(-height // op.tile) * -(-width // op.tile)
 

@@ -1,6 +1,6 @@
-"""How much of each tensor anybody needs, where sizes vary: a prefix along each dimension, from the outputs up.
+"""Backward liveness analysis: the live prefix of every dimension, as an expression over symbolic sizes.
 
-Everything that is computed is right as a whole; what is said here only lets kernels stop early.
+All values are computed correctly in full without it; the analysis only lets kernels stop early.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from .passed_on import PASSING, passed_on
 from .prefixes import Prefix, all_of, larger, sizes_of
 
 TABLE = "stepwell.table"
-"""The attribute of a module that holds the expressions of the table of extents, each as JSON."""
+"""Attribute of a module: the expressions of the table of extents, each as JSON."""
 
 KEYS = "stepwell.keys"
-"""The attribute of kernels that attend to some of their keys: the entry, and how many keys there are."""
+"""Attribute of kernels whose attention needs only some keys: the entry of the table, and the total number of keys."""
 
 MOST_ENTRIES = 256
-"""The table of extents has room for so many numbers."""
+"""Maximum number of entries in the table of extents."""
 
 SKIPPED = "stepwell.skipped"
-"""The attribute of kernels that reduce what they read through masks: argument, dimension, and entry, for each mask."""
+"""Attribute of kernels that reduce masked operands: argument, dimension and table entry of each mask."""
 
 KEPT = "stepwell.kept"
-"""The attribute of kernels whose result is 0 beyond the data: per dimension the entry of the table that says where
-data ends, or -1."""
+"""Attribute of kernels whose result is 0 beyond the data: per dimension the table entry with the end of the data, or
+-1."""
 
 TYPICAL = "stepwell.typical"
-"""The attribute of a module that holds some sizes a call may have, as JSON; that of a kernel says how much of its
-result is needed at each of them, per dimension."""
+"""On a module: representative sizes of a call, as JSON. On a kernel: the live extent of its result at each of these
+sizes, per dimension."""
 
 RANGES = "stepwell.ranges"
-"""The attribute of a module that holds the least and the greatest value of each size, and the step, as JSON."""
+"""Attribute of a module: minimum, maximum and step of each symbolic size, as JSON."""
 
 UNBOUNDED = "stepwell.unbounded"
-"""The attribute of kernels that says of what they do all, whatever the sizes of a call, and why."""
+"""Attribute of kernels: the dimensions that are always computed in full, and why."""
 
 EXTENTS = "stepwell.extents"
-"""The attribute of results of @main, and of kernels: per dimension the entry of the table, or -1 for all of it."""
+"""Attribute of results of @main, and of kernels: per dimension the table entry of its live extent, -1 for all."""
 
 
 def kernel_of(op: ir.Operation) -> ir.Operation:
-    """The function that an op is in."""
+    """The function that contains an op."""
     while op.name != "func.func" and op.parent is not None:
         op = op.parent.operation
     return op
 
 
 def varying_rows(kernel: ir.Operation, shape: Sequence[int]) -> set[int]:
-    """The dimensions of a kernel's result, of some shape, whose rows of data are apart: those that vary inside others.
+    """The dimensions of a kernel's result whose live rows are not contiguous: varying inner dimensions.
 
-    Loops over one of these and the dimension before it would walk through what lies between the rows.
+    A loop that merges such a dimension with the one before it would also visit the padding between the rows.
     """
     if EXTENTS not in kernel.attributes:
         return set()
@@ -75,23 +75,23 @@ def varying_rows(kernel: ir.Operation, shape: Sequence[int]) -> set[int]:
 
 
 _ROUNDS = 2
-"""After so many rounds of a loop what each needs more than the one after it is all there is."""
+"""Number of iterations of a loop's analysis after which a prefix that still grows is widened to the whole dimension."""
 
 _Needed = dict[ir.Value, list[Prefix]]
 
 
 class Demand:
-    """What is needed of the values of a function, and the table that says it in numbers."""
+    """The live prefixes of the values of a function, and the table of extents that holds their expressions."""
 
     def __init__(self, module: ir.Operation, main: ir.Operation) -> None:
-        """Looks at all of @main."""
+        """Analyses all of @main."""
         self._module = module
         self._table: list[Any] = read_table(module)
         self._typical = [json.loads(text) for text in strings(module.attributes.get(TYPICAL) or ir.ArrayAttr.get([]))]
         self._needed: _Needed = {}
         self._data: _Needed = {}
         self._wholes: dict[ir.Value, str] = {}
-        # Found while masks are ops still, and no results of kernels.
+        # Collected now, because the masks are still ops; later they are results of kernels.
         self._keys: dict[ir.Value, tuple[int, int]] = {}
         if self._table:
             self._visit(main, self._needed, is_exact=False)
@@ -103,30 +103,30 @@ class Demand:
 
     @property
     def is_partial(self) -> bool:
-        """Whether sizes vary, so that not all of a tensor is data."""
+        """Whether sizes vary, so that tensors may contain padding."""
         return bool(self._table)
 
     def entries(self, value: ir.Value) -> list[int] | None:
-        """Per dimension the entry of the table that says how much is needed, -1 for all; None for all of the value."""
+        """Per dimension the table entry of the live extent, -1 for all; None if the whole value is live."""
         prefixes = self._needed.get(value)
         if prefixes is None or all(prefix is None for prefix in prefixes):
             return None
         return [self._entry(prefix) for prefix in prefixes]
 
     def data(self, value: ir.Value) -> list[Prefix]:
-        """Per dimension how much of a value has to be right; None for all of it, no entries where nobody reads it."""
+        """Per dimension the extent that must hold correct data, None for all; [] if the value is unread."""
         return self._data.get(value, [])
 
     def entry(self, prefix: Prefix) -> int:
-        """The entry of the table that an expression has; -1 for none."""
+        """The table entry of an expression, added if missing; -1 for None."""
         return self._entry(prefix)
 
     def why_whole(self, value: ir.Value) -> str | None:
-        """Which op needs all of a value, though only a part of what it makes is needed; None where none does."""
+        """The op that needs the whole value although only a part of its result is live; None if there is none."""
         return self._wholes.get(value)
 
     def kept(self, group: Sequence[ir.Operation]) -> list[int]:
-        """Per dimension the entry that says from where on the result of a group is 0, -1 where that is not known."""
+        """Per dimension the table entry from which on the result of a group is 0, -1 if unknown."""
         value = group[-1].results[0]
         found = [-1] * len(sizes_of(value))
         for axis, (prefix, needed) in enumerate(
@@ -142,7 +142,7 @@ class Demand:
         return found
 
     def typical(self, value: ir.Value, kept: Sequence[int]) -> list[list[int]]:
-        """How much of a value has to be computed at each of some typical sizes, per dimension."""
+        """The extent of a value to compute at each of the representative sizes, per dimension."""
         sizes = sizes_of(value)
         prefixes = [
             prefix if entry < 0 else self._table[entry]
@@ -157,7 +157,7 @@ class Demand:
         ]
 
     def keys(self, group: Sequence[ir.Operation]) -> tuple[int, int] | None:
-        """The entry that says how many keys the attention of a kernel needs, and how many there are; None for all."""
+        """The table entry of the number of keys that a kernel's attention needs, and their total; None for all."""
         return next((self._keys[op.results[0]] for op in group if op.results[0] in self._keys), None)
 
     def _entry(self, prefix: Prefix) -> int:
@@ -170,7 +170,7 @@ class Demand:
         return self._table.index(prefix)
 
     def _visit(self, main: ir.Operation, found: _Needed, is_exact: bool) -> None:
-        """What is needed of each value; exactly, or with what has to be some number, but no certain one."""
+        """Finds the live prefix of each value; if not `is_exact`, includes padding that must hold finite numbers."""
         *operations, returned = [op.operation for op in body_of(main).operations]
         for value, attributes in zip(returned.operands, dictionaries(main, "res_attrs"), strict=True):
             entries = list(ir.DenseI64ArrayAttr(attributes[EXTENTS])) if EXTENTS in attributes else []
@@ -180,7 +180,7 @@ class Demand:
     def _visit_all(
         self, operations: Sequence[ir.Operation], found: _Needed, is_exact: bool, known_only: bool = False
     ) -> None:
-        """Visits ops from the last one up; `known_only`, not those of which nobody has said yet what is needed."""
+        """Visits ops from the last one up; with `known_only`, skips ops without a known live prefix."""
         for op in reversed(operations):
             if op.name in PASSING:
                 self._visit_inside(op, found, is_exact, known_only)
@@ -203,10 +203,9 @@ class Demand:
                 self._wholes.setdefault(value, f"all of it is needed by '{op.name}'")
 
     def _visit_inside(self, op: ir.Operation, found: _Needed, is_exact: bool, known_only: bool) -> None:
-        """Visits a loop, or branches, until what one round needs of the one before is no more than that gives.
+        """Visits a loop, or branches, until the prefixes that one iteration needs of the previous one are stable.
 
-        At first values of which nobody has said yet how much is needed are left out: those are the ones that a round
-        takes from another.
+        The first round skips values without a known live prefix: those that one iteration passes to the next.
         """
         passed = passed_on(op)
         receivers = [value for _, values in passed for value in values]
@@ -227,7 +226,7 @@ class Demand:
 
 
 def _is_read(op: ir.Operation) -> bool:
-    """Whether anybody looks at what an op makes: nobody looks at some views any more."""
+    """Returns whether a result of an op is read: some views have no readers left."""
     return any(next(iter(value.uses), None) is not None for value in op.results)
 
 
@@ -246,7 +245,7 @@ def _need(found: _Needed, value: ir.Value, prefixes: Sequence[Prefix]) -> None:
 
 
 def _take_all(found: _Needed, values: Sequence[ir.Value], before: Sequence[list[Prefix] | None]) -> None:
-    """Takes all along the dimensions along which each round needs more than the one after it."""
+    """Widens to the whole dimension wherever the prefix still grows with each iteration."""
     for value, old in zip(values, before, strict=True):
         new = found.get(value)
         if old is not None and new is not None:
@@ -254,7 +253,7 @@ def _take_all(found: _Needed, values: Sequence[ir.Value], before: Sequence[list[
 
 
 def read_table(module: ir.Operation) -> list[Any]:
-    """The expressions of the table of extents; none where no sizes vary."""
+    """The expressions of the table of extents; [] if no sizes vary."""
     if TABLE not in module.attributes:
         return []
     return [json.loads(ir.StringAttr(item).value) for item in ir.ArrayAttr(module.attributes[TABLE])]

@@ -1,4 +1,4 @@
-"""What ops need of their operands, where a prefix of their results is needed: a rule for each kind."""
+"""Liveness rules by kind of op: the prefixes of its operands that are live for given live prefixes of its result."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _COMPUTED = ir.ShapedType.get_dynamic_size()
 
 
 def rule_of(op: ir.Operation) -> Rule | None:
-    """The rule for an op; None where it needs all of its operands."""
+    """The rule for an op; None if it needs its operands in full."""
     if op.name in _BY_NAME:
         return _BY_NAME[op.name]
     view = STEPWELL.view(op)
@@ -68,7 +68,7 @@ def rule_of(op: ir.Operation) -> Rule | None:
 
 
 def _keep(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of the input no more than what is kept."""
+    """At most the unmasked part of the input."""
     found = list(broadcast(op, place, needed, table))
     view, mask = KeepOp(op), sizes_of(op.operands[1])
     axis = len(found) - len(mask) + next((axis for axis, size in enumerate(mask) if size != 1), 0)
@@ -78,7 +78,7 @@ def _keep(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
 
 
 def _rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of a product's input the rows, and all of each; of weights all, or those of as many matrices."""
+    """The rows of a product's input, each in full; all weights, or those of the live matrices of a batch."""
     if place == 0:
         return [*needed[:-1], None]
     matrices = sizes_of(op.results[0])[0]
@@ -88,7 +88,7 @@ def _rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequenc
 
 
 def _product(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of a product of tensors the rows of one and the columns of the other, and all that is summed up over."""
+    """The live rows of one operand and the live columns of the other; the contracted dimension in full."""
     view, shape, wide = MatmulOp(op), sizes_of(op.operands[place]), sizes_of(op.results[0])
     shift = len(wide) - len(shape)
     batch = [needed[axis + shift] if size == wide[axis + shift] else None for axis, size in enumerate(shape[:-2])]
@@ -109,17 +109,17 @@ def _attention(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
 
 
 KEYS_AT_ONCE = 4
-"""The number of keys is rounded up to a multiple of this: of what any loop that reads scores takes in one round.
+"""The number of keys is rounded up to a multiple of this: the most keys that a loop reads in one iteration.
 
-A tile of scores may have more. Those of keys beyond are made of garbage, and are not read.
+A tile of scores may hold more. Those of the remaining keys are computed from padding and are not read.
 """
 
 _UNROLLED_KEYS = 8
-"""Loops over no more keys than this are unrolled, so that there is no loop that could end earlier."""
+"""Loops over at most this many keys are unrolled, so that no loop is left that could end early."""
 
 
 def keys_with_data(op: ir.Operation, place: int, table: Sequence[Any]) -> Prefix:
-    """How many keys or values hold data, where an attention looks at a few more; None where it does not."""
+    """The number of keys or values with data, if an attention reads a few more; None otherwise."""
     if op.name != AttentionOp.OPERATION_NAME or place not in (1, 2) or keys_of(op, table) is None:
         return None
     mask = AttentionOp(op).mask
@@ -128,7 +128,7 @@ def keys_with_data(op: ir.Operation, place: int, table: Sequence[Any]) -> Prefix
 
 
 def keys_of(op: ir.Operation, table: Sequence[Any]) -> Prefix:
-    """The number of keys that an attention needs, the others being masked; None for all of them."""
+    """The number of keys that an attention needs if the others are masked; None for all of them."""
     view = AttentionOp(op)
     mask = None if view.mask is None else defining_op(view.mask, KeepOp)
     length = sizes_of(view.key)[2]
@@ -146,7 +146,7 @@ def _transpose(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
 
 
 def _reshape(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of dimensions that become others the outermost counts: elements stay in their order."""
+    """In a group of merged or split dimensions only the outermost prefix counts: the element order is kept."""
     old, new = sizes_of(op.operands[0]), sizes_of(op.results[0])
     found: list[Prefix] = [None] * len(old)
     lefts = [axis for axis, size in enumerate(old) if size != 1]
@@ -172,7 +172,7 @@ def _slice(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequen
 
 
 def _extract(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """What the part has; of rows one of which is read, all, or those that hold data."""
+    """The prefixes of the part; for a slice at a computed row, all rows or those with data."""
     offsets, sizes, steps = box_of(op)
     found = all_of(op.operands[0])
     for prefix, axis in zip(needed, kept_dims(sizes, sizes_of(op.results[0])), strict=True):
@@ -183,7 +183,7 @@ def _extract(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequ
 
 
 def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """What is needed of the part, which may lack dimensions; of what it is put into as much as of the result."""
+    """The live part of the inserted value, which may lack unit dimensions; the result's prefixes for the target."""
     offsets, sizes, steps = box_of(op)
     if place:
         return list(needed)
@@ -198,7 +198,7 @@ def _insert(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
 
 
 def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """What is not padding; edges that are repeated or mirrored need what they repeat."""
+    """The live prefixes without the padding; in full where the mode repeats or mirrors edges."""
     view = PadOp(op)
     found = [scaled(prefix, 1, -low) for prefix, low in zip(needed, view.low, strict=True)]
     if view.mode == "constant":
@@ -207,7 +207,7 @@ def _pad(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
 
 
 def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """As much as of the result, but along the axis, where it may be known how much of each is read."""
+    """The result's prefixes; along the axis the operand's own part, or its known end."""
     view = ConcatOp(op)
     axis = view.axis % len(needed)
     before = sizes_of(op.operands[0])[axis] if place else 0
@@ -218,7 +218,7 @@ def _concat(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
 
 
 def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """As much as of the result, but of the data along the axis what has indices; any index is taken for one inside."""
+    """The result's prefixes; along the axis of the data, the range of the indices. Padding indices are clamped."""
     data, indices = map(sizes_of, op.operands)
     view = GatherOp(op)
     axis = view.axis % len(data)
@@ -229,7 +229,7 @@ def _gather(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Seque
 
 
 def _take_rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of the input all rows of data, and of each as much as of the result's; the places of what is needed."""
+    """All rows with data of the input, each with the result's prefixes; only the live positions."""
     view = TakeRowsOp(op)
     spread = len(sizes_of(op.operands[1]))
     if place:
@@ -239,7 +239,7 @@ def _take_rows(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Se
 
 
 def _resample(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of the input as much as of the result, but along the axis what has indices; all indices and weights."""
+    """The result's prefixes, but along the axis the range of the indices; all indices and weights."""
     if place:
         return all_of(op.operands[place])
     view = ResampleOp(op)

@@ -1,4 +1,4 @@
-"""The end of what ran when the model was compiled."""
+"""Removes the function that runs at compile time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..base import Pass, register
 @register
 @dataclass(frozen=True)
 class EraseInitPass(Pass):
-    """Erase @init: the compiler has run it by now, and what it made are parameters.
+    """Erase @init: the compiler has already run it, and its results are parameters.
 
     ```mlir
     func.func @init(%w: tensor<8x4xf32>) -> tensor<4x8xf32> { ... }
@@ -21,13 +21,13 @@ class EraseInitPass(Pass):
     func.func @main(...) { ... }
     ```
 
-    Preconditions: whoever runs the program has the results of @init, under the names that its results carry.
+    Preconditions: the caller of the program passes the results of @init, under the names on its results.
     """
 
     name = "stepwell-erase-init"
 
     def run(self, op: ir.Operation) -> None:
-        """Erases the function if it is there."""
+        """Erases the function if it exists."""
         symbols = ir.SymbolTable(op)
         if "init" in symbols:
             symbols.erase(symbols["init"])

@@ -1,4 +1,4 @@
-"""Movement ops that a kernel need not carry out: it reads or writes its neighbour's tensor in another order."""
+"""Movement ops folded into a kernel, which reads or writes its neighbour's tensor in another order instead."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..rewriting import has_one_use
 
 
 def views_before(value: ir.Value, is_free: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
-    """The movement ops that make `value` a view of another tensor, the last one first, and feed nothing else.
+    """The movement ops that make `value` a view of another tensor, the last one first, and have no other reader.
 
     Args:
-        value: what a kernel reads.
-        is_free: whether the kernel may take an op along.
+        value: value that a kernel reads.
+        is_free: whether the kernel may absorb an op.
     """
     chain: list[ir.Operation] = []
     while not isinstance(value.owner, ir.Block) and has_one_use(value):
@@ -32,11 +32,11 @@ def views_before(value: ir.Value, is_free: Callable[[ir.Operation], bool]) -> li
 
 
 def views_after(value: ir.Value, is_free: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
-    """The movement ops on `value` after which a kernel can write it directly, rows of its last dimension as they are.
+    """The movement ops on `value` that a kernel can fold into its writes while it keeps rows of its last dimension.
 
     Args:
-        value: what a kernel makes.
-        is_free: whether the kernel may take an op along.
+        value: value that a kernel computes.
+        is_free: whether the kernel may absorb an op.
     """
     chain: list[ir.Operation] = []
     found: list[ir.Operation] = []
@@ -52,7 +52,7 @@ def views_after(value: ir.Value, is_free: Callable[[ir.Operation], bool]) -> lis
 
 
 def can_view(op: Op) -> bool:
-    """Whether what `op` makes is a view of its operand, whatever view that is itself."""
+    """Returns whether the result of `op` is always a view of its operand."""
     if isinstance(op, TransposeOp):
         return True
     if isinstance(op, SliceOp):
@@ -61,9 +61,9 @@ def can_view(op: Op) -> bool:
 
 
 def splits(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | None:
-    """For every dimension of `old` those of `new` that it falls into; None where dimensions are merged.
+    """For every dimension of `old`, the dimensions of `new` that it is split into; None if dimensions are merged.
 
-    A dimension of size 1 falls into none, and new ones of size 1 belong to none.
+    A dimension of size 1 has an empty list, and new ones of size 1 are in no list.
     """
     groups: list[list[int]] = []
     position = 0
@@ -80,7 +80,7 @@ def splits(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | None:
 
 
 def _keeps_rows(chain: Sequence[ir.Operation]) -> bool:
-    """Whether the first op's operand is a view of the last op's result, with the same last dimension."""
+    """Returns whether the first op's operand is a view of the last op's result with the same last dimension."""
     shape = _shape(chain[-1].results[0])
     axes = list(range(len(shape)))
     rank = len(axes)
@@ -97,7 +97,7 @@ def _keeps_rows(chain: Sequence[ir.Operation]) -> bool:
 
 
 def _without_last_reshapes(chain: list[ir.Operation]) -> list[ir.Operation]:
-    """A reshape of a whole tensor is a view without any kernel."""
+    """Drops trailing reshapes, which are views without any kernel."""
     while chain and chain[-1].name == ReshapeOp.OPERATION_NAME:
         chain.pop()
     return chain

@@ -1,4 +1,4 @@
-"""From one graph to a list of kernels."""
+"""Outlines one graph into a list of kernels."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from .views import annotate
 class FormKernelsPass(Pass):
     """Outline groups of ops of @main into private functions, one per kernel.
 
-    Every op that does work lands in exactly one kernel; contractions take their elementwise consumers along, reductions
-    also their elementwise producers. Where sizes vary, norms are sums, and those of the same rows share a kernel with
-    what is made of the rows. All shapes must be static. The kernel says what it is:
+    Every op that does work lands in exactly one kernel. Contractions absorb their elementwise consumers; reductions
+    also absorb their elementwise producers. If sizes vary, norms are decomposed into sums, and sums over the same rows
+    share a kernel with the consumers of those rows. All shapes must be static. Attributes describe the kernel:
 
     ```mlir
     %1 = "stepwell.matmul"(%0, %w) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -44,7 +44,7 @@ class FormKernelsPass(Pass):
     ```
 
     Attributes:
-        on_gpu: whether the kernels are for a GPU, where floats of several widths may meet in one.
+        on_gpu: whether the kernels are for a GPU, where one kernel may mix floats of several widths.
     """
 
     name = "stepwell-form-kernels"
@@ -62,17 +62,17 @@ class FormKernelsPass(Pass):
 _LARGEST_LITERAL = 1024
 
 WORK = "stepwell.work"
-"""The attribute of calls that says of each of the model's ops how much of the kernel's work it is."""
+"""Attribute of calls: the share of the kernel's work that each of the model's ops has."""
 
 TABLE_ARGUMENT = "stepwell.table_argument"
-"""The attribute of kernels that says which argument is the table of extents; the destination is the next one."""
+"""Attribute of kernels: the index of the argument that is the table of extents; the destination is the next one."""
 
 READS_GARBAGE = "stepwell.reads_garbage"
-"""The attribute of kernels of programs for ranges of sizes: what lies beyond the data in their tensors is garbage."""
+"""Attribute of kernels of programs with symbolic sizes: elements beyond the data in their tensors are undefined."""
 
 
 def _fill_results(terminator: ir.Operation) -> None:
-    """Fills large results with their one element while the model runs, rather than store it so often beforehand.
+    """Fills large uniform results from one element at run time instead of storing the whole constant.
 
     return %c : tensor<...> --> %0 = broadcast_to %scalar; return %0
     """
@@ -115,7 +115,7 @@ class _Outliner:
         result = group[-1].results[0]
         entries, keys = self._demand.entries(result), self._demand.keys(group)
         skipped, kept = skipped_by(group, inputs), self._demand.kept(group)
-        if self._on_gpu:  # masks are read there: threads beyond the data would wait for the others anyway
+        if self._on_gpu:  # GPU kernels read the masks: threads beyond the data would wait for the others anyway
             entries, keys, skipped, kept = None, None, [], []
         if entries is None and (keys is not None or skipped or max(kept, default=-1) >= 0):
             entries = [-1] * ir.RankedTensorType(result.type).rank
@@ -175,14 +175,14 @@ class _Outliner:
 def _shares(group: Sequence[ir.Operation]) -> list[tuple[str, int]]:
     """The model's nodes that a group stands for, those of its heaviest op first, each with its work.
 
-    The work of an op that several nodes became is that of the first of them, the dominant one.
+    The work of an op made from several nodes is attributed to the first of them, the dominant one.
     """
     found = [(op, place, name) for op in heaviest_first(group) for place, name in enumerate(names_in(op.location))]
     return [(name, 0 if place else _work(op)) for op, place, name in found]
 
 
 def _work(op: ir.Operation) -> int:
-    """What an op has to do, to divide the time of a kernel by: its operations, and one for each element it makes."""
+    """Weight of an op when a kernel's time is divided among its ops: its flops, plus one per element written."""
     view = STEPWELL.view(op)
     return elements_written(op) + (flops(view) if view is not None else 0)
 
@@ -195,7 +195,7 @@ def _describe(group: list[ir.Operation], inputs: list[ir.Value]) -> ir.DictAttr:
     return ir.DictAttr.get(
         {
             "class": ir.StringAttr.get(kind),
-            # Tensors that no machine has may ask for more than 64 bits can say.
+            # Clamped: impossibly large tensors may overflow 64 bits.
             "flops": ir.IntegerAttr.get(i64, min(work, 1 << 62)),
             "bytes": ir.IntegerAttr.get(i64, bytes_moved(group, inputs)),
         }
@@ -203,7 +203,7 @@ def _describe(group: list[ir.Operation], inputs: list[ir.Value]) -> ir.DictAttr:
 
 
 def _is_inline_constant(value: ir.Value) -> bool:
-    """Whether a value is one number, which is part of the kernel's code; other literals are arguments like tensors."""
+    """Returns whether a value is a uniform constant, inlined into the kernel; other constants are arguments."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "stepwell.constant":
         return False

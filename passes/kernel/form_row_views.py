@@ -1,4 +1,4 @@
-"""`stepwell-form-row-views`: rows are read where they are, and made where they belong."""
+"""`stepwell-form-row-views`: reads rows of tensors in place, and computes rows directly in their destination."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .views import ROWS, strides_of
 
 @dataclass(frozen=True)
 class _Arithmetic:
-    """An op on indices: on scalars, and on numbers."""
+    """An arithmetic op on indices: its form on scalars, and on known numbers."""
 
     scalar: Callable[[ir.Value, ir.Value], ir.OpView]
     compute: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -39,10 +39,10 @@ _SCALAR_TENSORS = {"tensor.from_elements", ConstantOp.OPERATION_NAME, *_ARITHMET
 @register
 @dataclass(frozen=True)
 class FormRowViewsPass(Pass):
-    """Read rows of tensors where they are, and let kernels write rows into the tensors that loops carry.
+    """Read rows of tensors in place, and let kernels write rows into the tensors that loops carry.
 
-    A row that cannot be made in its place is copied there by a `slice` of all of it; so is the tensor before, where
-    something else reads it.
+    A row that cannot be computed in place is copied there by a full `slice`. The old tensor is copied too if another op
+    reads it.
 
     ```mlir
     %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%s = %zeros) -> (tensor<9x4xf32>) {
@@ -61,7 +61,7 @@ class FormRowViewsPass(Pass):
       scf.yield %2
     ```
 
-    Preconditions: as of `stepwell-form-views`, which comes before.
+    Preconditions: those of `stepwell-form-views`, which runs before.
     """
 
     name = "stepwell-form-row-views"
@@ -81,14 +81,14 @@ class FormRowViewsPass(Pass):
 
 
 class _Indices:
-    """Indices that are scalar tensors, as scalars of the main program."""
+    """Converts indices that are scalar tensors to scalars of the main program."""
 
     def __init__(self) -> None:
         self._known: dict[ir.Value, ir.Value] = {}
         self._bounded: dict[tuple[ir.Value, int], ir.Value] = {}
 
     def within(self, index: ir.Value, extent: int) -> ir.Value:
-        """The index as one of `extent` rows, made where its operands are."""
+        """The index clamped to `extent` rows, computed next to its operands."""
         if (index, extent) not in self._bounded:
             self._bounded[index, extent] = _bounded(self._scalar(index), extent)
         return self._bounded[index, extent]
@@ -156,7 +156,7 @@ def _place_row(op: WithRowOp, indices: _Indices) -> None:
             whole = _copied(whole)
         if not _may_be_made_there(row, [whole, at], op):
             row = _copied(row)
-    # Right behind the kernel, for what else is made in the tensor comes later.
+    # Right after the kernel, because later ops may compute other rows of the tensor.
     with op.operation.location, ir.InsertionPoint.after(row.owner):
         made = tensor.InsertSliceOp(row, whole, [at], [], [], *_bounds(shape)).result
     op.result.replace_all_uses_with(made)
@@ -167,7 +167,7 @@ def _place_row(op: WithRowOp, indices: _Indices) -> None:
 
 
 def _before_reshape(row: ir.Value) -> ir.Value:
-    """What a reshape drops a leading dimension of 1 of, if a row is the only use of that; the row itself otherwise."""
+    """The input of a reshape that only drops a leading unit dimension, if nothing else reads the row; else the row."""
     reshape = defining_op(row, ReshapeOp)
     if reshape is None or not has_one_use(row) or _shape(reshape.input) != [1, *_shape(row)]:
         return row
@@ -181,7 +181,7 @@ def _bounds(shape: list[int]) -> tuple[list[int], list[int], list[int]]:
 
 
 def _is_ours(whole: ir.Value) -> bool:
-    """Whether a tensor is what a loop carries or got a row just before, and nothing else reads it."""
+    """Returns whether a tensor is carried by a loop or just got a row inserted, and has no other reader."""
     owner = whole.owner
     if not has_one_use(whole):
         return False
@@ -191,7 +191,7 @@ def _is_ours(whole: ir.Value) -> bool:
 
 
 def _may_be_made_there(row: ir.Value, needed: list[ir.Value], op: WithRowOp) -> bool:
-    """Whether a kernel in the same block makes a row for this place alone, once the place is known."""
+    """Returns whether a kernel in the same block computes the row for this position only, after the index is known."""
     owner, block = row.owner, op.operation.block
     if isinstance(owner, ir.Block) or kernel_class(owner) is None or not has_one_use(row):
         return False
@@ -201,7 +201,7 @@ def _may_be_made_there(row: ir.Value, needed: list[ir.Value], op: WithRowOp) -> 
 
 
 def _is_overwritten(whole: ir.Value) -> bool:
-    """Whether a counted loop, the bounds of which are numbers, writes every row of a tensor that it carries."""
+    """Returns whether a loop with constant bounds overwrites every row of a tensor that it carries."""
     if not isinstance(whole.owner, ir.Block) or whole.owner.owner.name != "scf.for":
         return False
     lower, upper, step = (_number(bound) for bound in list(whole.owner.owner.operands)[:3])
@@ -227,7 +227,7 @@ def _number(bound: ir.Value) -> int | None:
 
 
 def _values(index: ir.Value, number: ir.Value, rounds: np.ndarray) -> np.ndarray | None:
-    """What an index is in each round of a loop; None where that is not known."""
+    """The values of an index in the iterations of a loop; None if unknown."""
     if isinstance(index.owner, ir.Block):
         return rounds if index == number else None
     owner = index.owner.operation
@@ -243,7 +243,7 @@ def _values(index: ir.Value, number: ir.Value, rounds: np.ndarray) -> np.ndarray
 
 
 def _forget_start(whole: ir.Value) -> None:
-    """Has a loop begin with nothing in a tensor that it carries."""
+    """Makes a loop start with an uninitialised tensor for one that it carries."""
     argument, kind = ir.BlockArgument(whole), ir.RankedTensorType(whole.type)
     loop = argument.owner.owner.operation
     with loop.location, ir.InsertionPoint(loop):

@@ -1,4 +1,4 @@
-"""`stepwell-form-views`: movement that need not move anything."""
+"""`stepwell-form-views`: replaces movement that needs no copy by views."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .views import ENDS, strides_of
 @register
 @dataclass(frozen=True)
 class FormViewsPass(Pass):
-    """Let values be made where concatenation and padding would copy them to, and slices be read where they are.
+    """Compute the operands of concatenation and padding in place, and read slices in place.
 
-    The operands of a `concat`, and what a `pad` pads, become parts of one tensor each: kernels write into them. What
-    cannot be made there is copied there by a `slice` of all of it.
+    The operands of a `concat`, and the input of a `pad`, become parts of one tensor each that kernels write into. A
+    value that cannot be computed in place is copied there by a full `slice`.
 
     ```mlir
     %a = "stepwell.relu"(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -41,8 +41,8 @@ class FormViewsPass(Pass):
     %1 = tensor.insert_slice %b into %0[1, 8] [4, 8] [1, 1]
     ```
 
-    Preconditions: phase `graph`, static shapes. After it passes on stepwell ops must not run, for they do not know the
-    tensor ops.
+    Preconditions: phase `graph`, static shapes. Passes on stepwell ops must not run after it, because they do not know
+    the tensor ops.
     """
 
     name = "stepwell-form-views"
@@ -50,14 +50,14 @@ class FormViewsPass(Pass):
     def run(self, op: ir.Operation) -> None:
         """Rewrites every block of @main."""
         main = main_function(op)
-        # Listed before any op is erased.
+        # Collected before any op is erased.
         for block in [block for function in (main, *walk(main)) for region in function.regions for block in region]:
             _share_padding(block)
             _Placer(block).run()
             _view_slices(block)
 
 
-# In the order in which they come where several come at once.
+# Roles of a part, in the order in which several parts at one op are handled.
 _MADE, _COPIED, _VIEWED = range(3)
 
 
@@ -67,10 +67,10 @@ class _Part:
 
     Attributes:
         value: the value.
-        offsets: where it begins.
-        role: whether it is made there or copied there, or is a concatenation of what lies there anyway.
-        at: the number of the op that makes or needs it.
-        end: a dimension, and the entry of the table of extents that says how much of it is read; none for all.
+        offsets: offsets of its first element.
+        role: whether it is computed there, copied there, or is a concatenation of parts that lie there already.
+        at: position of the op that defines or needs it.
+        end: a dimension, and the table entry of how much of it is read; () for all of it.
     """
 
     value: ir.Value
@@ -81,7 +81,7 @@ class _Part:
 
 
 class _Placer:
-    """Finds places for the values of one block."""
+    """Assigns the values of one block their places in larger tensors."""
 
     def __init__(self, block: ir.Block) -> None:
         self._ops = [op.operation for op in block.operations]
@@ -90,7 +90,7 @@ class _Placer:
         self._dead: list[ir.Operation] = []
 
     def run(self) -> None:
-        """Rewrites concatenations and padding, the last ones first, as they hold those before them."""
+        """Rewrites concatenations and padding from the last one up, because later ones contain earlier ones."""
         wholes = [op for op in self._ops if op.name == ConcatOp.OPERATION_NAME or _is_constant_pad(op)]
         for op in reversed(wholes):
             if op.results[0] in self._taken:
@@ -101,15 +101,15 @@ class _Placer:
                 self._rewrite(op, parts)
             else:
                 self._taken = before
-        # Only now, as values are known by their addresses.
+        # Erased only now, because values are identified by address.
         for op in sorted(self._dead, key=lambda op: -self._position[op.results[0]]):
             op.erase()
 
     def _parts(self, op: ir.Operation, offsets: Sequence[int]) -> list[_Part]:
-        """What the result of `op` consists of, whose first operand begins at `offsets`."""
+        """The parts of the result of `op`, whose first operand begins at `offsets`."""
         parts: list[_Part] = []
         open_ = [(op, iter(list(op.operands)), list(offsets))]
-        while open_:  # thousands may lie in each other
+        while open_:  # a stack, because thousands may be nested
             whole, operands, place = open_[-1]
             value = next(operands, None)
             if value is None:
@@ -135,7 +135,7 @@ class _Placer:
         return all(works_on_views(use.owner) for use in value.uses)
 
     def _rewrite(self, op: ir.Operation, parts: Sequence[_Part]) -> None:
-        """Puts the parts into one tensor in the order in which they are made."""
+        """Inserts the parts into one tensor in the order in which they are computed."""
         parts = sorted(parts, key=lambda part: (part.at, part.role))
         with op.location, ir.InsertionPoint(self._ops[parts[0].at]):
             current = _whole_tensor(op)
@@ -145,7 +145,7 @@ class _Placer:
             point = ir.InsertionPoint.after(owner) if part.role == _MADE else ir.InsertionPoint(owner)
             with op.location, point:
                 if part.role == _VIEWED:
-                    # Who reads an inner concatenation reads it from where it lies.
+                    # Readers of an inner concatenation read that part of the whole tensor.
                     moved[part.value] = _extract(current, part.offsets, part.value)
                     part.value.replace_all_uses_with(moved[part.value])
                     continue
@@ -158,7 +158,7 @@ class _Placer:
 
 
 def _share_padding(block: ir.Block) -> None:
-    """Pads what is padded in several ways once, with the widest border; the others are parts of that.
+    """Pads a value once, with the widest border, if several ops pad it; the other results are slices of that.
 
     pad(x, 1), pad(x, 2) --> slice(pad(x, 2), 1), pad(x, 2)
     """
@@ -184,7 +184,7 @@ def _share_padding(block: ir.Block) -> None:
 
 
 def _slice_within(whole: ir.Value, starts: Sequence[int], like: ir.Value) -> ir.Value:
-    """The part of `whole` from `starts` on that has the shape of `like`."""
+    """The part of `whole` that begins at `starts` and has the shape of `like`."""
     shape = _shape(like)
     if _shape(whole) == shape:
         return whole
@@ -193,7 +193,7 @@ def _slice_within(whole: ir.Value, starts: Sequence[int], like: ir.Value) -> ir.
 
 
 def _view_slices(block: ir.Block) -> None:
-    """Replaces slices by views, where whoever reads them can."""
+    """Replaces slices by views if all their readers can read views."""
     for op in [item.operation for item in block.operations if item.operation.name == SliceOp.OPERATION_NAME]:
         view = SliceOp(op)
         if _is_weight(view.input) or not all(works_on_views(use.owner) for use in view.result.uses):
@@ -208,7 +208,7 @@ def _view_slices(block: ir.Block) -> None:
 
 
 def _has_rows(value: ir.Value) -> bool:
-    """Whether the elements along the last dimension that has several lie side by side."""
+    """Returns whether the elements along the last dimension of size > 1 are contiguous."""
     strides = strides_of(value)
     if strides is None:
         return True
@@ -229,7 +229,7 @@ def _shape(value: ir.Value) -> list[int]:
 
 
 def _inside(op: ir.Operation) -> Sequence[int]:
-    """Where what a concatenation or padding is made of begins in its result."""
+    """The offsets of the first operand of a concatenation or padding in its result."""
     return PadOp(op).low if op.name == PadOp.OPERATION_NAME else [0] * len(_shape(op.results[0]))
 
 
@@ -245,7 +245,7 @@ def _insert(part: ir.Value, whole: ir.Value, offsets: Sequence[int]) -> ir.Value
 
 
 def _end_of(whole: ir.Operation, part: ir.Value) -> tuple[int, ...]:
-    """The dimension along which an operand of a concatenation is read up to an entry, and that; none for all of it."""
+    """The concatenation axis and the table entry up to which an operand is read; () for all of it."""
     if whole.name != ConcatOp.OPERATION_NAME or not ConcatOp(whole).ends:
         return ()
     ends = {ConcatOp(whole).ends[place] for place, value in enumerate(whole.operands) if value == part}
@@ -258,7 +258,7 @@ def _copy(value: ir.Value) -> ir.Value:
 
 
 def _whole_tensor(op: ir.Operation) -> ir.Value:
-    """A tensor for the result of `op`, with nothing in it but the padding."""
+    """A tensor for the result of `op` that holds only the padding."""
     kind = ir.RankedTensorType(op.results[0].type)
     if op.name == ConcatOp.OPERATION_NAME:
         return tensor.EmptyOp(list(kind.shape), kind.element_type).result

@@ -1,4 +1,4 @@
-"""Which ops share a kernel: groups of ops of one block, each with a single value that leaves the group."""
+"""Kernel fusion: groups the ops of one block so that a single value leaves each group."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _ABSORBS_CONSUMERS = {"contraction", "convolution", "winograd", "depthwise", "po
 class Grouping:
     """Assigns every op of a block that does work to one group.
 
-    Contractions choose first (an elementwise op costs nothing in their registers), then reductions, which also absorb
-    the elementwise ops that feed them; what is left of the elementwise ops forms chains, and trees that lead to them.
+    Contractions choose first (an elementwise op on their registers is free), then reductions, which also absorb the
+    elementwise ops that feed them. The remaining elementwise ops form chains, and trees that lead into these.
     """
 
     def __init__(self, block: ir.Block, mixes_floats: bool = False, rows_together: bool = False) -> None:
         """Groups the ops of a block.
 
         Args:
-            block: the ops.
+            block: block whose ops are grouped.
             rows_together: whether several reductions of the same rows may share a kernel.
-            mixes_floats: whether floats of several widths may meet in the kernel of a contraction or reduction: threads
-                of GPUs hold single elements, where the lanes of a vector should be of one width.
+            mixes_floats: whether a contraction or reduction kernel may mix floats of several widths. GPU threads hold
+                single elements; CPU vector lanes should all have one width.
         """
         self._mixes_floats = mixes_floats
         self._rows_together = rows_together
@@ -45,17 +45,17 @@ class Grouping:
         self._reasons: dict[tuple[int, int], str] = {}
         self.groups: list[list[ir.Operation]] = []
         for wanted in ANCHOR_ORDER:
-            # Of a chain of concats the last one is the anchor.
+            # The last concat of a chain is the anchor.
             for op in reversed(self._ops) if wanted == "movement" else self._ops:
                 if self._class[op] == wanted and op not in self._assigned:
                     self._form(op, wanted)
         self.groups.sort(key=lambda group: self._position[group[-1]])
         kept = journal.current()
         if kept is not None:
-            kept.apart.extend(self._apart())
+            kept.apart.extend(self._fusion_refusals())
 
-    def _apart(self) -> list[journal.Apart]:
-        """Why elementwise ops are in other kernels than those whose results they read, or that read theirs."""
+    def _fusion_refusals(self) -> list[journal.Apart]:
+        """The reasons why elementwise ops are in other kernels than the producers or readers of their values."""
         group_of = {op: number for number, group in enumerate(self.groups) for op in group}
         found = []
         for reader, number in group_of.items():
@@ -66,15 +66,15 @@ class Grouping:
                 kinds = self._class[maker], self._class[reader]
                 reason = self._reasons.get((self._position[maker], self._position[reader]))
                 if reason is None and kinds[1] == "elementwise":
-                    reason = f"kernels of class {kinds[0]} take no ops along that follow"
+                    reason = f"kernels of class {kinds[0]} absorb no consumers"
                     if kinds[0] in _ABSORBS_CONSUMERS:
-                        reason = "it is in a kernel with other ops"
+                        reason = "its producer shares a kernel with other ops"
                 if reason is not None:
                     found.append(journal.Apart(maker.location, reader.location, reason))
         return found
 
     def _refuse(self, maker: ir.Value, reader: ir.Operation, reason: str) -> None:
-        """Remembers why `reader` was not put into a kernel with what makes `maker`."""
+        """Records why `reader` is not in one kernel with the op that defines `maker`."""
         if not isinstance(maker.owner, ir.Block):
             where = self._position.get(maker.owner.operation, -1), self._position.get(reader, -1)
             self._reasons[where] = reason
@@ -98,16 +98,16 @@ class Grouping:
         self.groups.append(group)
 
     def _with_consumers(self, anchor: ir.Operation, floats_only: bool) -> list[ir.Operation]:
-        """The longest run of elementwise consumers of one shape from which again one value leaves."""
+        """The longest run of elementwise consumers of the anchor's shape that only one value leaves."""
         group = best = [anchor]
         heap = self._users(anchor)
         while heap and len(group) < _MAX_GROUP:
             user = self._ops[heapq.heappop(heap)]
             if user in group:
                 continue
-            reason = self._why_not(user, anchor.results[0], floats_only)
+            reason = self._fusion_obstacle(user, anchor.results[0], floats_only)
             if reason is None and is_for_reduction(user):
-                reason = "the reduction that reads it ends where it does"
+                reason = "it masks a reduction, which stops at the mask's end instead"
             if reason is not None:
                 for value in user.operands:
                     if self._class.get(user) == "elementwise":
@@ -119,27 +119,27 @@ class Grouping:
                 best = group
         for op in group[len(best) :]:
             for value in op.operands:
-                self._refuse(value, op, "what it reads is read by others too, that are not in the kernel")
+                self._refuse(value, op, "ops outside the kernel also read its operands")
         if len(group) == _MAX_GROUP:
             for user in map(self._ops.__getitem__, heap):
                 for value in user.operands:
-                    self._refuse(value, user, f"the kernel has {_MAX_GROUP} ops already")
+                    self._refuse(value, user, f"the kernel already has {_MAX_GROUP} ops, the maximum")
         return best
 
     def _users(self, op: ir.Operation) -> list[int]:
         owners = {use.owner.operation for result in op.results for use in result.uses}
         return sorted(self._position.get(owner, len(self._ops)) for owner in owners if owner in self._position)
 
-    def _why_not(self, op: ir.Operation, value: ir.Value, floats_only: bool) -> str | None:
-        """Why an op cannot be in a kernel of results like `value`; None where it can."""
+    def _fusion_obstacle(self, op: ir.Operation, value: ir.Value, floats_only: bool) -> str | None:
+        """The reason why an op cannot join a kernel with results like `value`; None if it can."""
         if self._class.get(op) != "elementwise":
-            return f"{self._class.get(op) or 'other'} ops have kernels of their own"
+            return f"{self._class.get(op) or 'other'} ops have separate kernels"
         if op in self._assigned:
-            return "another kernel has taken it along"
+            return "it is already in another kernel"
         like = ir.RankedTensorType(value.type)
         kind = ir.RankedTensorType(op.results[0].type)
         if list(kind.shape) != list(like.shape):
-            return f"its shape is {_dims(kind)}, that of the kernel {_dims(like)}"
+            return f"its shape is {_dims(kind)}, but the kernel's shape is {_dims(like)}"
         if not floats_only:
             return None
         types = {ir.RankedTensorType(value.type).element_type for value in [*op.operands, *op.results]}
@@ -151,7 +151,7 @@ class Grouping:
         return all(use.owner.operation in inside for op in group[:-1] for result in op.results for use in result.uses)
 
     def _producers(self, anchor: ir.Operation) -> list[ir.Operation]:
-        """Elementwise ops of the anchor's input shape that feed nothing but the anchor."""
+        """The elementwise ops of the anchor's input shape that feed only the anchor."""
         found: list[ir.Operation] = []
         pending = [anchor.operands[0]]
         while pending and len(found) < _MAX_GROUP:
@@ -159,11 +159,11 @@ class Grouping:
             op = value.owner
             if isinstance(op, ir.Block) or op.operation in found:
                 continue
-            reason = self._why_not(op.operation, anchor.operands[0], floats_only=True)
+            reason = self._fusion_obstacle(op.operation, anchor.operands[0], floats_only=True)
             if reason is None and any(use.owner.operation not in (anchor, *found) for use in value.uses):
-                reason = "what it makes is read by others too"
+                reason = "other ops also read its result"
             if reason is not None:
-                # Only of what is fused elsewhere one would expect it.
+                # Fusion is only expected of elementwise ops, so only they get a reason.
                 if self._class.get(op.operation) != "elementwise":
                     continue
                 self._refuse(value, next(iter(value.uses)).owner.operation, reason)
@@ -179,13 +179,13 @@ class Grouping:
         return rows_group(anchor, feeders, self._users, free) if self._rows_together else None
 
     def _with_feeders(self, group: list[ir.Operation]) -> list[ir.Operation]:
-        """A group with the elementwise ops of its shape that feed nothing but ops of the group."""
+        """A group extended by the elementwise ops of its shape that feed only the group."""
         result, pending = group[-1].results[0], list(group)
         group = list(group)
         while pending and len(group) < _MAX_GROUP:
             for value in pending.pop().operands:
                 op = None if isinstance(value.owner, ir.Block) else value.owner.operation
-                if op is None or op in group or self._why_not(op, result, floats_only=False) is not None:
+                if op is None or op in group or self._fusion_obstacle(op, result, floats_only=False) is not None:
                     continue
                 if all(use.owner.operation in group for use in value.uses):
                     group.append(op)
@@ -193,7 +193,7 @@ class Grouping:
         return group
 
     def _enlargements(self, group: list[ir.Operation]) -> list[ir.Operation]:
-        """What enlarges images for nothing but ops of the group, which can as well read the small ones."""
+        """The resizes that enlarge images for this group only; the group can read the small images instead."""
         found: dict[ir.Value, ir.Operation] = {}
         for value in [operand for op in group for operand in op.operands]:
             op = value.owner
@@ -204,7 +204,7 @@ class Grouping:
         return list(found.values())
 
     def _with_views(self, anchor: ir.Operation) -> list[ir.Operation]:
-        """Attention, and what only says where its query, key and value are and where its result goes."""
+        """Attention, with the movement ops folded into its reads of query, key and value and its writes."""
 
         def is_free(op: ir.Operation) -> bool:
             return op in self._position and op not in self._assigned
@@ -213,7 +213,7 @@ class Grouping:
         return [*before, anchor, *views_after(anchor.results[0], is_free)]
 
     def _concat_chain(self, anchor: ir.Operation) -> list[ir.Operation]:
-        """The concats that feed nothing but this one, along the same axis."""
+        """The concats along the same axis that feed only this one."""
         found: list[ir.Operation] = []
         for value in anchor.operands:
             op = value.owner
@@ -229,13 +229,13 @@ def _dims(kind: ir.RankedTensorType) -> str:
 
 
 def _multiplies_bytes(op: ir.Operation) -> bool:
-    """Whether an op sums up products of bytes, which others then make bytes again, by way of floats."""
+    """Returns whether an op sums products of bytes, which consumers requantise to bytes by way of floats."""
     kinds = {str(ir.RankedTensorType(value.type).element_type) for value in op.operands}
     return len(op.operands) > 1 and kinds <= {"i8", "ui8"}
 
 
 def _repeats_rows(op: ir.Operation) -> bool:
-    """Whether an op is a resize whose result has rows of its operand, whole ones."""
+    """Returns whether an op is a resize whose result consists of whole rows of its operand."""
     if op.name != ResizeOp.OPERATION_NAME:
         return False
     resize = ResizeOp(op)
@@ -243,7 +243,7 @@ def _repeats_rows(op: ir.Operation) -> bool:
 
 
 def inputs_of(group: Sequence[ir.Operation]) -> list[ir.Value]:
-    """The values that a group reads and does not make, each once, in order of first use."""
+    """The values that a group reads but does not define, each once, in order of first use."""
     inside = set(group)
     seen: dict[ir.Value, None] = {}
     for op in group:

@@ -1,4 +1,4 @@
-"""Which ops compute each image of a batch from the same image of their operands alone."""
+"""Image-wise ops: those that compute each image of a batch from the same image of their operands alone."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ...dialects.stepwell.winograd import WinogradConvOp
 from .classify import kernel_class
 
 Attributes = dict[str, Any]
-"""The attributes of an op that are others for one image."""
+"""The attributes of an op that change when it computes one image."""
 
-# The first operand and the result have the images in their first dimension, and all images share the other operands.
+# The first dimension of the first operand and of the result is the batch; all images share the other operands.
 _ALWAYS = (
     PackedConvOp,
     PackedDepthwiseConvOp,
@@ -34,15 +34,15 @@ _ALWAYS = (
 
 
 def for_one_image(op: ir.Operation, images: Collection[ir.Value], batch: int) -> Attributes | None:
-    """Whether an op computes each image of its result from that image of its operands.
+    """Checks that an op computes each image of its result from the same image of its operands.
 
     Args:
-        op: an op of which some operand is in `images`.
-        images: the tensors whose first dimension is the images of the batch.
-        batch: the number of images.
+        op: op with some operand in `images`.
+        images: tensors whose first dimension is the batch.
+        batch: number of images.
 
     Returns:
-        The attributes that change when the op computes one image; None for an op that is not image-wise.
+        The attributes that change when the op computes one image; None if the op is not image-wise.
     """
     view = STEPWELL.view(op)
     if view is None or len(op.results) != 1 or shape_of(op.results[0])[:1] != (batch,):
@@ -62,12 +62,12 @@ def for_one_image(op: ir.Operation, images: Collection[ir.Value], batch: int) ->
 
 
 def shape_of(value: ir.Value) -> tuple[int, ...]:
-    """The extents of a tensor; none of what is no tensor or has no rank."""
+    """The shape of a tensor; () for unranked tensors and other types."""
     return tuple(value.type.shape) if isinstance(value.type, ir.RankedTensorType) else ()
 
 
 def _lines_up(value: ir.Value, is_images: bool, rank: int, batch: int) -> bool:
-    """Whether the first dimension of an elementwise op's operand is the images, or all images share the operand."""
+    """Returns whether an elementwise operand has the batch as its first dimension, or is shared by all images."""
     shape = shape_of(value)
     return (len(shape) == rank and shape[0] == batch) if is_images else (len(shape) < rank or shape[0] == 1)
 

@@ -1,4 +1,4 @@
-"""Masks before reductions: what lies beyond the data counts as the neutral element, so loops may end there."""
+"""Masks before reductions: they replace padding by the neutral element, so loops may stop at the end of the data."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ REDUCTIONS = (ReduceSumOp, ReduceProdOp, ReduceMaxOp, ReduceMinOp)
 
 
 def masked_axis(op: KeepOp) -> int | None:
-    """The dimension of its operand along which a mask tells elements apart; None where there are several."""
+    """The only dimension of its operand along which a mask varies; None if there are several."""
     sizes, rank = sizes_of(op.mask), len(sizes_of(op.input))
     along = [axis for axis, size in enumerate(sizes, rank - len(sizes)) if size != 1]
     return along[0] if len(along) == 1 else None
 
 
 def is_for_reduction(op: ir.Operation) -> bool:
-    """Whether an op is a mask of what nothing but a reduction reads, by way of other masks perhaps."""
+    """Returns whether an op is a mask that only feeds a reduction, directly or through other masks."""
     if op.name != KeepOp.OPERATION_NAME:
         return False
     uses = list(op.results[0].uses)
@@ -35,11 +35,11 @@ def is_for_reduction(op: ir.Operation) -> bool:
 
 
 def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> list[int]:
-    """Where the sums and reductions of a kernel may stop: triples of the number of an input, a dimension, an entry.
+    """The bounds at which a kernel's reductions may stop: triples of an input's index, a dimension, a table entry.
 
     Args:
-        group: the kernel's ops.
-        inputs: what it reads.
+        group: ops of the kernel.
+        inputs: values that the kernel reads.
     """
     found: list[int] = []
     inside = set(group)
@@ -59,7 +59,7 @@ def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> lis
 
 
 def _depths(op: ir.Operation, inputs: Sequence[ir.Value]) -> list[int]:
-    """As `skipped_by`, of a product whose operands are 0 beyond the data along the dimension that is summed up."""
+    """As `skipped_by`, for a product whose operands are 0 beyond the data along the contracted dimension."""
     if op.name != MatmulOp.OPERATION_NAME or MatmulOp(op).depth < 0:
         return []
     view, found = MatmulOp(op), []
@@ -70,7 +70,7 @@ def _depths(op: ir.Operation, inputs: Sequence[ir.Value]) -> list[int]:
 
 
 def _masks_of(op: ir.Operation) -> list[tuple[int, int]]:
-    """The dimensions along which a reduction reads the neutral element beyond an entry of the table."""
+    """The masked dimensions of a reduction's operand, each with the table entry from which on it is neutral."""
     view = STEPWELL.view(op)
     if not isinstance(view, REDUCTIONS):
         return []
@@ -87,7 +87,7 @@ def _masks_of(op: ir.Operation) -> list[tuple[int, int]]:
 
 
 def _read_by(value: ir.Value, inside: Collection[ir.Operation]) -> list[ir.Value]:
-    """What a value is made of element by element: what enters a kernel, but for masks."""
+    """The kernel inputs that a value is computed from element by element, ignoring masks."""
     found: list[ir.Value] = []
     pending = [value]
     while pending:

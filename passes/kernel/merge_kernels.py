@@ -1,4 +1,4 @@
-"""Equal kernels become one function."""
+"""Merges equal kernels into one function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..rewriting import walk
 @register
 @dataclass(frozen=True)
 class MergeKernelsPass(Pass):
-    """Keep one of several kernels that differ in nothing but their name and the model's ops they came from.
+    """Keep one of several kernels that differ only in their names and the model's ops they came from.
 
     ```mlir
     %1 = call @kernel_0(%0)
@@ -51,8 +51,8 @@ class MergeKernelsPass(Pass):
 
 
 def kernel_text(function: ir.Operation | ir.OpView) -> str:
-    """What a kernel is, without its name and locations: equal text is equal code."""
+    """The text of a kernel without its name and locations: equal text means equal code."""
     name = ir.StringAttr(function.attributes["sym_name"]).value
-    # In local scope, for else the names of values in the whole module are made up each time.
+    # In local scope, because otherwise MLIR computes the value names of the whole module each time.
     text = str(function.operation.get_asm(enable_debug_info=False, use_local_scope=True, assume_verified=True))
     return re.sub(rf"@{re.escape(name)}\b", "@kernel", text, count=1)

@@ -1,4 +1,4 @@
-"""What loops and branches pass on: which of their values become which others."""
+"""Data flow through loops and branches: the values that become block arguments and results."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from mlir import ir
 
 PASSING = ("scf.for", "scf.while", "scf.if")
-"""Ops that pass tensors on to what is inside of them, from round to round, and to who comes after them."""
+"""Ops that pass tensors into their regions, from one iteration to the next, and to their results."""
 
 
 def passed_on(op: ir.Operation) -> list[tuple[ir.Value, Sequence[ir.Value]]]:
-    """Each tensor that a loop or a branch passes on, and what it becomes: arguments of a block, results."""
+    """Each tensor that a loop or branch passes on, with the block arguments and results that it becomes."""
     return [(value, receivers) for value, receivers in _pairs(op) if isinstance(receivers[0].type, ir.RankedTensorType)]
 
 

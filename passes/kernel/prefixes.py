@@ -1,4 +1,4 @@
-"""Prefixes: how much of a tensor is needed along each of its dimensions."""
+"""Prefixes: the live extent of a tensor along each of its dimensions."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 from mlir import ir
 
 Prefix = int | str | list | None
-"""How many elements along a dimension: an expression over sizes; None for all."""
+"""The number of live elements along a dimension: an expression over symbolic sizes; None for all."""
 
 Rule = Callable[[ir.Operation, int, Sequence[Prefix], Sequence[Any]], Sequence[Prefix]]
-"""What an op needs of an operand (by its number), from what is needed of its result and the table."""
+"""Computes an operand's live prefixes from the op, the operand's index, the result's prefixes and the table."""
 
 
 def all_of(value: ir.Value) -> list[Prefix]:
-    """All of a tensor."""
+    """The prefixes of a tensor that is live in full."""
     return [None] * ir.RankedTensorType(value.type).rank if isinstance(value.type, ir.RankedTensorType) else []
 
 
 def sizes_of(value: ir.Value) -> list[int]:
-    """The shape of a tensor, which is static."""
+    """The static shape of a tensor."""
     return list(ir.RankedTensorType(value.type).shape)
 
 
 def broadcast(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """Of an elementwise op's operand what is needed of the result, but all where it is broadcast."""
+    """The result's prefixes for an operand of an elementwise op; in full along broadcast dimensions."""
     shape, wide = sizes_of(op.operands[place]), sizes_of(op.results[0])
     shift = len(wide) - len(shape)
     return [needed[axis + shift] if size == wide[axis + shift] else None for axis, size in enumerate(shape)]
@@ -48,7 +48,7 @@ def divided(prefix: Prefix, by: int) -> Prefix:
 
 
 def larger(left: Prefix, right: Prefix) -> Prefix:
-    """The greater of two."""
+    """The maximum of two prefixes."""
     if left is None or right is None:
         return None
     return _greatest([*_terms(left), *_terms(right)])
@@ -56,10 +56,10 @@ def larger(left: Prefix, right: Prefix) -> Prefix:
 
 @dataclass(frozen=True)
 class _Term:
-    """of * factor + offset, or the offset alone where `of` is 0.
+    """of * factor + offset, or the offset alone if `of` is 0.
 
-    Prefixes are the greatest of such terms, each of another factor of something: where values are read by many, of
-    whom each needs a little more than others do, whole expressions in each other would double at every reader.
+    A prefix is the maximum of such terms, each with a different `of` or factor. The form stays small: if many readers
+    each need slightly more of a value, nested expressions would double with every reader.
     """
 
     of: int | str | list
@@ -92,7 +92,7 @@ def _terms(prefix: int | str | list) -> list[_Term]:
 
 
 def _greatest(terms: Sequence[_Term]) -> Prefix:
-    """Of terms that differ in the offset alone the greatest, and of all of them the greatest, in their order."""
+    """The maximum of all terms in their order; of terms that differ only in the offset, the largest is kept."""
     found: dict[tuple[str, int], _Term] = {}
     for term in terms:
         key = (repr(term.of), term.factor)

@@ -1,4 +1,4 @@
-"""`stepwell-record-alignment`: what the addresses are multiples of that kernels get."""
+"""`stepwell-record-alignment`: records the alignment of the addresses passed to kernels."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..rewriting import walk
 from .views import EXTRACT, INSERT, box_of, insertion_of, row_index, row_major
 
 ATTRIBUTE = "stepwell.alignment"
-"""Of an argument or result of a kernel: what its address is a multiple of in bytes, where that is less than `WHOLE`."""
+"""Attribute of a kernel's argument or result: alignment of its address in bytes, if that is less than `WHOLE`."""
 WHOLE = 16
-"""What the addresses of whole tensors are multiples of, at least."""
+"""Minimum alignment of whole tensors in bytes."""
 _SAME_PLACE = frozenset({"stepwell.reshape", "tensor.cast"})
 
 
 @register
 @dataclass(frozen=True)
 class RecordAlignmentPass(Pass):
-    """Say of the arguments and results of kernels where their addresses are multiples of less than 16 bytes.
+    """Record the arguments and results of kernels whose addresses are aligned to less than 16 bytes.
 
-    Only parts of tensors can be: whole ones lie at multiples of 16. Kernels for GPUs access 16 bytes at once, at
-    multiples of that only.
+    Only parts of tensors can be; whole tensors are aligned to 16 bytes. GPU kernels access 16 bytes at once only at
+    addresses with that alignment.
 
     ```mlir
     %0 = tensor.extract_slice %x[1, 0] [3, 5] [1, 1] : tensor<4x5xf32> to tensor<3x5xf32>
@@ -41,7 +41,7 @@ class RecordAlignmentPass(Pass):
     name = "stepwell-record-alignment"
 
     def run(self, op: ir.Operation) -> None:
-        """Looks at every call of a kernel in @main."""
+        """Visits every call of a kernel in @main."""
         found: dict[str, list[int]] = {}
         for call in walk(main_function(op)):
             if call.name == "func.call":
@@ -79,7 +79,7 @@ def _alignment(value: ir.Value) -> int:
 
 
 def _step(op: ir.Operation, whole: ir.Value, part: ir.Value) -> int:
-    """How far into a tensor a part of it begins, in bytes; what divides that, where it is computed."""
+    """The offset of a part in its tensor in bytes; for a computed offset, a divisor of it."""
     assert op.name in (EXTRACT, INSERT)
     strides, size = row_major(ir.RankedTensorType(whole.type).shape), element_bytes(part.type)
     if row_index(op) is not None:

@@ -1,4 +1,4 @@
-"""What the program takes and gives, written down while its types still say so."""
+"""Records the program's inputs and outputs while its types still describe them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..functions import dictionaries, main_function
 class RecordInterfacePass(Pass):
     """Write the inputs, outputs and guards of @main into a module attribute.
 
-    Later levels have neither bools nor results: this is what the runtime goes by.
+    Later levels have neither bools nor results; the runtime reads this attribute instead.
 
     ```mlir
     func.func @main(%x: tensor<4xf32> {stepwell.name = "x"}) -> (tensor<4xi1> {stepwell.name = "y"})

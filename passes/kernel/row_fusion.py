@@ -1,7 +1,7 @@
-"""Several reductions of the same rows in one kernel, as of a norm that is written op by op.
+"""Fuses several reductions of the same rows into one kernel, for example a norm written op by op.
 
-Where sizes vary, norms are made of sums, which leave out what is no data. One row after the other stays in the cache
-for all of them.
+If sizes vary, norms are decomposed into sums that skip padding. In one kernel each row stays in the cache for all of
+them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .classify import elements, kernel_class
 from .masks import REDUCTIONS
 from .prefixes import sizes_of
 
-# Ops of a kernel, and bytes of a row: what is read and written of one has to fit into a core's own cache.
+# Maximum number of ops in a kernel, and of bytes in a row: a row's reads and writes must fit a core's own cache.
 _MOST_OPS, _MOST_BYTES = 32, 1 << 18
-# Of fewer rows threads would have nothing to do.
+# Minimum number of rows: with fewer, threads would be idle.
 _FEWEST_ROWS = 8
 _REPEATED = (AddOp.OPERATION_NAME, SubOp.OPERATION_NAME, MulOp.OPERATION_NAME)
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a value that are reduced: its shape, that of what a reduction leaves, and the type of both."""
+    """The rows that are reduced: shape of the operand, shape of a reduction's result, and element type of both."""
 
     shape: Sequence[int]
     reduced: Sequence[int]
@@ -36,7 +36,7 @@ class _Rows:
 
     @staticmethod
     def of(op: ir.Operation) -> _Rows | None:
-        """Those that a reduction takes whole, all along its last dimensions; None where it does not."""
+        """The rows of a reduction over all its last dimensions; None if it is not such a reduction."""
         view = STEPWELL.view(op)
         if not isinstance(view, REDUCTIONS) or not view.keepdims:
             return None
@@ -51,7 +51,7 @@ class _Rows:
         return _Rows(shape, reduced, kind)
 
     def has(self, op: ir.Operation) -> bool:
-        """Whether an op makes more of the rows, or of what was reduced: all of one at a time."""
+        """Returns whether an op works row by row: elementwise on rows or on reduced values, or a reduction of rows."""
         kinds = {ir.RankedTensorType(value.type).element_type for value in [*op.operands, *op.results]}
         if kinds != {self.element}:
             return False
@@ -66,13 +66,13 @@ def rows_group(
     users: Callable[[ir.Operation], list[int]],
     free: Callable[[int], ir.Operation | None],
 ) -> list[ir.Operation] | None:
-    """A reduction of rows with all that is made of it up to one value of such rows; None where there is no such value.
+    """A reduction of rows with its consumers, up to one value of the same rows; None if there is no such value.
 
     Args:
         anchor: the reduction.
-        feeders: elementwise ops that make its operand.
-        users: the places of an op's users in the block.
-        free: the op at a place; None where it is in a kernel already.
+        feeders: elementwise ops that compute its operand.
+        users: returns the positions of an op's users in the block.
+        free: returns the op at a position; None if it is already in a kernel.
     """
     rows = _Rows.of(anchor)
     if rows is None:
@@ -100,9 +100,9 @@ def _has_one_escape(group: Sequence[ir.Operation]) -> bool:
 
 
 def repeat_cheap(block: ir.Block) -> None:
-    """Gives every reader an op of its own where that reads no more than its result: one large value, and small ones.
+    """Clones a cheap op for every reader if it reads one large operand and otherwise only small ones.
 
-    Whoever reduces it and whoever makes something else of it need not have it in memory then.
+    A kernel that reduces the value and one that uses it otherwise then need not store it in memory.
 
         %1 = sub(%x, %mean)                      %1 = sub(%x, %mean)
         %2 = reduce_sum(mul(%1, %1))     -->     %2 = reduce_sum(mul(%1, %1))

@@ -1,4 +1,4 @@
-"""The pass `stepwell-split-batches`."""
+"""The pass `stepwell-split-batches`: runs the first ops of `@main` image by image."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .classify import bytes_of, kernel_class
 from .demand import TABLE
 from .image_wise import Attributes, for_one_image, shape_of
 
-# How long a byte takes for every doubling of what a kernel reads and writes beyond the second-level cache, how long a
-# byte of weights takes for every image but the first, and a call of a kernel, in nanoseconds: as measured on a Zen 3.
+# Cost model in nanoseconds, measured on a Zen 3: time per byte for every doubling of a kernel's traffic beyond the
+# second-level cache; time per byte of weights for every image but the first; time per call of a kernel.
 _FAR_NS, _WEIGHT_NS, _CALL_NS = 0.0225, 0.02, 300.0
-# How long a byte takes that is copied after the loop, which would have been made in its place without it.
+# Time in nanoseconds per byte copied after the loop that would otherwise be computed in place.
 _COPY_NS = 0.1
-# The part of the cache that an image must fill at least: of smaller ones kernels are too short to be shared by threads.
+# Minimum part of the cache that an image must fill: kernels on smaller ones are too short to be split among threads.
 _LEAST_FILLED = 0.25
-# The smallest saving that is worth a loop.
+# Minimum saving in nanoseconds that is worth a loop.
 _LEAST_NS = 50_000.0
 
 _HEAVY = ("contraction", "convolution", "depthwise", "pooling", "reduction", "winograd")
@@ -35,9 +35,9 @@ _HEAVY = ("contraction", "convolution", "depthwise", "pooling", "reduction", "wi
 class SplitBatchesPass(Pass):
     """Run the first ops of `@main` image by image, if the activations of the whole batch leave the cache.
 
-    The ops before one place in `@main` move into a loop over the images of the batch. Each op must compute an image of
-    its result from the same image of its operands, and one tensor alone may be needed after the place. The place is the
-    one that saves the most time: activations stay nearer to the processor, but every image reads the weights again.
+    The ops before one position in `@main` move into a loop over the images of the batch. Each op must compute an image
+    of its result from the same image of its operands, and only one tensor may be read after the position. The position
+    with the largest saving is chosen: activations stay in the cache, but every image reads the weights again.
 
     ```mlir
     %1 = "stepwell.packed_conv"(%x, %w) {...} : (tensor<4x226x226x3xf32>, ...) -> tensor<4x224x224x32xf32>
@@ -55,9 +55,9 @@ class SplitBatchesPass(Pass):
     ```
 
     Attributes:
-        cache_bytes: the size of the second-level cache.
+        cache_bytes: size of the second-level cache in bytes.
 
-    Preconditions: phase `graph`, static shapes. Programs for ranges of sizes stay as they are.
+    Preconditions: phase `graph`, static shapes. Programs with symbolic sizes stay unchanged.
     """
 
     name = "stepwell-split-batches"
@@ -77,14 +77,14 @@ class SplitBatchesPass(Pass):
 
 @dataclass(frozen=True)
 class _Member:
-    """An op that computes image by image, and its attributes that change when it computes one."""
+    """An image-wise op, and its attributes that change when it computes one image."""
 
     op: ir.Operation
     changed: Attributes
 
 
 def _batch(body: ir.Block) -> int:
-    """The number of images that `@main` takes: the first extent of its first input that may be images; 0 without."""
+    """The number of images that `@main` takes: the first extent of its first input of rank 3 or more; 0 without one."""
     return next((shape_of(value)[0] for value in body.arguments if len(shape_of(value)) > 2), 0)
 
 
@@ -107,13 +107,13 @@ def _image_wise_ops(body: ir.Block, batch: int) -> list[_Member]:
 
 
 def _best_end(region: Sequence[_Member], batch: int, cache_bytes: int) -> int | None:
-    """The place of the last op of a region to run image by image; None if that saves too little."""
+    """The position of the last op of a region to run image by image; None if that saves too little."""
     place: dict[ir.Value, int] = {member.op.results[0]: index for index, member in enumerate(region)}
     last_use = [_last_use(member.op.results[0], place) for member in region]
     best, most, saved, written = None, _LEAST_NS, 0.0, 0.0
     open_until: list[int] = []
     for index, member in enumerate(region):
-        if kernel_class(member.op) in _HEAVY:  # others are parts of kernels, mostly
+        if kernel_class(member.op) in _HEAVY:  # other ops are mostly fused into the kernels of these
             times = _times(member.op, batch, cache_bytes)
             saved += written + (times.read if member.op.operands[0] in place else 0.0) - times.lost
             written = times.written
@@ -128,7 +128,7 @@ def _best_end(region: Sequence[_Member], batch: int, cache_bytes: int) -> int | 
 
 
 def _last_use(value: ir.Value, place: dict[ir.Value, int]) -> int:
-    """The place of the last op of a region that reads a value, or the first place behind the region."""
+    """The position of the last op of a region that reads a value; the region's length if an op after it does."""
     readers = [_place(use.owner.operation, place) for use in value.uses]
     return max(readers, default=-1)
 
@@ -139,12 +139,12 @@ def _place(op: ir.Operation, place: dict[ir.Value, int]) -> int:
 
 @dataclass(frozen=True)
 class _Times:
-    """What changes when an op runs image by image, in nanoseconds.
+    """The change in time when an op runs image by image, in nanoseconds.
 
     Attributes:
-        read: the time saved if its input is made in the same loop.
-        written: the time saved if its result is read in the same loop.
-        lost: the time that reading the weights for every image takes longer.
+        read: time saved if its input is computed in the same loop.
+        written: time saved if its result is read in the same loop.
+        lost: time lost by reading the weights for every image.
     """
 
     read: float
@@ -162,7 +162,7 @@ def _times(op: ir.Operation, batch: int, cache_bytes: int) -> _Times:
 
 
 def _copied_bytes(value: ir.Value, place: dict[ir.Value, int], index: int) -> int | None:
-    """The bytes that are copied if the loop ends with `value`; None if that takes a kernel apart."""
+    """The bytes copied if the loop ends with `value`; None if that would split a kernel."""
     readers = [use.owner.operation for use in value.uses if _place(use.owner.operation, place) > index]
     first = min(readers, key=lambda op: _place(op, place))
     if first.name == PadOp.OPERATION_NAME:
@@ -179,7 +179,7 @@ class _Splitter:
         self._image: dict[ir.Value, ir.Value] = {}
 
     def run(self) -> None:
-        """Writes the loop behind the last op, and erases the ops."""
+        """Writes the loop after the last op, and erases the ops."""
         last = self._region[-1].op
         result = last.results[0]
         kind = ir.RankedTensorType(result.type)

@@ -1,4 +1,4 @@
-"""The bytes that a kernel must move at least: those that its ops read and write, and not those of whole tensors."""
+"""Minimum memory traffic of a kernel in bytes: the elements that its ops access, not whole tensors."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .classify import bytes_of, elements
 
 
 def bytes_moved(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> int:
-    """The bytes that one call of a kernel reads of its inputs and writes.
+    """The bytes that one call of a kernel reads from its inputs and writes.
 
     Args:
-        group: the ops of the kernel; the last one makes its result.
-        inputs: the tensors that they read and do not make.
+        group: ops of the kernel; the last one computes its result.
+        inputs: tensors that they read but do not compute.
     """
     written = elements_written(group[-1]) * _width(group[-1].results[0])
     return written + sum(_bytes_read(value, group) for value in inputs)
 
 
 def elements_written(op: ir.Operation) -> int:
-    """The elements that an op writes: all of its result, but for a border, which leaves the inside alone."""
+    """The elements that an op writes: all of its result, except that a border omits the inside."""
     result, view = op.results[0], STEPWELL.view(op)
     if not isinstance(view, BorderOp):
         return elements(result)
@@ -44,7 +44,7 @@ def _bytes_read(value: ir.Value, group: Sequence[ir.Operation]) -> int:
 
 
 def _elements_read(op: ir.Operation, place: int) -> int:
-    """The elements that an op reads of an operand: of a table, and of what is sliced, no more than what comes out."""
+    """The elements that an op reads of an operand; for gathers, slices and nearest resizes at most the result's."""
     value, view = op.operands[place], STEPWELL.view(op)
     whole = elements(value)
     if place > 0 or view is None:
@@ -55,7 +55,7 @@ def _elements_read(op: ir.Operation, place: int) -> int:
 
 
 def _has_windows(op: Op) -> bool:
-    """Whether an op looks at its operand through windows of a known size, as convolutions and pooling do."""
+    """Returns whether an op reads its operand through windows of a known size, as convolutions and pooling do."""
     return _kernel(op) is not None and op.operation.name != "stepwell.conv_transpose"
 
 
@@ -69,14 +69,14 @@ def _kernel(op: Op) -> Sequence[int] | None:
 
 
 def _spatial(value: ir.Value, op: Op) -> Sequence[int]:
-    """The extents of an image's dimensions, without batch and channels."""
+    """The spatial extents of an image, without batch and channels."""
     shape = list(ir.RankedTensorType(value.type).shape)
     is_first = op.attribute_values().get("layout", "") == "channels_first" or isinstance(op, PlanarConvOp)
     return shape[2:] if is_first else shape[1:-1]
 
 
 def _places_in_windows(op: Op) -> int:
-    """The places of an image that any window covers: strides may step over some."""
+    """The number of positions of an image that some window covers: strides may skip some."""
     attributes, kernel = op.attribute_values(), _kernel(op)
     assert kernel is not None
     extents, results = _spatial(op.operation.operands[0], op), _spatial(op.operation.results[0], op)
@@ -94,5 +94,5 @@ def _product(sizes: Sequence[int]) -> int:
 
 
 def _width(value: ir.Value) -> int:
-    """The bytes of an element."""
+    """The size of an element in bytes."""
     return bytes_of(value) // max(1, elements(value))

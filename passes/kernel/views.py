@@ -1,8 +1,8 @@
-"""Views: tensors of `@main` that lie in a part of another one, or read a part of it, and where their elements are.
+"""Views: tensors of `@main` that lie in a part of another one or read a part of it, and their strides.
 
-A `tensor.extract_slice` is a view of its operand. What a `tensor.insert_slice` puts into a larger tensor is made there
-in the first place: its maker writes into the part. Kernels that work on views say so in the attributes of their
-arguments and results, as the elements from one index of a dimension to the next:
+A `tensor.extract_slice` is a view of its operand. The operand of a `tensor.insert_slice` is computed in place: its
+producer writes directly into the part of the larger tensor. Kernels that work on views record strides, in elements, in
+the attributes of their arguments and results:
 
     func.func private @k(%x: tensor<8x8x16xf32> {stepwell.strides = array<i64: 240, 24, 1>}) -> ...
 """
@@ -20,16 +20,16 @@ STRIDES = "stepwell.strides"
 INSERT, EXTRACT = "tensor.insert_slice", "tensor.extract_slice"
 
 ENDS = "stepwell.ends"
-"""The attribute of what puts a part into a tensor: a dimension, and the entry that says how much of it is read."""
+"""Attribute of ops that insert a part: a dimension, and the table entry of how much of it is read."""
 
 ROWS = "stepwell.rows"
-"""The attribute of what reads a row: the entry of the table of extents that says how many rows hold data."""
+"""Attribute of ops that read a row: the table entry of the number of rows with data."""
 
 Box = tuple[list[int], list[int], list[int]]
 
 
 def row_major(shape: Sequence[int]) -> list[int]:
-    """The strides of a tensor that is contiguous."""
+    """The strides of a contiguous tensor."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -38,23 +38,23 @@ def row_major(shape: Sequence[int]) -> list[int]:
 
 
 def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements lie as in a contiguous tensor; the strides of dimensions of size 1 do not matter."""
+    """Returns whether strides are those of a contiguous tensor; strides of dimensions of size 1 do not matter."""
     pairs = zip(shape, strides, row_major(shape), strict=True)
     return 0 in shape or all(extent == 1 or stride == wanted for extent, stride, wanted in pairs)
 
 
 def box_of(op: ir.Operation | ir.OpView) -> Box:
-    """The offsets, sizes and steps of a slicing op; what is computed is a `?`, as of `ShapedType`."""
+    """The offsets, sizes and steps of a slicing op; computed ones are the dynamic size of `ShapedType`."""
     names = ("static_offsets", "static_sizes", "static_strides")
     offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in names)
     return offsets, sizes, steps
 
 
 def row_index(op: ir.Operation | ir.OpView) -> ir.Value | None:
-    """The index that a slicing op takes or changes one row at, where that is an operand; its bounds are constant else.
+    """The row index operand of a slicing op; None if all its bounds are constant.
 
     Raises:
-        PassError: more than the index of a row is computed.
+        PassError: the op computes more than the index of a row.
     """
     sources = 2 if op.operation.name == INSERT else 1
     computed = list(op.operation.operands)[sources:]
@@ -68,7 +68,7 @@ def row_index(op: ir.Operation | ir.OpView) -> ir.Value | None:
 
 
 def kept_dims(sizes: Sequence[int], shape: Sequence[int]) -> list[int]:
-    """The dimensions of a box that a tensor of `shape` has; the others are of size 1 and dropped."""
+    """The dimensions of a box that a tensor of `shape` keeps; the dropped ones have size 1."""
     kept: list[int] = []
     for axis, size in enumerate(sizes):
         if len(kept) < len(shape) and size == shape[len(kept)]:
@@ -77,7 +77,7 @@ def kept_dims(sizes: Sequence[int], shape: Sequence[int]) -> list[int]:
 
 
 def insertion_of(value: ir.Value) -> ir.Operation | None:
-    """The op that makes `value` a part of a larger tensor, if one does."""
+    """The op that inserts `value` into a larger tensor, if there is one."""
     for use in value.uses:
         if use.owner.operation.name == INSERT and use.operand_number == 0:
             return use.owner.operation
@@ -85,14 +85,14 @@ def insertion_of(value: ir.Value) -> ir.Operation | None:
 
 
 def strides_of(value: ir.Value) -> list[int] | None:
-    """The strides of a tensor of `@main` that is a view; None for one that is contiguous."""
+    """The strides of a view in `@main`; None for a contiguous tensor."""
     shape = list(ir.RankedTensorType(value.type).shape)
     strides = _strides(value)
     return None if is_contiguous(shape, strides) else normal_strides(shape, strides)
 
 
 def normal_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """The same strides but for dimensions of size 1, which get those that a reshape would give them."""
+    """The same strides, except that dimensions of size 1 get the strides that a reshape would give them."""
     normal = list(strides)
     for axis in reversed(range(len(shape) - 1)):
         if shape[axis] == 1:
@@ -114,7 +114,7 @@ def _strides(value: ir.Value) -> list[int]:
 
 
 def annotate(kernel: ir.Operation, inputs: Sequence[ir.Value], results: Sequence[ir.Value]) -> None:
-    """Writes the strides of a call's operands and results into the attributes of the kernel that it calls."""
+    """Writes the strides of a call's operands and results into the attributes of the called kernel."""
     for name, values in (("arg_attrs", inputs), ("res_attrs", results)):
         strides = [strides_of(value) for value in values]
         if any(strides):
@@ -122,7 +122,7 @@ def annotate(kernel: ir.Operation, inputs: Sequence[ir.Value], results: Sequence
 
 
 def argument_strides(function: ir.Operation | ir.OpView, key: str = "arg_attrs") -> list[list[int] | None]:
-    """What `annotate` wrote, for each argument (or result); None for contiguous ones."""
+    """The strides written by `annotate`, for each argument (or result); None for contiguous ones."""
     return [
         list(ir.DenseI64ArrayAttr(entry[STRIDES])) if STRIDES in entry else None
         for entry in dictionaries(function, key)

@@ -1,4 +1,4 @@
-"""What ops that look at windows of their operands need of these, where a prefix of their results is needed."""
+"""Liveness rules for ops on windows: the live part of their operands for given live prefixes of their results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .prefixes import Prefix, all_of, broadcast, divided, scaled, sizes_of
 
 
 def conv(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """What the windows of the positions meet; images have their channels last, and no padding."""
+    """The part covered by the windows of the live positions; images have channels last and no padding."""
     if place:
         return all_of(op.operands[place])
     view = STEPWELL.view(op)
@@ -26,7 +26,7 @@ def conv(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
 
 
 def pool(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """As of a convolution, but channels each by themselves, and they may come first; of filters all."""
+    """As for a convolution, but with independent channels, which may come first; filters in full."""
     if place:
         return all_of(op.operands[place])
     view: Any = STEPWELL.view(op)
@@ -38,7 +38,7 @@ def pool(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
 
 
 def winograd(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """What whole tiles of the result meet."""
+    """The part covered by whole tiles of the result."""
     view = WinogradConvOp(op)
     if place:
         return broadcast(op, place, needed, table) if place > 1 else all_of(op.operands[place])
@@ -60,7 +60,7 @@ def _windows(
 
 
 def resize(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence[Any]) -> Sequence[Prefix]:
-    """To the nearest element by whole factors one more, whichever way halves are rounded; what stays is as it is."""
+    """Unresized dimensions keep the prefix; nearest by an integer factor adds one element for rounding."""
     view = ResizeOp(op)
     found: list[Prefix] = []
     for prefix, scale, old, new in zip(needed, map(float, view.scales), sizes_of(view.input), view.sizes, strict=True):

@@ -1,8 +1,8 @@
-"""Where buffers go in one block of memory, such that none overlaps another that is alive at the same time.
+"""Memory planning: offsets of buffers in one arena, such that buffers alive at the same time do not overlap.
 
-Steps are numbered in program order; a buffer is alive from the step that first writes it to the one that last reads it,
-both included. Offsets come from greedy best fit in several orders, since no order wins always; then what lies on top is
-placed first, again and again, as long as that may help.
+Steps are numbered in program order. A buffer is alive from the step that first writes it to the one that last reads it,
+both included. Offsets come from greedy best fit in several orders, since none is always best. Then the topmost buffer
+is moved to the front of the order, repeatedly, as long as that may help.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 ALIGNMENT = 64
-# How long to look for something better than the best of the simple orders: rounds, and buffers placed in all of them.
+# Search limits: maximum number of rounds after the simple orders, and of buffers placed in all of them.
 _ROUNDS, _WORK = 64, 15_000
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """How much memory is needed, and when.
+    """Size and lifetime of a buffer.
 
     Attributes:
-        size: bytes.
-        first: the first step at which it is alive.
-        last: the last one, included.
+        size: size in bytes.
+        first: first step at which it is alive.
+        last: last step at which it is alive, included.
     """
 
     size: int
@@ -31,17 +31,17 @@ class Lifetime:
     last: int
 
     def overlaps(self, other: Lifetime) -> bool:
-        """Whether both are alive at some step."""
+        """Returns whether both are alive at some step."""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A buffer at its place.
+    """A buffer with its offset.
 
     Attributes:
-        lifetime: what is placed.
-        offset: bytes from the start of the arena, a multiple of `ALIGNMENT`.
+        lifetime: size and lifetime of the buffer.
+        offset: offset from the start of the arena in bytes, a multiple of `ALIGNMENT`.
     """
 
     lifetime: Lifetime
@@ -49,7 +49,7 @@ class Placement:
 
     @property
     def end(self) -> int:
-        """The first byte after the buffer, rounded up to where another may start."""
+        """The offset of the first byte after the buffer, rounded up to `ALIGNMENT`."""
         return self.offset + align(self.lifetime.size)
 
 
@@ -76,7 +76,7 @@ def place(lifetimes: Sequence[Lifetime]) -> list[Placement]:
     for _ in range(min(_ROUNDS, _WORK // max(1, len(lifetimes)))):
         if arena_size(best[0]) == bound:
             break
-        # Whatever came to lie on top had the last choice; it gets the first one.
+        # The topmost buffer was placed under the worst conditions, so it moves to the front of the order.
         placed, sequence = order
         top = max(everything, key=lambda index: placed[index].end)
         sequence = [top, *(index for index in sequence if index != top)]
@@ -86,7 +86,7 @@ def place(lifetimes: Sequence[Lifetime]) -> list[Placement]:
 
 
 def place_apart(lifetimes: Iterable[Lifetime]) -> list[Placement]:
-    """Places all buffers where no other one ever is: what a plan is compared with."""
+    """Places all buffers without any overlap, as a baseline for plans."""
     placed, end = [], 0
     for lifetime in lifetimes:
         placed.append(Placement(lifetime, end))
@@ -106,9 +106,9 @@ def _place_in_order(lifetimes: Sequence[Lifetime], order: Sequence[int]) -> list
 
 
 def best_fit(lifetime: Lifetime, placed: Iterable[Placement]) -> int:
-    """The start of the smallest gap that is free whenever `lifetime` is alive; past everything if there is none."""
+    """The start of the smallest gap that is free during `lifetime`; the end of all placements if there is none."""
     best, best_gap, end = None, 0, 0
-    # Spelt out, for it is the innermost loop of all planning.
+    # Written out instead of calling `overlaps`, as the innermost loop of all planning.
     first, last = lifetime.first, lifetime.last
     others = [item for item in placed if item.lifetime.first <= last and first <= item.lifetime.last]
     for offset, other_end in sorted((item.offset, item.end) for item in others):
@@ -120,12 +120,12 @@ def best_fit(lifetime: Lifetime, placed: Iterable[Placement]) -> int:
 
 
 def arena_size(placements: Iterable[Placement]) -> int:
-    """Bytes that hold every placement."""
+    """The size in bytes that holds every placement."""
     return max((item.end for item in placements), default=0)
 
 
 def lower_bound(lifetimes: Iterable[Lifetime]) -> int:
-    """Bytes alive at the worst step, which no placement can go below."""
+    """The maximum number of bytes alive at one step, a lower bound for every arena size."""
     change: defaultdict[int, int] = defaultdict(int)
     for item in lifetimes:
         change[item.first] += align(item.size)

@@ -1,4 +1,4 @@
-"""`stepwell-branch-to-versions`: a call of a kernel with versions becomes calls of each, of which one runs."""
+"""`stepwell-branch-to-versions`: replaces a call of a kernel with versions by branches that call one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..kernel.versions import CHOICE, VERSIONS, versions_of
 from ..named_ops import ops_named
 
 TABLE = "stepwell.extents"
-"""The name of the input that holds the extents."""
+"""The name of the input that holds the table of extents."""
 
 _STEP = "stepwell.step"
 
@@ -21,7 +21,7 @@ _STEP = "stepwell.step"
 @register
 @dataclass(frozen=True)
 class BranchToVersionsPass(Pass):
-    """Let the table of extents say which version of a kernel runs.
+    """Select the version of a kernel by an entry of the table of extents.
 
         call @k(%x, %table, %out) {stepwell.versions = [@k, @k_version_1], stepwell.choice = 7}
         -->
@@ -29,7 +29,7 @@ class BranchToVersionsPass(Pass):
         %is_last = arith.cmpi eq, %number, %c1
         scf.if %is_last { call @k_version_1(%x, %table, %out) } else { call @k(%x, %table, %out) }
 
-    Preconditions: memory is planned, workspaces are not.
+    Preconditions: memory is planned, but workspaces are not.
     """
 
     name = "stepwell-branch-to-versions"
@@ -54,11 +54,11 @@ def _table(main: ir.Operation) -> ir.Value:
     for argument, named in zip(body_of(main).arguments, dictionaries(main, "arg_attrs"), strict=True):
         if "stepwell.name" in named and ir.StringAttr(named["stepwell.name"]).value == TABLE:
             return argument
-    raise PassError(f"kernels have versions, but @main takes no '{TABLE}' that says which to run", main.location)
+    raise PassError(f"kernels have versions, but @main has no input '{TABLE}' that selects them", main.location)
 
 
 def _branch(call: ir.Operation, number: ir.Value, versions: list[str]) -> None:
-    """Calls the version with a number, at the insertion point."""
+    """Branches on the number of a version and calls it, at the insertion point."""
     if len(versions) == 1:
         made = func.CallOp([], ir.FlatSymbolRefAttr.get(versions[0]), list(call.operands))
         made.operation.attributes[_STEP] = call.attributes[_STEP]

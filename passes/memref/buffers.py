@@ -1,10 +1,10 @@
-"""Which buffer every tensor of `@main` lives in, and when: the analysis under `stepwell-plan-memory`.
+"""Buffer assignment and lifetimes of every tensor of `@main`: the analysis under `stepwell-plan-memory`.
 
-A call of a kernel writes one buffer of its own per result, or the part of a larger one into which its result is
-inserted. Slices, reshapes and casts are other views of their operand's buffer. What a branch yields is written straight
-into the buffer of the `scf.if` result, and what `@main` returns straight into the output, wherever the buffer is not
-promised to something else already; otherwise there is a copy. A loop carries each of its tensors in one buffer, which
-a round writes to once it has read what the round before left there; what cannot wait for that is copied at the end.
+A call of a kernel writes one new buffer per result, or the part of a larger buffer into which its result is inserted.
+Slices, reshapes and casts are further views of their operand's buffer. The operands of a branch's yield and of the
+return are computed directly in the buffer of the `scf.if` result or in the output, unless their buffer already has
+another owner; then they are copied. A loop carries each of its tensors in one buffer. An iteration writes to it after
+it has read the previous iteration's value; a value needed longer is copied at the end of the iteration.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class BufferAnalysis:
     """Assigns buffers to the tensors of a function.
 
     Attributes:
-        parameters: the types of the parameters by name, in order of first use.
-        callees: the names of the kernels, in order of their first call.
-        steps: the step at which an op runs, for those that use memory.
-        before: the copies to make before an op: calls, loops and terminators.
+        parameters: types of the parameters by name, in order of first use.
+        callees: names of the kernels, in order of their first call.
+        steps: the step at which an op runs, for ops that use memory.
+        before: copies to make before an op: calls, loops and terminators.
     """
 
     def __init__(self, function: ir.Operation) -> None:
         """Analyses `function`.
 
         Raises:
-            PassError: an op is none of those that `@main` may hold at this level, or a shape is not static.
+            PassError: an op is not allowed in `@main` at this level, or a shape is not static.
         """
         self.parameters: dict[str, ir.Type] = {}
         self.callees: dict[str, None] = {}
@@ -54,16 +54,16 @@ class BufferAnalysis:
         return self._of[value].buffer.root()
 
     def place(self, value: ir.Value) -> Place:
-        """Where a tensor is."""
+        """The place of a tensor."""
         return self._of[value]
 
     def cut_arguments(self) -> set[tuple[str, int]]:
-        """The arguments of @main, by group and index, of which parts are used."""
+        """The arguments of @main, by group and index, that are used in parts."""
         parts = [place.buffer.root() for place in self._of.values() if place.view.is_part]
         return {(buffer.group, buffer.index) for buffer in parts if buffer.home == "argument"}
 
     def arena_buffers(self) -> list[Buffer]:
-        """What has to be placed in the arena."""
+        """The buffers to be placed in the arena."""
         return [item for item in self._buffers if item.merged_into is None and item.home == "arena" and item.first >= 0]
 
     def _visit_block(self, block: ir.Block) -> None:
@@ -108,14 +108,14 @@ class BufferAnalysis:
     def _alias(self, op: ir.Operation) -> Place:
         place = self._of[op.operands[0]]
         if not place.view.is_contiguous:
-            raise PassError(f"'{op.name}' op of a view whose elements do not lie side by side", op.location)
+            raise PassError(f"'{op.name}' op of a view whose elements are not contiguous", op.location)
         return replace(place, view=place.view.reshaped(shape_of(op.results[0])))
 
     def _insert(self, op: ir.Operation) -> Place:
-        """What is inserted has to be made in its place: that is all that happens then."""
+        """Requires that the inserted tensor was computed in place, so that the insertion itself does nothing."""
         part, whole = (self._of[value] for value in list(op.operands)[:2])
         if part.buffer is not whole.buffer or part.view != _part(whole, op, op.operands[0]).view:
-            raise PassError("'tensor.insert_slice' op of a tensor that was made elsewhere", op.location)
+            raise PassError("'tensor.insert_slice' op of a tensor that was not computed in place", op.location)
         return replace(whole, since=self._now)
 
     def _visit_call(self, op: ir.Operation, block: ir.Block) -> None:
@@ -127,7 +127,7 @@ class BufferAnalysis:
             self._require_current(op, value)
         for result, destination in zip(op.results, list(op.operands)[inputs:], strict=True):
             if _made_by(destination, EXTRACT):
-                self._of[result] = self._part_of_ours(op, destination, block)
+                self._of[result] = self._part_of_local(op, destination, block)
                 self._of[result].buffer.label, self._of[result].buffer.node = callee, _node(op)
                 continue
             self._put(result, self._new(result.type, block, callee, _node(op)))
@@ -138,16 +138,16 @@ class BufferAnalysis:
             self._of[result] = replace(self._of[result], since=self._now)
             self._writes.record(self._of[result])
 
-    def _part_of_ours(self, op: ir.Operation, destination: ir.Value, block: ir.Block) -> Place:
+    def _part_of_local(self, op: ir.Operation, destination: ir.Value, block: ir.Block) -> Place:
         place = self._of[destination]
-        # A loop's own tensor gets its rows inside of the loop.
+        # Rows of a loop-carried tensor are written inside the loop, in another block.
         if place.buffer.home != "arena" or (place.buffer.block != block and not place.view.shifts):
-            raise PassError("a call writes to a part of a tensor that is not made in the same block", op.location)
+            raise PassError("a call writes to a part of a tensor that is not created in the same block", op.location)
         return place
 
     def _require_current(self, op: ir.Operation, value: ir.Value) -> None:
         if self._writes.hide(self._of[value]):
-            raise PassError(f"'{op.name}' op reads a tensor that something was written over", op.location)
+            raise PassError(f"'{op.name}' op reads a tensor that has been overwritten", op.location)
 
     def _visit_if(self, op: ir.Operation, block: ir.Block) -> None:
         tensors = {index: result for index, result in enumerate(op.results) if is_tensor(result)}
@@ -169,7 +169,7 @@ class BufferAnalysis:
         arguments: Sequence[ir.Value],
         initial: Sequence[ir.Value],
     ) -> None:
-        """A loop whose blocks have `arguments`, for each block those that are `initial` at first."""
+        """Visits a loop whose blocks take `arguments`; per block, these start as the `initial` values."""
         kinds = {index: value.type for index, value in enumerate(initial) if is_tensor(value)}
         carried = {index: self._new(kind, block, op.name.removeprefix("scf.")) for index, kind in kinds.items()}
         for index, buffer in carried.items():
@@ -182,14 +182,14 @@ class BufferAnalysis:
             self._visit_block(inner)
         self._carry_over(list(blocks[-1].operations)[-1].operation, carried, blocks[-1])
         for buffer in self._buffers:
-            # What was there before the loop and is read in it has to outlive the last round.
+            # Values from before the loop that are read inside it must outlive the last iteration.
             if buffer.first <= start <= buffer.last:
                 buffer.last = max(buffer.last, self._now)
         for index, buffer in carried.items():
             self._of[op.results[index]] = Place(buffer, View.of(shape_of(op.results[index])), self._now)
 
     def _carry_over(self, terminator: ir.Operation, carried: dict[int, Buffer], body: ir.Block) -> None:
-        """Gets what a round yields to where the next one reads it, first out of the way where the loop permutes."""
+        """Moves yielded values to where the next iteration reads them, via temporaries if the loop permutes them."""
         values = {index: terminator.operands[index] for index in carried}
         for index, buffer in carried.items():
             source, view = self._of[values[index]].buffer, self._of[values[index]].view
@@ -219,7 +219,7 @@ class BufferAnalysis:
             self._deliver(op, value, output, block)
 
     def _deliver(self, terminator: ir.Operation, value: ir.Value, destination: Buffer, block: ir.Block) -> None:
-        """Gets `value` into `destination`: by making it there in the first place where that is possible."""
+        """Makes `value` end up in `destination`: by computing it there if possible, by a copy otherwise."""
         source = self.buffer(value)
         if source.home != "arena" or source.block != block or not self._of[value].view.is_whole:
             self._copy(terminator, value, Place(destination, View.of(shape_of(value))))
@@ -231,7 +231,7 @@ class BufferAnalysis:
 
     def _copy(self, op: ir.Operation, value: ir.Value, destination: Place) -> None:
         if not self._of[value].view.is_contiguous:
-            raise PassError(f"'{op.name}' op copies a view whose elements do not lie side by side", op.location)
+            raise PassError(f"'{op.name}' op copies a view whose elements are not contiguous", op.location)
         self._require_current(op, value)
         self._record(op, Copy(self._of[value], destination, value.type))
 
@@ -269,7 +269,7 @@ class BufferAnalysis:
 
 
 def _node(call: ir.Operation) -> str:
-    """The last of the model's ops that a call computes."""
+    """The last node of the model that a call computes."""
     names = list(ir.ArrayAttr(call.attributes["stepwell.ops"])) if "stepwell.ops" in call.attributes else []
     return ir.StringAttr(names[-1]).value if names else ""
 
@@ -279,6 +279,6 @@ def _made_by(value: ir.Value, name: str) -> bool:
 
 
 def _part(whole: Place, op: ir.Operation, part: ir.Value) -> Place:
-    """The part of a tensor that a slicing op is about."""
+    """The part of a tensor that a slicing op reads or writes."""
     index, shape = row_index(op), shape_of(part)
     return replace(whole, view=whole.view.part(box_of(op), shape) if index is None else whole.view.row(index, shape))

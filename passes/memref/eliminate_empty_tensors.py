@@ -1,4 +1,4 @@
-"""`stepwell-eliminate-empty-tensors`: temporaries that are destinations in the end."""
+"""`stepwell-eliminate-empty-tensors`: computes temporaries directly in their final destinations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..functions import functions_with_bodies
 from ..named_ops import ops_named
 from ..upstream import prepared
 
-# The tensor that is inserted is the first operand.
+# The inserted tensor is the first operand.
 _INSERTIONS = frozenset(
     {"tensor.insert_slice", "tensor.parallel_insert_slice", "bufferization.materialize_in_destination"}
 )
@@ -20,9 +20,9 @@ _INSERTIONS = frozenset(
 @register
 @dataclass(frozen=True)
 class EliminateEmptyTensorsPass(Pass):
-    """Compute into what a `tensor.empty` is inserted into in the end: upstream's pass, where it has something to do.
+    """Compute a `tensor.empty` in place if it is inserted into a tensor later: upstream's pass, run selectively.
 
-    That one analyses a function as thoroughly as bufferisation does, whether or not it has an empty tensor that goes.
+    Upstream's pass analyses a function as thoroughly as bufferisation does, even if it has no such empty tensor.
 
         %0 = tensor.empty() : tensor<4xf32>
         %1 = linalg.fill ... outs(%0 : tensor<4xf32>)
@@ -47,7 +47,7 @@ def _empty_tensors(function: ir.Operation) -> list[ir.Operation]:
 
 
 def _may_go(empty: ir.Operation) -> bool:
-    """Whether what is computed into an empty tensor may be inserted somewhere as a whole: parts of it do not count."""
+    """Returns whether a tensor computed into an empty one may be inserted as a whole somewhere; parts do not count."""
     pending, seen = list(empty.results), set()
     while pending:
         value = pending.pop()
@@ -64,7 +64,7 @@ def _may_go(empty: ir.Operation) -> bool:
 
 
 def _follow(user: ir.Operation) -> list[ir.Value]:
-    """The tensors that may be the one that an op takes: of the op itself, or of the loop or branch that it ends."""
+    """The tensors that an operand of `user` may become: its results, or those of the loop or branch that it ends."""
     holders = [user]
     while not len(holders[-1].results) and holders[-1].parent is not None:
         holders.append(holders[-1].parent.operation)

@@ -1,4 +1,4 @@
-"""How tensors lie in memory: contiguous, in row-major order, elements in whole bytes and without signs."""
+"""Memory layout of tensors: contiguous, row-major, elements in whole bytes and of signless type."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..base import PassError
 
 
 def is_tensor(value: ir.Value) -> bool:
-    """Whether a value is a tensor."""
+    """Returns whether a value is a tensor."""
     return isinstance(value.type, ir.RankedTensorType)
 
 
 def shape_of(value: ir.Value) -> list[int]:
-    """The extents of a tensor."""
+    """The shape of a tensor."""
     return list(ir.RankedTensorType(value.type).shape)
 
 
 def memref_type(tensor: ir.Type) -> ir.MemRefType:
-    """The memory of a tensor. A bool is a byte; what has no elements has one dimension, as `2x0` has no bare pointer.
+    """The memref of a tensor. Bools take a byte; empty tensors get one dimension, as `2x0` has no bare pointer.
 
     Raises:
         PassError: the shape is not static.
@@ -36,7 +36,7 @@ def memref_type(tensor: ir.Type) -> ir.MemRefType:
 
 
 def strided_type(tensor: ir.Type, strides: Sequence[int] | None) -> ir.MemRefType:
-    """The memory of a tensor whose elements lie so far apart along each dimension (None: side by side)."""
+    """The memref of a tensor with these strides in elements; contiguous if None."""
     kind = memref_type(tensor)
     return (
         kind
@@ -46,7 +46,7 @@ def strided_type(tensor: ir.Type, strides: Sequence[int] | None) -> ir.MemRefTyp
 
 
 def byte_size(tensor_or_memref: ir.Type) -> int:
-    """How many bytes a tensor or memref takes in memory.
+    """The size of a tensor or memref in bytes.
 
     Raises:
         PassError: the shape is not static.
@@ -58,7 +58,7 @@ def byte_size(tensor_or_memref: ir.Type) -> int:
 
 
 def element_bytes(tensor_or_memref: ir.Type) -> int:
-    """How many bytes an element takes in memory."""
+    """The size of an element in bytes."""
     element = ir.ShapedType(tensor_or_memref).element_type
     width = 64 if isinstance(element, ir.IndexType) else element.width  # pyright: ignore[reportAttributeAccessIssue]
     return -(-width // 8)

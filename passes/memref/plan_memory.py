@@ -1,4 +1,4 @@
-"""`stepwell-plan-memory`: every tensor of `@main` gets its place in memory, and kernels become functions on memory."""
+"""`stepwell-plan-memory`: assigns every tensor of `@main` a place in memory and converts kernels to memrefs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class PlanMemoryPass(Pass):
 
     `@main` takes its inputs, its outputs, the parameters in the order of the module's `stepwell.parameters`, and an
     arena of `stepwell.arena_bytes` bytes. Kernels write to their destinations; their bodies still work on tensors,
-    ready for one-shot-bufferize. `stepwell.lifetimes` tells what lies where in the arena, and when; views of what may
-    still be moved have its number there as `stepwell.buffer`.
+    ready for one-shot-bufferize. `stepwell.lifetimes` lists the offset and lifetime of every buffer in the arena. Views
+    of buffers that may still be moved have the buffer's number as `stepwell.buffer`.
 
         %p = "stepwell.parameter"() {name = "w", ...} : () -> tensor<4xf32>
         %d = tensor.empty() : tensor<4xf32>
@@ -49,16 +49,16 @@ class PlanMemoryPass(Pass):
           call @k(%x, %w, %0) : ...
           call @k(%0, %w, %out) : ...
 
-    Slices are views; what is inserted into a larger tensor is made there. A kernel whose argument has
-    `stepwell.strides` gets a strided memref, whose first element is the view's.
+    Slices are views; tensors inserted into a larger tensor are computed in place. A kernel argument with
+    `stepwell.strides` becomes a strided memref whose first element is that of the view.
 
-    In a module that is marked `stepwell.library` there are kernels only.
+    A module marked `stepwell.library` contains only kernels.
 
     Attributes:
-        reuse: whether tensors that are not needed at the same time may lie in the same place.
+        reuse: whether tensors that are not alive at the same time may share memory.
 
-    Preconditions: phase `kernels` or later; shapes are static; `@main` holds calls of kernels, reshapes, slices,
-    insertions of what was made in its place, parameters, constants, scalars, scf.if and scf.for.
+    Preconditions: phase `kernels` or later; shapes are static; `@main` contains only calls of kernels, reshapes,
+    slices, insertions of tensors computed in place, parameters, constants, scalars, scf.if and scf.for.
     """
 
     name = "stepwell-plan-memory"
@@ -89,7 +89,7 @@ class PlanMemoryPass(Pass):
 
 
 def _versions(module: ir.Operation) -> list[str]:
-    """The kernels that calls may be of, beside those that they name."""
+    """The kernels that the calls of @main may run, including versions."""
     calls = ops_named(main_function(module), "func.call")
     return [version for call in calls for version in versions_of(call)]
 
@@ -113,7 +113,7 @@ class _MainRewriter:
         self._cut = analysis.cut_arguments()
 
     def run(self) -> None:
-        """Does the rewriting."""
+        """Rewrites the function."""
         old = cast(func.FuncOp, self._main.opview)
         groups = {
             "inputs": [memref_type(item) for item in old.type.inputs],
@@ -121,7 +121,7 @@ class _MainRewriter:
             "parameters": [memref_type(kind) for kind in self._analysis.parameters.values()],
             "arena": [ir.MemRefType.get([self._arena_bytes], ir.IntegerType.get_signless(8))],
         }
-        # A memref of bytes is what views at any offset can be taken of.
+        # A memref of bytes, because only that allows views at any offset.
         for group, index in self._cut:
             groups[group][index] = ir.MemRefType.get([byte_size(groups[group][index])], groups["arena"][0].element_type)
         kinds = [kind for group in groups.values() for kind in group]
@@ -206,7 +206,7 @@ class _MainRewriter:
         self._scalars.update(zip(results, new.results, strict=True))
 
     def _rewrite_from_elements(self, op: ir.Operation) -> None:
-        """A scalar of the main program that kernels read."""
+        """Stores a scalar of the main program for kernels to read."""
         place, item = self._memory(op.results[0]), self._scalars[op.operands[0]]
         element = ir.MemRefType(place.type).element_type
         value = item if item.type == element else arith.ExtUIOp(element, item).result
@@ -217,7 +217,7 @@ class _MainRewriter:
         value = memref.LoadOp(self._memory(op.operands[0]), indices).result
         if op.results[0].type == value.type:
             return value
-        # A bool is a byte in memory.
+        # A bool takes a byte in memory.
         zero = arith.ConstantOp(value.type, 0).result
         return arith.CmpIOp(arith.CmpIPredicate.ne, value, zero).result
 
@@ -225,7 +225,7 @@ class _MainRewriter:
         return self._locate(self._analysis.place(value), value.type)
 
     def _locate(self, place: Place, tensor: ir.Type) -> ir.Value:
-        """The memory of a tensor that is at `place`; it begins with its first element."""
+        """The memory of a tensor at `place`; the memref begins with the tensor's first element."""
         buffer, view, kind = place.buffer.root(), place.view, memref_type(tensor)
         if buffer.home != "arena" and not view.is_part:
             return self._whole(buffer, kind)
@@ -262,7 +262,7 @@ class _MainRewriter:
     def _constant(self, buffer: Buffer) -> ir.Value:
         assert buffer.constant is not None
         contents = array_of(buffer.constant.attributes["value"])
-        if not contents.size:  # LLVM has no global without elements
+        if not contents.size:  # LLVM does not allow a global without elements
             start, kind = arith.ConstantOp(ir.IndexType.get(), 0).result, memref_type(buffer.constant.results[0].type)
             return memref.ViewOp(kind, self._arguments["arena"][0], start, []).result
         if contents.dtype.kind in "bu":
@@ -286,7 +286,7 @@ class _MainRewriter:
 
 
 def _operands_and_results(call: ir.Operation) -> list[ir.Value]:
-    """What a kernel works on: its inputs, and its results in place of their destinations."""
+    """The memory arguments of a kernel: its inputs, and its results instead of their destinations."""
     inputs = len(call.operands) - len(call.results)
     return [*list(call.operands)[:inputs], *call.results]
 
@@ -315,5 +315,5 @@ def _i64(value: int) -> ir.IntegerAttr:
 
 
 def _reinterpreted(base: ir.Value, kind: ir.MemRefType, strides: Sequence[int]) -> ir.Value:
-    """`base`, which is contiguous, seen as `kind`, which begins with the same element."""
+    """`base`, which is contiguous, reinterpreted as `kind`, which begins with the same element."""
     return memref.ReinterpretCastOp(kind, base, [], [], [], [0], list(kind.shape), list(strides)).result

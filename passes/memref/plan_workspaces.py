@@ -1,4 +1,4 @@
-"""`stepwell-plan-workspaces`: temporaries that kernels would allocate become places in the arena."""
+"""`stepwell-plan-workspaces`: moves temporaries that kernels would allocate into the arena."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from .plan_memory import BUFFER
 
 ATTRIBUTE = "stepwell.workspace_bytes"
 
-# Parallel loops get so many slots, if they do not take more memory than that.
+# Maximum number of slots of a parallel loop, and maximum total size of its slots in bytes.
 _MOST_SLOTS, _MOST_BYTES = 8, 16 << 20
 
 
 @register
 @dataclass(frozen=True)
 class PlanWorkspacesPass(Pass):
-    """Give kernels that allocate a last argument for their temporaries, and place it in the arena of `@main`.
+    """Replace allocations in kernels by a last argument for temporaries, placed in the arena of `@main`.
 
         func.func private @k(%out: memref<4xf32>) { %0 = memref.alloc() : memref<99999xf32> ... }
         -->
         func.func private @k(%out: memref<4xf32>, %workspace: memref<400000xi8>)
           attributes {stepwell.workspace_bytes = 400000} { %0 = memref.view %workspace[%c0][] ... }
 
-    The workspace lies where the arena is free during the call, or behind everything; where that takes less memory, all
-    that lies in the arena is placed anew together with the workspaces. A declaration that has
-    `stepwell.workspace_bytes` (its code was compiled before) gets the argument too.
+    The workspace lies where the arena is free during the call, or after everything else. If that takes less memory, the
+    whole arena is planned again together with the workspaces. A declaration with `stepwell.workspace_bytes` (its code
+    was compiled before) gets the argument too.
 
-    Temporaries in a parallel loop get a place for each of a few threads: the loop has `stepwell.slots` and
-    `stepwell.slot_bytes`; the views in it have the latter, and are those of the first slot. Temporaries on the stack
-    that a parallel loop has in common with other parts of the kernel become workspace too.
+    Temporaries in a parallel loop get one slot for each of a few threads: the loop has `stepwell.slots` and
+    `stepwell.slot_bytes`; the views inside have the latter and refer to the first slot. Stack temporaries that a
+    parallel loop shares with other parts of the kernel also become workspace.
 
     Attributes:
         reuse: whether a workspace may lie where the arena is free during the call.
@@ -52,7 +52,7 @@ class PlanWorkspacesPass(Pass):
     reuse: bool = True
 
     def run(self, op: ir.Operation) -> None:
-        """Rewrites the kernels that allocate, and their calls."""
+        """Rewrites the kernels that allocate memory, and their calls."""
         symbols = ir.SymbolTable(op)
         is_library = LIBRARY in op.attributes
         if "main" not in symbols and not is_library:
@@ -71,7 +71,7 @@ class PlanWorkspacesPass(Pass):
 
 
 def _take_workspace(kernel: func.FuncOp) -> int:
-    """Moves the temporaries of a kernel to a new last argument; returns its size, 0 if there is no need for one."""
+    """Moves the temporaries of a kernel to a new last argument; returns its size in bytes, 0 without temporaries."""
     attributes = kernel.operation.attributes
     if kernel.is_external:
         size = ir.IntegerAttr(attributes[ATTRIBUTE]).value if ATTRIBUTE in attributes else 0
@@ -107,7 +107,7 @@ def _take_workspace(kernel: func.FuncOp) -> int:
 
 
 def _owner(op: ir.Operation, kernel: func.FuncOp) -> ir.Operation:
-    """The outermost parallel loop around an op; the kernel where there is none."""
+    """The outermost parallel loop around an op; the kernel if there is none."""
     found, parent = kernel.operation, op.parent
     while parent is not None and parent.operation != kernel.operation:
         if parent.operation.name == "scf.forall":
@@ -117,7 +117,7 @@ def _owner(op: ir.Operation, kernel: func.FuncOp) -> ir.Operation:
 
 
 def _add_slots(loop: ir.Operation, size: int) -> int:
-    """Says of a loop how many slots of `size` bytes it has; returns their number."""
+    """Records on a loop how many slots of `size` bytes it has; returns their number."""
     slots = max(1, min(math.prod(trip_counts(loop)), _MOST_SLOTS, _MOST_BYTES // max(1, size)))
     loop.attributes[SLOTS], loop.attributes[SLOT_BYTES] = _i64(slots), _i64(size)
     return slots
@@ -132,7 +132,7 @@ def _allocations(kernel: func.FuncOp) -> Iterator[ir.Operation]:
 
 
 def _is_shared(allocation: ir.Operation, kernel: func.FuncOp) -> bool:
-    """Whether one part of a kernel finds there what another has left, and threads could do one of them together."""
+    """Returns whether an allocation passes data between parts of a kernel of which one is a parallel loop."""
     if allocation.parent is None or allocation.parent.operation != kernel.operation:
         return False
     users: list[ir.Operation] = []
@@ -194,7 +194,7 @@ def _pass_workspaces(module: ir.Operation, main: func.FuncOp, sizes: dict[str, i
 
 
 def _placed(planned: list[arena.Placement], wanted: list[arena.Lifetime], *, is_movable: bool) -> list[arena.Placement]:
-    """Places what is wanted beside what is planned already, or all of it anew if that takes less memory."""
+    """Places workspaces around the planned buffers, or everything anew if that takes less memory."""
     placed = list(planned)
     for lifetime in wanted:
         placed.append(arena.Placement(lifetime, arena.best_fit(lifetime, placed)))
@@ -205,19 +205,19 @@ def _placed(planned: list[arena.Placement], wanted: list[arena.Lifetime], *, is_
 
 
 def _placed_apart(planned: list[arena.Placement], wanted: list[arena.Lifetime]) -> list[arena.Placement]:
-    """Places what is wanted behind everything that is planned already."""
+    """Places workspaces after everything that is already planned."""
     start = arena.arena_size(planned)
     apart = arena.place_apart(wanted)
     return [*planned, *(arena.Placement(item.lifetime, start + item.offset) for item in apart)]
 
 
 def _movable(main: ir.Operation) -> list[ir.Operation]:
-    """The views of the arena that say of what."""
+    """The views of the arena that are labelled with their buffer."""
     return [op for op in ops_named(main, "memref.view") if BUFFER in op.attributes]
 
 
 def _move(view: ir.Operation, distance: int) -> None:
-    """Moves a view of the arena."""
+    """Shifts a view of the arena by a distance in bytes."""
     if not distance:
         return
     start = view.operands[1]

@@ -1,4 +1,4 @@
-"""Kernels as functions on memory instead of tensors."""
+"""Converts the signatures of kernels from tensors to memrefs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .layout import strided_type
 
 
 def convert_signature(function: ir.Operation) -> None:
-    """Makes every tensor argument of a kernel a memref; results go to the last arguments, the destinations.
+    """Converts every tensor argument of a kernel to a memref; results go to the last arguments, the destinations.
 
-    An argument that has `stepwell.strides` is a memref of that layout.
+    An argument with `stepwell.strides` becomes a memref of that layout.
 
     func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32> { ... return %r }
     --> func.func private @k(%x: memref<4xf32>, %out: memref<4xf32>) {

@@ -1,1 +1,1 @@
-"""Passes on kernels while they are vector code: math as polynomials, cleanups."""
+"""Passes on kernels at the vector level: polynomial approximations of math functions, cleanups."""

@@ -1,4 +1,4 @@
-"""`stepwell-approximate-math`: elementary functions as polynomials."""
+"""`stepwell-approximate-math`: polynomial approximations of elementary functions."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ FUNCTIONS: dict[str, Callable[..., ir.Value]] = {
     "math.tan": trigonometry.tan,
     "math.tanh": exponential.tanh,
 }
-# With `fastmath<afn>`.
+# Used with `fastmath<afn>`.
 _SHORTER = {"math.exp": exponential.exp_of_normal, "math.erf": error_function.erf_as_ratio}
-# The power is a product of two roundings that the exponent multiplies: f32 is not precise enough inside. The others are
-# rare, and by logarithms of sums.
+# The exponent of a power multiplies two rounding errors, so f32 is too imprecise inside. The others are rare and use
+# logarithms of sums.
 _IN_DOUBLE = {"math.powf", "math.acosh", "math.asinh", "math.atanh"}
 
 
@@ -54,12 +54,12 @@ _IN_DOUBLE = {"math.powf", "math.acosh", "math.asinh", "math.atanh"}
 class ApproximateMathPass(Pass):
     """Replace elementary functions by polynomials, on scalars and vectors alike.
 
-    They are exp, expm1, log, log1p, powf and erf, the trigonometric and hyperbolic functions and the inverses of these.
+    Covers exp, expm1, log, log1p, powf, erf, and the trigonometric and hyperbolic functions with their inverses.
 
     Results are within 4 units in the last place (docs/numerics.md has the bound of each); infinities, NaN and denormal
-    numbers are treated as IEEE 754 says. f16 and bf16 are computed in f32. A power with a constant exponent of small
-    value becomes products. With `fastmath<afn>` an exponential may be 0 instead of a denormal number, and infinite in
-    the last binade; erf is within 6 units; the power -0.75 of an f32 takes it to be a positive normal number.
+    numbers follow IEEE 754. f16 and bf16 are computed in f32. A power with a small constant exponent becomes products.
+    With `fastmath<afn>` an exponential may be 0 instead of a denormal number, and infinite in the last binade; erf is
+    within 6 units; the power -0.75 of an f32 assumes a positive normal number.
 
     ```mlir
     %1 = math.exp %0 : vector<32xf32>
@@ -70,7 +70,7 @@ class ApproximateMathPass(Pass):
     ```
 
     Attributes:
-        has_scalef: whether the target has AVX-512, and in it an instruction for products with powers of two.
+        has_scalef: whether the target has AVX-512, whose scalef instruction multiplies by powers of two.
     """
 
     name = "stepwell-approximate-math"
@@ -112,7 +112,7 @@ def _width(kind: ir.Type) -> int:
 
 
 def _constant(value: ir.Value) -> float | None:
-    """The number that a value is, in every lane."""
+    """The constant that a value has in every lane; None if it is not a splat constant."""
     if isinstance(value.owner, ir.Block):
         return None
     if value.owner.name == "vector.broadcast":
@@ -130,7 +130,7 @@ def _reciprocal(value: ir.Value) -> ir.Value:
 
 
 def _root(value: ir.Value) -> ir.Value:
-    """The square root as pow has it: of -0 it is 0, and of -inf infinite."""
+    """The square root as defined by pow: 0 for -0, and infinity for -inf."""
     on = Arithmetic(value.type)
     is_lowest = on.equal(value, on.number(-inf))
     return arith.select(is_lowest, on.number(inf), math.sqrt(arith.addf(value, on.number(0))))

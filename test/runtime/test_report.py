@@ -83,8 +83,8 @@ def test_says_why_an_op_is_not_in_the_kernel_before_it():
     weights = {"w": np.ones((8, 8), "f4"), "o": np.ones((4, 8, 8), "f4")}
     ops = _ops(stepwell.compile(_model(nodes, {"x": (8, 8)}, {"y": (8, 8), "z": (4, 8, 8)}, weights)))
     assert {name: [item["reason"] for item in ops[name]["apart"]] for name in ("relu", "larger")} == {
-        "relu": ["what it reads is read by others too, that are not in the kernel"],
-        "larger": ["its shape is 4x8x8, that of the kernel 8x8"],
+        "relu": ["ops outside the kernel also read its operands"],
+        "larger": ["its shape is 4x8x8, but the kernel's shape is 8x8"],
     }
 
 

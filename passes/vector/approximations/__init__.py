@@ -1,1 +1,1 @@
-"""Elementary functions as polynomials: straight-line code that works on scalars and on vectors alike."""
+"""Polynomial approximations of elementary functions: straight-line code for scalars and vectors alike."""

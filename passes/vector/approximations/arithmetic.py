@@ -14,9 +14,9 @@ class Arithmetic:
 
     Attributes:
         is_double: whether the elements are f64.
-        mantissa_bits: the explicit bits of the significand.
-        bias: the exponent's bias.
-        can_scale: whether there is an instruction for `scaled`.
+        mantissa_bits: number of explicit bits of the significand.
+        bias: bias of the exponent.
+        can_scale: whether the target has an instruction for `scaled`.
     """
 
     def __init__(self, kind: ir.Type, has_scalef: bool = False) -> None:
@@ -31,15 +31,15 @@ class Arithmetic:
         self.can_scale = has_scalef and is_whole
 
     def like(self, element: ir.Type) -> ir.Type:
-        """The type of values with other elements."""
+        """The type with the same shape and another element type."""
         return ir.VectorType.get(self._kind.shape, element) if isinstance(self._kind, ir.VectorType) else element
 
     def number(self, value: float) -> ir.Value:
-        """A constant."""
+        """A floating-point constant."""
         return self._constant(self._kind, ir.FloatAttr.get(self._element, value))
 
     def integer(self, value: int) -> ir.Value:
-        """A constant as wide as the floats."""
+        """An integer constant as wide as the floats."""
         return self._constant(self.like(self._integer), ir.IntegerAttr.get(self._integer, value))
 
     def _constant(self, kind: ir.Type, attribute: ir.Attribute) -> ir.Value:
@@ -70,44 +70,44 @@ class Arithmetic:
         return value
 
     def less(self, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-        """Whether `lhs < rhs`; not if one is NaN."""
+        """True if `lhs < rhs`; false if either is NaN."""
         return arith.cmpf(arith.CmpFPredicate.OLT, lhs, rhs)
 
     def equal(self, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-        """Whether `lhs == rhs`; not if one is NaN."""
+        """True if `lhs == rhs`; false if either is NaN."""
         return arith.cmpf(arith.CmpFPredicate.OEQ, lhs, rhs)
 
     def at_most(self, x: ir.Value, high: float) -> ir.Value:
-        """`x`, or the bound where that is less; NaN stays NaN."""
+        """The minimum of `x` and the bound; NaN stays NaN."""
         bound = self.number(high)
         return arith.select(self.less(bound, x), bound, x)
 
     def clamp(self, x: ir.Value, low: float, high: float) -> ir.Value:
-        """`x` within bounds; NaN stays NaN."""
+        """`x` clamped to the bounds; NaN stays NaN."""
         bound = self.number(low)
         x = arith.select(self.less(x, bound), bound, x)
         bound = self.number(high)
         return arith.select(self.less(bound, x), bound, x)
 
     def nearest(self, x: ir.Value, scale: float, bias: int = 0) -> tuple[ir.Value, ir.Value]:
-        """The integer nearest to a small `x * scale` as a float, and `bias` more than it in the low bits of an integer.
+        """The integer nearest to a small `x * scale`: as a float, and plus `bias` in the low bits of an integer.
 
-        Adding 1.5 * 2**(mantissa bits) leaves the integer in the low bits of the sum. Of NaN, NaN and some integer.
+        Adding 1.5 * 2**(mantissa bits) leaves the integer in the low bits of the sum. NaN gives NaN and some integer.
         """
         magic = self.number(1.5 * 2.0**self.mantissa_bits + bias)
         shifted = self.fma(x, self.number(scale), magic)
         return arith.subf(shifted, magic), self.bits(shifted)
 
     def power_of_two(self, biased: ir.Value) -> ir.Value:
-        """`2 ** n`, where the low bits of `biased` are n + `bias` and that is the exponent of a normal number."""
+        """`2 ** n` if the low bits of `biased` are n + `bias` and that is the exponent of a normal number."""
         return self.floats(self.shifted(biased))
 
     def shifted(self, integer: ir.Value) -> ir.Value:
-        """The low bits of an integer where a float has its exponent."""
+        """The low bits of an integer, shifted to the exponent field of a float."""
         return arith.shli(integer, self.integer(self.mantissa_bits))
 
     def scaled(self, value: ir.Value, exponent: ir.Value) -> ir.Value:
-        """`value * 2 ** exponent` for a whole number of any size, rounded once; needs `can_scale`."""
+        """`value * 2 ** exponent` for an integer of any size, rounded once; needs `can_scale`."""
         (lanes,) = ir.VectorType(self._kind).shape
         pieces = [self._scaled_register(value, exponent, first) for first in range(0, lanes, self._register)]
         if len(pieces) == 1:

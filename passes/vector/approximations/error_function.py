@@ -104,7 +104,7 @@ def _erf_f32(on: Arithmetic, x: ir.Value) -> ir.Value:
 def _erf_f64(on: Arithmetic, x: ir.Value) -> ir.Value:
     size = on.clamp(math.absf(x), 0.0, 6.0)
     square = arith.mulf(size, size)
-    # Near 0 the Taylor series in x * x; far from it 1 - erfc(x), a Chebyshev series in the exponent.
+    # Near 0: the Taylor series in x * x. Far from 0: 1 - erfc(x), a Chebyshev series in the exponent.
     near = arith.mulf(on.polynomial(square, _ERF_F64), x)
     far = math.copysign(arith.subf(on.number(1), _erfc_f64(on, size, square)), x)
     return arith.select(on.less(on.number(1), size), far, near)

@@ -25,7 +25,7 @@ module {
 
 func.func @main(%x: tensor<4xf32>) -> tensor<8xf32> {
   %e = tensor.empty() : tensor<8xf32>
-  // expected-error @+1 {{'tensor.insert_slice' op of a tensor that was made elsewhere}}
+  // expected-error @+1 {{'tensor.insert_slice' op of a tensor that was not computed in place}}
   %0 = tensor.insert_slice %x into %e[0] [4] [1] : tensor<4xf32> into tensor<8xf32>
   return %0 : tensor<8xf32>
 }
@@ -42,7 +42,7 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<8xf32>, tensor<4xf32>) {
   %2 = call @k(%x, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %3 = tensor.insert_slice %2 into %1[2] [4] [1] : tensor<4xf32> into tensor<8xf32>
   %o = tensor.empty() : tensor<4xf32>
-  // expected-error @+1 {{'func.call' op reads a tensor that something was written over}}
+  // expected-error @+1 {{'func.call' op reads a tensor that has been overwritten}}
   %4 = call @k(%0, %o) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %3, %4 : tensor<8xf32>, tensor<4xf32>
 }
@@ -52,7 +52,7 @@ func.func private @k(%x: tensor<4xf32>, %out: tensor<4xf32>) -> tensor<4xf32>
 
 func.func @main(%x: tensor<4x8xf32>) -> tensor<16xf32> {
   %0 = tensor.extract_slice %x[0, 4] [4, 4] [1, 1] : tensor<4x8xf32> to tensor<4x4xf32>
-  // expected-error @+1 {{'stepwell.reshape' op of a view whose elements do not lie side by side}}
+  // expected-error @+1 {{'stepwell.reshape' op of a view whose elements are not contiguous}}
   %1 = "stepwell.reshape"(%0) {shape = array<i64: 16>} : (tensor<4x4xf32>) -> tensor<16xf32>
   return %1 : tensor<16xf32>
 }
