@@ -1,8 +1,8 @@
-"""What the IR can say: the declarative op layer, the stepwell dialect and its reference semantics."""
+"""The IR: the declarative op layer, the stepwell dialect and its reference semantics."""
 
 from ..runtime.interrupts import held_interrupts
 
-# Its extensions import Python modules while they are imported, and crash where one of these is interrupted.
+# MLIR's extension modules import Python modules while they load, and crash if such an import is interrupted.
 with held_interrupts():
     try:
         import mlir.ir  # noqa: F401

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class OpError(StepwellError):
-    """An op breaks its own rules; the message says which and how."""
+    """An op breaks its own rules; the message states which rule and how."""
 
 
 class AttributeField(Generic[T]):
@@ -26,7 +26,7 @@ class AttributeField(Generic[T]):
 
     @property
     def is_required(self) -> bool:
-        """Whether the op cannot do without it."""
+        """Returns whether the attribute has no default and must be given."""
         return self.default is _REQUIRED
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -44,7 +44,7 @@ class AttributeField(Generic[T]):
             return self.default
         try:
             attr = attributes[self.name]
-        except TypeError as error:  # of a kind that Python does not know, an array of unsigned integers for one
+        except TypeError as error:  # of a kind that Python cannot represent, an array of unsigned integers for one
             raise OpError(f"attribute '{self.name}' must be {self.kind_name}") from error
         return self.read(attr)
 
@@ -52,7 +52,7 @@ class AttributeField(Generic[T]):
         """The Python value of an attribute.
 
         Raises:
-            OpError: the attribute is of another kind than declared, or not one of the choices.
+            OpError: the attribute is not of the declared kind, or not one of the choices.
         """
         value = _READERS[self.kind](attr)
         if value is None:
@@ -60,10 +60,10 @@ class AttributeField(Generic[T]):
         return self._chosen(value)
 
     def normalize(self, value: Any) -> T:
-        """A value that a caller gave, as `read` would return it.
+        """Converts a value given by a caller to the form that `read` returns.
 
         Raises:
-            OpError: it is not one of the choices.
+            OpError: the value is not one of the choices.
         """
         return self._chosen(_NORMALIZERS[self.kind](value))
 
@@ -74,11 +74,11 @@ class AttributeField(Generic[T]):
 
     @property
     def kind_name(self) -> str:
-        """What a value is, in words: `an i64 integer`."""
+        """The kind of value in words: `an i64 integer`."""
         return _KIND_NAMES[self.kind]
 
     def write(self, value: Any) -> ir.Attribute:
-        """The attribute that holds a Python value."""
+        """The MLIR attribute that holds a Python value."""
         return _WRITERS[self.kind](value)
 
 

@@ -14,12 +14,13 @@
         @staticmethod
         def reference(input: np.ndarray, *, axis: int) -> np.ndarray: ...
 
-From the fields come the IRDL definition, the accessors and the builder `SoftmaxOp(x, axis=1)`, which infers its result
-types; from `infer` come verification and shape inference; from `reference` constant folding and the interpreter.
+The fields give the IRDL definition, the accessors and the builder `SoftmaxOp(x, axis=1)`, which infers its result
+types. `infer` gives verification and shape inference; `reference` gives constant folding and the interpreter.
 `infer` and `reference` take operands by position (an absent optional one as None) and attributes by keyword. `infer`
-raises OpError where the op is wrong. Fields are declared in the order in which MLIR stores them.
+raises OpError if the op is invalid. Fields are declared in the order in which MLIR stores them.
 
-An op has a fixed number of operands: IRDL wants the values of a variadic group to have one type, which no concat has.
+The number of operands of an op is fixed: IRDL requires all values of a variadic group to have the same type, which the
+operands of a concat do not have.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class ResultField:
 
 
 def operand(doc: str = "") -> Any:
-    """Declares an operand that is always there."""
+    """Declares a required operand."""
     return OperandField(False, doc)
 
 
@@ -109,12 +110,12 @@ class Op(ir.OpView):
     """Base of every op that is declared in Python. All of them are pure.
 
     Attributes:
-        places: the positions of operands and results among those of their kind, by name.
+        places: index of each operand among the operands and of each result among the results, by name.
         has_optional_operands: whether some operand may be absent.
     """
 
     OPERATION_NAME: ClassVar[str]
-    # Fields of these names take the place of OpView's properties.
+    # Fields of these names replace OpView's properties.
     result: Any  # pyright: ignore[reportIncompatibleMethodOverride]
     name: Any  # pyright: ignore[reportIncompatibleMethodOverride]
     infer: ClassVar[Callable[..., Any]]
@@ -123,7 +124,7 @@ class Op(ir.OpView):
     has_optional_operands: ClassVar[bool]
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Notes what every access to a field asks for."""
+        """Caches the properties that every field access needs."""
         super().__init_subclass__(**options)
         kinds = (cls.operand_fields(), cls.result_fields())
         cls.places = {field.name: place for kind in kinds for place, field in enumerate(kind)}
@@ -132,12 +133,12 @@ class Op(ir.OpView):
     def __init__(
         self, *operands: Any, loc: ir.Location | None = None, ip: ir.InsertionPoint | None = None, **attributes: Any
     ):
-        """Builds the op at the insertion point, its result types inferred; or views an existing operation of its kind.
+        """Builds the op at the insertion point with inferred result types, or views an existing operation of this kind.
 
-        An operand is a value, or an op with one result (of another kind, for else it would be viewed).
+        An operand is a value, or an op with one result. A single operand that is an op of this same kind is viewed.
 
         Raises:
-            OpError: the operands or attributes are not what the op takes.
+            OpError: the operands or attributes are not valid for the op.
         """
         if len(operands) == 1 and not attributes and self._is_mine(operands[0]):
             super().__init__(operands[0].operation)
@@ -186,7 +187,7 @@ class Op(ir.OpView):
 
     @classmethod
     def _complete(cls, attributes: dict[str, Any]) -> dict[str, Any]:
-        """Checks the attributes that a caller gave, and adds the defaults of the others."""
+        """Checks the given attributes and adds the defaults of the others."""
         complete = cls._defaults().copy()
         fields = {field.name: field for field in cls.attribute_fields()} if attributes else {}
         for name, value in attributes.items():
@@ -224,11 +225,11 @@ class Op(ir.OpView):
     @classmethod
     @functools.cache
     def has_segments(cls) -> bool:
-        """Whether `operandSegmentSizes` is needed to tell the operands apart."""
+        """Returns whether `operandSegmentSizes` is needed to tell the operands apart."""
         return sum(field.is_optional for field in cls.operand_fields()) > 1
 
     def operand_values(self) -> list[ir.Value | None]:
-        """One entry per declared operand: its value, or None where an optional one is absent."""
+        """One entry per declared operand: its value, or None if an optional operand is absent."""
         if not self.has_optional_operands:
             return list(self.operation.operands)
         fields, operands = self.operand_fields(), iter(self.operation.operands)
@@ -250,7 +251,7 @@ class Op(ir.OpView):
         }
 
     def infer_specs(self, spec: Callable[[ir.Value], TensorSpec]) -> tuple[TensorSpec, ...]:
-        """The results' specs, from those that `spec` gives for the operands.
+        """The specs of the results, inferred from the operands' specs that `spec` returns.
 
         Raises:
             OpError: the op breaks its rules.
@@ -261,19 +262,19 @@ class Op(ir.OpView):
         return inferred
 
     def evaluate(self, array: Callable[[ir.Value], np.ndarray]) -> tuple[np.ndarray, ...]:
-        """The results' contents by the op's reference semantics, from those of its operands."""
+        """Evaluates the op by its reference semantics and returns the contents of the results."""
         arrays = (None if value is None else array(value) for value in self.operand_values())
-        # Infinities and NaN are results like others, not worth a warning.
+        # Infinities and NaN are ordinary results and do not deserve a warning.
         with np.errstate(all="ignore"):
             return tuple(map(np.asarray, _as_tuple(type(self).reference(*arrays, **self.attribute_values()))))
 
 
 def check_extents(*shapes: Shape) -> None:
-    """Checks that tensors could exist: MLIR's types hold 64-bit extents, and silently so.
+    """Checks that tensors of these shapes could exist: MLIR's types hold 64-bit extents and do not report overflow.
 
     Raises:
-        OpError: an extent is negative, or a tensor has more elements than memory could ever hold (dimensions without
-            any left out), or more dimensions than an array.
+        OpError: an extent is negative, a tensor has more elements than any memory could hold (not counting unknown and
+            empty dimensions), or it has more dimensions than a numpy array can have.
     """
     for shape in shapes:
         if len(shape) > MAX_RANK:
@@ -287,7 +288,7 @@ _MAX_ELEMENTS = 2**48
 
 
 def spec_of(value: ir.Value) -> TensorSpec:
-    """What the IR alone says of a value: its type and, if an op with a constant value makes it, the contents."""
+    """The spec that the IR alone gives for a value: its type and, if a constant op defines it, its contents."""
     owner = value.owner
     if isinstance(owner, ir.Block) or len(owner.operands) or "value" not in owner.attributes:
         return spec_of_type(value.type)
@@ -306,7 +307,7 @@ class Dialect:
         self.ops: dict[str, type[Op]] = {op.OPERATION_NAME: op for op in ops}
 
     def load(self, context: ir.Context) -> None:
-        """Makes the dialect known to `context`; a second time does nothing (MLIR itself would abort)."""
+        """Registers the dialect in `context`. A second call does nothing (MLIR itself would abort)."""
         marker = f"{self.namespace}.{next(iter(self.ops)).split('.', 1)[1]}"
         if context.is_registered_operation(marker):
             return
@@ -315,7 +316,9 @@ class Dialect:
 
     @functools.cached_property
     def _bytecode(self) -> bytes:
-        """The definition for any context: reading it takes a fifth of the time that making it takes."""
+        """The definition as bytecode, valid in any context: reading it takes a fifth of the time that building it
+        takes.
+        """
         buffer = io.BytesIO()
         self.irdl_module().operation.write_bytecode(buffer)
         return buffer.getvalue()
@@ -331,7 +334,7 @@ class Dialect:
         return module
 
     def view(self, operation: ir.Operation | ir.OpView) -> Op | None:
-        """The typed view of an operation, or None where it is not one of this dialect's."""
+        """The typed view of an operation, or None if the operation is not of this dialect."""
         operation = operation.operation
         cls = self.ops.get(operation.name)
         return None if cls is None else cls.of(operation)
@@ -361,6 +364,6 @@ def _as_tuple(value: Any) -> tuple:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
-# MLIR looks for a Python module of a dialect's name whenever it makes a view of one of its ops. It finds none of ours
-# without this, does not remember that, and so searches the file system for every operation that a walk touches.
+# MLIR looks for a Python module of a dialect's name whenever it creates a view of one of its ops. Without this prefix
+# it finds none for our dialects, does not remember that, and searches the file system for every operation in a walk.
 _mlir.globals.append_dialect_search_prefix(__name__.rpartition(".")[0])

@@ -64,11 +64,11 @@ Dim = int | Sym
 Shape = tuple[Dim, ...]
 
 MAX_RANK = 64
-"""No array of numpy's has more dimensions."""
+"""Maximum number of dimensions of a numpy array."""
 
 
 def symbol(name: str) -> Sym:
-    """The symbol called `name`; the same name is the same dimension everywhere."""
+    """The symbol called `name`; the same name always denotes the same dimension."""
     if name not in _POSITIONS:
         _POSITIONS[name] = len(_NAMES)
         _NAMES.append(name)
@@ -81,7 +81,7 @@ def unknown() -> Sym:
 
 
 def text(dim: Dim) -> str:
-    """`dim` as a type spells it: a number, an expression over named symbols, or `?` for each that has no name."""
+    """`dim` as it is spelt in a type: a number, an expression over named symbols, or `?` for each unnamed symbol."""
     return re.sub(r"\?\d+", "?", str(dim))
 
 
@@ -98,20 +98,20 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def is_static(shape: Iterable[Dim]) -> bool:
-    """Whether every dimension of `shape` is a number."""
+    """Returns whether every dimension of `shape` is a number."""
     return all(isinstance(dim, int) for dim in shape)
 
 
 def numbers(shape: Iterable[Dim]) -> tuple[int, ...]:
-    """`shape`, in which every dimension is a number.
+    """Returns `shape` as integers.
 
     Raises:
-        ValueError: one is not.
+        ValueError: a dimension is not a number.
     """
     shape = tuple(shape)
     known = tuple(dim for dim in shape if isinstance(dim, int))
     if len(known) < len(shape):
-        raise ValueError(f"the shape ({', '.join(map(str, shape))}) is not known in numbers")
+        raise ValueError(f"the shape ({', '.join(map(str, shape))}) is not static: it has symbolic dimensions")
     return known
 
 

@@ -1,4 +1,4 @@
-"""The reference page of the stepwell dialect, made from the op classes."""
+"""The reference page of the stepwell dialect, generated from the op classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ATTRIBUTES = re.compile(r"^Attributes:\n((?:    .*\n?|\n)+)", re.MULTILINE)
 
 
 def reference_page() -> str:
-    """`docs/reference/ops.md`: every op with what its class says, family by family."""
+    """The text of `docs/reference/ops.md`: every op with its documentation, family by family."""
     head = (
         "# Ops of the stepwell dialect\n\n"
         "<!-- Made by `python -m stepwell.dialects.help`; edit the docstrings instead. -->\n\n"
@@ -45,7 +45,7 @@ def _section(op: type[Op]) -> str:
 
 
 def attribute_helps(op: type[Op]) -> dict[str, str]:
-    """What the `Attributes:` sections in the docstrings of an op and its bases say of each attribute."""
+    """The descriptions of the attributes in the `Attributes:` sections of an op's docstring and of its bases'."""
     helps: dict[str, str] = {}
     for cls in reversed(op.__mro__):
         section = _ATTRIBUTES.search(inspect.cleandoc(cls.__doc__ or "")) if issubclass(cls, Op) else None
@@ -70,7 +70,7 @@ def _result_row(field: ResultField) -> str:
 
 
 def _spelt(value: object) -> str:
-    """A default as MLIR spells it."""
+    """A default value as MLIR spells it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -1,8 +1,8 @@
-"""Runs a program of the stepwell dialect with numpy: what every compiled result is compared with.
+"""Runs a program of the stepwell dialect with numpy: the reference for every compiled result.
 
-Besides the dialect's ops, by their references, it knows functions, `scf.if`, `scf.for` and `scf.while`, and the few ops
-on scalars and tensors that lead from one to the other. A tensor is a numpy array, a scalar a Python number. A tensor is
-let go after its last use, so a model needs no more memory than its widest place.
+Besides the dialect's ops, evaluated by their references, it supports functions, `scf.if`, `scf.for` and `scf.while`,
+and the few ops that convert between scalars and tensors. A tensor is a numpy array, a scalar a Python number. A tensor
+is released after its last use, so the peak memory is that of the largest set of live tensors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .types import TensorSpec, array_of, spec_of_type
 
 
 class EvaluationError(StepwellError):
-    """A program cannot be evaluated; the message says what is wrong, `location` where."""
+    """A program cannot be evaluated; the message gives the reason, `location` the op."""
 
     def __init__(self, message: str, location: ir.Location | None = None) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class EvaluationError(StepwellError):
 
 
 Around = Callable[[ir.Operation, Sequence[Any], Callable[[], Sequence[Any]]], Sequence[Any]]
-"""Stands around an operation: gets it, its operands and what computes its results; gives the results."""
+"""Wraps an operation: gets it, its operands and a function that computes its results; returns the results."""
 
 
 def evaluate(
@@ -44,18 +44,18 @@ def evaluate(
     parameters: Mapping[str, np.ndarray],
     around: Around | None = None,
 ) -> list[np.ndarray]:
-    """The results of the function `entry` for `inputs`.
+    """Returns the results of the function `entry` for `inputs`.
 
     Args:
         module: the program; it is not changed.
         entry: the name of a function whose arguments and results are tensors.
         inputs: one array per argument.
         parameters: the contents of `stepwell.parameter` ops, by name.
-        around: stands around every operation, to watch it or to put something in place of its results.
+        around: wraps the evaluation of every operation, to observe it or to replace its results.
 
     Raises:
-        EvaluationError: an input or parameter is not of the declared type, an op is not known here, or an op's contents
-            (an index, a shape) break its rules.
+        EvaluationError: an input or parameter is not of the declared type, an op is not supported, or the contents of
+            an op's operands (an index, a shape) break its rules.
     """
     interpreter = _Interpreter(module, parameters, around)
     function = interpreter.function(entry)
@@ -71,7 +71,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Step:
-    """One operation of a block, and the block's own values that nobody reads after it."""
+    """One operation of a block, and the values of the block that are dead after it."""
 
     operation: ir.Operation
     run: Callable[[_Interpreter, ir.Operation], Sequence[Any]]
@@ -91,17 +91,17 @@ class _Interpreter:
         self._plans: dict[ir.Block, list[_Step]] = {}
 
     def function(self, name: str) -> ir.Operation:
-        """The function of that name, which has a body.
+        """The function called `name`, which has a body.
 
         Raises:
-            EvaluationError: there is none.
+            EvaluationError: there is no such function.
         """
         if name not in self._symbols or not len(self._symbols[name].operation.regions[0].blocks):
             raise EvaluationError(f"there is no function '{name}' with a body")
         return self._symbols[name].operation
 
     def call(self, function: ir.Operation, arguments: Sequence[Any]) -> list[Any]:
-        """The results of a function."""
+        """Calls a function and returns its results."""
         return self.block(function.regions[0].blocks[0], arguments)
 
     def block(self, block: ir.Block, arguments: Sequence[Any]) -> list[Any]:
@@ -112,7 +112,8 @@ class _Interpreter:
             results = self._results(step)
             self.values.update(zip(step.operation.results, results, strict=True))
             for value in step.done_with:
-                # Weights of a large model are mapped: together with what is made of them they might not fit.
+                # Weights of a large model are mapped: together with tensors computed from them they might not fit into
+                # memory.
                 forget_pages(self.values.pop(value))
         yielded = self.operands(last.operation)
         for value in last.done_with:
@@ -140,7 +141,8 @@ def _steps(block: ir.Block) -> Iterator[_Step]:
     last_use: dict[ir.Value, int] = dict.fromkeys(block.arguments, 0)
     for index, operation in enumerate(operations):
         last_use.update(dict.fromkeys(operation.results, index))
-        # A value of an enclosing block may be read again, in the next round of a loop: only our own are let go.
+        # A value of an enclosing block may be read again in the next iteration of a loop, so only the block's own
+        # values are released.
         last_use.update((value, index) for value in _reads(operation) if value in last_use)
     done: dict[int, list[ir.Value]] = {}
     for value, index in last_use.items():
@@ -150,7 +152,7 @@ def _steps(block: ir.Block) -> Iterator[_Step]:
 
 
 def _reads(operation: ir.Operation) -> Iterator[ir.Value]:
-    """The values that an operation or one inside of it reads."""
+    """The values that an operation or an operation inside it reads."""
     yield from operation.operands
     for region in operation.regions:
         for block in region:
@@ -253,7 +255,7 @@ def _run_insert_slice(interpreter: _Interpreter, operation: ir.Operation) -> Seq
 
 
 def _box(operation: ir.Operation) -> tuple[slice, ...]:
-    """The elements that a slicing op with constant bounds is about."""
+    """The elements that a slicing op with constant bounds selects."""
     names = ("static_offsets", "static_sizes", "static_strides")
     bounds = [list(ir.DenseI64ArrayAttr(operation.attributes[name])) for name in names]
     if ir.ShapedType.get_dynamic_size() in (number for row in bounds for number in row):

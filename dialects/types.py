@@ -1,4 +1,4 @@
-"""Element types: the one mapping between MLIR's, numpy's and the names that users read."""
+"""Element types: the single mapping between MLIR's types, numpy's dtypes and the names that users read."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _WIDER_INTEGERS: dict[np.dtype, np.dtype] = {
     np.dtype(ml_dtypes.uint2): np.dtype(np.uint8),
 }
 _DTYPES = {name: dtype for dtype, name in _MLIR_NAMES.items()}
-# Of these the class says it all, or the width does, and costs less than the name.
+# For these the class, or the width of a signless integer, is enough, and is cheaper to read than the name.
 _CLASSES: dict[type, np.dtype] = {ir.F64Type: np.dtype(np.float64), ir.F32Type: np.dtype(np.float32)}
 _SIGNLESS: dict[int, np.dtype] = {
     1: np.dtype(np.bool_),
@@ -84,12 +84,12 @@ class ElementTypeError(StepwellError, TypeError):
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What is known of a tensor at compile time.
+    """Compile-time knowledge about a tensor.
 
     Attributes:
         shape: one entry per dimension, an `int` or a symbolic expression.
         dtype: the numpy element type.
-        value: the contents, when they are a (small) constant.
+        value: the contents, if they are a (small) constant.
     """
 
     shape: Shape
@@ -103,7 +103,7 @@ class TensorSpec:
 
     @property
     def is_static(self) -> bool:
-        """Whether every dimension is a number."""
+        """Returns whether every dimension is a number."""
         return dims.is_static(self.shape)
 
     def with_shape(self, shape: Shape) -> TensorSpec:
@@ -127,13 +127,13 @@ def numpy_dtype(element: ir.Type) -> np.dtype:
     """The numpy dtype of an MLIR element type.
 
     Raises:
-        ElementTypeError: tensors of this dialect have no such elements.
+        ElementTypeError: tensors of this dialect cannot have this element type.
     """
     if isinstance(element, ir.IntegerType) and element.is_signless and element.width in _SIGNLESS:
         return _SIGNLESS[element.width]
     known = _CLASSES.get(type(element)) or _DTYPES.get(str(element))
     if known is None:
-        raise ElementTypeError(f"element type {element} is none of {', '.join(_DTYPES)}")
+        raise ElementTypeError(f"element type {element} is not supported: expected one of {', '.join(_DTYPES)}")
     return known
 
 
@@ -144,7 +144,7 @@ def tensor_type(spec: TensorSpec) -> ir.RankedTensorType:
 
 
 def spec_of_type(tensor: ir.Type) -> TensorSpec:
-    """What an MLIR tensor type says; every `?` is a fresh unknown symbol."""
+    """The spec that an MLIR tensor type gives; every `?` becomes a fresh unknown symbol."""
     ranked = ir.RankedTensorType(tensor)
     shape = tuple(ranked.shape)
     if _DYNAMIC in shape:
@@ -153,44 +153,44 @@ def spec_of_type(tensor: ir.Type) -> TensorSpec:
 
 
 def type_name(dtype: np.dtype | type) -> str:
-    """What MLIR calls an element type; numpy's name where MLIR has no such type."""
+    """The name of an element type in MLIR, or numpy's name if MLIR has no such type."""
     return _MLIR_NAMES.get(np.dtype(dtype), str(np.dtype(dtype)))
 
 
 def is_float(dtype: np.dtype | type) -> bool:
-    """Whether a dtype is floating point; most of ml_dtypes' own types are none to numpy."""
+    """Returns whether a dtype is floating point; numpy does not count most types of ml_dtypes as such."""
     return np.dtype(dtype) in _FLOATS
 
 
 def is_tiny_float(dtype: np.dtype | type) -> bool:
-    """Whether a dtype is one of the floats of eight bits or four."""
+    """Returns whether a dtype is a float of eight or four bits."""
     return is_float(dtype) and np.dtype(dtype).itemsize == 1
 
 
 def is_integer(dtype: np.dtype | type) -> bool:
-    """Whether a dtype is a signed or unsigned integer; bool is not."""
+    """Returns whether a dtype is a signed or unsigned integer; bool is not."""
     return np.dtype(dtype).kind in "iu" or np.dtype(dtype) in _WIDER_INTEGERS
 
 
 def byte_integer(dtype: np.dtype | type) -> np.dtype:
-    """The dtype that integers of less than a byte are computed in; any other dtype as it is."""
+    """The dtype in which integers narrower than a byte are computed; any other dtype is returned unchanged."""
     return _WIDER_INTEGERS.get(np.dtype(dtype), np.dtype(dtype))
 
 
 def integer_bits(dtype: np.dtype | type) -> int:
-    """The bits of an integer, of which a byte may hold more."""
+    """The number of bits of an integer dtype; a byte may hold several such integers."""
     return int(ml_dtypes.iinfo(np.dtype(dtype)).bits)
 
 
 def dense(array: np.ndarray) -> ir.DenseElementsAttr:
     """`array` as a dense attribute; one repeated value is stored once (a splat)."""
     if array.size > 1 and not any(array.strides):
-        # One element, broadcast: nothing of the size of the shape is made.
+        # One element, broadcast: nothing of the size of the shape is allocated.
         return splat(array.flat[0], array.shape)
     buffer: Any = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype == np.bool_:
         return ir.DenseElementsAttr.get(buffer)
-    # The bindings know no buffers of ml_dtypes' types of one byte, but take their bytes.
+    # The bindings do not support buffers of ml_dtypes' one-byte types, but accept their bytes.
     raw = buffer.view(np.uint8) if array.dtype.itemsize == 1 else buffer
     return ir.DenseElementsAttr.get(raw, type=ir.RankedTensorType.get(list(array.shape), element_type(array.dtype)))
 
@@ -210,7 +210,7 @@ def array_of(attribute: ir.Attribute) -> np.ndarray:
         return _parse_elements(str(attribute), dtype, shape)
     is_splat = ir.DenseElementsAttr(attribute).is_splat
     if is_splat and dtype == np.bool_:
-        # The bindings read a bit for each element, and there is one.
+        # For a bool splat the bindings would read one bit per element, but only one bit is stored.
         value = ir.BoolAttr(ir.DenseElementsAttr(attribute).get_splat_value()).value
         return repeated(np.bool_(value), shape) if math.prod(shape) else np.empty(shape, dtype)
     array = np.array(attribute, dtype=dtype, copy=False)
@@ -218,7 +218,7 @@ def array_of(attribute: ir.Attribute) -> np.ndarray:
 
 
 def repeated(element: np.generic, shape: tuple[int, ...]) -> np.ndarray:
-    """One element seen many times, read-only: what `np.broadcast_to` gives, in a fraction of its time."""
+    """A read-only array of `shape` that repeats one element: like `np.broadcast_to`, in a fraction of its time."""
     return np.ndarray(shape, element.dtype, element.tobytes(), strides=(0,) * len(shape))
 
 
@@ -226,7 +226,7 @@ _ML_DTYPES = frozenset(dtype for dtype in _MLIR_NAMES if hasattr(ml_dtypes, dtyp
 
 
 def _parse_elements(text: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """Reads the printed form, for element types that the bindings' buffer protocol lacks."""
+    """Reads the printed form, for element types that the bindings' buffer protocol does not support."""
     body = text[text.index("<") + 1 : text.rindex("> :")]
     if body.startswith('"0x'):
         return np.frombuffer(bytes.fromhex(body[3:-1]), dtype).reshape(shape)
@@ -235,7 +235,7 @@ def _parse_elements(text: str, dtype: np.dtype, shape: tuple[int, ...]) -> np.nd
 
 
 def _parse_element(text: str, dtype: np.dtype) -> np.ndarray:
-    """One element: a decimal number, or the bits in hexadecimal where no decimal number would do (infinities, NaN)."""
+    """Parses one element: a decimal number, or its bits in hexadecimal if no decimal form exists (infinities, NaN)."""
     if text.startswith("0x"):
         return np.array(int(text, 16), f"u{dtype.itemsize}").view(dtype)
     return np.array(float(text)).astype(dtype)

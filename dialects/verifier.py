@@ -1,8 +1,8 @@
-"""Checks programs of the stepwell dialect: MLIR's own verification first, then what IRDL cannot say.
+"""Checks programs of the stepwell dialect: MLIR's own verification first, then the rules that IRDL cannot express.
 
-Per op: the attributes are declared, of the declared kind and one of the choices, and the op's shape function accepts
-the operands and agrees with the declared result types. A `?` in a type agrees with every number. Attributes whose name
-starts with `stepwell.` are notes that passes leave, and belong to no op.
+For each op: the attributes are declared, have the declared kind and are one of the choices; the op's shape function
+accepts the operands and agrees with the declared result types. A `?` in a type agrees with every number. Attributes
+whose name starts with `stepwell.` are annotations of passes and belong to no op.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _NOTE_PREFIX = "stepwell."
 
 @dataclass(frozen=True)
 class Violation:
-    """One op that breaks the rules.
+    """One violation of the rules by an op.
 
     Attributes:
-        location: where the op is.
-        message: what is wrong, as MLIR words it: `'stepwell.softmax' op axis 5 is out of range for rank 2`.
+        location: location of the op.
+        message: the error in MLIR's wording: `'stepwell.softmax' op axis 5 is out of range for rank 2`.
     """
 
     location: ir.Location
@@ -36,7 +36,7 @@ class Violation:
 
 
 class VerificationError(StepwellError):
-    """A program breaks the rules; `violations` lists all of them that were found."""
+    """A program breaks the rules; `violations` lists all violations that were found."""
 
     def __init__(self, violations: list[Violation]) -> None:
         super().__init__("\n".join(f"{violation.location}: error: {violation.message}" for violation in violations))
@@ -47,13 +47,13 @@ def verify(root: ir.Module | ir.Operation | ir.OpView) -> None:
     """Checks everything inside `root`.
 
     Raises:
-        VerificationError: something is wrong; where MLIR itself finds it, the dialect's own rules are not looked at.
+        VerificationError: a rule is broken. If MLIR itself finds an error, the dialect's own rules are not checked.
     """
     try:
         root.operation.verify()
     except ir.MLIRError as error:  # pyright: ignore[reportAttributeAccessIssue]
         found = [Violation(diagnostic.location, diagnostic.message) for diagnostic in error.error_diagnostics]
-        # Where the context sends diagnostics to a handler, the exception holds none.
+        # If the context sends diagnostics to a handler, the exception holds none.
         raise VerificationError(found or [Violation(root.operation.location, "is not valid")]) from error
     found = list(violations(root))
     if found:
@@ -61,7 +61,7 @@ def verify(root: ir.Module | ir.Operation | ir.OpView) -> None:
 
 
 def violations(root: ir.Module | ir.Operation | ir.OpView) -> Iterator[Violation]:
-    """What breaks the dialect's rules inside `root`, which MLIR has verified, in program order."""
+    """Yields the violations of the dialect's rules inside `root`, which MLIR has verified, in program order."""
     yield from _check_inside(root.operation, {})
 
 
@@ -94,7 +94,7 @@ def _check(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) -> Iterat
 
 
 def _impossible(values: Iterable[ir.Value], operation: ir.Operation) -> Iterator[Violation]:
-    """Those of some values that no memory can hold; LLVM would abort on the overflow of their sizes."""
+    """Yields a violation for each value too large for any memory; LLVM would abort when its size overflows."""
     for value in values:
         if not isinstance(value.type, ir.RankedTensorType | ir.MemRefType):
             continue
@@ -109,11 +109,11 @@ def check_op(op: Op, spec: Callable[[ir.Value], TensorSpec] = spec_of) -> None:
 
     Args:
         op: the op.
-        spec: what is known of a value; the IR alone by default.
+        spec: returns the spec of a value; by default the one that the IR alone gives.
 
     Raises:
-        OpError: it breaks them.
-        ElementTypeError: a tensor has elements that the dialect does not know.
+        OpError: the op breaks them.
+        ElementTypeError: a tensor has an element type that the dialect does not support.
     """
     _check_names(op)
     for value in (*op.operation.operands, *op.operation.results):

@@ -32,9 +32,9 @@ class ConstantOp(Op):
 
 
 class ParameterOp(Op):
-    """A tensor that travels beside the module under a name: a weight of the model, or something computed from weights.
+    """A tensor stored beside the module under a name: a weight of the model, or a value computed from weights.
 
-    It has no reference of its own: who evaluates it holds the parameters.
+    It has no reference of its own: the evaluator holds the parameters.
 
     ```mlir
     %0 = "stepwell.parameter"() {name = "fc1.weight", shape = array<i64: 128, 384>, dtype = f32}

@@ -28,14 +28,14 @@ from .windows import CHANNELS_FIRST, LAYOUTS, Window, from_channels_first, join_
 class MatmulOp(Op):
     """Matrix product of the last two dimensions; those before them are batches, which broadcast (ONNX MatMul, Gemm).
 
-    Products of bytes, i8 or ui8, are summed up in i32. A vector is a matrix with one row or column: the importer adds
-    the dimension.
+    Products of bytes, i8 or ui8, are summed in i32. A vector is a matrix with one row or column: the importer adds the
+    dimension.
 
     Attributes:
         transpose_lhs: whether `lhs` is stored as [..., K, M] rather than [..., M, K].
         transpose_rhs: whether `rhs` is stored as [..., N, K] rather than [..., K, N].
-        depth: the entry of the table of extents that says from which k on all products are 0, or -1. It has no effect
-            on the values.
+        depth: index, in the table of extents, of the k from which on all products are 0, or -1. It does not change the
+            values.
 
     ```mlir
     %2 = "stepwell.matmul"(%0, %1) {transpose_rhs = true}
@@ -83,17 +83,17 @@ def _matrix(shape: Shape, is_transposed: bool) -> Shape:
 
 
 class ConvOp(Op):
-    """Convolution, which is a cross-correlation, over 1 to 3 spatial dimensions (ONNX Conv).
+    """Convolution (computed as cross-correlation) over 1 to 3 spatial dimensions (ONNX Conv).
 
-    The weight is [O, I / group, spatial...] whatever the layout. With C channels and `group = C` it is depthwise.
-    Products of bytes, i8 or ui8, are summed up in i32, which then is the bias's type too.
+    The weight is [O, I / group, spatial...] for either layout. With C channels and `group = C` it is depthwise.
+    Products of bytes, i8 or ui8, are summed in i32, which then is also the type of the bias.
 
     Attributes:
         strides: the step per spatial dimension.
         pads: zeros added before each spatial dimension, then those added after.
-        dilations: the distance between neighbouring elements of the kernel, per spatial dimension.
+        dilations: the distance between neighbouring kernel elements, per spatial dimension.
         group: the number of groups into which input and output channels are split.
-        layout: where the channels of input and result are.
+        layout: position of the channel dimension in input and result.
 
     ```mlir
     %3 = "stepwell.conv"(%0, %1, %2)
@@ -125,7 +125,7 @@ class ConvOp(Op):
         group: int,
         layout: str,
     ) -> TensorSpec:
-        """O channels, and as many spatial positions as the kernel has."""
+        """O channels, and the spatial positions of the kernel."""
         window = Window(_kernel_of(input, weight, bias), strides, pads, dilations)
         window.check()
         batch, channels, spatial = split_layout(input.shape, layout)
@@ -153,7 +153,7 @@ class ConvOp(Op):
         group: int,
         layout: str,
     ) -> np.ndarray:
-        """One matrix product per place in the kernel."""
+        """One matrix product per kernel tap."""
         array = to_channels_first(input, layout)
         window = Window(weight.shape[2:], strides, pads, dilations)
         positions = window.positions(array)
@@ -171,15 +171,15 @@ class ConvOp(Op):
 class ConvTransposeOp(Op):
     """The transpose of a convolution: its gradient by the input (ONNX ConvTranspose).
 
-    The weight is [I, O / group, spatial...] whatever the layout.
+    The weight is [I, O / group, spatial...] for either layout.
 
     Attributes:
-        strides: the step in the result per element of the input, per spatial dimension.
+        strides: the step in the result per input element, per spatial dimension.
         pads: elements cut off before each spatial dimension of the result, then those cut off after.
-        dilations: the distance between neighbouring elements of the kernel, per spatial dimension.
+        dilations: the distance between neighbouring kernel elements, per spatial dimension.
         output_padding: elements added after each spatial dimension of the result.
         group: the number of groups into which input and output channels are split.
-        layout: where the channels of input and result are.
+        layout: position of the channel dimension in input and result.
 
     ```mlir
     %2 = "stepwell.conv_transpose"(%0, %1) {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
@@ -241,7 +241,7 @@ class ConvTransposeOp(Op):
         group: int,
         layout: str,
     ) -> np.ndarray:
-        """One matrix product per place in the kernel, added where that place meets the result."""
+        """One matrix product per kernel tap, added to the result elements that the tap meets."""
         array = to_channels_first(input, layout)
         window = Window(weight.shape[2:], strides, pads, dilations)
         spatial, rank = array.shape[2:], len(strides)
@@ -249,7 +249,7 @@ class ConvTransposeOp(Op):
         batch, channels = array.shape[:2]
         per_group = weight.reshape(group, channels // group, *weight.shape[1:]).swapaxes(1, 2)
         columns = array.reshape(batch, group, channels // group, -1)
-        # Room for every place the kernel meets, also where output_padding is less than the pads cut off.
+        # Large enough for every kernel tap, even if output_padding is less than the pads cut off.
         room = [
             max(size + sum(pads[axis::rank]), (spatial[axis] - 1) * strides[axis] + window.extents[axis])
             for axis, size in enumerate(numbers(out))
@@ -264,10 +264,10 @@ class ConvTransposeOp(Op):
 
 
 def _kernel_of(input: TensorSpec, weight: TensorSpec, bias: TensorSpec | None) -> tuple[int, ...]:
-    """The spatial extents of the weight, after the checks that every convolution needs.
+    """Checks the operands of a convolution and returns the spatial extents of its weight.
 
     Raises:
-        OpError: element types or ranks do not fit, or the kernel's extents are not numbers.
+        OpError: element types or ranks do not match, or the kernel's extents are not static.
     """
     kind = product_dtype(input, weight)
     require_number(input=input)

@@ -1,4 +1,4 @@
-"""Running totals: each element is of all those up to it."""
+"""Running totals: each result element combines all elements up to it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .shapes import normalize_axis, require_number
 
 
 class CumulativeOp(Op):
-    """The sums (or products) of the elements up to each one along `axis` (ONNX CumSum and CumProd).
+    """The sums (or products) of all elements up to each one along `axis` (ONNX CumSum and CumProd).
 
     Attributes:
-        axis: the dimension along which elements follow each other.
+        axis: the dimension along which elements are accumulated.
         mode: whether they are added or multiplied.
-        reverse: whether the last element comes first.
-        exclusive: whether an element is of those before it alone; the first one then is 0 (of products 1).
+        reverse: whether to start from the last element.
+        exclusive: whether an element is left out of its own total; the first total then is 0 (1 for products).
 
     ```mlir
     %1 = "stepwell.cumulative"(%0) {axis = 1 : i64} : (tensor<4x100xf32>) -> tensor<4x100xf32>
@@ -38,17 +38,19 @@ class CumulativeOp(Op):
         require_number(input=input)
         dtype = input.dtype
         if is_tiny_float(dtype) or (not is_float(dtype) and byte_integer(dtype) != dtype):
-            raise OpError(f"operand 'input' must be of whole bytes, and floats of two or more, but is {input}")
+            raise OpError(
+                f"operand 'input' must have elements of whole bytes, floats of at least two bytes, but is {input}"
+            )
         normalize_axis(axis, input.rank)
         return input
 
     @staticmethod
     @widened
     def reference(input: np.ndarray, *, axis: int, mode: str, reverse: bool, exclusive: bool) -> np.ndarray:
-        """Sums of integers wrap."""
+        """Computes it with numpy; sums of integers wrap around."""
         run = np.cumsum if mode == "sum" else np.cumprod
-        turned = np.flip(input, axis) if reverse else input
-        total = run(turned, axis=axis, dtype=input.dtype)
+        ordered = np.flip(input, axis) if reverse else input
+        total = run(ordered, axis=axis, dtype=input.dtype)
         if exclusive and total.size:
             first = np.full_like(np.take(total, [0], axis), 0 if mode == "sum" else 1)
             total = np.concatenate([first, np.take(total, np.arange(total.shape[axis] - 1), axis)], axis)

@@ -1,4 +1,4 @@
-"""Normalisations and attention: composites that are slow when taken apart."""
+"""Normalisations and attention: composite ops that are slow when decomposed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SoftmaxOp(Op):
     @staticmethod
     @widened
     def reference(input: np.ndarray, *, axis: int) -> np.ndarray:
-        """Computes it with numpy, the maximum taken off so that nothing overflows."""
+        """Computes it with numpy, with the maximum subtracted to avoid overflow."""
         return _softmax(input, axis)
 
 
@@ -54,7 +54,7 @@ def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 class LogSoftmaxOp(Op):
-    """The logarithm of `softmax`, computed without taking that of 0 (ONNX LogSoftmax from opset 13).
+    """The logarithm of `softmax`, computed without taking the logarithm of 0 (ONNX LogSoftmax from opset 13).
 
     ```mlir
     %1 = "stepwell.log_softmax"(%0) {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -80,7 +80,7 @@ class LayerNormOp(Op):
 
     Attributes:
         axis: the first of the dimensions over which mean and (biased) variance are taken, down to the last.
-        epsilon: what is added to the variance.
+        epsilon: number added to the variance.
 
     ```mlir
     %3 = "stepwell.layer_norm"(%0, %1, %2) {operandSegmentSizes = array<i32: 1, 1, 1>, epsilon = 1.0e-5 : f64}
@@ -120,7 +120,7 @@ class RmsNormOp(Op):
 
     Attributes:
         axis: the first of the dimensions over which the mean is taken, down to the last.
-        epsilon: what is added to the mean.
+        epsilon: number added to the mean.
 
     ```mlir
     %2 = "stepwell.rms_norm"(%0, %1) {epsilon = 1.0e-6 : f64}
@@ -226,7 +226,7 @@ class BatchNormOp(Op):
 
 
 class LocalResponseNormOp(Op):
-    """`x / (bias + alpha / size * sum(x * x)) ** beta`, the sum over the `size` channels around (ONNX LRN).
+    """`x / (bias + alpha / size * sum(x * x)) ** beta`, the sum over the `size` neighbouring channels (ONNX LRN).
 
     ```mlir
     %1 = "stepwell.local_response_norm"(%0) {size = 5 : i64, alpha = 1.0e-4 : f64, beta = 0.75 : f64, bias = 1.0 : f64}
@@ -265,22 +265,22 @@ class LocalResponseNormOp(Op):
 
 
 UNBOUNDED = 2**31 - 1
-"""More keys than there are."""
+"""Greater than any number of keys."""
 
 
 class AttentionOp(Op):
     """`softmax(query @ transpose(key) * scale + mask) @ value`, per batch and head.
 
-    A bool mask keeps the scores where it is true and replaces others by `masked`; one of floats is added. Key and value
-    may have fewer heads than the query: then so many consecutive query heads share one (grouped-query attention).
-    (ONNX Attention; Vaswani et al. 2017.)
+    A bool mask keeps the scores where it is true and replaces the others by `masked`; a float mask is added. Key and
+    value may have fewer heads than the query: groups of consecutive query heads then share one (grouped-query
+    attention). (ONNX Attention; Vaswani et al. 2017.)
 
     Attributes:
-        scale: what scores are multiplied by.
-        masked: what a bool mask puts in their place.
-        zero_empty: whether a query all of whose scores are -inf, so that it attends to nothing, gets 0 and not NaN.
-        before: how many keys before its own place a query attends to; the scores of others become -inf.
-        after: how many keys after its own place; 0 for causal attention.
+        scale: factor of the scores.
+        masked: score of keys that a bool mask excludes.
+        zero_empty: whether a query whose scores are all -inf, which attends to nothing, gets 0 instead of NaN.
+        before: number of keys before its own position that a query attends to; the scores of others become -inf.
+        after: number of keys after its own position that a query attends to; 0 for causal attention.
 
     ```mlir
     %3 = "stepwell.attention"(%0, %1, %2) {scale = 0.125 : f64}

@@ -12,7 +12,9 @@ from ..types import is_float
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A reference that computes narrow floats in float32 and rounds each result once, to the first operand's type."""
+    """Decorates a reference to compute narrow floats in float32 and round each result once, to the first operand's
+    type.
+    """
 
     @functools.wraps(function)
     def reference(*operands: np.ndarray | None, **attributes: Any) -> Any:
@@ -24,10 +26,10 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def summed_up(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A reference of sums of products: floats are summed in float64 and rounded once, bytes are summed in i32.
+    """Decorates a reference of sums of products to sum floats in float64, rounded once, and bytes in i32.
 
-    BLAS and numpy's einsum choose the order of a sum by the CPU and the number of threads. In float64 that order moves
-    a float32 result by at most one rounding, so the reference is the same on every machine.
+    BLAS and numpy's einsum choose the summation order by CPU and number of threads. In float64 that order changes a
+    float32 result by at most one rounding, so the reference is the same on every machine.
     """
 
     @functools.wraps(function)
@@ -91,7 +93,7 @@ def _erf_middle(x: np.ndarray) -> np.ndarray:
 
 def _erf_tail(x: np.ndarray, numerator: tuple[float, ...], denominator: tuple[float, ...]) -> np.ndarray:
     s = 1 / (x * x)
-    # exp(-x * x) would lose digits of a large x * x: the high half's square is exact.
+    # exp(-x * x) would lose digits for a large x * x; the square of the upper half of the bits is exact.
     high = x.astype(np.float32).astype(np.float64)
     exponential = np.exp(-high * high - 0.5625) * np.exp(
         (high - x) * (high + x) + _polynomial(s, numerator) / _polynomial(s, denominator)

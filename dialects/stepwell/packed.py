@@ -1,11 +1,11 @@
-"""Ops on packed weights: contractions and convolutions whose weight lies in memory as the micro-kernel reads it.
+"""Ops on packed weights: contractions and convolutions whose weight is laid out as the micro-kernel reads it.
 
-The columns of a weight (output features) are cut into panels; inside a panel the columns are innermost and the
-reduction runs outside of them, so the micro-kernel reads its weight as one contiguous stream. All panels of one width
-form a column group; the groups follow one another in one flat tensor. All layouts here are channels-last.
+The columns of a weight (output features) are cut into panels. Within a panel the columns are innermost and the
+reduction is outside them, so the micro-kernel reads its weight as one contiguous stream. All panels of one width form a
+column group; the groups follow one another in one flat tensor. All layouts here are channels-last.
 
-Bytes are multiplied four at a time: ui8 inputs with i8 weights, summed up in i32. Of their weights, which are products'
-or of convolutions that are not depthwise, four neighbours along the reduction lie side by side in each column.
+Bytes are multiplied four at a time: ui8 inputs with i8 weights, summed in i32. In packed byte weights of products and
+of convolutions that are not depthwise, four neighbours along the reduction are adjacent in each column.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ColumnGroup:
 
     Attributes:
         start: the first column.
-        panels: how many panels.
-        width: the columns of one panel.
+        panels: number of panels.
+        width: number of columns per panel.
     """
 
     start: int
@@ -43,31 +43,31 @@ class ColumnGroup:
 
 
 def column_groups(columns: int, panel: int) -> tuple[ColumnGroup, ...]:
-    """Cuts `columns` into panels of width `panel`, and one narrower panel where that leaves a rest."""
+    """Cuts `columns` into panels of width `panel`, and one narrower panel for the remainder."""
     full, rest = divmod(columns, panel)
     groups = [ColumnGroup(0, full, panel)] if full else []
     return tuple([*groups, ColumnGroup(full * panel, 1, rest)] if rest else groups)
 
 
-# Processors whose vectors have so many elements have 32 of them.
+# Vector length, in elements, from which on a target is assumed to have 32 vector registers.
 _LONG = 16
 
 
 def choose_panel(columns: int, lanes: int, rows: int, *, even: bool = False, may_be_fewer: bool = False) -> int:
-    """The panel width that costs a micro-kernel the fewest registers' worth of work.
+    """The panel width with the lowest estimated cost in a micro-kernel.
 
     Args:
-        columns: how many columns there are.
-        lanes: how many elements a vector register holds.
-        rows: how many rows are multiplied with the weight; with few of them, a panel of several registers gives the
-            multiply-adds that do not wait for each other which the rows then do not.
-        even: whether to leave no narrower panel where a width of several registers does without.
-        may_be_fewer: whether some calls have fewer rows, down to one, which needs panels of several registers.
+        columns: number of columns.
+        lanes: number of elements in a vector register.
+        rows: number of rows multiplied with the weight. If there are few, a panel of several registers provides the
+            independent multiply-adds that the rows do not.
+        even: whether to reject the widest panels if they leave a narrower panel.
+        may_be_fewer: whether some calls have fewer rows, down to one; these need panels of several registers.
     """
     if rows < 4:
         return min(columns, lanes * (8 // rows))
-    # One tile holds all rows if a row is one register, but not if it is two: then the weight is read only once. Targets
-    # with long vectors have as many registers as two of them have elements.
+    # If a row is one register, one tile holds all rows and the weight is read only once; with two registers per row it
+    # does not. Targets with long vectors have twice as many registers as a vector has elements.
     if lanes >= rows > lanes - 2 and not may_be_fewer:
         return min(columns, lanes)
     parts = [part for part in range(1, math.isqrt(columns) + 1) if columns % part == 0]
@@ -80,17 +80,18 @@ def choose_panel(columns: int, lanes: int, rows: int, *, even: bool = False, may
 def _panel_cost(columns: int, width: int, lanes: int) -> tuple[float, int]:
     groups = column_groups(columns, width)
     registers = sum(group.panels * -(-group.width // lanes) for group in groups)
-    # With one register per row a load feeds but one multiply-add, with four there is room for few rows. Of as many
-    # multiply-adds, three registers take fewer loads than two, and rows enough if there are 32 registers in all.
+    # With one register per row a load feeds only one multiply-add; with four there is room for few rows only. For the
+    # same number of multiply-adds, three registers take fewer loads than two, and leave enough rows if there are 32
+    # registers.
     third = 0.98 if lanes >= _LONG else 1.02
     factor = {1: 1.15, 2: 1.0, 3: third}.get(-(-width // lanes), 1.08)
-    # A width that is no multiple of half a register makes every panel unaligned and masked.
+    # A width that is not a multiple of half a register makes every panel unaligned and masked.
     unaligned = 1.1 if width % (lanes // 2) and width != columns else 1.0
     return registers * factor * unaligned + (len(groups) - 1) / 2, width
 
 
 def grain_of(dtype: np.dtype) -> int:
-    """How many neighbours along the reduction lie side by side in a packed weight."""
+    """The number of neighbours along the reduction that are adjacent in a packed weight."""
     return 4 if dtype.itemsize == 1 else 1
 
 
@@ -120,10 +121,10 @@ def unpack(packed: np.ndarray, count: int, columns: int, panel: int) -> np.ndarr
 
 
 def _sum_dtype(input: TensorSpec, weight: TensorSpec, depth: Dim = 0) -> np.dtype:
-    """The element type of the result: i32 of bytes, else the operands'.
+    """The element type of the result: i32 for bytes, else the operands' type.
 
     Raises:
-        OpError: the operands' types do not go together, or `depth` is not made of whole grains.
+        OpError: the operands' types do not match, or `depth` is not a multiple of the grain.
     """
     if weight.dtype != np.dtype(np.int8):
         same_dtype(input, weight)
@@ -142,7 +143,7 @@ def _check_packed(weight: TensorSpec, elements: Dim) -> None:
 class PackedMatmulOp(Op):
     """Product of the rows of `input` [.., K] with a packed weight of `columns` columns: [.., columns].
 
-    With a `batch`, the leading dimensions of the input make up as many matrices, each with a weight of its own.
+    With a `batch`, the leading dimensions of the input form that many matrices, each with its own weight.
 
     ```mlir
     %1 = "stepwell.packed_matmul"(%0, %w) {columns = 48 : i64, panel = 32 : i64}
@@ -155,7 +156,7 @@ class PackedMatmulOp(Op):
     weight = operand("[batch, K, columns], packed")
     columns = attribute(int)
     panel = attribute(int)
-    batch = attribute(int, 1, doc="how many matrices the input's dimensions before the last two make up")
+    batch = attribute(int, 1, doc="number of matrices in the input's dimensions before the last two")
     result = result()
 
     @staticmethod
@@ -180,7 +181,7 @@ class PackedMatmulOp(Op):
 
 
 def _summable(input: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.dtype]:
-    """The operands in the type in which their products are summed up, and the type of the result."""
+    """The operands in the type in which their products are summed, and the type of the result."""
     if weight.dtype == np.int8:
         return input.astype(np.int32), weight.astype(np.int32), np.dtype(np.int32)
     if is_float(input.dtype):
@@ -189,15 +190,15 @@ def _summable(input: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def window_size(size: Dim, kernel: int, stride: int, dilation: int) -> Dim:
-    """How many places a window of `kernel` taps has in an already padded dimension."""
+    """The number of positions of a window of `kernel` taps in an already padded dimension."""
     return (size - (kernel - 1) * dilation - 1) // stride + 1
 
 
 def _windows(input: np.ndarray, kernel: tuple, strides: tuple, dilations: tuple) -> np.ndarray:
-    """[N, *output, C, *kernel]: what every window of `input` [N, *spatial, C] sees."""
+    """The elements in every window of `input` [N, *spatial, C], as [N, *output, C, *kernel]."""
     spans = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
     axes = tuple(range(1, len(kernel) + 1))
-    # The stubs of older numpy know one axis only.
+    # The type stubs of older numpy declare a single axis only.
     view = np.lib.stride_tricks.sliding_window_view(input, spans, axes)  # pyright: ignore
     places = tuple(slice(None, None, stride) for stride in strides)
     taps = tuple(slice(None, None, dilation) for dilation in dilations)
@@ -217,7 +218,7 @@ def _infer_windows(
 ) -> tuple[Dim, ...]:
     spatial = input.shape[1:-1]
     if pads and (len(pads) != 2 * len(spatial) or min(pads) < 0):
-        raise OpError(f"attribute 'pads' must be {2 * len(spatial)} numbers from 0 on, or none")
+        raise OpError(f"attribute 'pads' must be {2 * len(spatial)} non-negative numbers, or empty")
     if pads:
         ends = zip(pads[: len(spatial)], pads[len(spatial) :], strict=True)
         spatial = tuple(size + (low + high) for size, (low, high) in zip(spatial, ends, strict=True))
@@ -241,7 +242,7 @@ class PackedConvOp(Op):
     OPERATION_NAME = "stepwell.packed_conv"
     input = operand()
     weight = operand()
-    columns = attribute(int, doc="output channels, of all groups together")
+    columns = attribute(int, doc="total number of output channels")
     panel = attribute(int)
     kernel = attribute(tuple)
     strides = attribute(tuple)
@@ -336,8 +337,8 @@ class PackedDepthwiseConvOp(Op):
 class PackedGroupedConvOp(Op):
     """Convolution of narrow groups of the channels of `input` [N, *spatial, C].
 
-    The weight is [*kernel, C / group, columns]. The columns of all groups lie side by side, so that one vector of them
-    serves several groups.
+    The weight is [*kernel, C / group, columns]. The columns of all groups are adjacent, so that one vector of
+    them serves several groups.
 
     ```mlir
     %1 = "stepwell.packed_grouped_conv"(%0, %w) {group = 8 : i64, strides = array<i64: 1, 1>,

@@ -1,4 +1,4 @@
-"""Ops on images whose channels come first, each channel being a plane of its own."""
+"""Ops on images in channels-first layout, in which each channel is a separate plane."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class PlanarConvOp(Op):
     Attributes:
         kernel: the extent of the window per spatial dimension.
         strides: the step per spatial dimension.
-        pads: zeros added before each spatial dimension, then those added after: fewer than the window is long.
-        dilations: the distance between neighbouring elements of the window, per spatial dimension.
+        pads: zeros added before each spatial dimension, then those added after; fewer than the window's extent.
+        dilations: the distance between neighbouring window elements, per spatial dimension.
 
     ```mlir
     %1 = "stepwell.planar_conv"(%0, %w) {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>,
@@ -43,7 +43,7 @@ class PlanarConvOp(Op):
     def infer(
         input: TensorSpec, weight: TensorSpec, *, kernel: tuple, strides: tuple, pads: tuple, dilations: tuple
     ) -> TensorSpec:
-        """The same channels, and as many spatial positions as the window has."""
+        """The same channels, and the spatial positions of the window."""
         require_float(input=input)
         same_dtype(input, weight)
         window = Window(kernel, strides, pads, dilations)
@@ -56,7 +56,7 @@ class PlanarConvOp(Op):
     @staticmethod
     @widened
     def reference(input: np.ndarray, weight: np.ndarray, **attributes: Any) -> np.ndarray:
-        """The sum over the places in the window, one place for all positions at a time."""
+        """The sum over the window's taps, one tap for all positions at a time."""
         window = Window(**attributes)
         positions = window.positions(input)
         total = np.zeros((*input.shape[:2], *positions), input.dtype)

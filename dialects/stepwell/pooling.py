@@ -1,4 +1,4 @@
-"""Pooling: the greatest or the mean element of each position of a window."""
+"""Pooling: the maximum, sum or mean of the elements in each position of a window."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .windows import CHANNELS_FIRST, LAYOUTS, Window, from_channels_first, join_
 
 
 class PoolOp(Op):
-    """Base of the poolings, over 1 to 3 spatial dimensions.
+    """Base of the pooling ops, over 1 to 3 spatial dimensions.
 
     Attributes:
         kernel: the extent of the window per spatial dimension.
         strides: the step per spatial dimension.
-        pads: elements added before each spatial dimension, then those added after; they take no part in the result.
-        dilations: the distance between neighbouring elements of the window, per spatial dimension.
-        ceil_mode: whether a last position that overhangs the padded input counts, if it starts inside.
-        layout: where the channels are.
+        pads: elements added before each spatial dimension, then those added after; they do not affect the result.
+        dilations: the distance between neighbouring window elements, per spatial dimension.
+        ceil_mode: whether a last position that overhangs the padded input counts if it starts inside.
+        layout: position of the channel dimension.
     """
 
     input = operand()
@@ -47,7 +47,7 @@ class PoolOp(Op):
         layout: str,
         **_attributes: object,
     ) -> TensorSpec:
-        """The same channels, and as many spatial positions as the window has."""
+        """The same channels, and the spatial positions of the window."""
         require_number(input=input)
         require_length(input.rank - 2, kernel=kernel)
         window = Window(kernel, strides, pads, dilations, ceil_mode)
@@ -58,7 +58,7 @@ class PoolOp(Op):
 
 
 class MaxPoolOp(PoolOp):
-    """The greatest element of the window (ONNX MaxPool).
+    """The maximum of the window (ONNX MaxPool).
 
     ```mlir
     %1 = "stepwell.max_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
@@ -70,7 +70,7 @@ class MaxPoolOp(PoolOp):
 
     @staticmethod
     def reference(input: np.ndarray, *, layout: str, **attributes: Any) -> np.ndarray:
-        """The maximum over the places in the window, one place for all positions at a time."""
+        """The maximum over the window's taps, one tap for all positions at a time."""
         array = to_channels_first(input, layout)
         window = Window(**attributes)
         positions = window.positions(array)
@@ -83,9 +83,9 @@ class MaxPoolOp(PoolOp):
 
 
 class MaxPoolIndicesOp(PoolOp):
-    """Where the greatest element of the window is: its number among those of its channel (ONNX MaxPool's Indices).
+    """Index of the window's greatest element among the elements of its channel (ONNX MaxPool's Indices).
 
-    Of equal elements it is the first one. NaN is greater than every number.
+    Among equal elements the first one wins. NaN is greater than every number.
 
     ```mlir
     %1 = "stepwell.max_pool_indices"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
@@ -97,13 +97,13 @@ class MaxPoolIndicesOp(PoolOp):
 
     @staticmethod
     def infer(input: TensorSpec, **attributes: object) -> TensorSpec:
-        """As of every pooling, but i64."""
+        """The same shape as for every pooling, in i64."""
         pooled = PoolOp.infer(input, **attributes)  # pyright: ignore[reportArgumentType]
         return TensorSpec(pooled.shape, np.dtype(np.int64))
 
     @staticmethod
     def reference(input: np.ndarray, *, layout: str, **attributes: Any) -> np.ndarray:
-        """Compares the places in the window, one place for all positions at a time."""
+        """Compares the window's taps, one tap for all positions at a time."""
         array = to_channels_first(input, layout)
         window = Window(**attributes)
         positions = window.positions(array)
@@ -137,14 +137,14 @@ class SumPoolOp(PoolOp):
 
     @staticmethod
     def infer(input: TensorSpec, **attributes: object) -> TensorSpec:
-        """As of every pooling, on floating point."""
+        """The same shape as for every pooling; the input must be floating point."""
         require_float(input=input)
         return PoolOp.infer(input, **attributes)  # pyright: ignore[reportArgumentType]
 
     @staticmethod
     @widened
     def reference(input: np.ndarray, *, layout: str, **attributes: Any) -> np.ndarray:
-        """The sum over the places in the window, one place for all positions at a time."""
+        """The sum over the window's taps, one tap for all positions at a time."""
         array = to_channels_first(input, layout)
         window = Window(**attributes)
         return from_channels_first(_summed(array, window, window.positions(array)), layout)
@@ -162,7 +162,7 @@ class AveragePoolOp(PoolOp):
     """The mean of the elements of the window (ONNX AveragePool).
 
     Attributes:
-        count_include_pad: whether the zeros of `pads` count as elements. An overhang of `ceil_mode` never does.
+        count_include_pad: whether the zeros of `pads` count as elements. An overhang of `ceil_mode` never counts.
 
     ```mlir
     %1 = "stepwell.average_pool"(%0) {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
@@ -175,14 +175,14 @@ class AveragePoolOp(PoolOp):
 
     @staticmethod
     def infer(input: TensorSpec, **attributes: object) -> TensorSpec:
-        """As of every pooling, on floating point."""
+        """The same shape as for every pooling; the input must be floating point."""
         require_float(input=input)
         return PoolOp.infer(input, **attributes)  # pyright: ignore[reportArgumentType]
 
     @staticmethod
     @widened
     def reference(input: np.ndarray, *, layout: str, count_include_pad: bool, **attributes: Any) -> np.ndarray:
-        """The sum over the places in the window divided by how many of them count."""
+        """The sum over the window's taps divided by the number of taps that count."""
         array = to_channels_first(input, layout)
         window = Window(**attributes)
         positions = window.positions(array)

@@ -1,4 +1,4 @@
-"""What compiling for ranges of sizes needs of those who build graphs: that they are the same at every size."""
+"""Prevents folding that would make graphs differ between sizes, as compiling for ranges of sizes requires."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _kept: ContextVar[set[ir.Value] | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def keep_ranges() -> Iterator[None]:
-    """While it is entered, what is computed from ranges, and from tensors filled with a number, does not get folded."""
+    """Context in which values computed from ranges, or from tensors filled with one number, are not folded."""
     token = _kept.set(set())
     try:
         yield
@@ -26,7 +26,9 @@ def keep_ranges() -> Iterator[None]:
 
 
 def may_fold(op: Op) -> bool:
-    """Whether what an op makes of constants may become a constant; what uses its results is to ask for itself."""
+    """Returns whether an op on constants may be folded. If not, its results are marked, so that their users are kept
+    too.
+    """
     kept = _kept.get()
     if kept is None or kept.isdisjoint(op.operation.operands):
         return True
@@ -35,20 +37,20 @@ def may_fold(op: Op) -> bool:
 
 
 def may_share(op: ir.Operation) -> bool:
-    """Whether an op that does what another does may go: ranges may be the same at some sizes, and not at others."""
+    """Returns whether an op may be merged with an equal one: ranges may be equal at some sizes but not at others."""
     kept = _kept.get()
     return kept is None or kept.isdisjoint(op.results)
 
 
 def note_folded(op: Op, values: list[ir.Value]) -> None:
-    """Notes the constants that have taken the place of an op's results."""
+    """Records the constants that replace an op's results."""
     kept = _kept.get()
     if kept is not None and _is_range(op):
         kept.update(values)
 
 
 def _is_range(op: Op) -> bool:
-    """Whether an op makes a tensor that is no list of extents, however large, of few numbers."""
+    """Returns whether an op makes a tensor of any size from a few numbers; lists of extents (1-D integers) excluded."""
     if isinstance(op, RangeOp):
         return True
     if not isinstance(op, FillOp | BroadcastToOp | DynamicBroadcastToOp):

@@ -17,8 +17,8 @@ class LstmOp(Op):
 
     Per step, with the gates stacked in ONNX's order input, output, forget, cell:
     `i, o, f, c = weight @ x + recurrence @ h + bias`, `C = sigmoid(f) * C + sigmoid(i) * tanh(c)`,
-    `h = sigmoid(o) * tanh(C)`. T is the number of steps, B the batch, I the size of an input, H that of the state, D
-    the number of directions: 1, or 2 for "bidirectional", the forward one first.
+    `h = sigmoid(o) * tanh(C)`. T is the number of steps, B the batch size, I the input size, H the state size and D the
+    number of directions: 2 for "bidirectional" (forward first), else 1.
 
     ```mlir
     %y, %h, %c = "stepwell.lstm"(%0, %1, %2, %3)
@@ -32,7 +32,7 @@ class LstmOp(Op):
     input = operand("[T, B, I]")
     weight = operand("[D, 4H, I]")
     recurrence = operand("[D, 4H, H]")
-    bias = optional_operand("[D, 8H]: that of `weight`, then that of `recurrence`; absent, 0")
+    bias = optional_operand("[D, 8H]: the bias of `weight`, then that of `recurrence`; absent, 0")
     initial_h = optional_operand("[D, B, H]; absent, 0")
     initial_c = optional_operand("[D, B, H]; absent, 0")
     direction = attribute(str, default="forward", choices=DIRECTIONS)
@@ -51,7 +51,7 @@ class LstmOp(Op):
         *,
         direction: str,
     ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-        """[T, D, B, H] and twice [D, B, H]."""
+        """[T, D, B, H], and [D, B, H] twice."""
         require_float(input=input)
         same_dtype(*(spec for spec in (input, weight, recurrence, bias, initial_h, initial_c) if spec is not None))
         require_rank(3, input=input, weight=weight, recurrence=recurrence)
@@ -77,7 +77,7 @@ class LstmOp(Op):
         *,
         direction: str,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """One direction after the other, step by step."""
+        """Computes one direction after the other, step by step."""
         directions, _, state = recurrence.shape
         zeros = np.zeros((directions, input.shape[1], state), input.dtype)
         hidden = zeros if initial_h is None else initial_h
@@ -97,7 +97,7 @@ class LstmOp(Op):
 def _run(
     gates: np.ndarray, recurrence: np.ndarray, hidden: np.ndarray, cell: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The states [T, B, H] after every step, and the last state and cell; `gates` holds the inputs' part [T, B, 4H]."""
+    """The states [T, B, H] after every step, and the last state and cell; `gates` is the input part [T, B, 4H]."""
     states = np.empty((*gates.shape[:2], hidden.shape[1]), gates.dtype)
     for step, from_input in enumerate(gates):
         i, o, f, c = np.split(from_input + hidden @ recurrence, 4, axis=1)

@@ -17,7 +17,7 @@ class ReductionOp(Op):
     """Base of the reductions.
 
     Attributes:
-        axes: the dimensions that are reduced; of none of them the result is like the input.
+        axes: the dimensions that are reduced; if empty, the result equals the input.
         keepdims: whether a reduced dimension remains with an extent of 1.
     """
 
@@ -28,16 +28,16 @@ class ReductionOp(Op):
 
     @staticmethod
     def infer(input: TensorSpec, *, axes: tuple[int, ...], keepdims: bool) -> TensorSpec:
-        """The input's dimensions, the reduced ones 1 or gone."""
+        """The input's dimensions, the reduced ones 1 or removed."""
         return input.with_shape(_reduced(input.shape, normalize_axes(axes, input.rank), keepdims))
 
 
 class NumericReductionOp(ReductionOp):
-    """Base of the reductions that count with the elements."""
+    """Base of the reductions that do arithmetic on the elements."""
 
     @staticmethod
     def infer(input: TensorSpec, *, axes: tuple[int, ...], keepdims: bool) -> TensorSpec:
-        """The input's dimensions, the reduced ones 1 or gone; bools cannot be counted with."""
+        """The input's dimensions, the reduced ones 1 or removed; bools are not accepted."""
         require_number(input=input)
         return ReductionOp.infer(input, axes=axes, keepdims=keepdims)
 
@@ -59,7 +59,7 @@ def _with(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 
 def _extreme(function: Callable[..., np.ndarray], sign: int) -> Callable[..., np.ndarray]:
-    """The reference of an extreme; that of no elements is the end of all numbers, which `sign` says."""
+    """The reference of an extreme; over no elements it is the greatest (`sign` 1) or least (-1) value of the type."""
 
     @widened
     def reference(input: np.ndarray, *, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
@@ -93,7 +93,7 @@ class ReduceSumOp(NumericReductionOp):
 
 
 class ReduceMeanOp(NumericReductionOp):
-    """The mean (ONNX ReduceMean); of integers, rounded towards zero.
+    """The mean (ONNX ReduceMean); on integers, rounded towards zero.
 
     ```mlir
     %1 = "stepwell.reduce_mean"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -117,7 +117,7 @@ class ReduceProdOp(NumericReductionOp):
 
 
 class ReduceMaxOp(ReductionOp):
-    """The greatest element, NaN if one is (ONNX ReduceMax); of none, the least number there is, -inf among floats.
+    """The greatest element, NaN if one is (ONNX ReduceMax); over no elements, the type's least value (-inf for floats).
 
     ```mlir
     %1 = "stepwell.reduce_max"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -129,7 +129,7 @@ class ReduceMaxOp(ReductionOp):
 
 
 class ReduceMinOp(ReductionOp):
-    """The least element, NaN if one is (ONNX ReduceMin); of none, the greatest number there is, inf among floats.
+    """The least element, NaN if one is (ONNX ReduceMin); over no elements, the type's greatest value (inf for floats).
 
     ```mlir
     %1 = "stepwell.reduce_min"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -141,7 +141,7 @@ class ReduceMinOp(ReductionOp):
 
 
 class ArgmaxOp(Op):
-    """The index of the greatest element along `axis`, the first of equal ones (ONNX ArgMax).
+    """The index of the greatest element along `axis`, the first one among equals (ONNX ArgMax).
 
     Attributes:
         keepdims: whether the dimension remains with an extent of 1.
@@ -159,7 +159,7 @@ class ArgmaxOp(Op):
 
     @staticmethod
     def infer(input: TensorSpec, *, axis: int, keepdims: bool) -> TensorSpec:
-        """i64, the dimension 1 or gone."""
+        """An i64 tensor, the dimension 1 or removed."""
         require_number(input=input)
         along = normalize_axis(axis, input.rank)
         if input.shape[along] == 0:

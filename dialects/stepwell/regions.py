@@ -1,4 +1,4 @@
-"""Pooling of regions of interest: parts of images that an operand names (ONNX RoiAlign, MaxRoiPool)."""
+"""Pooling over regions of interest, which an operand gives (ONNX RoiAlign, MaxRoiPool)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .shapes import common_dim, may_equal, require_float, require_rank, same_dty
 
 
 class RoiAlignOp(Op):
-    """The mean or maximum of samples in each of `sizes` bins of regions of images (ONNX RoiAlign).
+    """The mean or maximum of samples in each of `sizes` bins of image regions (ONNX RoiAlign).
 
-    Samples lie evenly in a bin and are weighed sums of the four elements around them. One that is more than an element
-    outside of the image is 0.
+    Samples are evenly spaced in a bin, each a weighted sum of the four elements around it. A sample more than one
+    element outside the image is 0.
 
     Attributes:
         sizes: the bins of a region, height and width.
-        mode: "mean", or "max", which is that of the weighed elements themselves.
-        scale: what to multiply the regions by to count in elements.
-        samples: how many lie in a bin along each dimension; 0 is as many as the bin has elements, rounded up.
-        shift: what to subtract from scaled regions; where it is 0, they are an element in extent at least.
+        mode: "mean" of the samples, or "max" of their weighted elements before these are summed.
+        scale: factor from region coordinates to elements.
+        samples: number of samples per bin and dimension; 0 means the bin's extent in elements, rounded up.
+        shift: amount subtracted from scaled regions; if it is 0, regions are at least one element in extent.
 
     ```mlir
     %3 = "stepwell.roi_align"(%0, %1, %2) {sizes = array<i64: 7, 7>, scale = 0.25 : f64, samples = 2 : i64}
@@ -34,7 +34,7 @@ class RoiAlignOp(Op):
     OPERATION_NAME = "stepwell.roi_align"
     input = operand("images (batch, channels, height, width)")
     boxes = operand("left, top, right and bottom of each region")
-    images = operand("integers: the image of each region")
+    images = operand("integers: the index of each region's image")
     sizes = attribute(tuple)
     mode = attribute(str, default="mean", choices=("mean", "max"))
     scale = attribute(float, default=1.0)
@@ -46,7 +46,7 @@ class RoiAlignOp(Op):
     def infer(
         input: TensorSpec, boxes: TensorSpec, images: TensorSpec, *, sizes: tuple[int, ...], **_attributes: object
     ) -> TensorSpec:
-        """The channels of as many bins as `sizes` says, for each region."""
+        """The channels of `sizes` bins for each region."""
         require_float(input=input)
         require_rank(1, images=images)
         if not is_integer(images.dtype):
@@ -67,7 +67,7 @@ class RoiAlignOp(Op):
         samples: int,
         shift: float,
     ) -> np.ndarray:
-        """Bin by bin, in float32 (or the type of the regions, where that is wider)."""
+        """Computes bin by bin, in float32 (or the type of the regions, if that is wider)."""
         wide, kind = widen(input), np.promote_types(boxes.dtype, np.float32).type
         assert wide is not None
         out = np.zeros((len(boxes), input.shape[1], *sizes), wide.dtype)
@@ -105,7 +105,7 @@ def _pooled(taken: list[np.ndarray], mode: str, channels: int) -> np.ndarray:
 
 
 def _sample(image: np.ndarray, y: np.floating, x: np.floating) -> np.ndarray:
-    """The four weighed elements [4, channel] around a position."""
+    """The four weighted elements [4, channel] around a position."""
     _, height, width = image.shape
     if y < -1 or y > height or x < -1 or x > width:
         return np.zeros((4, len(image)), image.dtype)
@@ -115,7 +115,7 @@ def _sample(image: np.ndarray, y: np.floating, x: np.floating) -> np.ndarray:
 
 
 def _around(at: np.floating, extent: int) -> tuple[int, int, np.floating]:
-    """The elements before and after a position inside of a dimension, and how near it is to the second one."""
+    """The elements before and after a position inside a dimension, and the weight of the second one."""
     at = max(at, type(at)(0))
     low = min(math.floor(at), extent - 1)
     high = min(low + 1, extent - 1)
@@ -123,11 +123,11 @@ def _around(at: np.floating, extent: int) -> tuple[int, int, np.floating]:
 
 
 class RoiMaxPoolOp(Op):
-    """The greatest element in each of `sizes` bins of regions of images; 0 where a bin is empty (ONNX MaxRoiPool).
+    """The greatest element in each of `sizes` bins of image regions; 0 if a bin is empty (ONNX MaxRoiPool).
 
     Attributes:
         sizes: the bins of a region, height and width.
-        scale: what to multiply the regions by to count in elements, of which they have whole ones.
+        scale: factor from region coordinates to elements; the product is rounded to whole elements.
 
     ```mlir
     %2 = "stepwell.roi_max_pool"(%0, %1) {sizes = array<i64: 7, 7>, scale = 0.25 : f64}
@@ -137,21 +137,21 @@ class RoiMaxPoolOp(Op):
 
     OPERATION_NAME = "stepwell.roi_max_pool"
     input = operand("images (batch, channels, height, width)")
-    boxes = operand("image, left, top, right and bottom of each region, like the images")
+    boxes = operand("image, left, top, right and bottom of each region, in the images' element type")
     sizes = attribute(tuple)
     scale = attribute(float, default=1.0)
     result = result("(region, channels, height, width)")
 
     @staticmethod
     def infer(input: TensorSpec, boxes: TensorSpec, *, sizes: tuple[int, ...], scale: float) -> TensorSpec:
-        """The channels of as many bins as `sizes` says, for each region."""
+        """The channels of `sizes` bins for each region."""
         require_float(input=input)
         same_dtype(input, boxes)
         return pooled_shape(input, boxes, 5, sizes)
 
     @staticmethod
     def reference(input: np.ndarray, boxes: np.ndarray, *, sizes: tuple[int, ...], scale: float) -> np.ndarray:
-        """Bin by bin."""
+        """Computes bin by bin."""
         out = np.zeros((len(boxes), input.shape[1], *sizes), input.dtype)
         wide = widen(boxes)
         assert wide is not None
@@ -173,7 +173,7 @@ class RoiMaxPoolOp(Op):
 
 
 def bin_of(place: int, low: int, high: int, count: int, extent: int, kind: type) -> tuple[int, int]:
-    """The first element of a bin and the one behind its last one, along one dimension of a region."""
+    """The first element of a bin and the one after its last, along one dimension of a region."""
     step = kind(max(high - low + 1, 1)) / kind(count)
     ends = (np.floor(kind(place) * step) + low, np.ceil(kind(place + 1) * step) + low)
     first, last = (int(np.clip(end, 0, extent)) for end in ends)
@@ -181,10 +181,10 @@ def bin_of(place: int, low: int, high: int, count: int, extent: int, kind: type)
 
 
 def pooled_shape(input: TensorSpec, boxes: TensorSpec, columns: int, sizes: tuple[int, ...]) -> TensorSpec:
-    """The bins of regions of images.
+    """The shape of all bins of all regions, with the channels of the images.
 
     Raises:
-        OpError: these are no images, regions and sizes.
+        OpError: the images, regions or sizes are not valid.
     """
     require_rank(4, input=input)
     require_rank(2, boxes=boxes)

@@ -1,6 +1,6 @@
-"""Where each element of a resized dimension comes from: the rules of ONNX Resize, one dimension at a time.
+"""The rules of ONNX Resize, one dimension at a time: which input elements make up each result element.
 
-The reference of `resize` applies these tables with numpy; a lowering may emit code from the very same tables.
+The reference of `resize` applies these tables with numpy; a lowering may emit code from the same tables.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a resize interpolates.
+    """The interpolation method of a resize.
 
     Attributes:
         mode: one of MODES.
-        coordinates: one of COORDINATES, the meaning of a position between elements.
-        nearest: one of NEAREST, which element of two is near; mode "nearest" only.
-        cubic_coefficient: the `a` of the cubic convolution (Keys 1981); mode "cubic" only.
-        exclude_outside: whether elements outside the input weigh nothing, instead of repeating the edge.
+        coordinates: one of COORDINATES, the mapping from result elements to input positions.
+        nearest: one of NEAREST, the rounding between two neighbours; for mode "nearest" only.
+        cubic_coefficient: the `a` of the cubic convolution (Keys 1981); for mode "cubic" only.
+        exclude_outside: whether elements outside the input get weight 0, instead of repeating the edge.
     """
 
     mode: str
@@ -40,16 +40,16 @@ class Sampling:
     exclude_outside: bool = False
 
     def taps(self, extent: int, size: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
-        """The elements that make up each element of a dimension resized from `extent` to `size`.
+        """The input elements that make up each element of a dimension resized from `extent` to `size`.
 
         Returns:
-            Indices [taps, size] of the input's elements and their weights [taps, size], which sum to 1 over the taps;
+            Indices [taps, size] of the input's elements and their weights [taps, size], which sum to 1 over the taps:
             a single tap for "nearest", two for "linear", four for "cubic".
         """
         return self.taps_at(self._positions(extent, size, np.float32(scale)), extent)
 
     def taps_at(self, position: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
-        """`taps` for the positions in the input of all elements."""
+        """Computes `taps` for given positions in the input."""
         if self.mode == "nearest":
             return np.clip(_round(position, self.nearest), 0, extent - 1)[None], np.ones((1, len(position)), np.float32)
         low = np.floor(position)
@@ -65,11 +65,13 @@ class Sampling:
         return np.clip(indices, 0, extent - 1), weights.astype(np.float32)
 
     def smoothed_taps(self, extent: int, size: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
-        """`taps` with a kernel as wide as the step in the input, so that all of its elements count (antialiasing)."""
+        """Computes `taps` with a kernel as wide as the step in the input, so that every input element counts
+        (antialiasing).
+        """
         position = self._positions(extent, size, np.float32(scale)).astype(np.float64)
         wide = min(scale, 1.0)
         half = int(-np.floor(-(1 if self.mode == "linear" else 2) / wide))
-        # Of two elements that are as near the one to the left counts as the nearer one.
+        # Of two equally near elements the left one counts as the nearer one.
         low = np.ceil(position) - 1
         offsets = np.arange(1 - half, 1 + half)[:, None]
         distance = np.abs(offsets - (position - low)) * wide
@@ -84,7 +86,7 @@ class Sampling:
         return np.clip(indices, 0, extent - 1), weights.astype(np.float32)
 
     def _positions(self, extent: int, size: int, scale: np.float32) -> np.ndarray:
-        """Positions in the input, in float32 as ONNX Runtime has them: ties would fall otherwise in float64."""
+        """Positions in the input, in float32 as in ONNX Runtime: ties would round differently in float64."""
         x = np.arange(size, dtype=np.float32)
         half = np.float32(0.5)
         match self.coordinates:
@@ -120,7 +122,7 @@ def _round(position: np.ndarray, nearest: str) -> np.ndarray:
 
 
 def cubic_weights(ratio: np.ndarray, a: float) -> np.ndarray:
-    """The weights of the elements at -1, 0, 1 and 2, `ratio` after the one at 0."""
+    """The weights of the elements at -1, 0, 1 and 2 for a position `ratio` after the element at 0."""
 
     def near(x: np.ndarray) -> np.ndarray:
         return ((a + 2) * x - (a + 3)) * x * x + 1
@@ -132,7 +134,7 @@ def cubic_weights(ratio: np.ndarray, a: float) -> np.ndarray:
 
 
 def _cubic_kernel(distance: np.ndarray, a: float) -> np.ndarray:
-    """The weight of an element by its distance."""
+    """The weight of an element at a given distance."""
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
@@ -142,11 +144,11 @@ def crop_positions(extent: int, size: int, width: float, start: float, stop: flo
     """Positions in the input of elements that span a part of it (ONNX tf_crop_and_resize).
 
     Args:
-        extent: the elements of the input.
-        size: those of the result.
-        width: the extent of the result before it was made a whole number.
-        start: where the part begins, as a fraction of the input.
-        stop: where it ends.
+        extent: number of elements in the input.
+        size: number of elements in the result.
+        width: extent of the result before it was rounded to an integer.
+        start: start of the part, as a fraction of the input.
+        stop: end of the part, as a fraction of the input.
     """
     last = np.float32(extent - 1)
     first, part = np.float32(start) * last, np.float32(stop - start) * last

@@ -1,4 +1,4 @@
-"""Ops on shapes: what a tensor's extents are, and tensors made from extents."""
+"""Ops on shapes: the extents of a tensor, and tensors built from extents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ShapeOfOp(Op):
 
     @staticmethod
     def infer(input: TensorSpec) -> TensorSpec:
-        """One i64 per dimension; the contents too, where every one is a number."""
+        """One i64 per dimension; the contents are known if the shape is static."""
         return TensorSpec((input.rank,), INDEX, np.array(input.shape, INDEX) if input.is_static else None)
 
     @staticmethod
@@ -52,7 +52,7 @@ class SizeOfOp(Op):
 
     @staticmethod
     def infer(input: TensorSpec) -> TensorSpec:
-        """A scalar i64; its value too, where the shape is static."""
+        """A scalar i64; its value is known if the shape is static."""
         return TensorSpec((), INDEX, np.array(dims.product(input.shape), INDEX) if input.is_static else None)
 
     @staticmethod
@@ -62,7 +62,7 @@ class SizeOfOp(Op):
 
 
 class FillOp(Op):
-    """A tensor of the given extents, every element of which is `value` (ONNX ConstantOfShape).
+    """A tensor of the given extents filled with `value` (ONNX ConstantOfShape).
 
     ```mlir
     %1 = "stepwell.fill"(%0) {value = dense<0.0> : tensor<f32>} : (tensor<2xi64>) -> tensor<?x?xf32>
@@ -76,7 +76,7 @@ class FillOp(Op):
 
     @staticmethod
     def infer(shape: TensorSpec, *, value: np.ndarray) -> TensorSpec:
-        """The extents that the operand holds where it is constant, else unknown ones."""
+        """The extents that the operand holds if it is constant, else unknown ones."""
         if value.size != 1:
             raise OpError(f"attribute 'value' must have one element, but has {value.size}")
         extents = shape_from(shape)
@@ -91,9 +91,9 @@ class FillOp(Op):
 
 
 class BorderOp(Op):
-    """A tensor whose outermost `low` and `high` elements along each dimension are `value`, and the others not defined.
+    """A tensor whose outermost `low` and `high` elements along each dimension are `value`; the others are undefined.
 
-    What is inside is written afterwards, where it is made: the two together are a padded tensor.
+    The op that produces the interior writes it in place; together they form a padded tensor.
 
     ```mlir
     %0 = "stepwell.border"() {shape = array<i64: 6, 8>, low = array<i64: 1, 1>, high = array<i64: 1, 0>,
@@ -110,7 +110,7 @@ class BorderOp(Op):
 
     @staticmethod
     def infer(*, shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], value: np.ndarray) -> TensorSpec:
-        """The extents `shape`, which hold the border."""
+        """The extents `shape`, which include the border."""
         require_length(len(shape), low=low, high=high)
         if value.size != 1:
             raise OpError(f"attribute 'value' must have one element, but has {value.size}")
@@ -125,7 +125,7 @@ class BorderOp(Op):
     def reference(
         *, shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], value: np.ndarray
     ) -> np.ndarray:
-        """Computes it with numpy; floats inside are not numbers, so that nobody takes them for defined."""
+        """Computes it with numpy; floats in the interior are NaN so that reading them does not go unnoticed."""
         array = np.full(shape, value.reshape(()), value.dtype)
         inside = tuple(slice(before, extent - after) for before, extent, after in zip(low, shape, high, strict=True))
         array[inside] = np.nan if value.dtype.kind == "f" else 0
@@ -133,7 +133,7 @@ class BorderOp(Op):
 
 
 class RangeOp(Op):
-    """The numbers from `start` up to but without `limit`, `delta` apart (ONNX Range).
+    """The numbers from `start` up to and excluding `limit`, `delta` apart (ONNX Range).
 
     ```mlir
     %3 = "stepwell.range"(%0, %1, %2) : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
@@ -148,7 +148,7 @@ class RangeOp(Op):
 
     @staticmethod
     def infer(start: TensorSpec, limit: TensorSpec, delta: TensorSpec) -> TensorSpec:
-        """`max(ceil((limit - start) / delta), 0)` elements where all three are constant, else unknown."""
+        """`max(ceil((limit - start) / delta), 0)` elements if all three are constant, else an unknown number."""
         same_dtype(start, limit, delta)
         require_rank(0, start=start, limit=limit, delta=delta)
         if start.value is None or limit.value is None or delta.value is None:
@@ -159,7 +159,7 @@ class RangeOp(Op):
 
     @staticmethod
     def reference(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> np.ndarray:
-        """Computes it with numpy, each element by itself so that errors do not add up."""
+        """Computes it with numpy, each element on its own so that errors do not accumulate."""
         count = _range_length(start, limit, delta)
         return (start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype)
 
@@ -171,10 +171,10 @@ def _range_length(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> in
 
 
 def shape_from(spec: TensorSpec, name: str = "shape") -> tuple[Dim, ...]:
-    """The extents that a 1-D i64 operand holds: its contents where they are constant, else fresh unknowns.
+    """The extents that a 1-D i64 operand holds: its contents if they are constant, else fresh unknowns.
 
     Raises:
-        OpError: it is no 1-D i64 tensor, or how many extents it holds is not known.
+        OpError: the operand is not a 1-D i64 tensor, or its length is unknown.
     """
     require_dtype(INDEX, **{name: spec})
     require_rank(1, **{name: spec})

@@ -12,8 +12,8 @@ from ..types import TensorSpec, is_float, type_name
 def broadcast(*shapes: Shape) -> Shape:
     """The shape of several shapes broadcast together by numpy's rules.
 
-    A symbol beside a number greater than 1 is that number, and beside 1 is itself; two different symbols are taken to
-    be equal, as one of them being 1 could not be told at compile time.
+    A symbol broadcast with a number greater than 1 gives that number; with 1 it gives the symbol. Two different symbols
+    are assumed to be equal, as the compiler cannot know whether one of them is 1.
 
     Raises:
         OpError: two dimensions differ and neither is 1.
@@ -35,7 +35,7 @@ def _broadcast_dim(dims: tuple[Dim, ...], shapes: tuple[Shape, ...]) -> Dim:
 
 
 def broadcasts_to(shape: Shape, target: Shape) -> bool:
-    """Whether `shape` can be broadcast to exactly `target`."""
+    """Returns whether `shape` can be broadcast to exactly `target`."""
     aligned = zip(reversed(shape), reversed(target), strict=False)
     return len(shape) <= len(target) and all(dim == 1 or may_equal(dim, wide) for dim, wide in aligned)
 
@@ -53,7 +53,7 @@ def same_dtype(*specs: TensorSpec) -> None:
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """`axis` counted from the front.
+    """Normalises an axis to count from the front.
 
     Raises:
         OpError: there is no such axis.
@@ -64,14 +64,14 @@ def normalize_axis(axis: int, rank: int) -> int:
 
 
 BYTES = frozenset({np.dtype(np.int8), np.dtype(np.uint8)})
-"""The integers whose products are summed up in 32 bits."""
+"""The integer types whose products are summed in 32 bits."""
 
 
 def product_dtype(lhs: TensorSpec, rhs: TensorSpec) -> np.dtype:
-    """The element type of sums of products: i32 of bytes, of either sign, else that of both operands.
+    """The element type of sums of products: i32 for bytes of either sign, else the operands' common type.
 
     Raises:
-        OpError: they have different ones.
+        OpError: the operands' types differ.
     """
     if {lhs.dtype, rhs.dtype} <= BYTES:
         return np.dtype(np.int32)
@@ -80,7 +80,7 @@ def product_dtype(lhs: TensorSpec, rhs: TensorSpec) -> np.dtype:
 
 
 def require_number(**specs: TensorSpec) -> None:
-    """Checks that the named operands are of a type that one can count with.
+    """Checks that the named operands are of a numeric type.
 
     Raises:
         OpError: one is bool.
@@ -91,7 +91,7 @@ def require_number(**specs: TensorSpec) -> None:
 
 
 def require_float(**specs: TensorSpec | None) -> None:
-    """Checks that the named operands (absent ones aside) are floating point.
+    """Checks that the named operands (except absent ones) are floating point.
 
     Raises:
         OpError: one is not.
@@ -102,10 +102,10 @@ def require_float(**specs: TensorSpec | None) -> None:
 
 
 def require_dtype(dtype: np.dtype | type, **specs: TensorSpec | None) -> None:
-    """Checks that the named operands (absent ones aside) have the element type `dtype`.
+    """Checks that the named operands (except absent ones) have the element type `dtype`.
 
     Raises:
-        OpError: one has not.
+        OpError: one does not.
     """
     for name, spec in specs.items():
         if spec is not None and spec.dtype != np.dtype(dtype):
@@ -113,10 +113,10 @@ def require_dtype(dtype: np.dtype | type, **specs: TensorSpec | None) -> None:
 
 
 def require_rank(rank: int, **specs: TensorSpec | None) -> None:
-    """Checks that the named operands (absent ones aside) have `rank` dimensions.
+    """Checks that the named operands (except absent ones) have `rank` dimensions.
 
     Raises:
-        OpError: one has not.
+        OpError: one does not.
     """
     for name, spec in specs.items():
         if spec is not None and spec.rank != rank:
@@ -135,10 +135,10 @@ def require_count(count: TensorSpec | None) -> None:
 
 
 def require_shape(shape: Shape, **specs: TensorSpec | None) -> None:
-    """Checks that the named operands (absent ones aside) have the dimensions of `shape`.
+    """Checks that the named operands (except absent ones) have the dimensions of `shape`.
 
     Raises:
-        OpError: one has not.
+        OpError: one does not.
     """
     for name, spec in specs.items():
         if spec is None:
@@ -151,7 +151,7 @@ def require_length(length: int, **lists: tuple[int, ...]) -> None:
     """Checks that the named attributes have `length` entries.
 
     Raises:
-        OpError: one has not.
+        OpError: one does not.
     """
     for name, entries in lists.items():
         if len(entries) != length:
@@ -159,12 +159,12 @@ def require_length(length: int, **lists: tuple[int, ...]) -> None:
 
 
 def may_equal(lhs: Dim, rhs: Dim) -> bool:
-    """Whether two dimensions can be the same: only two different numbers can not."""
+    """Returns whether two dimensions may be equal: only two different numbers may not."""
     return lhs == rhs or isinstance(lhs, Sym) or isinstance(rhs, Sym)
 
 
 def common_dim(lhs: Dim, rhs: Dim) -> Dim:
-    """The better known of two dimensions that are the same."""
+    """The more specific of two dimensions that are equal."""
     return rhs if isinstance(lhs, Sym) else lhs
 
 
@@ -174,7 +174,7 @@ def shape_text(shape: Shape) -> str:
 
 
 def normalize_axes(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """`axes` counted from the front, in their own order.
+    """Normalises `axes` to count from the front, in their own order.
 
     Raises:
         OpError: there is no such axis, or one is named twice.

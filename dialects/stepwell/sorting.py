@@ -1,4 +1,4 @@
-"""Ordering: where the greatest or least elements are."""
+"""Ordering ops: the indices of the greatest or least elements."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .shapes import require_count
 class TopKOp(Op):
     """The indices of the `k` greatest (or least) elements along the last dimension, in order (ONNX TopK).
 
-    Of equal elements the first one comes first. NaN is greater than every number; the two zeros are equal. With `k` the
-    whole extent the elements are sorted.
+    Among equal elements the first one comes first. NaN is greater than every number; the two zeros are equal. If `k` is
+    the whole extent, this sorts the elements.
 
     Attributes:
-        k: how many.
-        largest: whether the greatest are meant, from the greatest down; else the least, from the least up.
-        extent: the entry of the table of extents that equals operand `count`, or -1. It has no effect on the values.
+        k: number of elements.
+        largest: whether to take the greatest, in descending order; else the least, in ascending order.
+        extent: index, in the table of extents, of the value of operand `count`, or -1. It does not change the values.
 
     ```mlir
     %1 = "stepwell.top_k"(%0) {k = 5 : i64} : (tensor<4x100xf32>) -> tensor<4x5xi64>
@@ -29,7 +29,7 @@ class TopKOp(Op):
 
     OPERATION_NAME = "stepwell.top_k"
     input = operand()
-    count = optional_operand("i64, a scalar: elements from this one on come after all others, in their order")
+    count = optional_operand("i64, a scalar: elements from this index on come after all others, in their order")
     k = attribute(int)
     largest = attribute(bool, default=True)
     extent = attribute(int, default=-1)
@@ -52,7 +52,7 @@ class TopKOp(Op):
     def reference(
         input: np.ndarray, count: np.ndarray | None = None, *, k: int, largest: bool, extent: int = -1
     ) -> np.ndarray:
-        """Sorts numbers whose order is that of the elements, stably."""
+        """Stable sort of integers that have the same order as the elements."""
         elements = input.shape[-1]
         sorted_ = elements if count is None else min(max(int(count), 0), elements)
         keys = sort_keys(input[..., :sorted_])
@@ -62,7 +62,9 @@ class TopKOp(Op):
 
 
 def sort_keys(array: np.ndarray) -> np.ndarray:
-    """Signed integers in the order of the elements, one NaN above all numbers and one zero."""
+    """Maps elements to signed integers of the same order; all NaN map to one integer above all numbers, both zeros to
+    one.
+    """
     if array.dtype == np.bool_:
         return array.astype(np.int8)
     if array.dtype.kind == "u":

@@ -1,4 +1,4 @@
-"""Sliding windows: what convolution and pooling share."""
+"""Sliding windows, as used by convolution and pooling."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LAYOUTS = (CHANNELS_FIRST, CHANNELS_LAST)
 
 @dataclass(frozen=True)
 class Window:
-    """How a kernel slides over the spatial dimensions.
+    """The geometry of a kernel that slides over the spatial dimensions.
 
     Attributes:
         kernel: its extent per spatial dimension.
         strides: the step from one position to the next.
         pads: elements added before every spatial dimension, then those added after (ONNX's order).
-        dilations: the distance between two neighbours of the kernel.
-        ceil_mode: whether a last position that overhangs the padded input counts, if it starts inside.
+        dilations: the distance between two neighbouring kernel elements.
+        ceil_mode: whether a last position that overhangs the padded input counts if it starts inside.
     """
 
     kernel: tuple[int, ...]
@@ -59,11 +59,11 @@ class Window:
 
     @property
     def meets_data(self) -> bool:
-        """Whether no window can lie in the padding alone."""
+        """Returns whether every window position meets data, so that none lies in the padding alone."""
         return not self._crossed
 
     def check_pads(self) -> None:
-        """Checks that no window can lie in the padding alone.
+        """Checks that no window position can lie in the padding alone.
 
         Raises:
             OpError: one can.
@@ -75,7 +75,7 @@ class Window:
 
     @property
     def _crossed(self) -> list[int]:
-        """The extents of the kernel that padding is as long as."""
+        """The kernel extents that are not greater than their padding."""
         return [extent for pad, extent in zip(self.pads, self.extents * 2, strict=True) if pad >= extent]
 
     def output_shape(self, spatial: Shape) -> Shape:
@@ -83,7 +83,8 @@ class Window:
 
         Raises:
             OpError: the window has no position: the kernel does not fit into the padded input, and an overhang is not
-                asked for or would start outside.
+                allowed
+                or would start outside.
         """
         rank = len(self.kernel)
         return tuple(
@@ -99,8 +100,8 @@ class Window:
         if not self.ceil_mode:
             count = (padded - extent) // stride + 1
         else:
-            # Positions that overlap the padded input and start before its high pads.
-            # With a kernel larger than the padded input the first position overhangs as well.
+            # Counts positions that overlap the padded input and start before its high pads. If the kernel is larger
+            # than the padded input, the first position overhangs as well.
             overhang = min(self.pads[axis + len(self.kernel)] + stride - extent, 0)
             count = ceil_div(padded - self.pads[axis + len(self.kernel)] + overhang, stride)
         if isinstance(count, int) and count < 1:
@@ -108,11 +109,11 @@ class Window:
         return count
 
     def clipped(self, spatial: Sequence[int]) -> Window:
-        """The window without the last places, those that meet no element of an input at any position.
+        """The window without its last taps that meet no element of an input at any position.
 
-        Places that the first position has behind the data lie behind it at all positions. The first position reaches
-        beyond the low pads all the same. Results stay the same, but not the number of positions, which follows from the
-        whole kernel.
+        Taps that lie behind the data at the first position lie behind it at all positions; the first position reaches
+        beyond the low pads all the same. The results stay the same, but the number of positions does not, as it follows
+        from the whole kernel.
 
         Args:
             spatial: the extents of the input.
@@ -134,7 +135,7 @@ class Window:
         return np.pad(array, widths, constant_values=value)
 
     def views(self, padded: np.ndarray, positions: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
-        """For each place in the kernel, the elements (batch, channels, positions...) that it meets, as a view."""
+        """For each kernel tap, the elements (batch, channels, positions...) that it meets, as a view."""
         for place in itertools.product(*map(range, self.kernel)):
             yield place, padded[(..., *self._meets(place, positions))]
 

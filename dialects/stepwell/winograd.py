@@ -1,11 +1,11 @@
-"""Winograd's convolutions: fewer multiplications, for transforms of what goes in and of what comes out.
+"""Winograd's convolutions: fewer multiplications, in exchange for transforms of the inputs and results.
 
-A tile of `tile` x `tile` results is made of the inputs and weights at `tile + kernel - 1` points in both directions:
+A tile of `tile` x `tile` results comes from inputs and weights at `tile + kernel - 1` points in both directions:
 
     result = A^T ((G w G^T) * (B^T input B)) A
 
-which holds in exact arithmetic for any distinct points (Toom and Cook); in floating point the points decide how much is
-rounded. The transformed weights are matrices [points^2][C, columns], so most of the work is products of matrices.
+This holds in exact arithmetic for any distinct points (Toom and Cook); in floating point the points determine the
+rounding error. The transformed weights are matrices [points^2][C, columns], so most of the work is matrix products.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from .shapes import same_dtype
 
 _SMALL, _LARGE = Fraction(5, 8), Fraction(3, 2)
 
-# For each size of a tile, the finite points (the last one is infinity). Of those for tiles of 4 these are, of the pairs
-# of small binary fractions, nearly the best: random layers of 64 and more channels are off by twice as much as when
-# they are computed directly, where the points 0, 1, -1, 2, -2 of the textbooks are off by eight times as much.
+# For each tile size, the finite points (the last point is infinity). The points for tiles of 4 are nearly the best
+# among pairs of small binary fractions: on random layers of 64 and more channels the error is twice that of direct
+# computation. The textbooks' points 0, 1, -1, 2, -2 give eight times that error.
 _POINTS = {2: (0, 1, -1), 4: (0, _SMALL, -_SMALL, _LARGE, -_LARGE)}
 
 KERNEL = 3
-"""The extent of the kernels that there are transforms for."""
+"""The kernel extent that the transforms support."""
 
 TILES = tuple(_POINTS)
-"""The sizes of tiles that there are transforms for."""
+"""The tile sizes that have transforms."""
 
 
 @dataclass(frozen=True)
 class Transforms:
-    """The matrices of one size of tile, for kernels of three taps, exact in float64 but for `weight`.
+    """The matrices of one tile size, for kernels of three taps; all but `weight` are exact in float64.
 
     Attributes:
         input: B^T [points, points].
@@ -73,7 +73,7 @@ def transforms(tile: int) -> Transforms:
 
 
 def _polynomial(roots: list[Fraction]) -> list[float]:
-    """The coefficients of the product of all `x - root`, the constant one first."""
+    """The coefficients of the product of all `x - root`, the constant first."""
     coefficients = [Fraction(1)]
     for root in roots:
         shifted, scaled = [Fraction(0), *coefficients], [*(item * root for item in coefficients), Fraction(0)]
@@ -82,7 +82,7 @@ def _polynomial(roots: list[Fraction]) -> list[float]:
 
 
 class WinogradConvOp(Op):
-    """Convolution of `input` [N, H, W, C] by 3x3 weights, padded by zeros, computed tile by tile.
+    """Convolution of `input` [N, H, W, C] with 3x3 weights and zero padding, computed tile by tile.
 
     The weight holds G w G^T as [points * points groups, columns / group, C], packed; points = `tile` + 2.
 
@@ -97,7 +97,7 @@ class WinogradConvOp(Op):
     weight = operand("[points * points, C, columns], packed")
     columns = attribute(int, doc="output channels")
     panel = attribute(int)
-    tile = attribute(int, doc="how many results in each direction are computed together: 2 or 4")
+    tile = attribute(int, doc="number of results computed together in each direction: 2 or 4")
     pads = attribute(tuple, doc="zeros around the image: top, left, bottom, right")
     result = result()
 
@@ -112,7 +112,7 @@ class WinogradConvOp(Op):
         if tile not in TILES:
             raise OpError(f"attribute 'tile' must be one of {', '.join(map(str, TILES))}, but is {tile}")
         if len(pads) != 4 or min(pads) < 0:
-            raise OpError(f"attribute 'pads' must be four numbers from 0 on, but is {', '.join(map(str, pads))}")
+            raise OpError(f"attribute 'pads' must be four non-negative numbers, but is {', '.join(map(str, pads))}")
         batch, height, width, channels = input.shape
         elements = (tile + KERNEL - 1) ** 2 * channels * columns
         if weight.rank != 1 or weight.shape[0] != elements:
@@ -125,7 +125,7 @@ class WinogradConvOp(Op):
     def reference(
         input: np.ndarray, weight: np.ndarray, *, columns: int, panel: int, tile: int, pads: tuple[int, ...]
     ) -> np.ndarray:
-        """The three steps, on all tiles at once."""
+        """Performs the three steps on all tiles at once."""
         matrices = transforms(tile)
         points = tile + KERNEL - 1
         batch, height, width, channels = input.shape

@@ -116,7 +116,7 @@ class HardSigmoidOp(FloatUnaryOp):
 
 
 class LeakyReluOp(FloatUnaryOp):
-    """`x` where it is positive, else `alpha * x` (ONNX LeakyRelu).
+    """`x` if positive, else `alpha * x` (ONNX LeakyRelu).
 
     ```mlir
     %1 = "stepwell.leaky_relu"(%0) {alpha = 0.01 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -134,7 +134,7 @@ class LeakyReluOp(FloatUnaryOp):
 
 
 class EluOp(FloatUnaryOp):
-    """`x` where it is positive, else `alpha * (exp(x) - 1)` (ONNX Elu).
+    """`x` if positive, else `alpha * (exp(x) - 1)` (ONNX Elu).
 
     ```mlir
     %1 = "stepwell.elu"(%0) {alpha = 1.0 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -152,7 +152,7 @@ class EluOp(FloatUnaryOp):
 
 
 class ClipOp(UnaryOp):
-    """`min(max(x, minimum), maximum)` (ONNX Clip), on floats and integers; without bounds nothing changes.
+    """`min(max(x, minimum), maximum)` (ONNX Clip), on floats and integers. By default there are no bounds.
 
     ```mlir
     %1 = "stepwell.clip"(%0) {minimum = 0.0 : f64, maximum = 6.0 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>

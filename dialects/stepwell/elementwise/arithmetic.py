@@ -13,7 +13,7 @@ from ..shapes import broadcast, require_float, require_number, same_dtype
 
 
 class UnaryOp(Op):
-    """Base of the ops that compute one tensor from one tensor of the same shape and element type."""
+    """Base of ops that map one tensor to a tensor of the same shape and element type."""
 
     input = operand()
     result = result()
@@ -26,7 +26,7 @@ class UnaryOp(Op):
 
 
 class FloatUnaryOp(UnaryOp):
-    """Base of the unary ops that are defined on floating point only."""
+    """Base of unary ops that are defined on floating point only."""
 
     @staticmethod
     def infer(input: TensorSpec, **_attributes: Any) -> TensorSpec:
@@ -36,7 +36,7 @@ class FloatUnaryOp(UnaryOp):
 
 
 class BinaryOp(Op):
-    """Base of the ops that compute one tensor from two of the same element type."""
+    """Base of ops on two tensors of the same element type."""
 
     lhs = operand()
     rhs = operand()
@@ -279,7 +279,7 @@ class MulOp(BinaryOp):
 
 
 class DivOp(BinaryOp):
-    """Quotient (ONNX Div); integers are rounded towards zero, and divided by zero give no particular number.
+    """Quotient (ONNX Div); integers round towards zero; dividing them by zero gives an undefined value.
 
     ```mlir
     %2 = "stepwell.div"(%0, %1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
@@ -291,7 +291,7 @@ class DivOp(BinaryOp):
 
 
 class PowOp(BinaryOp):
-    """`lhs` to the power of `rhs` (ONNX Pow, whose exponent's type is cast to the base's).
+    """`lhs` to the power of `rhs` (ONNX Pow; the importer casts the exponent to the base's type).
 
     ```mlir
     %2 = "stepwell.pow"(%0, %1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
@@ -303,7 +303,7 @@ class PowOp(BinaryOp):
 
 
 class ModOp(BinaryOp):
-    """Remainder (ONNX Mod): an integer's has the divisor's sign (fmod = 0), a float's the dividend's (fmod = 1).
+    """Remainder (ONNX Mod), with the divisor's sign on integers (fmod = 0), the dividend's on floats (fmod = 1).
 
     ```mlir
     %2 = "stepwell.mod"(%0, %1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>

@@ -1,4 +1,4 @@
-"""Elements as their bits: shifts, and the same bits as another element type."""
+"""Ops on the bits of elements: shifts, and reinterpretation as another element type."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _shift_right(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
 
 
 class ShiftLeftOp(ShiftOp):
-    """`lhs` moved by `rhs` bits towards the higher ones (ONNX BitShift LEFT).
+    """`lhs` shifted by `rhs` bits towards the higher ones (ONNX BitShift LEFT).
 
-    Moved by a negative number of bits, or by as many as there are or more, nothing is left: 0.
+    The result is 0 if the shift amount is negative or not less than the number of bits.
 
     ```mlir
     %2 = "stepwell.shift_left"(%0, %1) : (tensor<4x8xi32>, tensor<8xi32>) -> tensor<4x8xi32>
@@ -56,10 +56,9 @@ class ShiftLeftOp(ShiftOp):
 
 
 class ShiftRightOp(ShiftOp):
-    """`lhs` moved by `rhs` bits towards the lower ones, the sign kept (ONNX BitShift RIGHT).
+    """`lhs` shifted by `rhs` bits towards the lower ones, the sign kept (ONNX BitShift RIGHT).
 
-    Moved by a negative number of bits, or by as many as there are or more, only the sign is left: 0, or -1 of what is
-    negative.
+    If the shift amount is negative or not less than the number of bits, the result is 0, or -1 for negative elements.
 
     ```mlir
     %2 = "stepwell.shift_right"(%0, %1) : (tensor<4x8xi32>, tensor<8xi32>) -> tensor<4x8xi32>
@@ -71,7 +70,7 @@ class ShiftRightOp(ShiftOp):
 
 
 class BitcastOp(Op):
-    """The elements' bits as elements of another type of as many bits (ONNX BitCast).
+    """The elements' bits reinterpreted as another type of the same width (ONNX BitCast).
 
     ```mlir
     %1 = "stepwell.bitcast"(%0) {dtype = i32} : (tensor<4xf32>) -> tensor<4xi32>
@@ -99,7 +98,7 @@ class BitcastOp(Op):
 
 
 def _bits(dtype: np.dtype) -> int:
-    """The bits of an element: those of a bool are a byte's."""
+    """The number of bits of an element; a bool has the 8 bits of its byte."""
     if is_integer(dtype):
         return integer_bits(dtype)
     return 8 if dtype == np.bool_ else int(ml_dtypes.finfo(dtype).bits)

@@ -13,7 +13,7 @@ from .arithmetic import UnaryOp
 
 
 class ComparisonOp(Op):
-    """Base of the ops that compare two tensors of the same element type."""
+    """Base of ops that compare two tensors of the same element type."""
 
     lhs = operand()
     rhs = operand()
@@ -27,7 +27,7 @@ class ComparisonOp(Op):
 
 
 class LogicalOp(Op):
-    """Base of the ops that combine two bool tensors, or two integer tensors bit by bit."""
+    """Base of ops that combine two bool tensors, or two integer tensors bit by bit."""
 
     lhs = operand("bool or integer")
     rhs = operand("bool or integer")
@@ -47,7 +47,7 @@ def _require_bits(spec: TensorSpec, name: str) -> None:
 
 
 class EqualOp(ComparisonOp):
-    """Whether `lhs == rhs` (ONNX Equal).
+    """`lhs == rhs`, element by element (ONNX Equal).
 
     ```mlir
     %2 = "stepwell.equal"(%0, %1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xi1>
@@ -59,7 +59,7 @@ class EqualOp(ComparisonOp):
 
 
 class LessOp(ComparisonOp):
-    """Whether `lhs < rhs` (ONNX Less).
+    """`lhs < rhs`, element by element (ONNX Less).
 
     ```mlir
     %2 = "stepwell.less"(%0, %1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xi1>
@@ -71,7 +71,7 @@ class LessOp(ComparisonOp):
 
 
 class LessEqualOp(ComparisonOp):
-    """Whether `lhs <= rhs` (ONNX LessOrEqual).
+    """`lhs <= rhs`, element by element (ONNX LessOrEqual).
 
     ```mlir
     %2 = "stepwell.less_equal"(%0, %1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xi1>
@@ -83,7 +83,7 @@ class LessEqualOp(ComparisonOp):
 
 
 class GreaterOp(ComparisonOp):
-    """Whether `lhs > rhs` (ONNX Greater).
+    """`lhs > rhs`, element by element (ONNX Greater).
 
     ```mlir
     %2 = "stepwell.greater"(%0, %1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xi1>
@@ -95,7 +95,7 @@ class GreaterOp(ComparisonOp):
 
 
 class GreaterEqualOp(ComparisonOp):
-    """Whether `lhs >= rhs` (ONNX GreaterOrEqual).
+    """`lhs >= rhs`, element by element (ONNX GreaterOrEqual).
 
     ```mlir
     %2 = "stepwell.greater_equal"(%0, %1) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xi1>
@@ -161,7 +161,7 @@ class NotOp(UnaryOp):
 
 
 class SelectOp(Op):
-    """`on_true` where the condition holds, else `on_false`; all three broadcast (ONNX Where).
+    """`on_true` if the condition is true, else `on_false`; all three broadcast (ONNX Where).
 
     ```mlir
     %3 = "stepwell.select"(%0, %1, %2) : (tensor<4x1xi1>, tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
@@ -186,11 +186,11 @@ class SelectOp(Op):
 class KeepOp(Op):
     """`input` where the mask is not 0, the number `otherwise` elsewhere; both broadcast.
 
-    Unlike `select` it takes a mask of the input's own element type, which a vector holds as the input's elements.
+    Unlike `select` it takes a mask of the input's own element type, so a vector holds as many mask as input elements.
 
     Attributes:
-        extent: where the mask is a prefix whose length is in the table of extents, the entry; -1 otherwise. It is of no
-            consequence for the values.
+        extent: index, in the table of extents, of the length of the mask if the mask is a prefix; else -1. It does not
+            change the values.
 
     ```mlir
     %2 = "stepwell.keep"(%0, %1) {otherwise = 0.0 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
@@ -219,8 +219,8 @@ class KeepOp(Op):
 class CastOp(Op):
     """Conversion to another element type (ONNX Cast).
 
-    A float becomes an integer by rounding towards zero (out of range, to no particular number), a number becomes a bool
-    by being other than 0, and a float becomes a narrower one by rounding to the nearest, halves to even.
+    A float converts to an integer by rounding towards zero (undefined if out of range), a number to a bool as `x != 0`,
+    and a float to a narrower float by rounding to the nearest, halves to even.
 
     ```mlir
     %1 = "stepwell.cast"(%0) {dtype = i64} : (tensor<4xf32>) -> tensor<4xi64>

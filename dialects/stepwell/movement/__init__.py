@@ -1,4 +1,4 @@
-"""Movement ops: the result's elements are the operands' elements, elsewhere (resize may weigh several of them)."""
+"""Movement ops: result elements are operand elements at other positions (resize may combine several of them)."""
 
 from .dynamic import DynamicBroadcastToOp, DynamicPadOp, DynamicReshapeOp, DynamicSliceOp
 from .padding import PadOp

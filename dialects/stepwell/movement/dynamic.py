@@ -1,4 +1,4 @@
-"""Movement whose result shape is an operand: what importers emit, until constants make it static."""
+"""Movement ops whose result shape is an operand: importers emit them, constants make them static later."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..shape import shape_from
 from ..shapes import broadcast, normalize_axes, normalize_axis, require_dtype, require_rank, same_dtype
 from .padding import PAD_MODES, padded, padded_shape
 
-# ONNX slices "to the end" with the greatest i32 or i64.
+# ONNX exporters slice "to the end" with the greatest i32 or i64.
 _TO_THE_END = np.iinfo(np.int32).max
 
 
 class DynamicReshapeOp(Op):
     """The same elements in row-major order, in the shape that an operand holds (ONNX Reshape).
 
-    One extent may be -1, which is what the others leave; 0 is the input's extent at that place.
+    One extent may be -1 and is inferred from the others; 0 copies the input's extent of that dimension.
 
     Attributes:
         allow_zero: whether 0 means an extent of 0 instead.
@@ -38,7 +38,7 @@ class DynamicReshapeOp(Op):
 
     @staticmethod
     def infer(input: TensorSpec, shape: TensorSpec, *, allow_zero: bool) -> TensorSpec:
-        """The extents that the operand holds where it is constant, else unknown ones."""
+        """The extents that the operand holds if it is constant, else unknown ones."""
         extents = shape_from(shape)
         return input.with_shape(extents if shape.value is None else _reshaped(input.shape, extents, allow_zero))
 
@@ -64,12 +64,12 @@ def _reshaped(old: Shape, new: Shape, allow_zero: bool) -> Shape:
 
 
 def _left_over(old: Shape, others: list[Dim], text: str) -> Dim:
-    """What `product(old) / product(others)` is; equal symbols on both sides cancel."""
+    """`product(old) / product(others)`; equal symbols on both sides cancel."""
     remaining = list(old)
     divisors = [dim for dim in others if not (isinstance(dim, Sym) and dim in remaining and not remaining.remove(dim))]
     total, divisor = product(remaining), product(divisors)
     if divisor == 0:
-        raise OpError(f"shape {text} leaves -1 without a meaning")
+        raise OpError(f"shape {text} has an extent of 0, so its -1 cannot be inferred")
     if isinstance(total, int) and isinstance(divisor, int) and total % divisor:
         raise OpError(f"cannot reshape {quantity(total, 'element')} to shape {text}")
     if isinstance(divisor, Sym):
@@ -78,9 +78,9 @@ def _left_over(old: Shape, others: list[Dim], text: str) -> Dim:
 
 
 class DynamicSliceOp(Op):
-    """A slice with the bounds that operands hold (ONNX Slice).
+    """A slice with bounds given by operands (ONNX Slice).
 
-    Bounds count from the end where negative and are clamped to the extents; a negative step goes backwards.
+    Negative bounds count from the end; bounds are clamped to the extents; a negative step goes backwards.
 
     ```mlir
     %4 = "stepwell.dynamic_slice"(%0, %1, %2, %3) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>}
@@ -100,7 +100,7 @@ class DynamicSliceOp(Op):
     def infer(
         input: TensorSpec, starts: TensorSpec, ends: TensorSpec, axes: TensorSpec | None, steps: TensorSpec | None
     ) -> TensorSpec:
-        """The extents left, precise where the bounds are constant."""
+        """The sliced extents, exact if the bounds are constant."""
         for name, spec in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps)):
             if spec is not None and (spec.rank != 1 or not is_integer(spec.dtype)):
                 raise OpError(f"operand '{name}' must be 1-D integers, but is {spec}")
@@ -123,20 +123,20 @@ class DynamicSliceOp(Op):
         for index, axis in enumerate(along):
             start, end, step = int(starts[index]), int(ends[index]), 1 if steps is None else int(steps[index])
             taken = slice_range(input.shape[axis], start, end, step)
-            # numpy would read a stop of -1 as the last element.
+            # numpy reads a stop of -1 as the last element.
             chosen[axis] = slice(taken.start, None if taken.stop < 0 else taken.stop, taken.step)
         return input[tuple(chosen)]
 
 
 def slice_range(extent: int, start: int, end: int, step: int) -> range:
-    """The indices that a slice takes, by ONNX's rules: numpy's, but that a backward start is never before the first."""
+    """The indices that a slice takes by ONNX's rules: numpy's, except that a backward start is at least 0."""
     start, end = (bound + extent if bound < 0 else bound for bound in (start, end))
     low, high = (0, extent) if step > 0 else (-1, extent - 1)
     return range(min(max(start, 0), high), min(max(end, low), high), step)
 
 
 def _sliced_axes(input: TensorSpec, starts: TensorSpec, axes: TensorSpec | None) -> tuple[int, ...] | None:
-    """The dimensions that are sliced, or None where they are not known."""
+    """The dimensions that are sliced, or None if they are not known."""
     if axes is not None:
         return None if axes.value is None else normalize_axes(tuple(map(int, axes.value)), input.rank)
     count = starts.shape[0]
@@ -154,16 +154,16 @@ def _slice_length(dim: Dim, start: int | None, end: int | None, step: int | None
         return dims.unknown()
     if isinstance(dim, int):
         return len(slice_range(dim, start, end, step))
-    # Any other bound might lie outside, and be clamped.
+    # Any other bound might be out of range and then be clamped.
     is_whole = start == 0 and end >= _TO_THE_END and step > 0
     return ceil_div(dim, step) if is_whole else dims.unknown()
 
 
 class DynamicPadOp(Op):
-    """Padding by the amounts that an operand holds (ONNX Pad).
+    """Padding by amounts that an operand holds (ONNX Pad).
 
     Attributes:
-        mode: as of `pad`.
+        mode: the padding mode, as for `pad`.
 
     ```mlir
     %2 = "stepwell.dynamic_pad"(%0, %1) {operandSegmentSizes = array<i32: 1, 1, 0, 0>}
@@ -173,7 +173,7 @@ class DynamicPadOp(Op):
 
     OPERATION_NAME = "stepwell.dynamic_pad"
     input = operand()
-    pads = operand("1-D i64: for every padded dimension the elements before it, then for every one those after")
+    pads = operand("1-D i64: elements before each padded dimension, then elements after each")
     value = optional_operand("a scalar like the input; absent, 0")
     axes = optional_operand("1-D integers; absent, all dimensions")
     mode = attribute(str, default="constant", choices=PAD_MODES)
@@ -183,7 +183,7 @@ class DynamicPadOp(Op):
     def infer(
         input: TensorSpec, pads: TensorSpec, value: TensorSpec | None, axes: TensorSpec | None, *, mode: str
     ) -> TensorSpec:
-        """Each padded dimension grows, by known amounts where the pads are constant."""
+        """Each padded dimension grows, by known amounts if the pads are constant."""
         require_dtype(np.int64, pads=pads)
         require_rank(1, pads=pads, axes=axes)
         require_rank(0, value=value)
@@ -202,7 +202,7 @@ class DynamicPadOp(Op):
 
 
 def _per_axis(pads: np.ndarray, axes: np.ndarray | None, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The elements before and after each of the dimensions."""
+    """The number of elements to add before and after each dimension."""
     along = range(rank) if axes is None else [normalize_axis(int(axis), rank) for axis in axes]
     if len(pads) != 2 * len(along):
         raise OpError(f"operand 'pads' must have {2 * len(along)} elements, but has {len(pads)}")
@@ -213,9 +213,9 @@ def _per_axis(pads: np.ndarray, axes: np.ndarray | None, rank: int) -> tuple[tup
 
 
 class DynamicBroadcastToOp(Op):
-    """The tensor and the shape that an operand holds, broadcast together (ONNX Expand).
+    """The tensor broadcast together with the shape that an operand holds (ONNX Expand).
 
-    An extent of 1 in the operand keeps the input's.
+    An extent of 1 in the operand keeps the input's extent.
 
     ```mlir
     %2 = "stepwell.dynamic_broadcast_to"(%0, %1) : (tensor<4x1xf32>, tensor<3xi64>) -> tensor<?x4x?xf32>
@@ -242,6 +242,6 @@ def _expanded(old: Shape, new: Shape, is_known: bool) -> Shape:
     wide = broadcast(old, new)
     if is_known:
         return wide
-    # An unknown extent may be 1, but an input's that is a number above 1 stays what it is.
+    # An unknown extent may be 1; but if the input's extent is a number above 1, it stays.
     kept = (1,) * (len(wide) - len(old)) + old
     return tuple(dim if isinstance(dim, int) and dim != 1 else dims.unknown() for dim in kept)

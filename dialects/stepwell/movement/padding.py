@@ -1,4 +1,4 @@
-"""Elements around a tensor, how many is written in the attributes; and what new elements are, for all that pad."""
+"""Padding by amounts given as attributes, and the padding rules that all ops which pad share."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PAD_MODES = ("constant", "reflect", "edge", "wrap")
 
 
 class PadOp(Op):
-    """`low` elements before and `high` elements after every dimension (ONNX Pad).
+    """`low` elements before and `high` elements after every dimension added (ONNX Pad).
 
     Attributes:
-        mode: what the new elements are: "constant" `value`, "edge" the nearest element, "reflect" a mirror image about
-            the edge element, which is not repeated, "wrap" the elements of the other end.
+        mode: values of the new elements: "constant" `value`, "edge" the nearest element, "reflect" a mirror image about
+            the edge element, which is not repeated, "wrap" the elements of the opposite end.
 
     ```mlir
     %1 = "stepwell.pad"(%0) {low = array<i64: 0, 1>, high = array<i64: 0, 2>} : (tensor<4x8xf32>) -> tensor<4x11xf32>
@@ -54,7 +54,7 @@ def padded_shape(shape: Shape, low: tuple[int, ...], high: tuple[int, ...], mode
     """`shape` after padding.
 
     Raises:
-        OpError: pads are negative, or the mode has no element to take.
+        OpError: pads are negative, or the mode needs more elements than the dimension has.
     """
     if min((*low, *high), default=0) < 0:
         raise OpError(f"pads must not be negative, but are {', '.join(map(str, (*low, *high)))}")

@@ -32,13 +32,13 @@ class ResizeOp(Op):
 
     Attributes:
         sizes: the extents of the result, one per dimension.
-        scales: the factor per dimension, as the model gives it; not quite `size / extent` where the model gave factors.
-        mode: "nearest" takes one element, "linear" weighs two and "cubic" four per dimension.
-        coordinates: what position in the input an element of the result has (ONNX coordinate_transformation_mode).
-        nearest: which of two elements is the nearer (ONNX nearest_mode).
+        scales: scale factor per dimension as the model gives it; not always `size / extent` if the model gives factors.
+        mode: "nearest" takes one element, "linear" combines two and "cubic" four per dimension.
+        coordinates: mapping from result elements to input positions (ONNX coordinate_transformation_mode).
+        nearest: rounding between two neighbouring elements (ONNX nearest_mode).
         cubic_coefficient: the `a` of the cubic convolution.
-        exclude_outside: whether elements outside the input weigh nothing, instead of repeating the edge.
-        layout: where the channels are; of no consequence for the values, `sizes` and `scales` follow it.
+        exclude_outside: whether elements outside the input get weight 0, instead of repeating the edge.
+        layout: position of the channel dimension. It does not change the values; `sizes` and `scales` are in its order.
 
     ```mlir
     %1 = "stepwell.resize"(%0) {sizes = array<i64: 1, 8, 40, 40>, scales = dense<[1.0, 1.0, 2.0, 2.0]> : tensor<4xf32>,
@@ -96,13 +96,13 @@ class ResizeOp(Op):
 
 
 class ResampleOp(Op):
-    """Along one dimension, weighed sums of elements whose places and weights operands hold.
+    """Weighted sums of elements along one dimension, whose indices and weights are operands.
 
-    An index outside is taken for the first or the last one.
+    Indices out of range are clipped to the first or last element.
 
     Attributes:
-        extent: where all indices are less than a number in the table of extents, the entry; -1 otherwise. It is of no
-            consequence for the values.
+        extent: index, in the table of extents, of a number greater than all indices; else -1. It does not change the
+            values.
 
     ```mlir
     %3 = "stepwell.resample"(%0, %1, %2) {axis = 3 : i64}
@@ -113,14 +113,14 @@ class ResampleOp(Op):
     OPERATION_NAME = "stepwell.resample"
     input = operand()
     indices = operand("i64: one per term and element of the result along `axis`")
-    weights = operand("f32, or f64 for an input of that: as the indices")
+    weights = operand("f64 for an f64 input, else f32; same shape as the indices")
     axis = attribute(int)
     extent = attribute(int, default=-1)
     result = result()
 
     @staticmethod
     def infer(input: TensorSpec, indices: TensorSpec, weights: TensorSpec, *, axis: int, extent: int) -> TensorSpec:
-        """The input's shape, with as many elements along `axis` as there are sums."""
+        """The input's shape, with one element per sum along `axis`."""
         require_float(input=input)
         require_dtype(np.int64, indices=indices)
         require_dtype(np.float64 if input.dtype == np.float64 else np.float32, weights=weights)
@@ -146,12 +146,12 @@ class ResampleOp(Op):
 
 
 class DynamicResizeOp(Op):
-    """The tensor interpolated by the factors or to the extents that an operand holds: one of the two is there.
+    """The tensor interpolated by factors or to extents that an operand holds; exactly one of the two is present.
 
     Attributes:
-        axes: the dimensions that the operand speaks of, in its order; () is all of them.
+        axes: the dimensions that the operand's entries refer to, in its order; () means all of them.
 
-    The others are those of `resize`.
+    The other attributes are those of `resize`.
 
     ```mlir
     %2 = "stepwell.dynamic_resize"(%0, %1) {operandSegmentSizes = array<i32: 1, 1, 0>, mode = "linear"}
@@ -182,7 +182,7 @@ class DynamicResizeOp(Op):
         mode: str,
         **_attributes: object,
     ) -> TensorSpec:
-        """The extents that follow from the operand where it is constant, else unknown ones."""
+        """The extents that follow from the operand if it is constant, else unknown ones."""
         _require_interpolable(input, mode)
         if (scales is None) == (sizes is None):
             raise OpError("takes one of the operands 'scales' and 'sizes'")
@@ -207,7 +207,7 @@ class DynamicResizeOp(Op):
         axes: tuple[int, ...],
         **attributes: object,
     ) -> np.ndarray:
-        """As `resize` does it."""
+        """Same as `resize`, with sizes and scales computed from the operand."""
         full_sizes, full_scales = resolve_sizes(input.shape, scales, sizes, axes)
         return ResizeOp.reference(input, sizes=full_sizes, scales=full_scales, **attributes)
 
@@ -215,7 +215,7 @@ class DynamicResizeOp(Op):
 def resolve_sizes(
     shape: tuple[int, ...], scales: np.ndarray | None, sizes: np.ndarray | None, axes: tuple[int, ...]
 ) -> tuple[tuple[int, ...], np.ndarray]:
-    """The attributes `sizes` and `scales` of the `resize` that a `dynamic_resize` is, once its operand is known."""
+    """The `sizes` and `scales` of the `resize` that a `dynamic_resize` with known operands is equal to."""
     along = normalize_axes(axes, len(shape)) if axes else tuple(range(len(shape)))
     full_sizes, full_scales = list(shape), np.ones(len(shape), np.float32)
     for index, axis in enumerate(along):

@@ -1,4 +1,4 @@
-"""Rows of a tensor, its parts along the first dimension: what a loop reads and writes in each of its rounds."""
+"""Rows of a tensor (its slices along the first dimension), read and written by each iteration of a loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..shapes import common_dim, may_equal, require_rank, same_dtype
 
 
 class RowOp(Op):
-    """`input[index]`, the index brought into the range of the rows as by `clip`; nothing is moved to read it.
+    """`input[index]`, with the index clipped to the range of rows. Reading a row copies nothing.
 
     ```mlir
     %2 = "stepwell.row"(%0, %1) : (tensor<10x4x8xf32>, tensor<i64>) -> tensor<4x8xf32>
@@ -38,9 +38,9 @@ class RowOp(Op):
 
 
 class WithRowOp(Op):
-    """`input` with `row` in the place of `input[index]`, the index brought into the range of the rows as by `clip`.
+    """`input` with `input[index]` replaced by `row`; the index is clipped to the range of rows.
 
-    Where a loop carries the input from round to round and nothing else reads it, the row is made in its place.
+    If a loop carries the input from iteration to iteration and nothing else reads it, the update happens in place.
 
     ```mlir
     %3 = "stepwell.with_row"(%0, %1, %2) : (tensor<10x4x8xf32>, tensor<4x8xf32>, tensor<i64>) -> tensor<10x4x8xf32>
@@ -60,7 +60,7 @@ class WithRowOp(Op):
         same_dtype(input, row)
         pairs = list(zip(input.shape[1:], row.shape, strict=False))
         if row.rank != input.rank - 1 or not all(may_equal(*pair) for pair in pairs):
-            raise OpError(f"operand 'row' must be like a row of {input}, but is {row}")
+            raise OpError(f"operand 'row' must have the shape of a row of {input}, but is {row}")
         return input.with_shape((input.shape[0], *(common_dim(*pair) for pair in pairs)))
 
     @staticmethod
@@ -72,9 +72,9 @@ class WithRowOp(Op):
 
 
 class TakeRowsOp(Op):
-    """The rows of `input` that `places` name, its `leading` dimensions counted as one.
+    """The rows of `input` at the indices `places`; its first `leading` dimensions count as one.
 
-    As of a gather, places outside are clipped.
+    Indices out of range are clipped, as in `gather`.
 
     ```mlir
     %2 = "stepwell.take_rows"(%0, %1) {leading = 2 : i64, extents = array<i64>}
@@ -86,12 +86,12 @@ class TakeRowsOp(Op):
     input = operand()
     places = operand("integers")
     leading = attribute(int, 1)
-    extents = attribute(tuple, (), doc="where sizes vary, the entry of the table for each leading dimension; else none")
-    result = result("the input's shape with the places' instead of the leading dimensions")
+    extents = attribute(tuple, (), doc="if sizes vary, index in the table of extents per leading dimension")
+    result = result("the input's shape with the leading dimensions replaced by those of `places`")
 
     @staticmethod
     def infer(input: TensorSpec, places: TensorSpec, *, leading: int, extents: tuple[int, ...]) -> TensorSpec:
-        """The input's shape with the places' instead of the leading dimensions."""
+        """The input's shape with the leading dimensions replaced by those of `places`."""
         if not is_integer(places.dtype):
             raise OpError(f"operand 'places' must be integers, but is {places}")
         if not 1 <= leading <= input.rank or len(extents) not in (0, leading):

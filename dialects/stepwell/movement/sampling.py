@@ -19,16 +19,16 @@ CUBIC_COEFFICIENT = -0.75
 
 
 class SampleOp(Op):
-    """Images (batch, channels, spatial...) at positions between their elements, the same ones for all channels.
+    """Images (batch, channels, spatial...) sampled at fractional positions, the same ones for all channels.
 
-    A position of 0 is the first element of a dimension, 1 the second one.
+    Position 0 is the first element of a dimension, 1 the second one.
 
     Attributes:
-        mode: "nearest" takes one element (the even one of two that are as near), "linear" weighs two and "cubic" four
+        mode: "nearest" takes one element (the even one of two equally near), "linear" combines two and "cubic" four
             per dimension.
-        padding: what is outside: "zeros", the element at the "border", or a mirror image of the inside.
-        about_edges: whether the mirror image is about the outermost elements; else about their outer sides, so that
-            those are repeated.
+        padding: values outside the image: "zeros", the element at the "border", or a mirror image of the inside.
+        about_edges: whether the mirror image is about the centres of the outermost elements; else it is about their
+            outer sides, which repeats them.
 
     ```mlir
     %2 = "stepwell.sample"(%0, %1) {mode = "linear", padding = "zeros"}
@@ -37,8 +37,8 @@ class SampleOp(Op):
     """
 
     OPERATION_NAME = "stepwell.sample"
-    input = operand("batch, channels and the dimensions in which positions lie")
-    positions = operand("f32 or f64: batch, one coordinate per spatial dimension in their order, and any dimensions")
+    input = operand("batch, channels and the spatial dimensions")
+    positions = operand("f32 or f64: batch, one coordinate per spatial dimension in order, and any further dimensions")
     mode = attribute(str, default="linear", choices=MODES)
     padding = attribute(str, default="zeros", choices=PADDINGS)
     about_edges = attribute(bool, default=False)
@@ -97,7 +97,7 @@ def taps(position: np.ndarray, mode: str) -> list[tuple[np.ndarray, np.ndarray]]
 
 
 def place(at: np.ndarray, extent: int, padding: str, about_edges: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The indices of elements of a dimension, and whether they count; positions that are no numbers get the first."""
+    """The indices of elements of a dimension, and whether they count; NaN positions get the first element."""
     last = at.dtype.type(extent - 1)
     if padding == "reflection":
         at = reflected(at, extent, about_edges)

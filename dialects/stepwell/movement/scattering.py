@@ -1,4 +1,4 @@
-"""Movement into places that an operand names (ONNX ScatterElements, ScatterND, TensorScatter)."""
+"""Writes to positions that an operand gives (ONNX ScatterElements, ScatterND, TensorScatter)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _COMBINE = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.mini
 
 
 class ScatterOp(Op):
-    """`input`, of which `updates` replace (or change) the slices along `axis` that `indices` name.
+    """`input` with the slices along `axis` at `indices` replaced by, or combined with, `updates`.
 
-    The dimensions before `axis` are batches, each with indices of its own. Updates are applied in their order, so that
-    of several of one slice the last one stays. An index may count from the end; an update outside is dropped.
+    The dimensions before `axis` are batches, each with its own indices. Updates are applied in order: of several
+    updates of one slice the last one wins. An index may count from the end; an update out of range is dropped.
 
     Attributes:
         axis: the dimension along which the slices lie.
-        reduction: what becomes of a slice and its update: the update ("none"), or both combined.
-        extent: the entry of the table of extents that equals operand `count`, or -1. It has no effect on the values.
+        reduction: how a slice and its update combine; "none" stores the update.
+        extent: index, in the table of extents, of the value of operand `count`, or -1. It does not change the values.
 
     ```mlir
     %3 = "stepwell.scatter"(%0, %1, %2) {axis = 0 : i64, reduction = "add"}
@@ -32,9 +32,9 @@ class ScatterOp(Op):
 
     OPERATION_NAME = "stepwell.scatter"
     input = operand()
-    indices = operand("integers: the dimensions of the input before `axis`, and the number of updates")
+    indices = operand("integers: the dimensions of the input before `axis`, then the number of updates")
     updates = operand("like the input, but with the number of updates along `axis`")
-    count = optional_operand("i64, a scalar: the number of updates that are applied, from the first on; else all")
+    count = optional_operand("i64, a scalar: the number of leading updates that are applied; absent, all")
     axis = attribute(int)
     reduction = attribute(str, default="none", choices=REDUCTIONS)
     extent = attribute(int, default=-1)

@@ -1,4 +1,4 @@
-"""Movement whose result shape is written in the attributes."""
+"""Movement ops whose result shape is given by attributes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ReshapeOp(Op):
 
     @staticmethod
     def infer(input: TensorSpec, *, shape: tuple[int, ...]) -> TensorSpec:
-        """`shape`, which has as many elements as the input."""
+        """`shape`, which has the same number of elements as the input."""
         if min(shape, default=0) < 0:
             raise OpError(f"attribute 'shape' must not be negative, but is {', '.join(map(str, shape))}")
         if input.is_static and product(input.shape) != product(shape):
@@ -46,18 +46,18 @@ class ReshapeOp(Op):
 
     @staticmethod
     def reference(input: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-        """Computes it with numpy; a copy, where there must be one, lies where native code can read it."""
+        """Computes it with numpy; if a copy is needed, it is aligned for native code."""
         view = _viewed(input, shape)
         return aligned_copy(input).reshape(shape) if view is None else view
 
 
 def _viewed(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
-    """An array in another shape, None where that takes a copy."""
+    """Reshapes an array without a copy; None if a copy is needed."""
     try:
         if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
             return np.reshape(array, shape, copy=False)
         view = array.view()
-        view.shape = shape  # deprecated since numpy has the other way
+        view.shape = shape  # deprecated since numpy has `copy=False`
     except (ValueError, AttributeError):
         return None
     return view
@@ -81,7 +81,7 @@ class TransposeOp(Op):
         """The input's dimensions in the order of `permutation`."""
         if sorted(permutation) != list(range(input.rank)):
             text = ", ".join(map(str, permutation))
-            raise OpError(f"{text} is no permutation of the {quantity(input.rank, 'dimension')} of {input}")
+            raise OpError(f"{text} is not a permutation of the {quantity(input.rank, 'dimension')} of {input}")
         return input.with_shape(tuple(input.shape[axis] for axis in permutation))
 
     @staticmethod
@@ -91,7 +91,7 @@ class TransposeOp(Op):
 
 
 class ConcatOp(Op):
-    """`lhs` followed by `rhs` along `axis` (ONNX Concat; of more than two tensors it is a chain).
+    """`lhs` followed by `rhs` along `axis` (ONNX Concat; more than two tensors become a chain).
 
     ```mlir
     %2 = "stepwell.concat"(%0, %1) {axis = 1 : i64} : (tensor<2x3xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>
@@ -105,8 +105,8 @@ class ConcatOp(Op):
     ends = attribute(
         tuple,
         (),
-        doc="where sizes vary, the entries of the table that say how much of each is read along `axis`, -1 for all; "
-        "of no consequence for the values",
+        doc="if sizes vary, per operand the index in the table of extents of the number of elements read along `axis`, "
+        "-1 for all; does not change the values",
     )
     result = result()
 
@@ -117,7 +117,7 @@ class ConcatOp(Op):
         along = normalize_axis(axis, lhs.rank)
         pairs = list(zip(lhs.shape, rhs.shape, strict=False))
         if lhs.rank != rhs.rank or not all(may_equal(*pair) for index, pair in enumerate(pairs) if index != along):
-            raise OpError(f"operands must agree but for axis {along}, but are {lhs} and {rhs}")
+            raise OpError(f"operands must have equal shapes except for axis {along}, but are {lhs} and {rhs}")
         dims = [
             left + right if index == along else common_dim(left, right) for index, (left, right) in enumerate(pairs)
         ]
@@ -130,9 +130,9 @@ class ConcatOp(Op):
 
 
 class SliceOp(Op):
-    """The elements from `starts` up to but without `stops`, every `steps`-th, one entry per dimension.
+    """The elements from `starts` up to and excluding `stops`, every `steps`-th, one entry per dimension.
 
-    The bounds are normal: `0 <= start <= stop <= extent`, and steps are positive (backwards is `reverse`).
+    The bounds are normalised: `0 <= start <= stop <= extent`, and steps are positive (see `reverse` for backwards).
 
     ```mlir
     %1 = "stepwell.slice"(%0) {starts = array<i64: 0, 2>, stops = array<i64: 4, 8>, steps = array<i64: 1, 2>}
@@ -171,7 +171,7 @@ class SliceOp(Op):
 
 
 class ReverseOp(Op):
-    """The elements in opposite order along `axes`.
+    """The elements in reverse order along `axes`.
 
     ```mlir
     %1 = "stepwell.reverse"(%0) {axes = array<i64: 0>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -210,7 +210,7 @@ class BroadcastToOp(Op):
 
     @staticmethod
     def infer(input: TensorSpec, *, shape: tuple[int, ...]) -> TensorSpec:
-        """`shape`, to which the input's broadcasts."""
+        """`shape`, to which the input broadcasts."""
         if not broadcasts_to(input.shape, shape):
             raise OpError(f"cannot broadcast {input} to {shape_text(shape)}")
         return input.with_shape(shape)
@@ -222,13 +222,13 @@ class BroadcastToOp(Op):
 
 
 class GatherOp(Op):
-    """The slices of `input` along `axis` that `indices` name, a negative one counting from the end (ONNX Gather).
+    """The slices of `input` along `axis` at `indices`; a negative index counts from the end (ONNX Gather).
 
-    An index outside is taken for the first or the last one.
+    Indices out of range are clipped to the first or last slice.
 
     Attributes:
-        extent: where all indices of data are less than a number in the table of extents, the entry; -1 otherwise. It is
-            of no consequence for the values.
+        extent: index, in the table of extents, of a number greater than all valid indices; else -1. It does not change
+            the values.
 
     ```mlir
     %2 = "stepwell.gather"(%0, %1) {axis = 0 : i64}
@@ -241,11 +241,11 @@ class GatherOp(Op):
     indices = operand("integers")
     axis = attribute(int)
     extent = attribute(int, default=-1)
-    result = result("the input's shape with the indices' in the place of `axis`")
+    result = result("the input's shape with `axis` replaced by the indices' dimensions")
 
     @staticmethod
     def infer(input: TensorSpec, indices: TensorSpec, *, axis: int, extent: int = -1) -> TensorSpec:
-        """The input's shape with the indices' in the place of `axis`."""
+        """The input's shape with `axis` replaced by the indices' dimensions."""
         if not is_integer(indices.dtype):
             raise OpError(f"operand 'indices' must be integers, but is {indices}")
         along = normalize_axis(axis, input.rank)
@@ -288,7 +288,7 @@ class TileOp(Op):
 
 
 class SqueezeOp(Op):
-    """The tensor without the dimensions `axes`, whose extent is 1 (ONNX Squeeze).
+    """The tensor without the dimensions `axes`, which have extent 1 (ONNX Squeeze).
 
     ```mlir
     %1 = "stepwell.squeeze"(%0) {axes = array<i64: 1>} : (tensor<4x1x8xf32>) -> tensor<4x8xf32>
@@ -302,7 +302,7 @@ class SqueezeOp(Op):
 
     @staticmethod
     def infer(input: TensorSpec, *, axes: tuple[int, ...]) -> TensorSpec:
-        """The dimensions that are not named."""
+        """The dimensions that are not removed."""
         gone = normalize_axes(axes, input.rank)
         kept: list[Dim] = [dim for axis, dim in enumerate(input.shape) if axis not in gone]
         wrong = [axis for axis in gone if not may_equal(input.shape[axis], 1)]
@@ -317,7 +317,7 @@ class SqueezeOp(Op):
 
 
 class ExpandDimsOp(Op):
-    """The tensor with a new dimension of extent 1 at each of `axes`, which are places in the result (ONNX Unsqueeze).
+    """The tensor with a new dimension of extent 1 at each of `axes`, counted in the result (ONNX Unsqueeze).
 
     ```mlir
     %1 = "stepwell.expand_dims"(%0) {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4x1x8xf32>

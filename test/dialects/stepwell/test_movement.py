@@ -125,8 +125,11 @@ def test_shapes_of_symbols_stay_precise():
     ("call", "message"),
     [
         (lambda x: movement.ReshapeOp.infer(x, shape=(5,)), "cannot reshape 2x3xf32 to 5: it has 6 elements, not 5"),
-        (lambda x: movement.TransposeOp.infer(x, permutation=(0, 0)), "0, 0 is no permutation of the 2 dimensions"),
-        (lambda x: movement.ConcatOp.infer(x, x.with_shape((3, 3)), axis=1), "must agree but for axis 1"),
+        (lambda x: movement.TransposeOp.infer(x, permutation=(0, 0)), "0, 0 is not a permutation of the 2 dimensions"),
+        (
+            lambda x: movement.ConcatOp.infer(x, x.with_shape((3, 3)), axis=1),
+            "must have equal shapes except for axis 1",
+        ),
         (lambda x: movement.SliceOp.infer(x, starts=(0, 0), stops=(2, 4), steps=(1, 1)), "slices 0 to 4 of the 3 el"),
         (lambda x: movement.SliceOp.infer(x, starts=(0, 0), stops=(2, 3), steps=(1, -1)), "steps must be positive"),
         (

@@ -63,8 +63,8 @@ def test_reference(tile: int, batch: int, size: tuple, channels: int, columns: i
     ("changed", "message"),
     [
         ({"tile": 3}, "attribute 'tile' must be one of 2, 4, but is 3"),
-        ({"pads": (1, 1)}, "attribute 'pads' must be four numbers from 0 on"),
-        ({"pads": (1, 1, -1, 1)}, "attribute 'pads' must be four numbers from 0 on"),
+        ({"pads": (1, 1)}, "attribute 'pads' must be four non-negative numbers"),
+        ({"pads": (1, 1, -1, 1)}, "attribute 'pads' must be four non-negative numbers"),
         ({"columns": 7}, "the packed weight must be a flat tensor of 448 elements"),
     ],
 )

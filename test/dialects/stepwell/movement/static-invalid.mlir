@@ -3,11 +3,11 @@
 func.func @static(%x: tensor<4x8xf32>, %v: tensor<8xf32>) {
   // expected-error @+1 {{'stepwell.reshape' op cannot reshape 4x8xf32 to 5x5: it has 32 elements, not 25}}
   %0 = "stepwell.reshape"(%x) {shape = array<i64: 5, 5>} : (tensor<4x8xf32>) -> tensor<5x5xf32>
-  // expected-error @+1 {{'stepwell.transpose' op 0, 0 is no permutation of the 2 dimensions of 4x8xf32}}
+  // expected-error @+1 {{'stepwell.transpose' op 0, 0 is not a permutation of the 2 dimensions of 4x8xf32}}
   %1 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 0>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // expected-error @+1 {{'stepwell.concat' op axis 2 is out of range for rank 2}}
   %2 = "stepwell.concat"(%x, %x) {axis = 2 : i64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-  // expected-error @+1 {{'stepwell.concat' op operands must agree but for axis 0, but are 4x8xf32 and 8xf32}}
+  // expected-error @+1 {{'stepwell.concat' op operands must have equal shapes except for axis 0, but are 4x8xf32 and 8xf32}}
   %3 = "stepwell.concat"(%x, %v) {axis = 0 : i64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
   // expected-error @+1 {{'stepwell.slice' op slices 0 to 9 of the 8 elements of axis 1}}
   %4 = "stepwell.slice"(%x) {starts = array<i64: 0, 0>, stops = array<i64: 4, 9>, steps = array<i64: 1, 1>}

@@ -4,7 +4,7 @@ func.func @negative(%x: tensor<1x8x8x4xf32>, %row: tensor<8x4xf32>, %w: tensor<2
   // expected-error @+1 {{'stepwell.winograd_conv' op attribute 'tile' must be one of 2, 4, but is 3}}
   %0 = "stepwell.winograd_conv"(%x, %w) {columns = 32 : i64, panel = 32 : i64, tile = 3 : i64, pads = array<i64: 1, 1, 1, 1>}
     : (tensor<1x8x8x4xf32>, tensor<2048xf32>) -> tensor<1x8x8x32xf32>
-  // expected-error @+1 {{'stepwell.winograd_conv' op attribute 'pads' must be four numbers from 0 on, but is 1, 1}}
+  // expected-error @+1 {{'stepwell.winograd_conv' op attribute 'pads' must be four non-negative numbers, but is 1, 1}}
   %1 = "stepwell.winograd_conv"(%x, %w) {columns = 32 : i64, panel = 32 : i64, tile = 2 : i64, pads = array<i64: 1, 1>}
     : (tensor<1x8x8x4xf32>, tensor<2048xf32>) -> tensor<1x8x8x32xf32>
   // expected-error @+1 {{'stepwell.winograd_conv' op the packed weight must be a flat tensor of 4608 elements, but is 2048xf32}}
