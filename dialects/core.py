@@ -299,12 +299,31 @@ def spec_of(value: ir.Value) -> TensorSpec:
     return TensorSpec(array.shape, array.dtype, array)
 
 
+DIALECTS: dict[str, Dialect] = {}
+"""The declared dialects by namespace."""
+
+OPS: dict[str, type[Op]] = {}
+"""The declared ops of all dialects by name."""
+
+
 class Dialect:
     """A set of op classes under one namespace, loadable into any number of contexts."""
 
     def __init__(self, namespace: str, ops: Sequence[type[Op]]) -> None:
+        """Declares a dialect; again, if the module that declared it is run again, as notebooks do.
+
+        Raises:
+            ValueError: another module has declared a dialect of this name.
+        """
+        places = {op.__module__ for op in ops}
+        other = DIALECTS.get(namespace)
+        if other is not None and not places & {op.__module__ for op in other.ops.values()}:
+            both = " and ".join(sorted(places)[:1] + sorted(op.__module__ for op in other.ops.values())[:1])
+            raise ValueError(f"two dialects are called '{namespace}': those of {both}")
         self.namespace = namespace
         self.ops: dict[str, type[Op]] = {op.OPERATION_NAME: op for op in ops}
+        DIALECTS[namespace] = self
+        OPS.update(self.ops)
 
     def load(self, context: ir.Context) -> None:
         """Registers the dialect in `context`. A second call does nothing (MLIR itself would abort)."""
@@ -332,12 +351,6 @@ class Dialect:
             for op in self.ops.values():
                 _define(op)
         return module
-
-    def view(self, operation: ir.Operation | ir.OpView) -> Op | None:
-        """The typed view of an operation, or None if the operation is not of this dialect."""
-        operation = operation.operation
-        cls = self.ops.get(operation.name)
-        return None if cls is None else cls.of(operation)
 
 
 def _define(op: type[Op]) -> None:

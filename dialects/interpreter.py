@@ -20,7 +20,7 @@ from ..runtime.mapped import forget_pages
 from ..runtime.wording import quantity
 from .core import Op, OpError
 from .dims import numbers
-from .stepwell import STEPWELL
+from .registry import view_of
 from .stepwell.constant import ParameterOp
 from .types import TensorSpec, array_of, spec_of_type
 
@@ -161,7 +161,7 @@ def _reads(operation: ir.Operation) -> Iterator[ir.Value]:
 
 
 def _runner(operation: ir.Operation) -> Callable[[_Interpreter, ir.Operation], Sequence[Any]]:
-    view = STEPWELL.view(operation)
+    view = view_of(operation)
     if view is not None:
         return lambda interpreter, _: _run_op(interpreter, view)
     runner = _RUNNERS.get(operation.name)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ..runtime.errors import StepwellError
-from .core import Op, OpError, check_extents, spec_of
-from .stepwell import STEPWELL
+from .core import DIALECTS, Op, OpError, check_extents, spec_of
+from .registry import view_of
 from .stepwell.shapes import may_equal
 from .types import ElementTypeError, TensorSpec
 
@@ -75,10 +75,10 @@ def _check_inside(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) ->
 
 
 def _check(operation: ir.Operation, specs: dict[ir.Value, TensorSpec]) -> Iterator[Violation]:
-    if not operation.name.startswith(f"{STEPWELL.namespace}."):
+    if operation.name.split(".", 1)[0] not in DIALECTS:
         yield from _impossible(operation.results, operation)
         return
-    op = STEPWELL.view(operation)
+    op = view_of(operation)
     if op is None:
         return
 

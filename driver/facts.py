@@ -13,7 +13,7 @@ from typing import Any
 
 from mlir import ir
 
-from ..dialects.stepwell import STEPWELL
+from ..dialects.registry import view_of
 from ..dialects.types import numpy_dtype
 from ..lowering.code_shape import code_shape
 from ..lowering.vector_to_llvm.choose_parallel_loops import ChooseParallelLoopsPass, microseconds
@@ -78,7 +78,7 @@ def operands_of(kernel: ir.Operation) -> list[dict[str, Any]]:
 
 
 def _layout(op: ir.Operation) -> str | None:
-    view = STEPWELL.view(op)
+    view = view_of(op)
     layout = None if view is None else view.attribute_values().get("layout")
     if layout is None and op.name.removeprefix("stepwell.").endswith("conv"):
         layout = "channels_last"

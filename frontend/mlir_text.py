@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ..dialects.stepwell import STEPWELL
+from ..dialects.registry import load_dialects
 from ..dialects.types import numpy_dtype
 from ..dialects.verifier import VerificationError, verify
 from ..passes.custom_forms import find_custom_form
@@ -82,7 +82,7 @@ def _parse(model: bytes | Path, context: ir.Context) -> ir.Module:
 
 
 def _parsed(text: bytes, context: ir.Context) -> ir.Module:
-    STEPWELL.load(context)
+    load_dialects(context)
     module = ir.Module.parse(text, context)
     verify(module)
     check_notes(module)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from mlir import ir
 
-from ..dialects.stepwell import STEPWELL
+from ..dialects.registry import OPS
 from ..dialects.stepwell.constant import ParameterOp
 from ..dialects.types import ElementTypeError, TensorSpec, numpy_dtype, spec_of_type
 from ..passes.diagnostics import find_place
@@ -120,7 +120,7 @@ def _init(module: ir.Module) -> ir.Operation | None:
     init = symbols["init"].operation
     if init.name != "func.func" or len(init.regions[0].blocks) != 1:
         raise ModelError("@init must be a function with a body of one block")
-    strange = find_ops(init, lambda op: op.name not in STEPWELL.ops and op.name != "func.return")
+    strange = find_ops(init, lambda op: op.name not in OPS and op.name != "func.return")
     if strange:
         raise ModelError(f"@init computes parameters by ops of stepwell alone, but has '{strange[0].name}'")
     return init

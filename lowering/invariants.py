@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from mlir import ir
 
-from ..dialects.stepwell import STEPWELL
+from ..dialects.registry import OPS
 from ..passes.base import PassError
 from ..passes.functions import LIBRARY, main_function
 from ..passes.kernel.views import EXTRACT, INSERT, box_of
@@ -21,7 +21,7 @@ def check_import(module: ir.Module) -> None:
     main = main_function(module.operation)
     for op in walk(main):
         location = op.location
-        if op.name in STEPWELL.ops and not (location.is_a_name() or location.is_a_fused() or location.is_a_file()):
+        if op.name in OPS and not (location.is_a_name() or location.is_a_fused() or location.is_a_file()):
             raise PassError(f"'{op.name}' op has no location that names the model's op", op.location)
 
 
@@ -36,7 +36,7 @@ def check_graph(module: ir.Module) -> None:
 def check_kernels(module: ir.Module) -> None:
     """Work happens in kernels only, and every kernel says what it is; a part of a larger tensor is made there."""
     for op in [] if is_library(module) else walk(main_function(module.operation)):
-        if op.name in STEPWELL.ops and op.name not in _NO_WORK:
+        if op.name in OPS and op.name not in _NO_WORK:
             raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
         if op.name.startswith("linalg."):
             raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
@@ -44,7 +44,7 @@ def check_kernels(module: ir.Module) -> None:
             raise PassError(f"'{op.name}' op of what was not made in its place", op.location)
     for kernel in kernels(module):
         for op in walk(kernel):
-            if op.name in STEPWELL.ops:
+            if op.name in OPS:
                 raise PassError(f"'{op.name}' op was not lowered to linalg", op.location)
 
 

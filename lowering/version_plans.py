@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
-from ..dialects.stepwell import STEPWELL
+from ..dialects.registry import view_of
 from ..dialects.stepwell.contraction import MatmulOp
 from ..dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedMatmulOp, column_groups
 from ..dialects.stepwell.winograd import WinogradConvOp
@@ -96,7 +96,7 @@ def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[P
         places: how many rows there are along the last two loops over rows, for some sizes [sizes, 2].
     """
     for op in body_of(kernel).operations:
-        view = STEPWELL.view(op.operation)
+        view = view_of(op.operation)
         if isinstance(view, WinogradConvOp):
             return _chosen(_strips(view, target, places), places, _MOST_PRODUCTS)
         if isinstance(view, PackedMatmulOp | PackedConvOp):

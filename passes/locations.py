@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from ..dialects.stepwell import STEPWELL
+from ..dialects.registry import OPS, view_of
 from .kernel.classify import ANCHOR_ORDER, elements, flops, kernel_class
 
 _WITHOUT_WORK = ("stepwell.constant", "stepwell.parameter")
@@ -92,7 +92,7 @@ def left_unread(op: ir.Operation) -> list[ir.Operation]:
     while pending:
         for value in pending.pop().operands:
             maker = None if isinstance(value.owner, ir.Block) else value.owner.operation
-            if maker is None or maker.name not in STEPWELL.ops or maker.name in _WITHOUT_WORK:
+            if maker is None or maker.name not in OPS or maker.name in _WITHOUT_WORK:
                 continue
             readers = (use.owner.operation for result in maker.results for use in result.uses)
             if maker.results[0] not in dead and all(_first_result(reader) in dead for reader in readers):
@@ -124,7 +124,7 @@ def _rank(op: ir.Operation) -> int:
 
 
 def _flops(op: ir.Operation) -> int:
-    view = STEPWELL.view(op)
+    view = view_of(op)
     values = [*op.operands, *op.results]
     is_static = all(isinstance(item.type, ir.RankedTensorType) and item.type.has_static_shape for item in values)
     return flops(view) if view is not None and is_static else 0

@@ -30,7 +30,7 @@ from typing import ClassVar, Generic, TypeVar
 from mlir import ir
 
 from ..dialects.core import Op
-from ..dialects.stepwell import STEPWELL
+from ..dialects.registry import OPS
 from . import journal
 from .locations import inherit, left_unread, names_in
 
@@ -187,7 +187,7 @@ def erase_dead_ops(root: ir.Operation | ir.OpView) -> int:
     """Erases the stepwell ops (all pure) whose results are unused; returns their number."""
     erased = 0
     for op in reversed(list(walk(root))):
-        if op.name in STEPWELL.ops and not _is_read(op):
+        if op.name in OPS and not _is_read(op):
             journal.note_end(op, "unread", "")
             op.erase()
             erased += 1
@@ -234,7 +234,7 @@ class _Driver:
     def sweep(self, root: ir.Operation | ir.OpView) -> int:
         """Visits every operation inside `root`, and again those a change affected; returns the number of rewrites."""
         self.refused, self._refusals = [], []
-        operations = find_ops(root, lambda op: op.name in STEPWELL.ops)
+        operations = find_ops(root, lambda op: op.name in OPS)
         identities = list(map(identity, operations))
         self._known = set(identities)
         self._pending = dict(zip(identities, operations, strict=True))
@@ -250,7 +250,7 @@ class _Driver:
     def _rooted_at(self, name: str) -> list[Pattern]:
         """The patterns that may match an op of this name."""
         if name not in self._fitting:
-            cls = STEPWELL.ops[name]
+            cls = OPS[name]
             self._fitting[name] = [pattern for pattern in self._patterns if issubclass(cls, pattern.root)]
         return self._fitting[name]
 
@@ -283,7 +283,7 @@ class _Driver:
 
     def _fitting_pattern(self, op: ir.Operation, patterns: Sequence[Pattern]) -> tuple[str, Sequence[ir.Value]] | None:
         """The name of the first pattern that matches `op`, and the values that replace the results."""
-        view = STEPWELL.ops[op.name].of(op)
+        view = OPS[op.name].of(op)
         try:
             for pattern in patterns:
                 outcome = pattern.rewrite(view)
@@ -360,7 +360,7 @@ class _Driver:
             self._push_new(operand)
 
     def _push(self, op: ir.Operation) -> None:
-        key = identity(op) if op.name in STEPWELL.ops else None
+        key = identity(op) if op.name in OPS else None
         if key is not None and key not in self._pending:
             self._pending[key] = op
             self._stack.append(key)

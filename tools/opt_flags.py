@@ -226,7 +226,7 @@ def _help_text() -> str:
 
 def _dialects() -> list[str]:
     """The names of all dialects. MLIR lists them only where it refuses one."""
-    from ..dialects.stepwell import STEPWELL
+    from ..dialects.registry import load_dialects
 
     # isort: split
     from mlir import ir
@@ -234,7 +234,7 @@ def _dialects() -> list[str]:
     from ..passes.diagnostics import MLIRError
 
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     with context:
         try:
             ir.Module.parse("no_such_dialect.op")

@@ -271,10 +271,10 @@ def _reference_text(op: ir.Operation) -> str:
 
 
 def _load_stepwell(context: ir.Context) -> None:
-    from ..dialects.stepwell import STEPWELL
+    from ..dialects.registry import load_dialects
 
     context.load_all_available_dialects()
-    STEPWELL.load(context)
+    load_dialects(context)
 
 
 def _load_irdl(context: ir.Context, path: str) -> bool:

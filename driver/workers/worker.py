@@ -15,7 +15,7 @@ from queue import SimpleQueue
 
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import load_dialects
 from ...passes.entry_points import PluginWarning
 from ...passes.guarded import CompilerCrash, crash_text, last_line
 from ...passes.recorder import Recorder, recording
@@ -107,7 +107,7 @@ class _Server:
             OSError: nobody listens any more.
         """
         with compiler_context() as context, ir.Location.unknown():
-            STEPWELL.load(context)
+            load_dialects(context)
             # What the first library would wait for: passes are imported when they are first run.
             compile_library(library_of([]), "cpu")
             while (request := self._requests.get()) is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects import interpreter
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.types import is_float
 from ...frontend.onnx.importer import ImportedModel
 from ...frontend.onnx.model import Model
@@ -89,7 +89,7 @@ def check_import(
 
 def _noise(operation: ir.Operation, operands: Sequence[Any]) -> list[np.ndarray]:
     """By how much the results of an op change with the last digit of its operands; nothing for other ops."""
-    view = STEPWELL.view(operation)
+    view = view_of(operation)
     if view is None or not operands:
         return []
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import load_dialects
 from ...driver import api
 from ...driver.context import compiler_context
 from ...driver.fingerprint import fingerprint
@@ -123,7 +123,7 @@ def explore_pipeline(
     recorder = Recorder(note=note, crash=crash)
     started, error = time.perf_counter(), ""
     with compiler_context() as context, ir.Location.unknown():
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parseFile(str(path))
         try:
             pipeline.run(module, [recorder])

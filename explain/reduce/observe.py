@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import load_dialects
 from ...driver.api import compile
 from ...driver.options import Options
 from ...frontend.errors import ModelError
@@ -172,7 +172,7 @@ def context_for_passes(allows_unregistered: bool = False) -> ir.Context:
     context = ir.Context()
     context.enable_multithreading(False)
     context.allow_unregistered_dialects = allows_unregistered
-    STEPWELL.load(context)
+    load_dialects(context)
     return context
 
 

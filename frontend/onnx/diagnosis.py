@@ -15,7 +15,7 @@ from mlir.dialects import func
 from onnx import helper
 
 from ...dialects.core import OpError, spec_of
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import load_dialects
 from ...dialects.types import element_type
 from ...runtime.fallback import Fallback
 from ...runtime.host_step import HostNode, HostStepError
@@ -75,7 +75,7 @@ def diagnose(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) ->
     """
     context = ir.Context()
     with context, ir.Location.unknown():
-        STEPWELL.load(context)
+        load_dialects(context)
         try:
             return _Examiner(model, shapes or {}).run()
         except ModelError as error:

@@ -18,7 +18,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from ...dialects.core import OpError, spec_of
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import load_dialects
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.types import is_float
 from ...passes.named_ops import ops_named
@@ -125,7 +125,7 @@ def import_model(
         OSError: the file cannot be read.
     """
     source = model if isinstance(model, Model) else read_model(model)
-    STEPWELL.load(context)
+    load_dialects(context)
     try:
         with context, ir.Location.unknown():
             return Importer(source, shapes or {}, contents or {}, sized, checked).run()

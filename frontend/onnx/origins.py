@@ -13,7 +13,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.core import Op, OpError, spec_of
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.shape import ShapeOfOp, SizeOfOp
 from ...dialects.types import TensorSpec
 
@@ -58,7 +58,7 @@ class Origins:
         op = _maker(value)
         if op is None:
             return
-        view = STEPWELL.view(op)
+        view = view_of(op)
         if view is None:
             contents.extend(_read_by(op))
             return

@@ -33,7 +33,7 @@ from mlir import ir
 from mlir.dialects import arith, func, linalg
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.normalization import UNBOUNDED, AttentionOp
 from ...passes.base import PassError
@@ -60,7 +60,7 @@ def lower_kernel(kernel: func.FuncOp) -> None:
     """
     block = kernel.regions[0].blocks[0]
     *ops, returned = [op.operation for op in block.operations]
-    views = [STEPWELL.view(op) for op in ops]
+    views = [view_of(op) for op in ops]
     anchors = [view for view in views if isinstance(view, AttentionOp)]
     if len(anchors) != 1 or any(view is None for view in views):
         raise PassError(f"an attention kernel must have one attention op, but has {len(anchors)}", kernel.location)
@@ -106,7 +106,7 @@ def _constant(value: ir.Value) -> np.generic | None:
 
 
 def _movement(op: ir.Operation) -> Op:
-    view = STEPWELL.view(op)
+    view = view_of(op)
     if view is None or len(op.operands) != 1:
         raise PassError(f"'{op.name}' op cannot be part of an attention kernel", op.location)
     return view

@@ -8,7 +8,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, func, tensor
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import dense
 from ...passes.base import Pass, PassError, register
@@ -157,7 +157,7 @@ def _to_linalg(kernel: ir.Operation, on_gpu: bool) -> None:
 def _lower_op(
     op: ir.Operation, lowered: dict[ir.Value, ir.Value], destination: ir.Value | None, on_gpu: bool
 ) -> list[ir.Value]:
-    view = STEPWELL.view(op)
+    view = view_of(op)
     if view is None:
         raise PassError(f"'{op.name}' op cannot be part of a kernel", op.location)
     if isinstance(view, ConstantOp):

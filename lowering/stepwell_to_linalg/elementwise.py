@@ -11,7 +11,7 @@ from mlir import ir
 from mlir.dialects import arith, math
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import OPS
 from ...dialects.types import is_float, spec_of_type
 from ...passes.base import PassError
 from . import activations, integers, scalars
@@ -208,7 +208,7 @@ def scalar_body(op: Op) -> Callable[..., ir.Value]:
 _NAMES = {*_SCALARS, "cast", "bitcast"}
 
 
-@lowers(*(kind for name, kind in STEPWELL.ops.items() if name.removeprefix("stepwell.") in _NAMES))
+@lowers(*(kind for name, kind in OPS.items() if name.removeprefix("stepwell.") in _NAMES))
 def elementwise(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
     """One linalg.generic; broadcasting is in its indexing maps."""
     dtypes = [spec_of_type(value.type).dtype for value in op.operation.operands]

@@ -10,7 +10,7 @@ from mlir import ir
 from mlir.dialects import arith, func
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.types import array_of, dense, spec_of_type
 from ...passes.base import PassError
@@ -122,7 +122,7 @@ def _keep_as_tensor(constant_op: ConstantOp, ops: Sequence[Op], epilogue: Epilog
 
 
 def _view(op: ir.OpView) -> Op:
-    view = STEPWELL.view(op)
+    view = view_of(op)
     if view is None:
         raise PassError(f"'{op.operation.name}' op cannot be part of a contraction kernel", op.operation.location)
     return view

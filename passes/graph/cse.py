@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import OPS
 from ...dialects.stepwell.ranges import may_share
 from ..base import Pass, register
 from ..journal import note_end
@@ -52,7 +52,7 @@ def _share(op: ir.Operation, seen: ChainMap[Hashable, ir.Operation]) -> None:
 
 
 def _share_one(op: ir.Operation, scope: ChainMap[Hashable, ir.Operation]) -> None:
-    if op.name not in STEPWELL.ops and op.name not in _ALSO:
+    if op.name not in OPS and op.name not in _ALSO:
         # What a function computes is not visible in another.
         _share(op, ChainMap() if op.name == "func.func" else scope)
         return

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import OPS
 from ..base import Pass, register
 from ..journal import note_end
 
@@ -56,7 +56,7 @@ def _sweep(op: ir.Operation) -> None:
         for block in region:
             for inner in reversed([item.operation for item in block.operations]):
                 _sweep(inner)
-                is_pure = inner.name in STEPWELL.ops or inner.name in _PURE
+                is_pure = inner.name in OPS or inner.name in _PURE
                 if is_pure and not any(True for result in inner.results for _ in result.uses):
                     note_end(inner, "unread", DcePass.name)
                     inner.erase()

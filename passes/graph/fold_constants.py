@@ -8,7 +8,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.elementwise import BinaryOp, CastOp, UnaryOp
 from ...dialects.stepwell.movement import BroadcastToOp, DynamicBroadcastToOp, DynamicReshapeOp, ReshapeOp, TransposeOp
@@ -64,7 +64,7 @@ class FoldConstantsPass(Pass):
         for function in functions_with_bodies(op):
             inference = infer_function(function, input_specs(function))
             for inner in walk(function):
-                view = STEPWELL.view(inner)
+                view = view_of(inner)
                 if view is None or isinstance(view, ConstantOp) or not may_fold(view):
                     continue
                 known = [inference.spec(result).value for result in inner.results]

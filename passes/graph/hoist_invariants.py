@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import OPS
 from ..base import Pass, register
 from ..rewriting import find_op, walk
 
@@ -42,7 +42,7 @@ class HoistInvariantsPass(Pass):
         for loop in reversed([inner for inner in walk(op) if inner.name in _LOOPS]):
             for region in loop.regions:
                 for inner in [item.operation for block in region for item in block.operations]:
-                    if inner.name in STEPWELL.ops and not any(_is_inside(value, loop) for value in inner.operands):
+                    if inner.name in OPS and not any(_is_inside(value, loop) for value in inner.operands):
                         inner.move_before(loop)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import OPS
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.shape import RangeOp
 from ..base import Pass, register
@@ -81,7 +81,7 @@ class HoistParametersPass(Pass):
         """The ops in @main, inner regions included, that need no input, by identity."""
         fixed: dict[int, ir.Operation] = {}
         for inner in walk(main):
-            if inner.name in STEPWELL.ops and _is_fixed(inner, fixed):
+            if inner.name in OPS and _is_fixed(inner, fixed):
                 fixed[identity(inner)] = inner
         return fixed
 
@@ -179,7 +179,7 @@ def _read_back(main: ir.Operation, handed: list[ir.Value], names: list[str]) -> 
             read = ParameterOp(name=name, shape=shape, dtype=dtype_of(value), loc=value.owner.location)
             value.replace_all_uses_with(read.result)
     for inner in reversed(list(walk(main))):
-        if inner.name in STEPWELL.ops and not any(True for result in inner.results for _ in result.uses):
+        if inner.name in OPS and not any(True for result in inner.results for _ in result.uses):
             inner.erase()
 
 

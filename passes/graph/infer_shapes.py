@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects.dims import Dim
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import OPS
 from ..base import Pass, register
 from ..functions import functions_with_bodies
 from ..rewriting import walk
@@ -39,7 +39,7 @@ class InferShapesPass(Pass):
                 continue
             inference = infer_function(function, input_specs(function))
             for inner in walk(function):
-                if inner.name in STEPWELL.ops:
+                if inner.name in OPS:
                     _note_dims(inner, inference)
 
 

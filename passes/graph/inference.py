@@ -13,7 +13,7 @@ from mlir import ir
 from ...dialects import dims
 from ...dialects.core import Op, OpError, spec_of
 from ...dialects.dims import Dim
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.types import TensorSpec, spec_of_type, tensor_type
 from ..base import PassError
 from ..rewriting import find_op
@@ -39,7 +39,7 @@ class Inference:
         """
         for operation in block.operations:
             op = operation.operation
-            view = STEPWELL.view(op)
+            view = view_of(op)
             if view is not None:
                 self._infer_op(op, view)
             elif op.name in _OTHERS:

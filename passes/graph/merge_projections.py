@@ -10,7 +10,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import AddOp
 from ...dialects.stepwell.movement import ConcatOp, ReshapeOp, SliceOp, TransposeOp
@@ -110,7 +110,7 @@ def _projection(value: ir.Value) -> _Projection | None:
     movement: list[Op] = []
     bias = None
     while has_one_use(value) and not isinstance(value.owner, ir.Block):
-        op = STEPWELL.view(value.owner.operation)
+        op = view_of(value.owner.operation)
         if isinstance(op, MatmulOp):
             return _Projection(op, bias, movement[::-1]) if _is_projection(op) else None
         if isinstance(op, AddOp) and bias is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.elementwise import AddOp, DivOp, KeepOp, MaximumOp, MinimumOp, ModOp, MulOp, SubOp
 from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TakeRowsOp
 from ...dialects.stepwell.normalization import LayerNormOp, RmsNormOp, SoftmaxOp
@@ -94,7 +94,7 @@ def _lead(demand: Demand, op: ir.Operation) -> _Lead | None:
 
 def _works_on_rows(op: ir.Operation, demand: Demand, lead: _Lead) -> bool:
     """Whether an op makes each row of its result of the same rows of operands, and of what all rows share."""
-    view = STEPWELL.view(op)
+    view = view_of(op)
     if isinstance(view, KeepOp):
         # All rows that are left hold data.
         mask = sizes_of(op.operands[1])
@@ -151,7 +151,7 @@ class _Region:
 
 def _rows_of(op: ir.Operation) -> list[ir.Value]:
     """The operands whose rows become those of the result."""
-    if STEPWELL.view(op) is None or isinstance(STEPWELL.view(op), PackedMatmulOp | KeepOp | _NORMS):
+    if view_of(op) is None or isinstance(view_of(op), PackedMatmulOp | KeepOp | _NORMS):
         return [op.operands[0]]
     lead = sizes_of(op.results[0])[:2]
     rank = len(sizes_of(op.results[0]))
@@ -160,7 +160,7 @@ def _rows_of(op: ir.Operation) -> list[ir.Value]:
 
 def _is_worth_it(part: Sequence[ir.Operation]) -> bool:
     """Whether the products of a part are enough work for what is moved."""
-    views = [STEPWELL.view(op) for op in part]
+    views = [view_of(op) for op in part]
     work = sum(flops(view) for view in views if isinstance(view, PackedMatmulOp))
     made = {op.results[0] for op in part}
     entering = {value for op in part for value in _rows_of(op)} - made
@@ -230,7 +230,7 @@ class _Packer:
 
     def _made(self, op: ir.Operation) -> ir.Value:
         rows = _rows_of(op)
-        if isinstance(STEPWELL.view(op), KeepOp):
+        if isinstance(view_of(op), KeepOp):
             return self._rows(rows[0])
         operands = [self._rows(value) if value in rows else self._shared(value, op) for value in op.operands]
         new = op.clone()
@@ -239,7 +239,7 @@ class _Packer:
         sizes = sizes_of(op.results[0])
         element = ir.RankedTensorType(op.results[0].type).element_type
         new.results[0].set_type(ir.RankedTensorType.get([math.prod(sizes[:2]), *sizes[2:]], element))
-        if isinstance(STEPWELL.view(op), _NORMS):
+        if isinstance(view_of(op), _NORMS):
             axis = ir.IntegerAttr(op.attributes["axis"]).value
             new.attributes["axis"] = ir.IntegerAttr.get(op.attributes["axis"].type, axis - (axis > 0))
         return new.results[0]
@@ -254,7 +254,7 @@ class _Packer:
     def _shared(self, value: ir.Value, op: ir.Operation) -> ir.Value:
         """What all rows share, with a dimension less if it has all of them."""
         sizes, rank = sizes_of(value), len(sizes_of(op.results[0]))
-        if isinstance(STEPWELL.view(op), PackedMatmulOp | _NORMS) or len(sizes) < rank:
+        if isinstance(view_of(op), PackedMatmulOp | _NORMS) or len(sizes) < rank:
             return value
         return ReshapeOp(value, shape=tuple(sizes[1:])).result
 
@@ -262,7 +262,7 @@ class _Packer:
         """The rows where they were; garbage is the row before it."""
         packed = self._packed[op.results[0]]
         value = TakeRowsOp(packed, self.places.apart, leading=1, extents=self.places.entries[2:]).result
-        view = STEPWELL.view(op)
+        view = view_of(op)
         if isinstance(view, KeepOp):
             return KeepOp(value, view.mask, otherwise=view.otherwise, extent=view.extent).result
         return value

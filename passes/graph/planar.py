@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import OPS, view_of
 from ...dialects.stepwell.contraction import ConvOp, ConvTransposeOp, MatmulOp
 from ...dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, UnaryOp
 from ...dialects.stepwell.elementwise.arithmetic import AddOp
@@ -91,7 +91,7 @@ def _components(body: ir.Block) -> Iterator[_Component]:
     """The components of all image ops of a block."""
     ops = [op.operation for op in body.operations]
     position = {result: number for number, op in enumerate(ops) for result in op.results}
-    views = [STEPWELL.view(op) for op in ops]
+    views = [view_of(op) for op in ops]
     seen: set[int] = set()
     fixed = _fixed(ops, position)
     for number, view in enumerate(views):
@@ -133,7 +133,7 @@ def _fixed(ops: Sequence[ir.Operation], position: Mapping[ir.OpResult, int]) -> 
     found: list[bool] = []
     for op in ops:
         makers = [position.get(value) for value in op.operands]
-        found.append(op.name in STEPWELL.ops and all(maker is not None and found[maker] for maker in makers))
+        found.append(op.name in OPS and all(maker is not None and found[maker] for maker in makers))
     return found
 
 

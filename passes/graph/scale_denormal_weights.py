@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp, ParameterOp
 from ...dialects.stepwell.elementwise import MulOp
 from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
@@ -102,12 +102,12 @@ def _weights(module: ir.Operation) -> dict[str, list[ir.Operation]]:
     found: dict[str, list[ir.Operation]] = {}
     others = set()
     for op in walk(module):
-        view = STEPWELL.view(op)
+        view = view_of(op)
         if not isinstance(view, ParameterOp):
             continue
         for use in op.results[0].uses:
             reader = use.owner.operation
-            contraction = STEPWELL.view(reader)
+            contraction = view_of(reader)
             if isinstance(contraction, _CONTRACTIONS) and use.operand_number == 1:
                 found.setdefault(view.name, []).append(reader)
             else:

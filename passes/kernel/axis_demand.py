@@ -7,7 +7,7 @@ from typing import Any
 
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.cumulative import CumulativeOp
 from ...dialects.stepwell.movement import ReverseOp, ScatterOp
 from ...dialects.stepwell.normalization import LocalResponseNormOp, LogSoftmaxOp, SoftmaxOp
@@ -96,6 +96,6 @@ def response_norm(op: ir.Operation, place: int, needed: Sequence[Prefix], table:
 
 
 def _attributes(op: ir.Operation) -> dict[str, Any]:
-    view = STEPWELL.view(op)
+    view = view_of(op)
     assert view is not None
     return view.attribute_values()

@@ -7,7 +7,7 @@ import math
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import OPS
 from ...dialects.stepwell.planar import PlanarConvOp
 from ...dialects.stepwell.winograd import WinogradConvOp
 
@@ -64,9 +64,9 @@ _MOVES_ROWS = {"border", "broadcast_to", "concat", "pad", "resize", "reverse", "
 def kernel_class(op: ir.Operation | ir.OpView) -> str | None:
     """The kernel class of a stepwell op; None for other dialects and ops without work (constants, reshapes)."""
     name = op.operation.name
-    if name in _FREE or name not in STEPWELL.ops:
+    if name in _FREE or name not in OPS:
         return None
-    return _BY_OP.get(name) or _BY_FAMILY.get(_family(STEPWELL.ops[name]))
+    return _BY_OP.get(name) or _BY_FAMILY.get(_family(OPS[name]))
 
 
 def works_on_views(op: ir.Operation | ir.OpView) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.cumulative import CumulativeOp
 from ...dialects.stepwell.elementwise import KeepOp
@@ -58,7 +58,7 @@ def rule_of(op: ir.Operation) -> Rule | None:
     """The rule for an op; None if it needs its operands in full."""
     if op.name in _BY_NAME:
         return _BY_NAME[op.name]
-    view = STEPWELL.view(op)
+    view = view_of(op)
     if view is None:
         return None
     for kind, rule in _BY_KIND:

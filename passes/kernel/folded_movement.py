@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import ReshapeOp, SliceOp, TransposeOp
 from ..rewriting import has_one_use
 
@@ -23,7 +23,7 @@ def views_before(value: ir.Value, is_free: Callable[[ir.Operation], bool]) -> li
     chain: list[ir.Operation] = []
     while not isinstance(value.owner, ir.Block) and has_one_use(value):
         op = value.owner.operation
-        view = STEPWELL.view(op)
+        view = view_of(op)
         if view is None or not can_view(view) or not is_free(op):
             break
         chain.append(op)
@@ -42,7 +42,7 @@ def views_after(value: ir.Value, is_free: Callable[[ir.Operation], bool]) -> lis
     found: list[ir.Operation] = []
     while has_one_use(value):
         op = next(iter(value.uses)).owner.operation
-        if not isinstance(STEPWELL.view(op), TransposeOp | ReshapeOp) or not is_free(op):
+        if not isinstance(view_of(op), TransposeOp | ReshapeOp) or not is_free(op):
             break
         chain.append(op)
         value = op.results[0]
@@ -85,7 +85,7 @@ def _keeps_rows(chain: Sequence[ir.Operation]) -> bool:
     axes = list(range(len(shape)))
     rank = len(axes)
     for item in reversed(chain):
-        op = STEPWELL.view(item)
+        op = view_of(item)
         shape = _shape(item.operands[0])
         if isinstance(op, TransposeOp):
             axes = [axes[op.permutation.index(axis)] for axis in range(len(shape))]

@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.constant import ConstantOp
 from ...dialects.stepwell.movement import BroadcastToOp
 from ...dialects.types import array_of
@@ -183,7 +183,7 @@ def _shares(group: Sequence[ir.Operation]) -> list[tuple[str, int]]:
 
 def _work(op: ir.Operation) -> int:
     """Weight of an op when a kernel's time is divided among its ops: its flops, plus one per element written."""
-    view = STEPWELL.view(op)
+    view = view_of(op)
     return elements_written(op) + (flops(view) if view is not None else 0)
 
 
@@ -191,7 +191,7 @@ def _describe(group: list[ir.Operation], inputs: list[ir.Value]) -> ir.DictAttr:
     kinds = {kernel_class(op) for op in group}
     kind = next(kind for kind in ANCHOR_ORDER if kind in kinds)
     i64 = ir.IntegerType.get_signless(64)
-    work = sum(flops(view) for op in group if (view := STEPWELL.view(op)) is not None)
+    work = sum(flops(view) for op in group if (view := view_of(op)) is not None)
     return ir.DictAttr.get(
         {
             "class": ir.StringAttr.get(kind),

@@ -8,7 +8,7 @@ from typing import Any
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from ...dialects.stepwell.packed import PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp
 from ...dialects.stepwell.planar import PlanarConvOp
@@ -44,7 +44,7 @@ def for_one_image(op: ir.Operation, images: Collection[ir.Value], batch: int) ->
     Returns:
         The attributes that change when the op computes one image; None if the op is not image-wise.
     """
-    view = STEPWELL.view(op)
+    view = view_of(op)
     if view is None or len(op.results) != 1 or shape_of(op.results[0])[:1] != (batch,):
         return None
     if kernel_class(op) == "elementwise":

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.contraction import MatmulOp
 from ...dialects.stepwell.elementwise import KeepOp
 from ...dialects.stepwell.reduction import ReduceMaxOp, ReduceMinOp, ReduceProdOp, ReduceSumOp
@@ -31,7 +31,7 @@ def is_for_reduction(op: ir.Operation) -> bool:
     if len(uses) != 1 or uses[0].operand_number != 0:
         return False
     user = uses[0].owner.operation
-    return isinstance(STEPWELL.view(user), REDUCTIONS) or is_for_reduction(user)
+    return isinstance(view_of(user), REDUCTIONS) or is_for_reduction(user)
 
 
 def skipped_by(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> list[int]:
@@ -71,7 +71,7 @@ def _depths(op: ir.Operation, inputs: Sequence[ir.Value]) -> list[int]:
 
 def _masks_of(op: ir.Operation) -> list[tuple[int, int]]:
     """The masked dimensions of a reduction's operand, each with the table entry from which on it is neutral."""
-    view = STEPWELL.view(op)
+    view = view_of(op)
     if not isinstance(view, REDUCTIONS):
         return []
     value, found, neutral = op.operands[0], [], None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.elementwise import AddOp, MulOp, SubOp
 from .classify import elements, kernel_class
 from .masks import REDUCTIONS
@@ -37,7 +37,7 @@ class _Rows:
     @staticmethod
     def of(op: ir.Operation) -> _Rows | None:
         """The rows of a reduction over all its last dimensions; None if it is not such a reduction."""
-        view = STEPWELL.view(op)
+        view = view_of(op)
         if not isinstance(view, REDUCTIONS) or not view.keepdims:
             return None
         shape, reduced = sizes_of(op.operands[0]), sizes_of(op.results[0])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, scf, tensor
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import PadOp, ReshapeOp, RowOp, WithRowOp
 from ..base import Pass, register
 from ..functions import body_of, main_function
@@ -202,7 +202,7 @@ class _Splitter:
 
     def _add(self, member: _Member, index: ir.Value) -> None:
         """Adds an op that computes one image."""
-        op, view = member.op, STEPWELL.view(member.op)
+        op, view = member.op, view_of(member.op)
         assert view is not None
         attributes = {name: op.attributes[name] for name in op.attributes}
         for field in view.attribute_fields():

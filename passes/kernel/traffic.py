@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from ...dialects.core import Op
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.contraction import ConvOp
 from ...dialects.stepwell.movement import GatherOp, ResizeOp, SliceOp
 from ...dialects.stepwell.planar import PlanarConvOp
@@ -30,7 +30,7 @@ def bytes_moved(group: Sequence[ir.Operation], inputs: Sequence[ir.Value]) -> in
 
 def elements_written(op: ir.Operation) -> int:
     """The elements that an op writes: all of its result, except that a border omits the inside."""
-    result, view = op.results[0], STEPWELL.view(op)
+    result, view = op.results[0], view_of(op)
     if not isinstance(view, BorderOp):
         return elements(result)
     sides = zip(view.shape, view.low, view.high, strict=True)
@@ -45,7 +45,7 @@ def _bytes_read(value: ir.Value, group: Sequence[ir.Operation]) -> int:
 
 def _elements_read(op: ir.Operation, place: int) -> int:
     """The elements that an op reads of an operand; for gathers, slices and nearest resizes at most the result's."""
-    value, view = op.operands[place], STEPWELL.view(op)
+    value, view = op.operands[place], view_of(op)
     whole = elements(value)
     if place > 0 or view is None:
         return whole

@@ -7,7 +7,7 @@ from typing import Any
 
 from mlir import ir
 
-from ...dialects.stepwell import STEPWELL
+from ...dialects.registry import view_of
 from ...dialects.stepwell.movement import ResizeOp
 from ...dialects.stepwell.windows import CHANNELS_FIRST
 from ...dialects.stepwell.winograd import WinogradConvOp
@@ -18,7 +18,7 @@ def conv(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
     """The part covered by the windows of the live positions; images have channels last and no padding."""
     if place:
         return all_of(op.operands[place])
-    view = STEPWELL.view(op)
+    view = view_of(op)
     assert view is not None
     attributes = view.attribute_values()
     kernel = attributes["kernel"] if "kernel" in attributes else sizes_of(op.operands[1])[: len(attributes["strides"])]
@@ -29,7 +29,7 @@ def pool(op: ir.Operation, place: int, needed: Sequence[Prefix], table: Sequence
     """As for a convolution, but with independent channels, which may come first; filters in full."""
     if place:
         return all_of(op.operands[place])
-    view: Any = STEPWELL.view(op)
+    view: Any = view_of(op)
     window = (view.kernel, view.strides, view.dilations, view.pads)
     if view.layout != CHANNELS_FIRST:
         return [*_windows(needed, *window)[:-1], needed[-1]]

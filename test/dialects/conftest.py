@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 
 
 @pytest.fixture
 def context() -> Iterator[ir.Context]:
     """A context that knows the dialect, entered together with an unknown location."""
     with ir.Context() as context, ir.Location.unknown():
-        STEPWELL.load(context)
+        load_dialects(context)
         yield context

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mlir import ir
 from stepwell.dialects.core import Dialect, Op, OpError, attribute, operand, optional_operand, result, spec_of
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import STEPWELL, view_of
 from stepwell.dialects.stepwell.constant import ConstantOp
 from stepwell.dialects.stepwell.elementwise import AddOp, CastOp, GeluOp, TanhOp
 from stepwell.dialects.stepwell.movement import DynamicReshapeOp, ReshapeOp
@@ -87,10 +87,10 @@ def test_results_have_names(context):
 
 def test_views_of_operations(x):
     op = AddOp(x, x)
-    view = STEPWELL.view(op.operation)
+    view = view_of(op.operation)
     assert isinstance(view, AddOp)
     assert (view.lhs, view.rhs) == (x, x)
-    assert STEPWELL.view(x.owner.owner) is None
+    assert view_of(x.owner.owner) is None
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_attributes_of_another_kind_are_refused(context, text, message):
         "func.func @f(%x: tensor<4xf32>) {"
         f'%0 = "stepwell.softmax"(%x) {{{text}}} : (tensor<4xf32>) -> tensor<4xf32> return }}'
     )
-    op = STEPWELL.view(module.body.operations[0].regions[0].blocks[0].operations[0])
+    op = view_of(module.body.operations[0].regions[0].blocks[0].operations[0])
     with pytest.raises(OpError, match=message):
         op.infer_specs(spec_of)
 
@@ -141,7 +141,19 @@ def test_another_dialect_loads_beside_and_twice():
             "func.func @f(%x: tensor<4xf32>) {"
             '%0 = "other.one"(%x) {flag = true} : (tensor<4xf32>) -> tensor<4xf32> return }'
         )
-        op = other.view(module.body.operations[0].regions[0].blocks[0].operations[0])
+        op = view_of(module.body.operations[0].regions[0].blocks[0].operations[0])
         assert isinstance(op, OneOp)
         assert op.flag is True
         assert op.extra is None
+
+
+def test_two_dialects_of_one_name_are_an_error_that_names_both():
+    class Mine(Op):
+        """One."""
+
+        OPERATION_NAME = "stepwell.mine"
+
+    with pytest.raises(
+        ValueError, match=r"two dialects are called 'stepwell': those of \S*test_core and stepwell\.dialects"
+    ):
+        Dialect("stepwell", [Mine])

@@ -12,7 +12,7 @@ import pytest
 import stepwell
 from mlir import ir
 from onnx import TensorProto, helper, numpy_helper
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.driver.source import SourceError
 
 WEIGHT = np.random.default_rng(0).standard_normal((8, 5)).astype(np.float32)
@@ -63,7 +63,7 @@ def test_takes_a_module_and_its_text(tmp_path: Path) -> None:
     path.write_text(MODULE)
     context = ir.Context()
     with context:
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parse(MODULE)
     x = np.linspace(-3, 3, 8, dtype=np.float32).reshape(2, 4)
     for model in (path, MODULE.encode(), module):

@@ -10,7 +10,7 @@ import pytest
 import stepwell
 from mlir import ir
 from safetensors.numpy import save_file
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.frontend.errors import ModelError
 
 MODEL = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x3xf32> {
@@ -46,7 +46,7 @@ def phases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def changed(path: Path, folder: Path, name: str, text: str) -> Path:
     """A copy of a module with another attribute; without it where the text is empty."""
     with ir.Context() as context:
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parse(path.read_text())
         if text:
             module.operation.attributes[name] = ir.Attribute.parse(text)

@@ -10,7 +10,7 @@ import stepwell
 from mlir import ir
 from random_graphs import Graph, Grower, Value
 from stepwell.dialects import interpreter
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.driver.compilation import Compilation
 from stepwell.driver.options import Options
 from stepwell.driver.setup import Setup
@@ -60,7 +60,7 @@ def check(seed: int, levels: dict[str, tuple[str, tuple[str, ...]]] | None = Non
     """
     graph = Grower(seed).grow()
     with ir.Context() as context, ir.Location.unknown():
-        STEPWELL.load(context)
+        load_dialects(context)
         module, parameters = graph.module()
         text = module.operation.get_asm(enable_debug_info=True)
         _compare(graph, interpreter.evaluate(module, "main", _inputs(graph), parameters), "the interpreter", text)

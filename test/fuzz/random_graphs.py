@@ -17,7 +17,7 @@ from mlir import ir
 from mlir.dialects import func
 from proposals import PROPOSALS, Proposal
 from stepwell.dialects.core import Op, OpError, check_extents
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import OPS
 from stepwell.dialects.stepwell.constant import ConstantOp, ParameterOp
 from stepwell.dialects.types import TensorSpec, tensor_type
 
@@ -141,7 +141,7 @@ class Grower:
             del graph.values[count:]
 
     def _accept(self, name: str, proposal: Proposal) -> bool:
-        op, values = STEPWELL.ops[f"stepwell.{name}"], self.graph.values
+        op, values = OPS[f"stepwell.{name}"], self.graph.values
         operands = [None if index is None else values[index] for index in proposal.operands]
         given = [value for value in operands if value is not None]
         if name in _JUMPS and not all(value.is_exact for value in given):

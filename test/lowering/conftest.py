@@ -11,7 +11,7 @@ import pytest
 from mlir import ir
 from mlir.dialects import func
 from stepwell.dialects.core import Op
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.types import TensorSpec, tensor_type
 from stepwell.driver import route
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
@@ -22,7 +22,7 @@ from stepwell.runtime import orc
 def compile_op(op: type[Op], arrays: list[np.ndarray], attributes: dict[str, Any]) -> tuple[Any, int]:
     """The native code of one op, and the bytes that it works in."""
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     types = [TensorSpec(array.shape, array.dtype) for array in arrays]
     with context, ir.Location.unknown():
         module = ir.Module.create()

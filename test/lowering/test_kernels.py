@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mlir import ir
 from mlir.dialects import func
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects, view_of
 from stepwell.dialects.stepwell import elementwise as ew
 from stepwell.dialects.stepwell import movement as mv
 from stepwell.dialects.stepwell import normalization as nm
@@ -45,7 +45,7 @@ def reference(module: ir.Module, arrays: Sequence[Array]) -> Array:
     known: dict[ir.Value, Array] = dict(zip(block.arguments, arrays, strict=True))
     *operations, last = block.operations
     for op in operations:
-        view = STEPWELL.view(op)
+        view = view_of(op)
         assert view is not None
         known.update(zip(op.results, map(np.asarray, view.evaluate(known.__getitem__)), strict=True))
     return known[last.operands[0]]
@@ -54,7 +54,7 @@ def reference(module: ir.Module, arrays: Sequence[Array]) -> Array:
 def check(body: Build, *arrays: Array, tolerance: float = 2e-6, target: str = "cpu") -> None:
     """Compiles `body`, runs it and compares with the reference."""
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     with context, ir.Location.unknown():
         module = build(body, arrays)
         want = reference(module, arrays)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 from stepwell.lowering.llvm_to_object import codegen, llvm
@@ -180,7 +180,7 @@ def loops_of(kernel: str, name: str) -> Sequence[Loop]:
     result = re.findall(r"-> (tensor<[^>]+>)", text)[-1]
     arguments = ", ".join(f"{value}: {kind}" for value, kind in kinds.items())
     with compiler_context() as context, ir.Location.unknown():
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parse(f"func.func @main({arguments}) -> {result} {{{text}\n  return %1 : {result}\n}}")
         route.run(module, name, start="graph", stop="llvm")
         symbol = next(symbol for symbol in codegen.exported(module) if "kernel" in symbol)

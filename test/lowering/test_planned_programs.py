@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
@@ -128,7 +128,7 @@ class Writer:
 def test_planned_memory_keeps_the_meaning(seed: int) -> None:
     text, outputs, run = Writer(seed).program()
     with ir.Context() as context, ir.Location.unknown():
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parse(text)
         memref_pipeline("cpu").run(module)
         llvm_pipeline("cpu").run(module)

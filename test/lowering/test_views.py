@@ -10,7 +10,8 @@ import pytest
 from mlir import ir
 from mlir.dialects import func
 from stepwell.dialects.interpreter import evaluate
-from stepwell.dialects.stepwell import STEPWELL, constant, contraction, elementwise, movement, pooling, reduction
+from stepwell.dialects.registry import load_dialects
+from stepwell.dialects.stepwell import constant, contraction, elementwise, movement, pooling, reduction
 from stepwell.driver.compilation import Compilation
 from stepwell.runtime.executable import Executable
 
@@ -144,7 +145,7 @@ DRAWS: tuple[Callable[[Network], ir.Value], ...] = (
 @pytest.mark.parametrize("seed", [*range(12), 224])
 def test_random_networks(seed: int) -> None:
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     with context, ir.Location.unknown():
         network = Network(seed)
         module, inputs = network.build(size=12)

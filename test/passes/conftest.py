@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 
 
 @pytest.fixture
 def context() -> Iterator[ir.Context]:
     """A context that knows the stepwell dialect, entered for the test."""
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     with context:
         yield context

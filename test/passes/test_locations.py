@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import OPS, load_dialects
 from stepwell.dialects.stepwell.contraction import MatmulOp
 from stepwell.dialects.stepwell.elementwise import AddOp, MulOp, ReluOp
 from stepwell.dialects.stepwell.movement import TransposeOp
@@ -61,13 +61,13 @@ class DropRelu(Pattern[ReluOp]):
 @pytest.fixture
 def module():
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     with context, ir.Location.unknown():
         yield ir.Module.parse(_TEXT)
 
 
 def _names(module: ir.Module) -> dict[str, list[str]]:
-    return {op.name: names_in(op.location) for op in walk(module.operation) if op.name in STEPWELL.ops}
+    return {op.name: names_in(op.location) for op in walk(module.operation) if op.name in OPS}
 
 
 def test_a_contraction_comes_first_and_what_was_folded_into_it_is_a_member(module):
@@ -89,7 +89,7 @@ def test_an_op_of_another_name_stands_for_all_that_it_replaces(module):
 
 
 def test_a_group_is_named_for_its_heaviest_op(module):
-    ops = [op for op in walk(module.operation) if op.name in STEPWELL.ops]
+    ops = [op for op in walk(module.operation) if op.name in OPS]
     assert [op.name for op in heaviest_first(ops[1:])] == ["stepwell.mul", "stepwell.relu", "stepwell.transpose"]
     location = fused_location(ops[::-1])
     assert names_in(location) == ["product", "turned", "relu", "factor"]
@@ -98,7 +98,7 @@ def test_a_group_is_named_for_its_heaviest_op(module):
 
 def test_the_larger_of_two_contractions_comes_first():
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     text = _TEXT.replace(
         '%2 = "stepwell.relu"(%1) : (tensor<6x8xf32>) -> tensor<6x8xf32> loc("relu")',
         """%v = "stepwell.transpose"(%w) {permutation = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import OPS, load_dialects
 from stepwell.dialects.stepwell.elementwise import AbsOp, NegOp, ReluOp, TanhOp
 from stepwell.dialects.stepwell.movement import ReshapeOp
 from stepwell.passes.rewriting import Pattern, Refusal, apply_patterns, collect_refusals, walk
@@ -21,13 +21,13 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 @pytest.fixture
 def module():
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     with context, ir.Location.unknown():
         yield ir.Module.parse(_TEXT)
 
 
 def _names(module: ir.Module) -> list[str]:
-    return [op.name for op in walk(module.operation) if op.name in STEPWELL.ops]
+    return [op.name for op in walk(module.operation) if op.name in OPS]
 
 
 class _Replace(Pattern):

@@ -11,7 +11,7 @@ from mlir import ir
 
 from ....dialects.core import Op
 from ....dialects.dims import Dim, Sym
-from ....dialects.stepwell import STEPWELL
+from ....dialects.registry import view_of
 from ....dialects.stepwell.elementwise import BinaryOp, CastOp, ComparisonOp, LogicalOp, SelectOp, UnaryOp
 from ....runtime.errors import StepwellError
 from ....runtime.wording import quantity
@@ -175,7 +175,7 @@ def _check_alike(samples: Sequence[Snapshot]) -> None:
 
 
 def _bind(graph: Rewriter, control: Control, op: ir.Operation, states: Sequence[OpState]) -> None:
-    view = STEPWELL.view(op)
+    view = view_of(op)
     if view is None:
         control.bind(op, states)
         return

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from ....dialects.stepwell import STEPWELL
+from ....dialects.registry import view_of
 from ....dialects.stepwell.movement import DynamicSliceOp, SliceOp
 from ...base import PassError
 from ...functions import body_of, main_function
@@ -141,7 +141,7 @@ def listed(sizes: Mapping[str, int]) -> str:
 
 
 def _attributes(op: ir.Operation) -> Mapping[str, Any]:
-    view = STEPWELL.view(op)
+    view = view_of(op)
     if view is not None:
         return view.attribute_values()
     if op.name == "arith.constant" and isinstance(op.attributes["value"].type, ir.IndexType):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
 from stepwell.dialects.core import OpError
-from stepwell.dialects.stepwell import STEPWELL, elementwise
+from stepwell.dialects.registry import OPS
+from stepwell.dialects.stepwell import elementwise
 from stepwell.dialects.stepwell.elementwise import activation, arithmetic, bits, logic
 from stepwell.dialects.stepwell.numerics import erf
 from stepwell.dialects.types import TensorSpec
@@ -38,7 +39,7 @@ def model_name(name: str) -> str:
 )
 def test_unary_is_that_of_onnx(run_onnx, compute, name):
     (expected,) = run_onnx(model_name(name), X)
-    (result,) = compute(STEPWELL.ops[f"stepwell.{name}"], X)
+    (result,) = compute(OPS[f"stepwell.{name}"], X)
     np.testing.assert_allclose(result, expected, rtol=2e-6, atol=1e-6)
 
 
@@ -46,12 +47,12 @@ def test_unary_is_that_of_onnx(run_onnx, compute, name):
 def test_inverse_and_hyperbolic_functions_are_those_of_onnx(run_onnx, compute, name):
     x = POSITIVE + 1 if name == "acosh" else X / 20
     (expected,) = run_onnx(model_name(name), x)
-    np.testing.assert_allclose(compute(STEPWELL.ops[f"stepwell.{name}"], x)[0], expected, rtol=2e-6, atol=1e-6)
+    np.testing.assert_allclose(compute(OPS[f"stepwell.{name}"], x)[0], expected, rtol=2e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["log", "sqrt", "reciprocal"])
 def test_unary_on_positive_is_that_of_onnx(run_onnx, compute, name):
-    (result,) = compute(STEPWELL.ops[f"stepwell.{name}"], POSITIVE)
+    (result,) = compute(OPS[f"stepwell.{name}"], POSITIVE)
     np.testing.assert_allclose(result, run_onnx(model_name(name), POSITIVE)[0], rtol=2e-6, atol=1e-6)
 
 
@@ -84,7 +85,7 @@ def test_erf_is_exact_in_float64():
 def test_narrow_floats_are_rounded_once(compute, dtype):
     x = X.astype(dtype)
     for name in ("exp", "tanh", "erf", "sigmoid", "gelu", "softplus", "silu", "round", "abs", "relu", "clip"):
-        op = STEPWELL.ops[f"stepwell.{name}"]
+        op = OPS[f"stepwell.{name}"]
         (result,), (wide,) = compute(op, x), compute(op, x.astype(np.float64))
         np.testing.assert_allclose(result.astype(np.float64), wide, rtol=2**-7, atol=1e-6)
 
@@ -97,13 +98,13 @@ def test_binary_broadcasts_as_numpy(compute, shapes, data):
     rng = np.random.default_rng(0)
     lhs, rhs = (rng.standard_normal(shape).astype(np.float32) for shape in shapes.input_shapes)
     expected = functions.get(name, getattr(np, name, None))(lhs, rhs)
-    np.testing.assert_array_equal(compute(STEPWELL.ops[f"stepwell.{name}"], lhs, rhs)[0], expected)
+    np.testing.assert_array_equal(compute(OPS[f"stepwell.{name}"], lhs, rhs)[0], expected)
 
 
 @pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal", "equal"])
 def test_comparison_is_that_of_onnx(run_onnx, compute, name):
     lhs, rhs = np.arange(6, dtype=np.int64).reshape(2, 3), np.array([1, 1, 3], np.int64)
-    (result,) = compute(STEPWELL.ops[f"stepwell.{name}"], lhs, rhs)
+    (result,) = compute(OPS[f"stepwell.{name}"], lhs, rhs)
     assert result.dtype == np.bool_
     np.testing.assert_array_equal(result, run_onnx(model_name(f"stepwell.{name}"), lhs, rhs)[0])
 

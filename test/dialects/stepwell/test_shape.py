@@ -5,7 +5,7 @@ import pytest
 from mlir import ir
 from stepwell.dialects import dims
 from stepwell.dialects.core import OpError
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell.constant import ConstantOp, ParameterOp
 from stepwell.dialects.stepwell.shape import BorderOp, FillOp, RangeOp, ShapeOfOp, SizeOfOp
 from stepwell.dialects.types import TensorSpec
@@ -50,7 +50,7 @@ def test_range(run_onnx, compute, start, limit, delta):
 
 def test_constant_says_what_it_holds():
     with ir.Context() as context, ir.Location.unknown():
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             op = ConstantOp(value=np.array([1, -1]))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 from stepwell.driver.workers.ahead import compile_ahead, cut_after
@@ -27,7 +27,7 @@ OUTLOOK = Outlook(TARGET, ((4, 8),), ())
 def context() -> Iterator[None]:
     """A compiler's context for every test."""
     with compiler_context() as entered, ir.Location.name("node"):
-        STEPWELL.load(entered)
+        load_dialects(entered)
         yield
 
 

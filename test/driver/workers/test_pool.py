@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 from stepwell.driver.workers import worker
@@ -45,7 +45,7 @@ print("compiled")
 def context() -> Iterator[None]:
     """A compiler's context for every test."""
     with compiler_context() as entered, ir.Location.unknown():
-        STEPWELL.load(entered)
+        load_dialects(entered)
         yield
 
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 from stepwell.lowering.linalg_to_gpu.emitters import recorded_schedule, schedule_attribute
@@ -84,7 +84,7 @@ def simulated() -> Callable[..., Simulated]:
         numbers: Mapping[str, int | str] | None = None,
     ) -> Simulated:
         with compiler_context() as context:
-            STEPWELL.load(context)
+            load_dialects(context)
             module = ir.Module.parse(text)
             route.run(module, target, start, "tiled")
             for function in module.body.operations if numbers else ():

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.lowering.llvm_to_object import codegen
 from stepwell.lowering.target import Target
@@ -28,7 +28,7 @@ def program(name: str, element: str) -> str:
 
 def kernel_code(text: str, target: str) -> str:
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
         route.run(module, target, start="graph", stop="llvm")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline, memref_pipeline
 
 ADD_AND_SCALE = """
@@ -63,7 +63,7 @@ def lowered() -> Callable[..., object]:
     @contextmanager
     def make(text: str = ADD_AND_SCALE, target: str = "cpu") -> Iterator[ir.Module]:
         with ir.Context() as context, ir.Location.unknown():
-            STEPWELL.load(context)
+            load_dialects(context)
             module = ir.Module.parse(text)
             memref_pipeline(target).run(module)
             llvm_pipeline(target).run(module)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.lowering.llvm_to_object.codegen import emit_objects
 from stepwell.lowering.target import Target
 from stepwell.lowering.vector_to_llvm.pipelines import llvm_pipeline
@@ -71,7 +71,7 @@ Run = Callable[[np.ndarray, Team | None], list[np.ndarray]]
 def code(request: pytest.FixtureRequest) -> NativeCode:
     """The program above, as one that wakes helpers, and as one that leaves them to sleep."""
     with ir.Context() as context, ir.Location.unknown():
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parse(TEXT)
         Pipeline(("stepwell-choose-parallel-loops,stepwell-share-out-loops",)).run(module)
         if request.param == "short":

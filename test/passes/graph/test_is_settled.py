@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.passes.functions import main_function
 from stepwell.passes.graph.inference import is_settled
 
@@ -23,6 +23,6 @@ SETTLED = '%0 = "stepwell.relu"(%x) : (tensor<2xf32>) -> tensor<2xf32>'
 )
 def test_what_is_static_and_straight_is_settled(body, expected):
     with ir.Context() as context, ir.Location.unknown():
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parse(f"func.func @main(%x: tensor<2xf32>) {{ {body} return }}")
         assert is_settled(main_function(module.operation)) is expected

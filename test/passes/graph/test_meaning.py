@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mlir import ir
 from stepwell.dialects.interpreter import evaluate
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.passes.base import Pass
 from stepwell.passes.functions import function_named
 from stepwell.passes.graph.pipelines import graph_pipeline
@@ -66,7 +66,7 @@ def _run(module: ir.Module, inputs: list[np.ndarray], parameters: dict[str, np.n
 
 def _compare(pipeline: Pipeline, seed: int, size: int) -> None:
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     with context, ir.Location.unknown():
         program = random_programs.RandomProgram(np.random.default_rng(seed))
         module = program.build(size)

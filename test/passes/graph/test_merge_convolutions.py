@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mlir import ir
 from mlir.dialects import func
 from stepwell.dialects.interpreter import evaluate
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell.constant import ParameterOp
 from stepwell.dialects.stepwell.contraction import ConvOp
 from stepwell.dialects.stepwell.elementwise import AddOp
@@ -34,7 +34,7 @@ def test_branches_that_add_up(windows: list, stride: int, dilation: int, group: 
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1, 4, 9, 9), np.float32)
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     parameters: dict[str, np.ndarray] = {}
     with context, ir.Location.unknown():
         module = ir.Module.create()

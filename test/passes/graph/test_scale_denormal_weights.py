@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mlir import ir
 from stepwell.dialects.interpreter import evaluate
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.passes.graph.scale_denormal_weights import exponent_for, scale_denormal_weights
 
 PROGRAM = """
@@ -50,7 +50,7 @@ def test_what_has_none_or_is_too_large_stays(array: np.ndarray) -> None:
 def test_only_what_is_nothing_but_a_weight_is_scaled() -> None:
     values = {name: np.arange(16, dtype=np.float32) * np.float32(1e-40) for name in ("weight", "shared")}
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     x, y = np.full((2, 4), 2e38, np.float32), np.zeros(16, np.float32)
     with context, ir.Location.unknown():
         module = ir.Module.parse(PROGRAM)

@@ -7,7 +7,7 @@ import pytest
 from mlir import ir
 from mlir.dialects import func
 from stepwell.dialects.interpreter import evaluate
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell.constant import ParameterOp
 from stepwell.dialects.stepwell.contraction import ConvOp
 from stepwell.passes.graph.choose_winograd import ChooseWinogradPass
@@ -43,7 +43,7 @@ def _convolution(
     x = rng.standard_normal((2, 5, 7, 6, 4), np.float32)
     parameters = {"w": rng.standard_normal((6, 4, taps, 3, 3), np.float32), "b": rng.standard_normal(6, np.float32)}
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     with context, ir.Location.unknown():
         module = ir.Module.create()
         kind = ir.RankedTensorType.get(x.shape, ir.F32Type.get())

@@ -1,7 +1,7 @@
 """`stepwell-form-views` on what no text is written for."""
 
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.passes.kernel.form_views import FormViewsPass
 
 
@@ -18,7 +18,7 @@ def test_concatenations_deeper_than_the_stack():
     text = "\n".join(lines)
     function = f"(%x: tensor<1xf32>) -> tensor<{depth}xf32> {{ {text}\nreturn %v{depth - 1} : tensor<{depth}xf32> }}"
     with ir.Context() as context:
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parse(f"func.func @main{function}")
         FormViewsPass().run(module.operation)
         left = str(module)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 
@@ -81,7 +81,7 @@ def test_bands_stay_whole():
 def _launches(text: str) -> int:
     """How many launches a model of one kernel becomes."""
     with compiler_context() as context:
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parse(text)
         route.run(module, "cuda:sm_80", "graph", "tiled")
         return sum("stepwell.launch" in op.attributes for op in module.body.operations)

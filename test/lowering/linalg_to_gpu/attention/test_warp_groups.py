@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.dialects.stepwell.normalization import UNBOUNDED
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
@@ -100,7 +100,7 @@ def code(length: int, depth: int, element: str, target: str = HOPPER, batch: int
     """The code of an attention of 16 heads."""
     shapes = [(batch, 16, length, depth)] * 3
     with compiler_context() as context:
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parse(attention(shapes, element, None, **attributes))
         route.run(module, target, "graph", "nvvm")
         (text,) = emit_ptx(module, Target.parse(target)).values()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.driver import route
 from stepwell.driver.context import compiler_context
 
@@ -118,7 +118,7 @@ def test_bytes(simulated, target, name):
 def test_warp_groups_take_many_rows(images, method):
     case = Convolution((28, 28), 128, 128, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), images)
     with compiler_context() as context:
-        STEPWELL.load(context)
+        load_dialects(context)
         module = ir.Module.parse(case.text())
         route.run(module, "cuda:sm_90a", "graph", "tiled")
         assert f'method = "{method}", name = "contraction"' in str(module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlir import ir
-from stepwell.dialects.stepwell import STEPWELL
+from stepwell.dialects.registry import load_dialects
 from stepwell.passes.graph.bounded.snapshot import Snapshot
 
 MODULE = """
@@ -16,7 +16,7 @@ func.func @main(%x: index, %y: index) -> i1 {{
 
 def test_snapshots_tell_attributes_of_other_dialects_apart() -> None:
     context = ir.Context()
-    STEPWELL.load(context)
+    load_dialects(context)
     with context, ir.Location.unknown():
         modules = [ir.Module.parse(MODULE.format(predicate=name)) for name in ("slt", "slt", "sgt")]
         first, same, other = (Snapshot.of(module, {"n": 4}).ops[0].attributes for module in modules)
