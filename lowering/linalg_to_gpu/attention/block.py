@@ -1,4 +1,4 @@
-"""Attention where all threads of a block copy, then multiply: keys and values pass by, the softmax is kept up to date.
+"""Attention in which all threads of a block copy and multiply in alternation, with an online softmax.
 
     wait for keys t; barrier; start values t       scores = query @ keys t; softmax
     wait for values t; barrier; start keys t + 1   sums += weights @ values t
@@ -25,42 +25,42 @@ from .tiles import Shared, TileCopies
 
 
 class AttentionBlock(AttentionRows):
-    """A block that copies and multiplies by turns.
+    """A block whose threads copy and multiply in alternation.
 
     Attributes:
-        tiles: of query, keys and values, in this order in shared memory.
+        tiles: layout of query, keys and values, in this order in shared memory.
     """
 
     tiles: tuple[SharedTile, SharedTile, SharedTile]
 
     @abstractmethod
     def products(self) -> Rows:
-        """Query times keys."""
+        """Returns the products of query and keys, by row."""
 
     @abstractmethod
     def initial(self) -> list[ir.Value]:
-        """Sums of nothing."""
+        """Returns the initial sums, which are zero."""
 
     @abstractmethod
     def multiply(self, weights: Rows, factors: Sequence[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
-        """The sums times a factor for each row, plus weights times values."""
+        """Returns the sums, scaled by a factor per row, plus weights times values."""
 
     @abstractmethod
     def share(self, weights: Rows) -> None:
-        """Makes weights known to other threads, which read them after the next barrier, where that is needed."""
+        """Makes the weights available to other threads after the next barrier, if they need them."""
 
     @property
     def padded(self) -> bool:
-        """Whether sums reach past the last column of the result."""
+        """True if sums extend past the last column of the result."""
         return self.sizes["v"] * element_bytes(self.attention.value.element) < self.tiles[2].row_bytes
 
     def bases(self) -> tuple[int, int, int]:
-        """Where the tiles of query, keys and values begin in shared memory; what follows is the kernel's own."""
+        """Returns the offsets of query, keys and values in shared memory; memory after them is the subclass's."""
         query, keys, _ = self.tiles
         return 0, query.bytes, query.bytes + keys.bytes
 
     def emit(self) -> int:
-        """Writes the body at the insertion point; returns how many blocks there are."""
+        """Writes the body at the insertion point; returns the number of blocks."""
         self.place(memory.block_number())
         pointer = memory.shared_memory()
         self.shared = Shared(pointer, memory.shared_address(pointer))

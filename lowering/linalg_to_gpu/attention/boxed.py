@@ -1,4 +1,4 @@
-"""The operands of an attention as the copy engine brings them: tiles of lines of 128 bytes, swizzled."""
+"""Operands of attention as the copy engine copies them: tiles of swizzled lines of 128 bytes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .problem import Attention
 from .tiles import access_of
 
 ITEMS = "bhgp"
-"""The loops over what different blocks do: a block's rows are queries of one head."""
+"""The loops distributed over blocks: the rows of a block are queries of one head."""
 GROUP_ROWS = 64
-"""Rows of a warp group."""
+"""Rows per warp group."""
 BYTES = 2
-"""Of an element."""
+"""Bytes per element."""
 PANEL = LINE // BYTES
-"""Elements of a line in shared memory."""
+"""Elements per line in shared memory."""
 
 
 def whole(size: int, multiple: int) -> int:
-    """The smallest multiple that holds a size."""
+    """Returns the smallest multiple of `multiple` that is at least `size`."""
     return -(-size // multiple) * multiple
 
 
 def operands(attention: Attention, rows: int, keys: int) -> list[tuple[ir.Value, Access, int, int]]:
-    """Query, keys and values as operands of products: where they lie, how, and the rows and depth of a tile."""
+    """Returns base, access, and rows and depth of a tile, for query, keys and values as operands of products."""
     query, key, value = attention.query, attention.key, attention.value
     depth, width = (whole(attention.sizes[name], PANEL) for name in "dv")
     found = [(query, "d", "q", rows, depth), (key, "d", "k", keys, depth), (value, "k", "v", width, keys)]

@@ -1,4 +1,4 @@
-"""Elements of what an attention kernel computes one by one: masked scores, and the end of a row."""
+"""Element-by-element parts of an attention kernel: masked scores."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ..rows.generics import is_read, maps
 from .problem import Attention, NoAttention, Operand, loops, operand_of
 
 Places = Mapping[str, Int]
-"""Where each loop is."""
+"""Index of each loop, by letter."""
 MOST_ELEMENTS = 2**31 - 1
-"""What is counted in 32 bits."""
+"""Maximum number of elements that 32-bit indices can address."""
 
 
 class Scores:
-    """Computes scores of products: adds masks, or puts something in the place of what is masked."""
+    """Computes scores from products: adds masks, or replaces masked scores."""
 
     def __init__(self, attention: Attention, pointers: Mapping[ir.Value, ir.Value]) -> None:
-        """Prepares for a kernel whose arguments are at `pointers`."""
+        """Prepares for a kernel with its arguments at `pointers`."""
         self._attention, self._pointers = attention, pointers
 
     def scores(self, products: Sequence[ir.Value], places: Places) -> list[ir.Value]:
-        """The scores of scaled products with neighbouring keys.
+        """Returns the scores for scaled products of neighbouring keys.
 
         Args:
-            products: one for each key; the first key of several has to be a multiple of how many there are.
-            places: where each loop is, at the first key.
+            products: one product per key; the index of the first key must be a multiple of their number.
+            places: index of each loop, at the first key.
         """
         return self._elements(self._attention.scores, products, places)
 
@@ -57,7 +57,7 @@ class Scores:
         return [evaluate(op, list(lane)) for lane in zip(*arguments, strict=True)]
 
     def _loaded(self, operand: Operand, places: Places, count: int) -> list[ir.Value]:
-        """What belongs to neighbouring keys: with one access, where all keys come in whole groups of neighbours."""
+        """Loads the elements of neighbouring keys, with one access if the operand's layout permits."""
         offset, width = Int(0), element_bytes(operand.element)
         for letter, stride in operand.strides.items():
             offset = offset + places[letter] * stride
@@ -76,7 +76,7 @@ def _neighbours(element: ir.Type, address: ir.Value, count: int) -> list[ir.Valu
     if width > 1:
         value = memory.load(ir.VectorType.get([count], element), address, width * count)
         return [vector.extract(value, [], [lane]) for lane in range(count)]
-    # As a vector LLVM would read bytes one by one.
+    # As a vector, LLVM would read the bytes one by one.
     word = ir.IntegerType.get_signless(8 * count)
     value = memory.load(word, address, count)
     shifted = [arith.shrui(value, arith.constant(word, 8 * lane)) for lane in range(count)]
@@ -84,17 +84,17 @@ def _neighbours(element: ir.Type, address: ir.Value, count: int) -> list[ir.Valu
 
 
 def is_read_at_once(operand: Operand, sizes: Mapping[str, int], count: int) -> bool:
-    """Whether groups of `count` neighbouring keys lie side by side, at a multiple of their size."""
+    """Returns whether every group of `count` neighbouring keys is contiguous and aligned to its size."""
     steps = [stride for letter, stride in operand.strides.items() if letter != "k" and sizes[letter] > 1]
     whole = not any(number % count for number in (operand.offset, sizes["k"], *steps))
     return whole and operand.stride("k") == 1 and operand.alignment % (count * element_bytes(operand.element)) == 0
 
 
 def check(attention: Attention) -> None:
-    """Refuses scores that `Scores` cannot compute.
+    """Rejects scores that `Scores` cannot compute.
 
     Raises:
-        NoAttention: says what is wrong.
+        NoAttention: the scores are unsupported; the message gives the reason.
     """
     read: list[Operand] = []
     pending = [attention.scores]
@@ -103,7 +103,7 @@ def check(attention: Attention) -> None:
         if value == attention.products:
             continue
         if isinstance(value.owner, ir.Block) or value.owner.name != "linalg.generic":
-            raise NoAttention("scores are made of something else than products and what is in memory")
+            raise NoAttention("scores depend on ops other than elementwise ops on products and memory")
         op = value.owner.operation
         for position, operand in enumerate(op.operands):
             memory_ = operand_of(op, position, attention.known) if is_read(op, position) else None
@@ -116,7 +116,7 @@ def check(attention: Attention) -> None:
 
 
 def _along(op: ir.Operation, position: int, places: Places) -> list[Int]:
-    """Where the dimensions of an operand are, of an op whose loops are at `places`."""
+    """Returns the indices of an operand of an op whose loops are at `places`."""
     letters = loops(op)
     found = []
     for expr in maps(op)[position].results:

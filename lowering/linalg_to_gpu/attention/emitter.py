@@ -1,4 +1,4 @@
-"""The schedule `attention`: a block of queries after the other, scores and weights never in memory."""
+"""The schedule `attention`: loops over blocks of queries, with scores and weights kept out of global memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .wgmma import WgmmaTiles
 
 Tiles = FmaTiles | MmaTiles | WgmmaTiles
 _METHODS: Mapping[str, type[Tiles]] = {"fma": FmaTiles, "mma": MmaTiles, "wgmma": WgmmaTiles}
-# Lines of fewer elements, and longer ones than this, do not fit the tiles.
+# Supported range of the sizes of depth and value depth.
 _SHORTEST, _LONGEST = 8, 256
-# The largest tiles come first: more rows read keys and values less often, more keys and stages wait less.
+# Largest tiles first: more rows read keys and values less often; more keys and stages wait less.
 _TILES: Mapping[str, Sequence[Tiles]] = {
     "fma": [FmaTiles(*sizes) for sizes in itertools.product((8, 4, 2), (64, 32, 16))],
     "mma": [MmaTiles(*sizes) for sizes in itertools.product((2, 1), (64, 32))],
@@ -35,7 +35,7 @@ _TILES: Mapping[str, Sequence[Tiles]] = {
 
 
 def choose(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
-    """The numbers for a launch; None where it is no attention."""
+    """Returns the parameters for a launch, or None if it is not a supported attention."""
     assert target.capability is not None
     try:
         attention = attention_of(function, memories(function))
@@ -55,7 +55,7 @@ def choose(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
 
 
 def split(kernel: ir.Operation, target: Target) -> None:
-    """Cuts the keys of a kernel into parts, if as a whole it would leave most of the device idle."""
+    """Splits the keys of a kernel into parts, if the kernel would otherwise leave most of the device idle."""
     numbers = choose(kernel, target)
     if numbers is not None:
         tiles = _METHODS[str(numbers["method"])](
@@ -75,18 +75,18 @@ def emit(launch: Launch, _values: Values) -> Geometry:
 
 
 def _methods(attention: Attention, capability: Capability) -> Sequence[str]:
-    """What may multiply, the fastest first: tensor cores where operands are 16-bit floats, as float32 is exact."""
+    """Returns the applicable methods, fastest first: tensor cores for 16-bit floats only, as float32 must be exact."""
     kinds = {str(operand.element) for operand in (attention.query, attention.key, attention.value)}
     if kinds == {"f32"}:
         return ("fma",)
     if len(kinds) != 1 or not kinds <= set(FORMS):
         return ()
-    # A warp group has no use for a few rows.
+    # A warp group is inefficient for few rows.
     return ("wgmma", "mma") if capability.has_wgmma and attention.sizes["q"] >= GROUP_ROWS else ("mma",)
 
 
 def _tiles(method: str, attention: Attention, capability: Capability) -> Tiles | None:
-    """The best tiles that fit, and are no larger than the rows and keys are many."""
+    """Returns the largest tiles that fit and that the number of rows and keys can fill."""
     fitting = [
         tiles
         for tiles in _TILES[method]
@@ -98,6 +98,6 @@ def _tiles(method: str, attention: Attention, capability: Capability) -> Tiles |
         best = min(most, key=lambda tiles: tiles.cost(attention, capability), default=None)
         return None if best is None else best.spread(attention, capability)
     if any(part.reach(attention.sizes) > MOST_ELEMENTS for part in (attention.query, attention.key, attention.value)):
-        return None  # threads count the elements that they copy in 32 bits, which the copy engine does not
+        return None  # threads index the elements that they copy in 32 bits; the copy engine does not
     rows, smallest = attention.sizes["g"] * attention.sizes["q"], min(tiles.down for tiles in _TILES[method])
     return next((tiles for tiles in fitting if tiles.down == smallest or tiles.rows // 2 < rows), None)

@@ -1,13 +1,13 @@
-"""Attention on Hopper: the copy engine feeds warp groups that multiply straight from shared memory (`wgmma`).
+"""Attention on Hopper: the copy engine feeds warp groups that multiply directly from shared memory (`wgmma`).
 
     warp group 0, one thread:   query; for tiles of keys, the last first: keys -> ring, values -> ring
     the other warp groups:      scores 0 = query @ keys 0; weights 0 = softmax
-                                for t = 1 ...: scores t = query @ keys t    | both under way;
-                                               sums += weights t-1 @ values | the softmax of t meanwhile
+                                for t = 1 ...: scores t = query @ keys t    | both asynchronous;
+                                               sums += weights t-1 @ values | overlaps with the softmax of t
 
-Each multiplying warp group has 64 rows. Weights are the left-hand side of their product as they lie in registers. Where
-there are two groups or more, they take turns in starting products, so that those of one fill the time that the softmax
-of another takes. The last tiles come first as they are the ones of which a row may not see all keys.
+Each multiplying warp group has 64 rows. Weights are used as left-hand side directly from registers. If there are two or
+more groups, they take turns in starting products, so that the products of one group overlap with the softmax of
+another. Tiles are processed from last to first, because the last ones are those that a row may see only in part.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ State = Sequence[ir.Value]
 
 
 class WarpGroups(AttentionRows):
-    """A block of a warp group that lets tiles be copied, and others that multiply them."""
+    """A block of one warp group that starts copies of tiles, and others that multiply them."""
 
     items = ITEMS
     lines = "q"
 
     def __init__(self, attention: Attention, sizes: tuple[int, int, int, int], launch: Launch) -> None:
-        """Prepares for so many multiplying warp groups, keys of a tile, stages, and blocks."""
+        """Prepares for `sizes`: multiplying warp groups, keys per tile, stages, and blocks."""
         super().__init__(attention, launch)
         self._groups, self.keys, self._stages, self._blocks = sizes
         self.threads, self.rows = GROUP * (self._groups + 1), GROUP_ROWS * self._groups
@@ -77,7 +77,7 @@ class WarpGroups(AttentionRows):
         return self._width > self.sizes["v"]
 
     def emit(self) -> int:
-        """Writes the body at the insertion point; returns how many blocks there are."""
+        """Writes the body at the insertion point; returns the number of blocks."""
         raw = memory.shared_address(memory.shared_memory())
         at = (raw + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
         tiles = [(1, self._query), (self._stages, self._key), (self._stages, self._value)]
@@ -97,9 +97,9 @@ class WarpGroups(AttentionRows):
         return self._blocks or self.row_blocks
 
     def _each(self, body: Callable[[State], list[ir.Value]]) -> None:
-        """Builds `body` for all rows of the block: it takes and gives stage and parity of keys, and parity of queries.
+        """Builds `body` for each row tile; the loop state is stage and parity of keys, and parity of queries.
 
-        Where blocks go through several tiles of rows, the ring runs on from one to the next.
+        If a block processes several row tiles, the ring continues from one to the next.
         """
         carried = [Int(0).ir] * 3
         if not self._blocks:
@@ -112,10 +112,10 @@ class WarpGroups(AttentionRows):
             scf.yield_(body(list(loop.inner_iter_args)))
 
     def _tiles(self) -> tuple[Int, Int, Int]:
-        """The last tile of keys, the first that not all rows see whole or the last, the first one."""
+        """Returns the last tile of keys, the first one seen only in part by some rows (or the last), and the first."""
         first, whole, end = self.tiles_seen()
         last = end - 1
-        # A block that sees no keys goes through one tile all the same, all of which is masked.
+        # A block that sees no keys still processes one tile, which is fully masked.
         return last, smaller(whole, last), smaller(first, last)
 
     def _copy(self) -> None:
@@ -180,7 +180,7 @@ class WarpGroups(AttentionRows):
         return [*ahead, (turn ^ 1).ir]
 
     def _turn(self, start: Int, masked: bool) -> Callable[[Int, State], list[ir.Value]]:
-        """One tile of keys, and the values of the one before it; they go down from a start."""
+        """Builds the step for one tile of keys and the values of the tile before it; tiles count down from `start`."""
         _, keys, values = self._rings
 
         def turn(step: Int, carried: State) -> list[ir.Value]:
@@ -194,7 +194,7 @@ class WarpGroups(AttentionRows):
             self._turns.pass_on()
             products = await_products(1, products)
             found, factors, state = self.softmax((start - step) * self.keys, by_row(products, self.keys), state, masked)
-            # Left alone, ptxas would wait for the sums first, and only then take exponents.
+            # Otherwise ptxas would wait for the sums before it computes the exponentials.
             self._leave(keys, not_before(stage, arith.addf(*state[2:])))
             kept = await_products(0, [*sums, *(item for row in found for item in row)])
             self._leave(values, value_stage)
@@ -207,7 +207,7 @@ class WarpGroups(AttentionRows):
         return turn
 
     def _parts(self, carried: State) -> tuple[State, State, State, State]:
-        """What goes from tile to tile: softmax, sums, weights as fragments, stages and parities of keys and values."""
+        """Splits the loop state: softmax state, sums, weights as fragments, stages and parities of keys and values."""
         ends = [4, 4 + self._width // 2, len(carried) - 4]
         return carried[: ends[0]], carried[ends[0] : ends[1]], carried[ends[1] : ends[2]], carried[ends[2] :]
 
@@ -217,11 +217,11 @@ class WarpGroups(AttentionRows):
         left = matrix_descriptor(self._rings[0].tiles_at + query.row_offset(self._group, GROUP_ROWS), query.panel_bytes)
         right = matrix_descriptor(self._rings[1].tiles(stage), key.panel_bytes)
         steps = [(query.step_offset(step), key.step_offset(step)) for step in range(self._depth // DEPTH)]
-        turned = not query.by_depth, not key.by_depth
-        return multiply_group(f"m64n{self.keys}k{DEPTH}.{self._form}", left, right, steps, None, turned)
+        transposed = not query.by_depth, not key.by_depth
+        return multiply_group(f"m64n{self.keys}k{DEPTH}.{self._form}", left, right, steps, None, transposed)
 
     def _sums_of(self, fragments: State, stage: Int, sums: State) -> list[ir.Value]:
-        """Starts adding the products of weights and a stage's values."""
+        """Starts adding the products of weights and a stage's values to the sums."""
         value = self._value
         right = matrix_descriptor(self._rings[2].tiles(stage), value.panel_bytes)
         count = self.keys // DEPTH

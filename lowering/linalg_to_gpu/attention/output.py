@@ -1,4 +1,4 @@
-"""The result of an attention kernel on its way from registers to global memory."""
+"""Stores of an attention kernel's results from registers to global memory."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from .tiles import access_of
 
 
 class Output:
-    """Writes results of an attention kernel."""
+    """Writes the results of an attention kernel."""
 
     def __init__(self, attention: Attention, pointer: ir.Value, letters: tuple[str, str], item: Int) -> None:
-        """Prepares for one element of the batch of a result.
+        """Prepares for one batch element of a result.
 
         Args:
-            attention: whose result it is.
-            pointer: where it lies.
+            attention: the attention of the kernel.
+            pointer: address of the result.
             letters: the loops over the batch, and over rows.
-            item: which element of the batch.
+            item: index of the batch element.
         """
         self._access: Access = access_of(attention.result, attention.sizes, *letters, "v")
         self._element, self._columns = attention.result.element, attention.sizes["v"]
-        # All results together may be more than 32 bits can count.
+        # The results of all batch elements may exceed 32-bit offsets.
         self._pointer = memory.far_pointer(pointer, self._element, self._access.far(item))
 
     def write(self, row: Int, column: Int, results: Sequence[ir.Value], padded: bool) -> None:
-        """Writes neighbours of a row that exists.
+        """Writes neighbouring elements of an existing row.
 
         Args:
-            row: which row.
-            column: of the first; a multiple of how many there are.
-            results: the neighbours.
+            row: index of the row.
+            column: index of the first element's column; a multiple of the number of elements.
+            results: the elements.
             padded: whether some of them may lie past the last column.
         """
         access = self._access

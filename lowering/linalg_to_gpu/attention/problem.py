@@ -1,4 +1,4 @@
-"""What an attention kernel does, read off the ops that lowering/stepwell_to_linalg/attention.py marks with roles.
+"""Description of an attention kernel, from the roles that lowering/stepwell_to_linalg/attention.py gives to ops.
 
 Loops are letters: `b`atch, `h`ead of key and value, `g` (the query heads that share one of those), `q`uery, `k`ey,
 `d`epth, `v`alue depth, `p`art of the keys, each of which has a result of its own (split_keys.py).
@@ -21,14 +21,14 @@ from ..views import memory_of
 LETTERS = "bhgqkdvp"
 
 PART = "stepwell.part"
-"""The attribute of an op that hides the keys of other parts: how many keys a part has."""
+"""Attribute of an op that masks the keys of other parts: the number of keys per part."""
 
 EXTRA = 4
-"""Columns behind the sums of a part: the greatest score, the total, and zeros, so that rows begin at 16 bytes."""
+"""Columns after the sums of a part: the maximum score, the total, and zeros that align rows to 16 bytes."""
 
 
 class NoAttention(StepwellError):
-    """A kernel is no attention that these emitters know; the message says why."""
+    """A kernel is not an attention that these emitters support; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Operand:
 
     Attributes:
         base: the function's argument.
-        element: the type in memory.
-        offset: of the first element, in elements.
-        strides: by loop; loops along which it does not change are left out.
-        alignment: what the address of the argument is a multiple of, in bytes.
+        element: element type in memory.
+        offset: offset of the first element, in elements.
+        strides: stride by loop; loops along which the tensor does not vary are omitted.
+        alignment: alignment of the argument's address in bytes.
     """
 
     base: ir.Value
@@ -50,18 +50,18 @@ class Operand:
     alignment: int = 16
 
     def stride(self, letter: str) -> int:
-        """How far apart neighbours along a loop lie."""
+        """Returns the stride along a loop in elements."""
         return self.strides.get(letter, 0)
 
     def reach(self, sizes: Mapping[str, int], letters: str = LETTERS) -> int:
-        """Past which element of the argument none of it lies, as far as some loops go."""
+        """Returns the end of the range of the argument's elements that the operand covers along the given loops."""
         steps = {letter: stride for letter, stride in self.strides.items() if letter in letters}
         return self.offset + sum((sizes[letter] - 1) * stride for letter, stride in steps.items()) + 1
 
 
 @dataclass(frozen=True)
 class Band:
-    """Which keys a query attends to by their places: from `before` before its own to `after` after it."""
+    """Range of keys that a query attends to by position: from `before` keys before it to `after` keys after it."""
 
     before: int
     after: int
@@ -72,20 +72,20 @@ class Attention:
     """A kernel of one attention.
 
     Attributes:
-        sizes: how often each loop runs.
+        sizes: extent of each loop.
         query: `[b, h, g, q, d]`.
         key: `[b, h, k, d]`.
         value: `[b, h, k, v]`.
         result: `[b, h, g, q, v]`.
-        scale: what the products of query and key are multiplied by.
-        scores: the tensor whose softmax is taken; made of `products` element by element.
+        scale: factor of the products of query and key.
+        scores: the tensor whose softmax is taken; computed from `products` element by element.
         products: query times key.
-        start: what the greatest score starts from.
-        inverse: the op that makes the factor of a row of its sum; None where parts are the result.
-        last: the op that makes the result of sums and factors.
-        known: the tensors that are memory.
-        band: to which keys queries attend by their places; None for all.
-        part: how many keys a part has; 0 where there is none but the whole.
+        start: initial value of the maximum score.
+        inverse: the op that computes a row's factor from its total; None if the result consists of parts.
+        last: the op that computes the result from sums and factors.
+        known: layout of the tensors that are in memory.
+        band: keys that queries attend to by position; None for all.
+        part: number of keys per part; 0 if the keys are not split.
     """
 
     sizes: Mapping[str, int]
@@ -105,42 +105,42 @@ class Attention:
 
     @property
     def has_mask(self) -> bool:
-        """Whether scores are more than scaled products."""
+        """True if the scores differ from the scaled products."""
         return self.scores != self.products
 
     @property
     def hides_before(self) -> bool:
-        """Whether some query does not attend to keys as they lie too far before it."""
+        """True if some query does not attend to keys that lie too far before it."""
         return self.band is not None and self.band.before < self.sizes["q"] - 1
 
     @property
     def heads(self) -> int:
-        """How many keys and values there are, over batch and heads."""
+        """Number of key and value matrices, over batch and heads."""
         return self.sizes["b"] * self.sizes["h"]
 
     @property
     def flops(self) -> int:
-        """Multiplications and additions."""
+        """Number of multiplications and additions."""
         scores = self.heads * self.sizes["g"] * self.sizes["q"] * self.sizes["k"]
         return 2 * scores * (self.sizes["d"] + self.sizes["v"])
 
 
 def attention_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> Attention:
-    """The attention that a function of linalg on tensors is.
+    """Returns the attention that a function of linalg on tensors computes.
 
     Args:
         function: inputs first, the destination last.
-        known: how its arguments lie in memory.
+        known: layout of its arguments in memory.
 
     Raises:
-        NoAttention: it is none.
+        NoAttention: it does not compute one.
     """
     block = function.regions[0].blocks[0]
     roles = {role: op.operation for op in block.operations if (role := role_of(op.operation)) is not None}
     end = {"parts"} if "parts" in roles else {"inverse", "result"}
     missing = {"query", "scores", "greatest", "weights", "total", "sum", *end} - set(roles)
     if missing:
-        raise NoAttention("it has no op that makes the " + sorted(missing)[0])
+        raise NoAttention("it has no op with the role " + sorted(missing)[0])
     sizes = dict.fromkeys(LETTERS, 1)
     for role in ("scores", "sum"):
         sizes.update(zip(loops(roles[role]), loop_sizes(roles[role]), strict=True))
@@ -148,7 +148,7 @@ def attention_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> At
     last = roles["parts"] if "parts" in roles else roles["result"]
     made, written = root_before(function, returned.operands[0], known[block.arguments[len(block.arguments) - 1]])
     if made != last.results[0]:
-        raise NoAttention("its result lies in no regular way")
+        raise NoAttention("its result has no strided layout in the destination")
     query, scores, band, part = roles["query"], roles["greatest"].operands[0], None, 0
     if not isinstance(scores.owner, ir.Block) and PART in scores.owner.attributes:
         part = ir.IntegerAttr(scores.owner.attributes[PART]).value
@@ -175,18 +175,18 @@ def attention_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> At
 
 
 def loops(op: ir.Operation) -> str:
-    """The loops of an op, by letters."""
+    """Returns the loops of an op as letters."""
     return ir.StringAttr(op.attributes["stepwell.loops"]).value
 
 
 def operand_of(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> Operand | None:
-    """An operand that is memory, along the loops of the op; None where it is computed."""
+    """Returns an operand in memory, with strides along the loops of the op; None if it is computed."""
     view = memory_of(op.operands[position], known)
     return None if view is None else _operand(view, maps(op)[position], loops(op))
 
 
 def role_of(op: ir.Operation) -> str | None:
-    """What an op of an attention kernel does; None for those that only hold something."""
+    """Returns the role of an op in an attention kernel; None for ops that only initialize a tensor."""
     if "stepwell.role" not in op.attributes or op.name != "linalg.generic":
         return None
     return ir.StringAttr(op.attributes["stepwell.role"]).value
@@ -200,7 +200,7 @@ def _memory(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -
 
 
 def _copied(op: ir.Operation, position: int, known: Mapping[ir.Value, Memory]) -> Operand:
-    """An operand, or what it is a copy of: on a GPU nothing is won by copies."""
+    """Returns an operand, or the source of the copy that makes it: copies have no benefit on a GPU."""
     value = op.operands[position]
     if memory_of(value, known) is None and not isinstance(value.owner, ir.Block):
         source = value.owner.operation
@@ -220,12 +220,12 @@ def _operand(view: Memory, map_: ir.AffineMap, letters: str) -> Operand:
             case ir.AffineConstantExpr(value=0):
                 pass
             case _:
-                raise NoAttention("an operand is indexed by more than loops")
+                raise NoAttention("an operand's index is not a single loop or zero")
     return Operand(view.base, ir.ShapedType(view.base.type).element_type, view.offset, strides, view.alignment)
 
 
 def _scale(query: ir.Operation) -> float:
-    """The constant that the query is multiplied by."""
+    """Returns the constant that the query is multiplied by."""
     factors = []
     for op in query.regions[0].blocks[0].operations:
         if op.operation.name not in ("arith.mulf", "arith.extf", "arith.truncf", "linalg.yield"):

@@ -1,4 +1,4 @@
-"""What a thread does with its rows of an attention: which keys they attend to, the softmax, the end of a row."""
+"""Work of a thread on its rows of an attention: masks of keys, softmax, and writing the result."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .problem import Attention
 from .softmax import Softmax, greater, number
 
 _NEIGHBOURS = 2
-"""Keys side by side of which a thread has scores, where it has any."""
+"""Number of neighbouring keys whose scores a thread holds together, if it holds any."""
 
 Rows = list[list[ir.Value]]
-"""Of every row of a thread, its values."""
+"""Values of each row of a thread."""
 
 
 class AttentionRows(ABC):
-    """A block of `threads` threads that makes `rows` rows of the result, tiles of `keys` keys after each other.
+    """A block of `threads` threads that computes `rows` rows of the result, in tiles of `keys` keys.
 
     Attributes:
-        items: the loops over what different blocks do.
+        items: the loops distributed over blocks.
         lines: the loops over rows.
     """
 
@@ -52,47 +52,47 @@ class AttentionRows(ABC):
 
     @abstractmethod
     def thread_rows(self) -> list[Int]:
-        """The rows of this thread, counted in the block."""
+        """Returns the rows of this thread, relative to the block."""
 
     @abstractmethod
     def thread_keys(self) -> tuple[Int, list[int]]:
-        """The first key in a tile of which it has scores, and how far all of them are from it."""
+        """Returns the first key of this thread in a tile, and the offsets of all its keys from the first."""
 
     @abstractmethod
     def across(self) -> list[int]:
-        """In which bits the lanes differ that share a row."""
+        """Returns the bits of the lane number in which the lanes of one row differ."""
 
     @abstractmethod
     def results(self, sums: Sequence[ir.Value]) -> list[tuple[int, Int, list[ir.Value]]]:
-        """The sums by row of the thread, first column, and neighbours."""
+        """Returns the sums as (row of the thread, first column, neighbouring sums)."""
 
     @property
     @abstractmethod
     def padded(self) -> bool:
-        """Whether sums reach past the last column of the result."""
+        """True if sums extend past the last column of the result."""
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the softmax is of products as they are, which it scales itself: also what it says is the greatest."""
+        """True if the softmax takes unscaled products, so that its maximum is unscaled too."""
         return not self.attention.has_mask and self.attention.scale > 0
 
     @property
     def row_blocks(self) -> int:
-        """How many times there are `rows` rows, of all items."""
+        """Number of blocks of `rows` rows, over all items."""
         return -(-self._count // self.rows) * self._extent(self.items)
 
     def place(self, number_: Int) -> None:
-        """Goes to the rows of that number."""
+        """Selects the rows of the row block with that number."""
         blocks = -(-self._count // self.rows)
         self.item, block = divmod(number_, blocks) if blocks > 1 else (number_, Int(0))
         if self.attention.band is not None:
-            block = Int(blocks - 1) - block  # those that attend to most keys come first
+            block = Int(blocks - 1) - block  # blocks with the most keys start first
         self.first = block * self.rows
 
     def tiles_seen(self) -> tuple[Int, Int, Int]:
-        """The first tile of keys that any row of the block attends to, the first that not all rows see whole, the end.
+        """Returns the first tile that any row attends to, the first tile that some rows see only in part, and the end.
 
-        Rows of the block are neighbouring queries of one head, unless heads have no whole number of blocks.
+        Rows of the block are neighbouring queries of one head, unless a block can span several heads.
         """
         length, band = self.sizes["k"], self.attention.band
         tiles = -(-length // self.keys)
@@ -116,13 +116,13 @@ class AttentionRows(ABC):
     def softmax(
         self, key: Int, products: Rows, state: Sequence[ir.Value], masked: bool
     ) -> tuple[Rows, list[ir.Value], list[ir.Value]]:
-        """One more tile of products.
+        """Processes one more tile of products.
 
         Args:
             key: the tile's first key.
-            products: of query and keys, for each row of the thread.
-            state: the greatest scores so far, and the totals.
-            masked: whether rows may not see all of the keys.
+            products: products of query and keys, for each row of the thread.
+            state: the maximum scores so far, and the totals.
+            masked: whether some keys may be hidden from some rows.
 
         Returns:
             The weights, the factors for earlier sums, and the new state.
@@ -149,9 +149,9 @@ class AttentionRows(ABC):
         return weights, factors, [*greatest, *totals]
 
     def _masked(self, products: Sequence[ir.Value], places: dict[str, Int], start: Int, ragged: bool) -> list[ir.Value]:
-        """The scores of a row's products, of which those of neighbouring keys are made together.
+        """Computes the scores of a row's products, those of neighbouring keys together.
 
-        Where keys end within a tile, those past the end have the scores of others, which nobody uses.
+        If the keys end within a tile, the products past the end get scores of other keys, which are masked later.
         """
         _, steps = self.thread_keys()
         length, scale = self.sizes["k"], number(self.attention.scale)
@@ -168,8 +168,8 @@ class AttentionRows(ABC):
         """Divides and writes this thread's results.
 
         Args:
-            state: the greatest scores, and the totals.
-            sums: of weights times values.
+            state: the maximum scores, and the totals.
+            sums: sums of weights times values.
         """
         attention, count = self.attention, len(state) // 2
         totals = [self._reduced(total, arith.addf) for total in state[count:]]
@@ -186,7 +186,7 @@ class AttentionRows(ABC):
                 output.write(rows[row], column, results, self.padded)
 
     def _write_part(self, greatest: Sequence[ir.Value], totals: Sequence[ir.Value], sums: Sequence[ir.Value]) -> None:
-        """Writes what is to be put together with other parts."""
+        """Writes a partial result, to be combined with other parts."""
         attention = self.attention
         pointer = self.pointers[attention.result.base]
         output = Output(attention, pointer, (self.items, self.lines), self.item)
@@ -211,11 +211,11 @@ class AttentionRows(ABC):
         return value
 
     def _seen(self, query: Int, start: Int, steps: Sequence[int], masked: bool) -> list[ir.Value | None]:
-        """What must hold for a query to attend to the keys some steps from the first one; None: nothing."""
+        """Returns, per step from `start`, the condition that the query attends to the key; None if it always does."""
         band, length = self.attention.band, self.sizes["k"]
         if not masked or (band is None and length % self.keys == 0):
             return [None] * len(steps)
-        # Steps are constants, so that there is one comparison for each, with what is the same for a row.
+        # Steps are constants, so that each needs one comparison with a bound computed once per row.
         end = Int(length) if band is None else smaller(query + (band.after + 1), length)
         reach = _above(end, start)
         seen = [Int(step).below(reach) for step in steps]
@@ -225,7 +225,7 @@ class AttentionRows(ABC):
         return [arith.andi(item, hidden.below(step + 1)) for item, step in zip(seen, steps, strict=True)]
 
     def _row_places(self, row: int) -> dict[str, Int]:
-        """Where each loop is of a row of this thread: past the last row, at the last."""
+        """Returns the loop indices of a row of this thread, clamped to the last row."""
         number_ = self.first + self.thread_rows()[row]
         inside = number_.below(self._count) if self._count % self.rows else None
         places: dict[str, Int] = {}
@@ -235,7 +235,7 @@ class AttentionRows(ABC):
 
 
 def smaller(number_: Int, bound: Int | int) -> Int:
-    """The smaller of two numbers."""
+    """Returns the smaller of two numbers."""
     bound = Int(bound)
     if number_.known is not None and bound.known is not None:
         return Int(min(number_.known, bound.known))
@@ -243,5 +243,5 @@ def smaller(number_: Int, bound: Int | int) -> Int:
 
 
 def _above(number_: Int, start: Int) -> Int:
-    """How far a number is above another, 0 where it is not."""
+    """Returns how far a number is above `start`, or 0 if it is not."""
     return (number_ - start).where(start.below(number_), 0)

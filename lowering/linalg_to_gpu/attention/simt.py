@@ -1,8 +1,8 @@
-"""Attention in float32 arithmetic (FFMA), exact but for the order of sums.
+"""Attention in float32 arithmetic (FFMA), exact up to the order of sums.
 
-A block of 256 threads makes 16 * `down` rows of the result; thread (x, y) of 16 x 16 has the rows y + 16 i, of scores
-the keys x + 16 j, of the result the 16-byte chunks x + 16 c. Weights go through shared memory, as every thread needs
-those of its rows for all keys; of a row, the threads of half a warp make and read them.
+A block of 256 threads computes 16 * `down` rows of the result. Thread (x, y) of 16 x 16 holds the rows y + 16 i, the
+scores of the keys x + 16 j, and the 16-byte chunks x + 16 c of the result. Weights pass through shared memory, since
+every thread needs those of its rows for all keys; the threads of half a warp write and read those of one row.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _LANES = 4
 THREADS = _ACROSS * _ACROSS
 _BYTES = 4
 _MOST_HELD = 128
-# A line of weights: two rows that half warps write or read at once begin in different banks.
+# Padding of a line of weights: two rows that half warps access at once start in different banks.
 _PITCH_EXTRA = 16
-# Chunks of a line that the loop over depth takes at once: then a swizzled place is a constant from the loop's.
+# Chunks of a line per iteration of the loop over depth; swizzled offsets then differ by constants from the loop's.
 _CHUNKS = 8
 
 
 @dataclass(frozen=True)
 class FmaTiles:
-    """The sizes of a block's tiles.
+    """Tile sizes of a block.
 
     Attributes:
-        down: rows of one thread.
-        keys: keys of a tile.
+        down: rows per thread.
+        keys: keys per tile.
     """
 
     down: int
@@ -49,37 +49,37 @@ class FmaTiles:
 
     @property
     def rows(self) -> int:
-        """Rows of a block."""
+        """Rows per block."""
         return _ACROSS * self.down
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Threads per block."""
         return THREADS
 
     @property
     def pitch(self) -> int:
-        """Weights from one row to the next."""
+        """Distance of rows of weights in shared memory, in elements."""
         return self.keys + _PITCH_EXTRA
 
     def layout(self, attention: Attention) -> tuple[SharedTile, SharedTile, SharedTile]:
-        """Tiles of query, keys and values."""
+        """Returns the layout of the tiles of query, keys and values."""
         depth, width = padded(attention.sizes["d"], _CHUNKS * _LANES), padded(attention.sizes["v"], _ACROSS * _LANES)
         query = SharedTile.swizzled(self.rows, depth * _BYTES)
         keys = SharedTile.swizzled(self.keys, depth * _BYTES)
         return query, keys, SharedTile.plain(self.keys, width * _BYTES)
 
     def shared_bytes(self, attention: Attention) -> int:
-        """The shared memory of a block."""
+        """Returns the shared memory of a block in bytes."""
         return sum(tile.bytes for tile in self.layout(attention)) + self.rows * self.pitch * _BYTES
 
     def fits_registers(self, attention: Attention) -> bool:
-        """Whether a thread has registers for its sums and scores: no more than half of those of 255."""
+        """Returns whether sums and scores take at most half of a thread's 255 registers."""
         chunks = self.layout(attention)[2].row_bytes // (_ACROSS * _LANES * _BYTES)
         return self.down * (chunks * _LANES + self.keys // _ACROSS) <= _MOST_HELD
 
     def block(self, attention: Attention, launch: Launch) -> AttentionBlock:
-        """What writes the kernel."""
+        """Returns the emitter of the kernel."""
         return _FmaBlock(attention, self, launch)
 
 
@@ -129,7 +129,7 @@ class _FmaBlock(AttentionBlock):
         return [sums[row * across : (row + 1) * across] for row in range(down)]
 
     def _chunk(self, tile: SharedTile, line: Int, base: int, step: Int, chunk: int, number: int) -> list[ir.Value]:
-        """The elements of one chunk of the line `line + 16 * number`."""
+        """Loads the elements of one chunk of the line `line + 16 * number`."""
         start = tile.offset(line, Int(chunk)) + step * (_CHUNKS * _LANES * _BYTES)
         return self._loaded(start, base + number * _ACROSS * tile.row_bytes)
 
@@ -181,5 +181,5 @@ class _FmaBlock(AttentionBlock):
 
 
 def padded(size: int, multiple: int) -> int:
-    """The smallest power of two that holds `size`, and is no smaller than `multiple`."""
+    """Returns the smallest power of two that is at least `size` and `multiple`."""
     return max(multiple, 1 << (size - 1).bit_length())

@@ -1,10 +1,10 @@
-"""The softmax of scores that come block by block: the greatest so far, and what to multiply earlier sums by.
+"""Online softmax of scores that arrive in blocks: the maximum so far, and the factor for earlier sums.
 
     greatest' = max(greatest, scores)      factor = exp(greatest - greatest')
     weights = exp(scores - greatest')      sums' = sums * factor + weights @ values
 
-Exponentials are powers of two, one instruction each. Where scores are scaled products alone, scaling, the change of the
-base and the subtraction are one multiply-add.
+Exponentials are powers of two, one instruction each. If scores are scaled products only, scaling, change of base and
+subtraction are one multiply-add.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ Reduce = Callable[[ir.Value], ir.Value]
 
 
 def number(value: float) -> ir.Value:
-    """An f32 constant."""
+    """Returns an f32 constant."""
     return arith.constant(ir.F32Type.get(), value)
 
 
 def greater(left: ir.Value, right: ir.Value) -> ir.Value:
-    """The greater of two; a NaN gets lost here, and comes back in the exponent."""
+    """Returns the maximum of two; a NaN is lost here but reappears in the exponent."""
     return llvm.inline_asm(left.type, [left, right], "max.f32 $0, $1, $2;", "=f,f,f")
 
 
 def power(exponent: ir.Value) -> ir.Value:
-    """Two to the power of an f32: one instruction where numbers below the normal ones become 0, four where not."""
+    """Returns two to the power of an f32; flushing subnormals to 0 takes one instruction instead of four."""
     return llvm.inline_asm(exponent.type, [exponent], "ex2.approx.ftz.f32 $0, $1;", "=f,f")
 
 
 class Softmax:
-    """The softmax of one row, block by block."""
+    """Online softmax of one row."""
 
     def __init__(self, scale: float | None, across: Reduce) -> None:
-        """Prepares.
+        """Creates the softmax.
 
         Args:
-            scale: what products are multiplied by to be scores; None where scores come as they are.
-            across: the greatest of what the threads have that share a row.
+            scale: factor that turns products into scores; None if the inputs are scores already.
+            across: reduces a value to the maximum over the threads that share a row.
         """
         self._scale, self._across = scale, across
 
     def step(
         self, scores: Sequence[ir.Value], greatest: ir.Value, total: ir.Value
     ) -> tuple[list[ir.Value], ir.Value, ir.Value, ir.Value]:
-        """One more block of scores.
+        """Processes one more block of scores.
 
         Args:
             scores: this thread's scores of the row.
-            greatest: the greatest score of earlier blocks.
+            greatest: the maximum score of earlier blocks.
             total: this thread's sum of the weights of earlier blocks.
 
         Returns:
-            The weights, the factor for earlier sums, the greatest score and the total.
+            The weights, the factor for earlier sums, the maximum score and the total.
         """
         new = greater(self._across(_combined(scores, greater)), greatest)
-        # Where nothing is attended to yet, -inf - (-inf) must not be NaN: weights are 0 whatever is subtracted.
+        # If no key is attended to yet, -inf - (-inf) must not be NaN: weights are 0 whatever is subtracted.
         is_nothing = arith.cmpf(arith.CmpFPredicate.OEQ, new, number(-math.inf))
         base = arith.select(is_nothing, number(0.0), new)
         factor, weights = self._powers(base, greatest, scores)
@@ -83,7 +83,7 @@ class Softmax:
 
 
 def _combined(values: Sequence[ir.Value], combine: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
-    """All values in one, by a few chains: in a single one every value would wait for all before it."""
+    """Reduces the values in a few independent chains; in a single chain every value would wait for all before it."""
     chains = list(values[:_CHAINS])
     for place, value in enumerate(values[_CHAINS:]):
         chains[place % _CHAINS] = combine(chains[place % _CHAINS], value)

@@ -1,9 +1,9 @@
-"""Attention of few queries to many keys, cut into parts of the keys, which then fill the device (flash decoding).
+"""Attention of few queries to many keys, split into parts of the keys to fill the device (flash decoding).
 
-    %parts[b, h, q, p] = sums, greatest score and total of the weights of the keys of part p     // a launch of its own
-    %y[b, h, q] = the parts, each times exp(its greatest score - the greatest of all), added; then divided
+    %parts[b, h, q, p] = sums, maximum score and total of the weights of the keys of part p     // a separate launch
+    %y[b, h, q] = the sum of the parts, each times exp(its maximum - the maximum of all), divided by the total
 
-The order of the sums is fixed, so that results are the same from run to run.
+The order of the sums is fixed, so that results are reproducible.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from ..views import memories
 from .problem import EXTRA, PART, Attention, NoAttention, attention_of, loops, role_of
 
 UNIT = 128
-"""Keys of a part are a multiple of this, so that tiles of any size begin where parts do."""
+"""Keys of a part are a multiple of this, so that parts are aligned to tiles of any size."""
 
-# What tiles of 64 keys, and a launch and what lies between two, take: in microseconds, one block on its multiprocessor.
+# Times in microseconds: a tile of 64 keys, one block per multiprocessor; and a launch with its memory traffic.
 _TILE, _LAUNCH = 1.2, 4.0
 _TILE_KEYS = 64
 _BLOCKS_PER_MULTIPROCESSOR = 2
 
 
 def split_long_attention(kernel: ir.Operation, target: Target, rows: int) -> bool:
-    """Cuts the keys of a kernel that is one attention, if it leaves most of the device idle.
+    """Splits the keys of a kernel that is one attention, if it leaves most of the device idle.
 
     Args:
         kernel: a function of linalg on tensors.
         target: the GPU.
-        rows: how many rows a block has.
+        rows: number of rows per block.
 
     Returns:
-        Whether it did.
+        Whether the kernel was split.
     """
     assert target.capability is not None
     try:
@@ -58,7 +58,7 @@ def split_long_attention(kernel: ir.Operation, target: Target, rows: int) -> boo
 
 
 def keys_of_part(attention: Attention, rows: int, multiprocessors: int) -> int | None:
-    """How many keys a part has; None where all in one is as good."""
+    """Returns the number of keys per part; None if splitting does not pay off."""
     sizes = attention.sizes
     blocks = attention.heads * -(-sizes["g"] * sizes["q"] // rows)
     is_odd = attention.band is not None or attention.part or sizes["v"] % EXTRA
@@ -71,7 +71,7 @@ def keys_of_part(attention: Attention, rows: int, multiprocessors: int) -> int |
 
 
 class _Splitter:
-    """Rewrites the ops of an attention, which roles tell apart."""
+    """Rewrites the ops of an attention, which are identified by their roles."""
 
     def __init__(self, kernel: ir.Operation, start: float, keys: int, parts: int) -> None:
         self._start, self._keys, self._parts = start, keys, parts
@@ -80,7 +80,7 @@ class _Splitter:
         self._made: dict[ir.Value, ir.Value] = {}
 
     def run(self) -> None:
-        """Does it."""
+        """Rewrites the kernel."""
         result = self._roles["result"]
         with result.location, ir.InsertionPoint(result):
             self._part_scores()
@@ -92,7 +92,7 @@ class _Splitter:
             self._roles[role].erase()
 
     def _part_scores(self) -> None:
-        """Scores of keys that are not of a part become -inf in it."""
+        """Adds a dimension of parts to the scores; in each part, the scores of other parts' keys become -inf."""
         scores = self._roles["greatest"].operands[0]
         letters = loops(self._roles["greatest"])
         names, places = _with_part(letters), maps(self._roles["greatest"])[0]
@@ -117,7 +117,7 @@ class _Splitter:
         self._made[scores] = made
 
     def _repeat(self, op: ir.Operation) -> None:
-        """The same op for every part: where it has keys, a part comes before them, where not, in front."""
+        """Repeats an op for every part; the loop over parts precedes that over keys, or comes first."""
         letters, count = loops(op), inputs_of(op)
         names = _with_part(letters)
         operands, exprs = [], []
@@ -135,7 +135,7 @@ class _Splitter:
         self._made[op.results[0]] = made
 
     def _destination(self, old: ir.Value, letters: Sequence[str]) -> ir.Value:
-        """A tensor like one that a reduction starts from, for every part."""
+        """Returns a copy, with a dimension of parts, of the tensor that a reduction starts from."""
         kind, order = ir.RankedTensorType(old.type), _with_part(letters)
         shape = list(kind.shape)
         shape.insert(order.index("p"), self._parts)
@@ -148,7 +148,7 @@ class _Splitter:
         return tensor.EmptyOp(shape, kind.element_type).result
 
     def _gathered(self) -> ir.Value:
-        """All that the other launch needs, in one tensor: its last dimension is that of the sums, then the numbers."""
+        """Gathers the inputs of the second launch in one tensor, whose rows are sums, maximum, total and padding."""
         sum_, greatest, total = (self._made[self._roles[role].results[0]] for role in ("sum", "greatest", "total"))
         letters, rows = self._letters("sum"), self._letters("greatest")
         width = ir.RankedTensorType(sum_.type).shape[-1]
@@ -173,7 +173,7 @@ class _Splitter:
         return made
 
     def _combined(self, parts: ir.Value) -> ir.Value:
-        """The result, of the sums, the greatest scores and the totals of all parts."""
+        """Returns the result, combined from the sums, maximum scores and totals of all parts."""
         letters = [*self._letters("sum")[1:-1], "p", "v"]
         *outer, width = ir.RankedTensorType(self._roles["sum"].results[0].type).shape
         element = ir.RankedTensorType(parts.type).element_type
@@ -190,7 +190,7 @@ class _Splitter:
 
         def add(most: ir.Value, total: ir.Value, item: ir.Value, *so_far: ir.Value) -> list[ir.Value]:
             new = arith.select(arith.cmpf(arith.CmpFPredicate.OGT, most, so_far[0]), most, so_far[0])
-            # Where nothing is attended to yet, -inf - (-inf) must not be NaN.
+            # If no key is attended to yet, -inf - (-inf) must not be NaN.
             nothing = arith.cmpf(arith.CmpFPredicate.OEQ, new, number(-float("inf"), element))
             base = arith.select(nothing, number(0, element), new)
             old, own = (scalars.exp_of_normal(arith.subf(value, base)) for value in (so_far[0], most))
@@ -212,13 +212,13 @@ class _Splitter:
         return made
 
     def _letters(self, role: str) -> list[str]:
-        """The dimensions of what an op makes for every part."""
+        """Returns the dimensions of an op's per-part result."""
         op = self._roles[role]
         return ["p", *(loops(op)[ir.AffineDimExpr(expr).position] for expr in maps(op)[-1].results)]
 
 
 def _with_part(letters: Sequence[str]) -> list[str]:
-    """Letters with that of parts: before keys, or in front."""
+    """Inserts the letter of parts before the one of keys, or in front."""
     at = letters.index("k") if "k" in letters else 0
     return [*letters[:at], "p", *letters[at:]]
 
@@ -228,12 +228,12 @@ def _is_loop(expr: ir.AffineExpr) -> bool:
 
 
 def _loop(names: Sequence[str], letter: str) -> ir.AffineExpr:
-    """The loop of a letter; the first element where there is none."""
+    """Returns the loop of a letter, or the constant 0 if the letter is empty."""
     return ir.AffineExpr.get_dim(names.index(letter)) if letter else ir.AffineExpr.get_constant(0)
 
 
 def _columns(value: ir.Value, first: int, count: int) -> ir.Value:
-    """Neighbouring columns of a tensor."""
+    """Returns neighbouring columns of a tensor."""
     kind = ir.RankedTensorType(value.type)
     shape, outer = [*kind.shape[:-1], count], [0] * (kind.rank - 1)
     made = ir.RankedTensorType.get(shape, kind.element_type)

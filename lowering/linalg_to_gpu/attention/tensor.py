@@ -1,7 +1,7 @@
-"""Attention on the tensor cores by `mma.sync` (16-bit floats, sums in float32): scores and weights in registers.
+"""Attention on tensor cores by `mma.sync` (16-bit floats, float32 sums), with scores and weights in registers.
 
-Each of four warps makes 16 * `down` rows of the result by itself. Keys come by `ldmatrix` as they lie, values
-transposed.
+Each of four warps computes 16 * `down` rows of the result on its own. `ldmatrix` loads keys as they are stored and
+values transposed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from .softmax import number
 
 _WARPS = 4
 _BYTES = 2
-# What ptxas manages to keep without spilling, of 255 registers.
+# Registers, of 255, that ptxas can allocate without spilling.
 _MOST_HELD = 176
 FORMS = {"f16": "m16n8k16.row.col.f32.f16.f16.f32", "bf16": "m16n8k16.row.col.f32.bf16.bf16.f32"}
 
 
 @dataclass(frozen=True)
 class MmaTiles:
-    """The sizes of a block's tiles.
+    """Tile sizes of a block.
 
     Attributes:
-        down: tiles of 16 rows of one warp.
-        keys: keys of a tile; a multiple of 16.
+        down: tiles of 16 rows per warp.
+        keys: keys per tile; a multiple of 16.
     """
 
     down: int
@@ -44,33 +44,33 @@ class MmaTiles:
 
     @property
     def rows(self) -> int:
-        """Rows of a block."""
+        """Rows per block."""
         return _WARPS * ROWS * self.down
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Threads per block."""
         return _WARPS * WARP
 
     def layout(self, attention: Attention) -> tuple[SharedTile, SharedTile, SharedTile]:
-        """Tiles of query, keys and values."""
+        """Returns the layout of the tiles of query, keys and values."""
         depth, width = (padded(attention.sizes[name], DEPTH) * _BYTES for name in "dv")
         lines = ((self.rows, depth), (self.keys, depth), (self.keys, width))
         query, keys, values = (SharedTile.swizzled(*line) for line in lines)
         return query, keys, values
 
     def shared_bytes(self, attention: Attention) -> int:
-        """The shared memory of a block."""
+        """Returns the shared memory of a block in bytes."""
         return sum(tile.bytes for tile in self.layout(attention))
 
     def fits_registers(self, attention: Attention) -> bool:
-        """Whether a thread has registers for its sums, its scores, and the places of fragments."""
+        """Returns whether a thread has registers for its sums, its scores, and the addresses of fragments."""
         depth, width = (padded(attention.sizes[name], DEPTH) for name in "dv")
         held = 4 * self.down * (width + self.keys) // COLUMNS + (depth + width) // DEPTH
         return held <= _MOST_HELD
 
     def block(self, attention: Attention, launch: Launch) -> AttentionBlock:
-        """What writes the kernel."""
+        """Returns the emitter of the kernel."""
         return _MmaBlock(attention, self, launch)
 
 
@@ -99,7 +99,8 @@ class _MmaBlock(AttentionBlock):
         query, keys, _ = self.tiles
         warp, lane = divmod(self.thread, WARP)
         matrix, line = divmod(lane, 8)
-        # The second matrix of a left-hand side lies below the first, that of a pair of right-hand sides ahead of it.
+        # The second matrix of a left-hand side is below the first; that of a pair of right-hand sides is ahead in
+        # depth.
         left = self._start(query, warp * (ROWS * self._down) + matrix % 2 * 8 + line, matrix // 2, 0)
         right = self._start(keys, matrix // 2 * 8 + line, matrix % 2, self.bases()[1])
         sums = [number(0.0)] * (4 * self._down * self._across)
@@ -111,7 +112,7 @@ class _MmaBlock(AttentionBlock):
         return by_row(sums, self.keys)
 
     def share(self, weights: Rows) -> None:
-        """Weights stay in registers."""
+        """Does nothing: weights stay in registers."""
 
     def multiply(self, weights: Rows, factors: Sequence[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
         values = self.tiles[2]
@@ -122,7 +123,7 @@ class _MmaBlock(AttentionBlock):
         for step in range(self.keys // DEPTH):
             lefts = [left_fragment(weights, tile, step, self.attention.query.element) for tile in range(self._down)]
             for pair in range(self._columns // 2):
-                # Lines are keys: ahead in depth is below in shared memory.
+                # Lines are keys: a step in depth is a step down in shared memory.
                 place = self.shared.address + (start ^ (pair << 5))
                 fragment = load_matrices(place, 4, transposed=True, offset=step * DEPTH * values.row_bytes)
                 self._accumulate(new, lefts, fragment, pair, self._columns)
@@ -132,11 +133,11 @@ class _MmaBlock(AttentionBlock):
         return runs(sums, self.thread, self._columns * COLUMNS)
 
     def _start(self, tile: SharedTile, row: Int, chunk: Int, base: int) -> Int:
-        """Where in shared memory lies what a lane reads first of a tile; a step ahead flips bits of it."""
+        """Returns the offset in shared memory of a lane's first read from a tile; a step in depth flips bits of it."""
         return tile.offset(row, chunk) + base
 
     def _fragment(self, start: Int, tile: SharedTile, step: int, number: int) -> list[ir.Value]:
-        """The matrices of 16 rows, two chunks ahead a step."""
+        """Loads the matrices of 16 rows; a step advances by two chunks."""
         place = self.shared.address + (start ^ (step << 5))
         return load_matrices(place, 4, offset=number * ROWS * tile.row_bytes)
 

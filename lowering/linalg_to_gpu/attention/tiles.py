@@ -1,4 +1,4 @@
-"""Tiles of query, key and value on their way to shared memory: lines of one head's depth, many lines a tile."""
+"""Copies of tiles of query, key and value to shared memory; a tile has many lines of one head's depth."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Shared:
 
 
 class TileCopies:
-    """Copies tiles of `lines` neighbouring lines of an operand to one place in shared memory.
+    """Copies tiles of neighbouring lines of an operand to one place in shared memory.
 
-    What lies past the last line, and past the depth of a line, becomes zero.
+    Elements past the last line and past the depth of a line become zero.
     """
 
     def __init__(
@@ -41,15 +41,15 @@ class TileCopies:
         block: tuple[Int, Int, int],
         place: tuple[ir.Value, Shared, int],
     ) -> None:
-        """Works out what the thread copies.
+        """Computes the addresses of the thread's copies.
 
         Args:
-            operand: what is copied.
-            sizes: how often each loop runs.
+            operand: the operand to copy.
+            sizes: extent of each loop.
             letters: the loops over the batch, over lines, and along a line.
-            tile: how many lines a tile has and how they lie; lines may be longer than the operand's.
-            block: the element of the batch, the thread, and how many threads there are.
-            place: where the operand lies, shared memory, and the tile's first byte there.
+            tile: number and layout of a tile's lines; lines may be longer than the operand's.
+            block: the batch element, the index of the thread, and the number of threads.
+            place: the operand's pointer, shared memory, and the tile's byte offset in it.
         """
         batch, lines, inner = letters
         pointer, shared, base = place
@@ -68,18 +68,18 @@ class TileCopies:
             self._base = Int(base)
 
     def start(self, line: Int, wanted: ir.Value | None = None) -> None:
-        """Starts copying the tile from a line on, if it is wanted."""
+        """Starts copying the tile that begins at a line, if `wanted` holds."""
         self._copies.start(line, self._base, wanted)
         commit_copies()
 
     def finish(self) -> None:
-        """Waits until what this thread copies is there; a barrier says the same of all threads."""
+        """Waits until this thread's copies are complete; a barrier extends this to all threads."""
         self._copies.finish()
         await_copies(0)
 
 
 def access_of(operand: Operand, sizes: Mapping[str, int], batch: str, lines: str, inner: str) -> Access:
-    """How an operand is read: `batch` and `lines` are the loops that one number each counts over."""
+    """Returns the access to an operand; one linearised index each runs over `batch`, `lines` and `inner`."""
     dims = (_dims(operand, sizes, letters) for letters in (batch, inner, lines))
     return Access(element_bytes(operand.element), *dims, start=operand.offset).simplified()
 
