@@ -1,12 +1,15 @@
-"""Where the elements of an operand of a contraction lie, as a function of (batch, row, depth).
+"""Addressing of a contraction's operand by (batch, row, depth).
 
-A row is an index of the result that the operand has (m of the left-hand side, n of the right-hand side), a depth one
-that is summed over. Each of the three is several dimensions of the contraction, linearised; an element's offset is
+A row is an index that the operand shares with the result (m of the left-hand side, n of the right-hand side); a depth
+is
+an index that is summed over. Each of the three linearises several dimensions of the contraction. An element's offset is
 
     offset(batch, row, depth) = start + outer(batch) + along_rows(row) + along_depth(depth)
 
-for index expressions are affine: of a convolution, `out * stride + tap * dilation` is part of a row, part of a depth.
-Where the operand is padded, the same sums give the index that must lie inside (`Guard`); elsewhere it reads as zero.
+because index expressions are affine: of a convolution's `out * stride + tap * dilation`, one term belongs to the row
+and
+one to the depth. For a padded operand, the same sums give an index that must be in bounds (`Guard`); elements out of
+bounds read as zero.
 """
 
 from __future__ import annotations
@@ -23,12 +26,12 @@ from ..integers import Int, constant
 
 @dataclass(frozen=True)
 class Dim:
-    """A dimension of the contraction, as an operand sees it.
+    """Dimension of the contraction, as it appears in an operand.
 
     Attributes:
-        size: its size.
-        stride: the elements between neighbours.
-        moves: for each guard, by how much a step along this dimension moves the guarded index.
+        size: extent of the dimension.
+        stride: distance of neighbours in elements.
+        moves: for each guard, the change of the guarded index per step along this dimension.
     """
 
     size: int
@@ -46,7 +49,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class Place:
-    """A part of an element's address: its offset in elements, and its part of every guarded index."""
+    """Part of an element's address: an offset in elements, and a part of every guarded index."""
 
     offset: Int
     guarded: tuple[Int, ...] = ()
@@ -58,16 +61,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Access:
-    """How an operand is read.
+    """Access function of an operand.
 
     Attributes:
-        element_bytes: the size of an element in memory.
-        batch: the dimensions that it shares with the other operand and the result.
-        rows: the dimensions that only it shares with the result.
-        depth: the dimensions that are summed over.
-        start: the offset of the first element.
-        guards: what must hold of an index to be read.
-        alignment: what the address of element 0 is a multiple of, in bytes.
+        element_bytes: size of an element in memory.
+        batch: dimensions shared with the other operand and the result.
+        rows: dimensions shared with the result only.
+        depth: dimensions that are summed over.
+        start: offset of the first element.
+        guards: bounds that an index must satisfy to be read.
+        alignment: alignment of the address of element 0 in bytes.
     """
 
     element_bytes: int
@@ -82,7 +85,7 @@ class Access:
     def matrix(
         element_bytes: int, rows: int, depth: int, transposed: bool = False, batch: int = 1, pitch: int | None = None
     ) -> Access:
-        """A matrix [batch, rows, depth], or [batch, depth, rows] if transposed, of lines `pitch` elements apart."""
+        """Returns an access to [batch, rows, depth] (transposed: [batch, depth, rows]); lines are `pitch` apart."""
         outer, inner = (depth, rows) if transposed else (rows, depth)
         pitch = pitch or inner
         strides = (1, pitch) if transposed else (pitch, 1)
@@ -91,14 +94,14 @@ class Access:
 
     @property
     def by_depth(self) -> bool:
-        """Whether neighbours in memory are neighbours in depth rather than rows."""
+        """True if neighbours in memory are neighbours in depth rather than rows."""
         if self.depth and self.depth[-1].stride == 1:
             return True
         return not (self.rows and self.rows[-1].stride == 1)
 
     @property
     def vector(self) -> int:
-        """How many elements, up to 16 bytes, can always be read at once."""
+        """Number of elements, up to 16 bytes, that one access can always read."""
         dims = self.depth if self.by_depth else self.rows
         if not dims or dims[-1].stride != 1 or any(dims[-1].moves):
             return 1
@@ -108,7 +111,7 @@ class Access:
         return math.gcd(most, dims[-1].size, self.start, *steps)
 
     def place(self, dims: Sequence[Dim], number: Int) -> Place:
-        """The part of an element's place that the dimensions give for one linearised index."""
+        """Returns the contribution of one linearised index over `dims` to an element's place."""
         offset, guarded = Int(0), [Int(0) for _ in self.guards]
         for position, dim in reversed(list(enumerate(dims))):
             coordinate = number % dim.size if position else number
@@ -118,7 +121,7 @@ class Access:
         return Place(offset, tuple(guarded))
 
     def far(self, number: Int) -> ir.Value:
-        """The offset of an element of the batch as an i64: 32 bits may not count so far."""
+        """Returns the offset of a batch element as an i64, since it may exceed 32 bits."""
         offset = constant(self.start, 64)
         for position, dim in reversed(list(enumerate(self.batch))):
             coordinate = number % dim.size if position else number
@@ -127,26 +130,26 @@ class Access:
         return offset
 
     def origin(self) -> Place:
-        """The place of the first element."""
+        """Returns the place of the first element."""
         return Place(Int(self.start), tuple(Int(guard.start) for guard in self.guards))
 
     def inside(self, place: Place) -> list[ir.Value]:
-        """What must hold for an element to be read rather than be zero."""
+        """Returns the conditions under which an element is read; otherwise it is zero."""
         return [part.below(guard.size) for part, guard in zip(place.guarded, self.guards, strict=True)]
 
     def simplified(self) -> Access:
-        """The same with neighbouring dimensions merged where one index does for both."""
+        """Returns the same access with neighbouring dimensions merged if one stride covers both."""
         parts = {name: merged(getattr(self, name)) for name in ("batch", "rows", "depth")}
         return replace(self, **parts)
 
 
 def count(dims: Sequence[Dim]) -> int:
-    """How many elements the dimensions span."""
+    """Returns the number of elements that the dimensions span."""
     return math.prod(dim.size for dim in dims)
 
 
 def merged(dims: Sequence[Dim]) -> tuple[Dim, ...]:
-    """Dimensions without those of size 1, and with neighbours merged that one stride serves."""
+    """Drops dimensions of size 1 and merges neighbours that one stride covers."""
     kept: list[Dim] = []
     for dim in dims:
         if dim.size == 1:

@@ -1,6 +1,6 @@
-"""One block of a contraction that feeds itself (`fma`, `mma`): its place in the result, its copies, its products.
+"""Block of a contraction whose threads both copy and multiply (`fma`, `mma`): its tile, copies and products.
 
-block -> (element of the batch, split of the sum, tile row, tile column)
+block -> (batch element, tile row, tile column)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .shared import CHUNK
 from .tiles import Piece, Problem, Tiling
 
 _SMALLEST_ASYNC = 4
-# What a thread needs to know of a piece that it copies: its place, and of small ones whether they are there.
+# Registers per piece that a thread copies: its address, and a predicate for pieces smaller than a chunk.
 _PLACE_REGISTERS, _GUARD_REGISTERS, _REGISTER_BYTES = 2, 1, 4
 _FLOAT = Kind(4, "")
 
@@ -33,10 +33,10 @@ class Source:
     """An operand.
 
     Attributes:
-        access: how it is read.
-        element: its element type in memory.
-        pointer: where it lies, for operands that are read as they are.
-        read: makes a vector of its elements at an offset, for those that are computed; instead of `pointer`.
+        access: access function of the operand.
+        element: element type in memory.
+        pointer: address of an operand in memory, else None.
+        read: for a computed operand, a function that computes a vector of its elements at an offset.
     """
 
     access: Access
@@ -45,13 +45,13 @@ class Source:
     read: Read | None = None
 
 
-# Takes (batch element, row, column, the sums from there on); rows and columns may lie past the result's last.
+# Takes (batch element, row, column, the sums from there on); row and column may lie past the end of the result.
 Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """How a kernel is launched."""
+    """Launch geometry of a kernel."""
 
     blocks: int
     threads: int
@@ -59,7 +59,7 @@ class Geometry:
 
 
 def geometry(problem: Problem, tiling: Tiling, element_bytes: int) -> Geometry:
-    """The launch of a problem."""
+    """Returns the launch geometry of a problem."""
     tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns)
     return Geometry(tiles * problem.batch, tiling.threads, tiling.stages * tiling.stage_bytes(element_bytes))
 
@@ -70,16 +70,16 @@ def emit(
     """Builds a block's work at the insertion point.
 
     Args:
-        problem: the sizes.
-        tiling: the tiles.
-        compute: what is multiplied: `f32` (by `fma`), or one of `mma.KINDS`.
+        problem: sizes of the contraction.
+        tiling: tile sizes.
+        compute: type of the multiplication: `f32` (by `fma`), or one of `mma.KINDS`.
         lhs: the left-hand side.
         rhs: the right-hand side.
-        finish: takes the sums.
-        width: of how many neighbours at once, where there are as many.
+        finish: consumer of the sums.
+        width: number of neighbouring sums to pass to `finish` at once, if a thread has them.
 
     Returns:
-        How the kernel is to be launched.
+        The launch geometry.
     """
     thread = thread_number()
     batch, row, column = _place(problem, tiling, block_number())
@@ -106,7 +106,7 @@ def emit(
     first = column + products.column
     columns: dict[int, Int] = {}
     for at, across, values in products.results(sums, width):
-        # The same value for the same columns, so that what depends on them alone is computed once.
+        # Equal columns get the same value, so that code that depends only on the column is emitted once.
         place = columns.setdefault(id(across), first + across)
         finish(batch, row + at, place, values)
     return geometry(problem, tiling, bytes)
@@ -141,31 +141,31 @@ def _copies(
 
 
 def _is_async(access: Access, stored: ir.Type, wanted: ir.Type, by_depth: bool) -> bool:
-    """Whether `cp.async` can copy an operand: as it is, in lines as they lie, in pieces that are not too small."""
+    """Returns whether `cp.async` can copy an operand: unconverted, not transposed, in pieces of at least 4 bytes."""
     wide = access.vector * access.element_bytes >= _SMALLEST_ASYNC
     return _moved(stored) == wanted and by_depth == access.by_depth and wide
 
 
 def piece_of(access: Access, element: ir.Type | None, compute: str) -> Piece:
-    """How an operand is copied that has elements of a type in memory; None: it is computed."""
+    """Returns how a thread copies an operand with the given element type in memory (None: the operand is computed)."""
     bytes = 4 if compute == "f32" else KINDS[compute].element_bytes
     by_depth, wanted = access.by_depth or bytes == 1, shared_element(compute)
     width = min(access.vector, CHUNK // bytes)
     place = _PLACE_REGISTERS + (0 if width * bytes == CHUNK else _GUARD_REGISTERS)
     if element is not None and _is_async(access, element, wanted, by_depth):
         return Piece(width, place)
-    # What is read waits in registers until it is written.
+    # Elements wait in registers between the read and the write to shared memory.
     return Piece(width, place + math.ceil(width * bytes / _REGISTER_BYTES))
 
 
 def shared_element(compute: str) -> ir.Type:
-    """The element type in shared memory of what is multiplied."""
+    """Returns the element type in shared memory of an operand of the multiplication."""
     if KINDS.get(compute, _FLOAT).integer:
         return ir.IntegerType.get_signless(8)
     return _moved(ir.Type.parse("f32" if compute == "tf32" else compute))
 
 
 def _moved(element: ir.Type) -> ir.Type:
-    """What elements of a type are moved as: LLVM has no floats of 8 bits."""
+    """Returns the type in which elements are moved: LLVM has no 8-bit floats."""
     is_short = isinstance(element, ir.FloatType) and element.width == 8
     return ir.IntegerType.get_signless(8) if is_short else element

@@ -1,7 +1,7 @@
-"""Tiles of operands as the copy engine brings them: lines of 128 bytes, swizzled within 1024 bytes.
+"""Tiles of operands as the copy engine copies them: lines of 128 bytes, swizzled within 1024 bytes.
 
-lines along depth:  panels, each a box of 128 bytes of depth by the tile's rows, one after the other
-lines along rows:   panels, each a box of 128 bytes of rows by the tile's depth
+lines along depth:  consecutive panels, each a box of 128 bytes of depth by the tile's rows
+lines along rows:   consecutive panels, each a box of 128 bytes of rows by the tile's depth
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ..warp_groups import LINE, STEP_BYTES
 from .access import Access, Dim
 
 MOST_DIMS, MOST_BOX, STRIDE_UNIT = 5, 256, 16
-"""Of a tensor; elements of a box; what the bytes between elements are a multiple of."""
+"""Limits of the copy engine: dimensions of a tensor, box elements per dimension, and alignment of strides in bytes."""
 _ELEMENTS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 
 
 @dataclass(frozen=True)
 class Box:
-    """What the copy engine is told of an operand: all innermost dimension first.
+    """Description of an operand for the copy engine; all lists start with the innermost dimension.
 
     Attributes:
         sizes: elements in each dimension.
-        strides: bytes from element to element in each dimension but the innermost.
-        box: the elements that one copy spans in each dimension.
-        steps: of which one is taken; all of them if empty.
+        strides: distance of elements in bytes, for each dimension but the innermost.
+        box: elements that one copy spans in each dimension.
+        steps: traversal stride in each dimension; all 1 if empty.
     """
 
     sizes: tuple[int, ...]
@@ -41,10 +41,10 @@ class Box:
 
 
 def box_of(access: Access, rows: int, depth: int) -> Box | None:
-    """How the copy engine reads tiles of `rows` x `depth`; None where it cannot.
+    """Returns how the copy engine reads tiles of `rows` x `depth`, or None if it cannot.
 
-    It can where rows and depth are one dimension each, of which one lies side by side in memory and the other, as the
-    dimensions of the batch, in steps of 16 bytes.
+    It requires that rows and depth are one dimension each. One of them must be contiguous in memory. The strides of the
+    other and of the batch dimensions must be multiples of 16 bytes.
     """
     bytes = access.element_bytes
     dims = _dims(access)
@@ -65,10 +65,10 @@ class BoxedTile:
     """A tile of an operand in shared memory.
 
     Attributes:
-        access: how the operand is read.
-        map: a generic pointer to its tensor map.
-        rows: of the tile.
-        depth: of the tile.
+        access: access function of the operand.
+        map: generic pointer to its tensor map.
+        rows: number of rows of the tile.
+        depth: depth of the tile.
     """
 
     access: Access
@@ -78,33 +78,33 @@ class BoxedTile:
 
     @property
     def by_depth(self) -> bool:
-        """Whether lines run along depth."""
+        """True if lines run along depth."""
         return self.access.by_depth
 
     @property
     def bytes(self) -> int:
-        """The size of the tile."""
+        """Size of the tile in bytes."""
         return self.rows * self.depth * self.access.element_bytes
 
     @property
     def panel_bytes(self) -> int:
-        """How far one panel lies from the next."""
+        """Distance of neighbouring panels in bytes."""
         return (self.rows if self.by_depth else self.depth) * LINE
 
     def step_offset(self, number: int) -> int:
-        """Where the operand of a product begins, each taking 32 bytes of depth, from the tile's first byte."""
+        """Returns the byte offset in the tile of the product's operand; each product takes 32 bytes of depth."""
         if not self.by_depth:
             return number * (STEP_BYTES // self.access.element_bytes) * LINE
         panel, step = divmod(number, LINE // STEP_BYTES)
         return panel * self.panel_bytes + step * STEP_BYTES
 
     def row_offset(self, group: Int, rows: int) -> Int:
-        """Where the rows of a warp group begin, each having `rows`, 128 bytes of them or more."""
+        """Returns the byte offset of a warp group's `rows` rows, at least 128 bytes of them for lines along rows."""
         per_panel = LINE // self.access.element_bytes
         return group * (rows * LINE) if self.by_depth else group * (rows // per_panel * self.panel_bytes)
 
     def boxes(self, batch: Int, row: Int, depth: Int) -> Iterator[tuple[int, list[Int]]]:
-        """Where in the tile each box goes, and its corner in the operand."""
+        """Yields the offset of each box in the tile, and its corner in the operand."""
         outer = [*self._batch_corner(batch)]
         per_panel = LINE // self.access.element_bytes
         inner, lines, size = (depth, row, self.depth) if self.by_depth else (row, depth, self.rows)
@@ -112,11 +112,11 @@ class BoxedTile:
             yield number * self.panel_bytes, [inner + number * per_panel, lines, *outer]
 
     def place(self, start: Int, offset: Int) -> Int:
-        """The row of the product that is `offset` rows into the tile from `start` on."""
+        """Returns the row of the product that is `offset` rows into the tile that starts at `start`."""
         return start + offset
 
     def bound(self, rows: int) -> int:
-        """A number that divides the rows of the product only where no tile reaches past them."""
+        """Returns a number that divides the product's rows only if no tile extends past them."""
         del rows
         return self.rows
 
@@ -130,19 +130,19 @@ class BoxedTile:
 
 
 def boxed_tile(launch: Launch, base: ir.Value, access: Access, rows: int, depth: int) -> BoxedTile:
-    """A tile of what lies in an argument of a launch, whose kernel gets a tensor map for it.
+    """Creates a tile of a launch argument, with a tensor map as an additional argument of the kernel.
 
     Raises:
-        PassError: the copy engine cannot bring it.
+        PassError: the copy engine cannot copy it.
     """
     box = box_of(access, rows, depth)
     if box is None:
-        raise PassError("the copy engine cannot bring such an operand", launch.function.location)
+        raise PassError("the copy engine cannot copy an operand with this layout", launch.function.location)
     return BoxedTile(access, add_map(launch, base, box, access.start), rows, depth)
 
 
 def add_map(launch: Launch, base: ir.Value, box: Box, start: int) -> ir.Value:
-    """The tensor map of boxes of an argument of a launch, from an element on."""
+    """Adds a tensor map for boxes of a launch argument, from element `start` on."""
     position = next(place for place, memory in enumerate(launch.arguments.values()) if memory.base == base)
     element = ir.ShapedType(base.type).element_type
     name, offset = _ELEMENTS.get(str(element), "uint8"), start * width_of(element) // 8

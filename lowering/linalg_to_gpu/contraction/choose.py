@@ -1,4 +1,4 @@
-"""Which tiles a contraction gets: those of a few good ones that the model of the machine finds fastest."""
+"""Choice of a contraction's tiles: the fastest of a list of candidates according to the cost model."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LINE = 128
 
 @dataclass(frozen=True)
 class Wish:
-    """What a contraction asks for.
+    """Request for the tiling of a contraction.
 
     Attributes:
         problem: its sizes.
-        compute: what is multiplied: `f32`, or a key of `mma.KINDS`.
-        by_boxes: whether the copy engine can bring both operands.
-        turned: whether lines of either operand run along rows, so that bytes of them cannot be multiplied by wgmma.
-        pieces: how threads copy the left-hand side and the right-hand side, where the copy engine does not.
-        window: how the copy engine brings the left-hand side where it is no matrix but windows of an image.
+        compute: type of the multiplication: `f32`, or a key of `mma.KINDS`.
+        by_boxes: whether the copy engine can copy both operands.
+        turned: whether lines of either operand run along rows; wgmma cannot multiply such operands unless of 2 bytes.
+        pieces: how threads copy the left-hand and right-hand side, if the copy engine does not.
+        window: how the copy engine copies a left-hand side that consists of windows of an image.
     """
 
     problem: Problem
@@ -40,12 +40,12 @@ class Wish:
 
     @property
     def element_bytes(self) -> int:
-        """The size of an element in shared memory."""
+        """Size of an element in shared memory, in bytes."""
         return 4 if self.compute == "f32" else KINDS[self.compute].element_bytes
 
 
 def choose(wish: Wish, capability: Capability) -> Tiling:
-    """The tiles; the smallest ones always fit."""
+    """Returns the fastest tiling; the smallest ones always fit."""
     bytes = wish.element_bytes
 
     def cost(tiling: Tiling) -> float:
@@ -56,12 +56,12 @@ def choose(wish: Wish, capability: Capability) -> Tiling:
 
 
 def wgmma_problem(problem: Problem, window: Window | None, tiling: Tiling) -> Problem:
-    """What warp groups compute of a problem: of windows whole tiles, some of whose rows may be none of the result."""
+    """Returns the problem that warp groups compute: for windows, rows are padded to whole tiles."""
     return problem if window is None else replace(problem, rows=window.tiles(tiling.rows) * tiling.rows)
 
 
 def shared_bytes(tiling: Tiling, element_bytes: int) -> int:
-    """The dynamic shared memory of a block."""
+    """Returns the dynamic shared memory of a block in bytes."""
     if tiling.method == "wgmma":
         return wgmma_bytes(tiling, element_bytes)
     stages = tiling.stages * tiling.stage_bytes(element_bytes)
@@ -78,7 +78,7 @@ def _candidates(wish: Wish, capability: Capability) -> Iterator[Tiling]:
 
 
 def _fma() -> Iterator[Tiling]:
-    """A thread's 8 x 8 sums where there are rows enough, else fewer; warps of 4 x 8 threads."""
+    """Yields tilings with 8 x 8 sums per thread, or fewer if there are few rows; warps have 4 x 8 threads."""
     shapes = [(128, 128, 32, 64), (64, 128, 32, 64), (128, 64, 32, 64), (64, 64, 32, 32), (64, 64, 16, 32)]
     shapes += [(32, 128, 16, 64), (32, 64, 16, 32), (16, 128, 16, 64), (16, 64, 16, 32)]
     for rows, columns, warp_rows, warp_columns in shapes:
@@ -105,6 +105,6 @@ def _wgmma(wish: Wish) -> Iterator[Tiling]:
 
 
 def persistent_blocks(problem: Problem, tiling: Tiling, blocks_at_once: int, capability: Capability) -> int:
-    """How many blocks go through the tiles of a wgmma contraction."""
+    """Returns the number of persistent blocks that loop over the tiles of a wgmma contraction."""
     tiles = math.ceil(problem.rows / tiling.rows) * math.ceil(problem.columns / tiling.columns) * problem.batch
     return min(tiles, blocks_at_once * capability.multiprocessors)

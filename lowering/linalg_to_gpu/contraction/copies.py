@@ -1,10 +1,10 @@
-"""Copies of an operand's tiles from global to shared memory, shared out among the threads of a block.
+"""Copies of an operand's tiles from global to shared memory, distributed over the threads of a block.
 
-A tile is `rows` x `depth` elements, laid out by lines: along depth (the line of a row) or along rows (the line of a
-depth). Lines are cut into pieces of one access each; thread t takes pieces t, t + threads, and so on: neighbours read
-neighbouring addresses. What a piece's row says of its address is worked out before the loop over depth.
+A tile is `rows` x `depth` elements, stored as lines: along depth (one line per row) or along rows (one line per depth).
+Lines are split into pieces of one access each. Thread t copies pieces t, t + threads, and so on, so that neighbouring
+threads read neighbouring addresses. The row's part of a piece's address is computed before the loop over depth.
 
-What lies outside the operand (past the last row or depth, in padding) becomes zero in shared memory.
+Elements outside the operand (past the last row or depth, or in the padding) become zero in shared memory.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class OperandTile:
     """A tile of an operand in shared memory.
 
     Attributes:
-        rows: its rows.
-        depth: its depth.
-        element_bytes: the size of an element in shared memory.
-        by_depth: whether a line is a row, with its depths side by side, rather than a depth.
-        layout: where the chunks of the lines lie.
+        rows: number of rows.
+        depth: depth of the tile.
+        element_bytes: size of an element in shared memory.
+        by_depth: whether a line is a row, with contiguous depths, rather than a depth.
+        layout: layout of the lines.
     """
 
     rows: int
@@ -43,18 +43,18 @@ class OperandTile:
 
     @property
     def line(self) -> int:
-        """Elements of a line."""
+        """Elements per line."""
         return self.depth if self.by_depth else self.rows
 
     @property
     def lines(self) -> int:
-        """How many lines."""
+        """Number of lines."""
         return self.rows if self.by_depth else self.depth
 
 
 @dataclass(frozen=True)
 class Part:
-    """What of an operand a block reads: from `row` on, of one element of the batch, as thread `thread` of `threads`."""
+    """Part of an operand that a block reads, from `row` on in one batch element; and the calling thread."""
 
     row: Int
     batch: Int
@@ -66,8 +66,8 @@ class _Pieces:
     """The pieces of a tile that one thread copies.
 
     Args:
-        access: how the operand is read.
-        tile: where it goes.
+        access: access function of the operand.
+        tile: the destination.
         part: the block's part of the operand.
         width: elements per piece.
         by_depth: whether a piece's elements differ in depth.
@@ -80,7 +80,7 @@ class _Pieces:
         line = tile.depth if by_depth else tile.rows
         per_line, total = line // width, tile.rows * tile.depth // width
         self.is_mine = None if total % part.threads == 0 else part.thread.below(total)
-        # Row and depth of every piece's first element in the tile, and what its row says of its place.
+        # Row and depth in the tile of every piece's first element, and the row's part of its address.
         self.places: list[tuple[Int, Int]] = []
         self._row_places: list[tuple[Place, ir.Value | None]] = []
         known: dict[int, tuple[Place, ir.Value | None]] = {}
@@ -93,7 +93,7 @@ class _Pieces:
             self._row_places.append(known[key])
 
     def sources(self, start: Int) -> list[tuple[Int, ir.Value | None]]:
-        """For every piece of the tile from depth `start` on: its offset in elements, and whether it is there."""
+        """Returns, for every piece of the tile at depth `start`, its offset in elements and whether it is in bounds."""
         known: dict[object, tuple[Place, ir.Value | None]] = {}
         found = []
         for (_, depth), (row_place, in_rows) in zip(self.places, self._row_places, strict=True):
@@ -117,17 +117,17 @@ class _Pieces:
 
 
 class AsyncCopies:
-    """Copies by `cp.async`, which pass by the registers: of operands whose neighbours lie together in memory."""
+    """Copies by `cp.async`, which bypass registers; for operands that are contiguous in memory."""
 
     def __init__(self, access: Access, tile: OperandTile, part: Part, pointer: ir.Value, element: ir.Type) -> None:
-        """Works out what the thread copies.
+        """Computes the addresses of the thread's copies.
 
         Args:
-            access: how the operand is read; at least 4 bytes can always be read at once.
-            tile: where it goes; its lines run as the operand's do.
+            access: access function of the operand; one access can always read at least 4 bytes.
+            tile: the destination; its lines have the direction of the operand's.
             part: the block's part of the operand.
             pointer: the operand in global memory.
-            element: its element type.
+            element: element type.
         """
         self._pieces = _Pieces(access, tile, part, access.vector, access.by_depth)
         self._pointer, self._element = pointer, element
@@ -135,7 +135,7 @@ class AsyncCopies:
         self._targets = [_target(tile, row, depth) for row, depth in self._pieces.places]
 
     def start(self, depth: Int, shared: Int, wanted: ir.Value | None) -> None:
-        """Starts the copies of the tile from `depth` on to the address `shared`, if it is wanted."""
+        """Starts the copies of the tile at `depth` to the address `shared`, if `wanted` holds."""
         with when(both(wanted, self._pieces.is_mine)):
             for target, (offset, valid) in zip(self._targets, self._pieces.sources(depth), strict=True):
                 size = None if valid is None else Int(self._bytes).where(valid, 0)
@@ -143,40 +143,40 @@ class AsyncCopies:
                 copy_async(shared + target, source, self._bytes, size)
 
     def finish(self) -> None:
-        """Nothing is left to do: `cp.async` has written what it read."""
+        """Does nothing: `cp.async` writes what it reads."""
 
 
 Read = Callable[[Int, int], ir.Value]
 
 
 class StagedCopies:
-    """Copies through registers: of operands that are converted, turned or unaligned on the way, or computed.
+    """Copies through registers, for operands that are converted, transposed, unaligned or computed.
 
-    The reads of a tile start before the products of another are computed, and its writes follow them.
+    The reads of a tile start before the products of another tile are computed; its writes follow them.
     """
 
     def __init__(
         self, access: Access, tile: OperandTile, part: Part, read: Read, element: ir.Type, shared: ir.Value
     ) -> None:
-        """Works out what the thread copies.
+        """Computes the addresses of the thread's copies.
 
         Args:
-            access: how the operand is read.
-            tile: where it goes.
+            access: access function of the operand.
+            tile: the destination.
             part: the block's part of the operand.
-            read: the vector of so many elements at an offset in elements, as `element`.
-            element: the element type in shared memory.
+            read: function of an offset and a width that reads a vector of elements of type `element`.
+            element: element type in shared memory.
             shared: shared memory.
         """
         width = min(access.vector, CHUNK // tile.element_bytes)
         self._pieces = _Pieces(access, tile, part, width, access.by_depth)
         self._tile, self._read, self._element, self._shared = tile, read, element, shared
-        self._turned = access.by_depth != tile.by_depth
+        self._transposed = access.by_depth != tile.by_depth
         self._waiting: list[ir.Value] = []
         self._base = Int(0)
 
     def start(self, depth: Int, shared: Int, wanted: ir.Value | None) -> None:
-        """Reads the tile from `depth` on, to be written at the offset `shared`, if it is wanted."""
+        """Reads the tile at `depth`, to be written at the offset `shared`, if `wanted` holds."""
         self._base, self._waiting = shared, []
         for offset, valid in self._pieces.sources(depth):
             valid = both(valid, wanted, self._pieces.is_mine)
@@ -187,13 +187,13 @@ class StagedCopies:
             self._waiting.append(value)
 
     def finish(self) -> None:
-        """Writes what `start` has read."""
+        """Writes the elements that `start` has read."""
         with when(self._pieces.is_mine):
             for (row, depth), value in zip(self._pieces.places, self._waiting, strict=True):
                 self._put(row, depth, value)
 
     def _put(self, row: Int, depth: Int, value: ir.Value) -> None:
-        if not self._turned:
+        if not self._transposed:
             self._write(row, depth, value)
             return
         for lane in range(self._pieces.width):
@@ -208,7 +208,7 @@ class StagedCopies:
 
 
 def read_global(pointer: ir.Value, stored: ir.Type, wanted: ir.Type, alignment: int) -> Read:
-    """Reads elements of type `stored` from global memory as type `wanted`."""
+    """Returns a function that reads elements of type `stored` from global memory as type `wanted`."""
 
     def read(offset: Int, width: int) -> ir.Value:
         address = element_pointer(pointer, stored, offset)
@@ -219,7 +219,7 @@ def read_global(pointer: ir.Value, stored: ir.Type, wanted: ir.Type, alignment: 
 
 
 def converted(value: ir.Value, element: ir.Type) -> ir.Value:
-    """A vector of floats as one of another float type."""
+    """Converts a vector of floats to another float type."""
     kind = ir.VectorType(value.type)
     target = ir.VectorType.get(kind.shape, element)
     if kind.element_type == element:
@@ -234,7 +234,7 @@ def _target(tile: OperandTile, row: Int, depth: Int) -> Int:
 
 
 def _shares(part: Part, total: int, per_line: int) -> Iterator[tuple[Int, Int]]:
-    """Line and place in the line of every piece of the thread."""
+    """Returns the line, and the position in the line, of every piece of the thread."""
     numbers = range(-(-total // part.threads))
     if part.threads % per_line == 0:
         across, along = divmod(part.thread, per_line)

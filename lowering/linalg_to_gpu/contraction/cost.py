@@ -1,7 +1,7 @@
-"""How long a contraction takes with given tiles: a model of multiprocessors, in cycles, for choosing among tiles.
+"""Cost model for the choice of tiles: estimated cycles of a contraction on a GPU.
 
-A multiprocessor works on as many blocks at once as its shared memory, registers and threads allow; blocks come
-in waves. A block's time is that of its products or of its reads, whichever is longer, and of its beginning and end.
+A multiprocessor runs as many blocks at once as its shared memory, registers and threads allow; blocks run in waves. The
+time of a block is the maximum of its products and its reads, plus that of its prologue and epilogue.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from ...target import Capability
 from .tiles import WARP, Piece, Problem, Tiling
 
-# Multiply-adds that a multiprocessor does per cycle, by what they are of; of wgmma, and of other instructions.
+# Multiply-adds per multiprocessor and cycle, by compute capability; for wgmma; and relative to that by type.
 _FMA_PER_CYCLE = {80: 64}
 _MMA_PER_CYCLE = {80: 1024, 86: 512, 89: 512, 90: 1024, 100: 1024}
 _WGMMA_PER_CYCLE = 2048
 _RELATIVE = {"f32": 1.0, "tf32": 0.5, "f16": 1.0, "bf16": 1.0}
 _BYTES = 2.0
-# Bytes that a multiprocessor gets per cycle of what others read as well, and of what comes from memory.
+# Bytes per cycle of a multiprocessor for reads shared with other blocks, and for reads from memory.
 _CACHE_BYTES, _MEMORY_BYTES = 40.0, 16.0
-# Cycles before the first products and after the last, for each value that a thread holds, and for each tile of depth.
+# Cycles of prologue and epilogue per block, per value that a thread holds, and per tile of depth.
 _START, _PER_SUM, _PER_TILE = 900, 12, 40
-# Cycles from asking for what is in memory to having it.
+# Latency of a read from memory in cycles.
 _LATENCY = 700
-# Cycles that a launch takes at least.
+# Minimum cycles of a launch.
 _LAUNCH = 4000
 _BLOCK_SHARED_BYTES = 1024
 _MOST_BLOCKS, _MOST_REGISTERS = 32, 255
@@ -33,11 +33,11 @@ _MOST_BLOCKS, _MOST_REGISTERS = 32, 255
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many blocks a multiprocessor holds.
+    """Number of resident blocks per multiprocessor.
 
     Attributes:
-        blocks: how many.
-        warps: their warps that multiply.
+        blocks: number of blocks.
+        warps: number of their multiplying warps.
     """
 
     blocks: int
@@ -45,7 +45,7 @@ class Occupancy:
 
 
 def registers(tiling: Tiling, pieces: Sequence[Piece] = ()) -> int:
-    """About how many registers a thread needs: those of its sums, and of what it copies at a time of the operands."""
+    """Returns an estimate of the registers per thread, for its sums, fragments and pending copies of operands."""
     if tiling.method == "wgmma":
         return 168
     copied = sum(
@@ -58,7 +58,7 @@ def registers(tiling: Tiling, pieces: Sequence[Piece] = ()) -> int:
 
 
 def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability, pieces: Sequence[Piece] = ()) -> Occupancy:
-    """How many blocks are on a multiprocessor at once; none where one does not fit, or threads need more registers."""
+    """Returns the resident blocks per multiprocessor; none if a block does not fit, or a thread's registers."""
     needed = registers(tiling, pieces)
     if shared_bytes > capability.shared_bytes or needed > _MOST_REGISTERS:
         return Occupancy(0, 0)
@@ -71,7 +71,7 @@ def occupancy(tiling: Tiling, shared_bytes: int, capability: Capability, pieces:
 
 
 def rate(tiling: Tiling, compute: str, capability: Capability) -> float:
-    """Multiply-adds of a multiprocessor per cycle at best."""
+    """Returns the peak multiply-adds per multiprocessor and cycle."""
     if tiling.method == "fma":
         return _FMA_PER_CYCLE.get(capability.sm, 128)
     relative = _RELATIVE.get(compute, _BYTES)
@@ -89,7 +89,7 @@ def cycles(
     capability: Capability,
     pieces: Sequence[Piece] = (),
 ) -> float:
-    """About how many cycles the contraction takes; infinite where a block does not fit."""
+    """Returns the estimated cycles of the contraction; infinite if a block does not fit."""
     held = occupancy(tiling, shared_bytes, capability, pieces)
     if not held.blocks:
         return math.inf
@@ -97,7 +97,7 @@ def cycles(
     blocks = tiles * problem.batch
     depth = math.ceil(problem.depth / tiling.depth) * tiling.depth
     waves = math.ceil(blocks / (held.blocks * capability.multiprocessors))
-    # On a multiprocessor that is not full, blocks have more of it.
+    # If a multiprocessor is not full, each block gets a larger share of it.
     together = min(held.blocks, math.ceil(blocks / capability.multiprocessors))
     groups = 1 if tiling.method == "wgmma" else 4
     busy = min(1.0, together * tiling.warps / (2 * groups)) * _efficiency(tiling)
@@ -111,13 +111,13 @@ def cycles(
 
 
 def gathering(problem: Problem, splits: int, capability: Capability) -> float:
-    """About how many cycles a launch takes that adds up the sums of so many parts."""
+    """Returns the estimated cycles of a launch that adds up the sums of `splits` parts."""
     sums = problem.batch * problem.rows * problem.columns * 4
     return _LAUNCH + (2 * splits + 1) * sums / (_MEMORY_BYTES * capability.multiprocessors)
 
 
 def _efficiency(tiling: Tiling) -> float:
-    """What reading fragments from shared memory leaves of the rate: the more, the squarer and larger a warp's tile."""
+    """Returns the share of the peak left by reads of fragments; larger and squarer warp tiles are more efficient."""
     if tiling.method == "wgmma":
         return tiling.columns / (tiling.columns + 24)
     rows, columns = tiling.warp_rows, tiling.warp_columns

@@ -1,4 +1,4 @@
-"""The schedule `contraction`: matrix products, convolutions and what follows them, in one kernel."""
+"""The schedule `contraction`: matrix products and convolutions with the ops that follow them, in one kernel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LEAST_ROWS = 64
 
 
 def choose_numbers(function: ir.Operation, target: Target) -> Mapping[str, Any] | None:
-    """The numbers of the schedule; None where a launch is no contraction that it can do."""
+    """Returns the parameters of the schedule, or None if the launch is not a supported contraction."""
     contraction = contraction_of(function)
     if contraction is None or target.capability is None or way_out(contraction, _root(function)) is None:
         return None
@@ -54,7 +54,7 @@ def choose_numbers(function: ir.Operation, target: Target) -> Mapping[str, Any] 
 
 
 def wish_of(contraction: Contraction, known: Mapping[ir.Value, Memory], target: Target) -> Wish | None:
-    """What a contraction asks for; None where its types or sizes are nothing for the schedule."""
+    """Returns the tiling request of a contraction, or None if its types or sizes are unsupported."""
     problem, compute = problem_of(contraction), _compute(contraction, target)
     if compute is None or problem.columns < _FEWEST_COLUMNS or problem.rows * problem.columns < _FEWEST_SUMS:
         return None
@@ -75,7 +75,7 @@ def emit(launch: Launch, values: Values) -> Geometry:
     """
     contraction = contraction_of(launch.function)
     if contraction is None:
-        raise PassError("no contraction", launch.function.location)
+        raise PassError("expected a launch with one contraction", launch.function.location)
     numbers: dict[str, Any] = dict(launch.schedule)
     compute = numbers.pop("compute")
     tiling = Tiling(**numbers)
@@ -91,14 +91,15 @@ def emit(launch: Launch, values: Values) -> Geometry:
     problem = problem_of(contraction)
     made = block.emit(problem, tiling, compute, lhs, rhs, finish, finisher.width)
     shared = shared_bytes(tiling, Wish(problem, compute).element_bytes)
-    # Registers for as many blocks as the tiles were chosen for: left alone, ptxas spills some to make room for more.
+    # Fix the register budget to the occupancy that the tiles were chosen for; otherwise ptxas may spill for a higher
+    # one.
     pieces = [block.piece_of(side.access, None if side.read else side.element, compute) for side in (lhs, rhs)]
     blocks = max(1, occupancy(tiling, shared, launch.capability, pieces).blocks)
     return Geometry((made.blocks, 1, 1), (made.threads, 1, 1), shared_bytes=shared, blocks_per_multiprocessor=blocks)
 
 
 def problem_of(contraction: Contraction) -> Problem:
-    """The sizes of a contraction."""
+    """Returns the sizes of a contraction."""
     return Problem(
         batch=math.prod(contraction.sizes(contraction.batch)),
         rows=math.prod(contraction.sizes(contraction.rows)),
@@ -112,7 +113,7 @@ def _emit_boxed(launch: Launch, contraction: Contraction, tiling: Tiling, comput
     for side, size in enumerate((tiling.rows, tiling.columns)):
         operand = operand_of(contraction, side, launch.arguments)
         if operand is None:
-            raise PassError("the copy engine cannot bring what is computed", contraction.op.location)
+            raise PassError("the copy engine cannot copy a computed operand", contraction.op.location)
         by_boxes = side or box_of(operand.access, size, tiling.depth)
         base = operand.memory.base
         if not by_boxes:
@@ -124,7 +125,7 @@ def _emit_boxed(launch: Launch, contraction: Contraction, tiling: Tiling, comput
         )
     lhs, rhs = tiles
     known = problem_of(contraction)
-    # Tiles of windows may have rows that the product has not.
+    # Tiles of windows may have rows beyond those of the product.
     problem = wgmma_problem(known, lhs.window if isinstance(lhs, WindowTile) else None, tiling)
     blocks = persistent_blocks(problem, tiling, 1, launch.capability)
     bounds = lhs.bound(known.rows), tiling.columns
@@ -149,7 +150,7 @@ def _source(launch: Launch, values: Values, contraction: Contraction, side: int,
     shape = list(ir.RankedTensorType(tensor.type).shape)
 
     def read(offset: Int, width: int) -> ir.Value:
-        """Neighbours of the computed operand, from its row-major position `offset` on."""
+        """Returns neighbours of the computed operand from its row-major position `offset` on."""
         indices = [part.index() for part in unravelled(offset, shape)]
         with values.scope():
             lanes = values.lanes(tensor, indices, width)
@@ -159,7 +160,7 @@ def _source(launch: Launch, values: Values, contraction: Contraction, side: int,
 
 
 def _compute(contraction: Contraction, target: Target) -> str | None:
-    """What is multiplied: the operands' type where tensor cores take it, else float32 in the target's precision."""
+    """Returns the type of the products: the operands' type on tensor cores, else the target's float32 precision."""
     assert target.capability is not None
     kinds = [str(ir.RankedTensorType(contraction.op.operands[side].type).element_type) for side in contraction.sides]
     total = str(ir.RankedTensorType(contraction.result.type).element_type)
@@ -177,7 +178,7 @@ def _compute(contraction: Contraction, target: Target) -> str | None:
 
 
 def _boxes(operands: list[Operand | None], image: Operand | None, compute: str) -> tuple[bool, bool, Window | None]:
-    """Whether the copy engine can bring the operands, whether lines of any run along rows, and windows as such."""
+    """Returns whether the copy engine can copy the operands, whether lines run along rows, and the windows."""
     found = [operand for operand in operands if operand is not None]
     if len(found) < len(operands) or compute not in wgmma.FORMS:
         return False, False, None

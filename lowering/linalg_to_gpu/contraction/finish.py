@@ -1,7 +1,7 @@
-"""What becomes of the sums: the rest of the launch is computed where they are, and written to the result.
+"""Epilogue of a contraction: computes the rest of the launch from the sums in registers and writes the result.
 
-The sums of a run of columns are bound to the contraction's result, and the launch's result is asked for at the place
-that they come to; so biases, activations and residuals cost no memory traffic of the sums.
+The sums of a run of columns are bound to the contraction's result, and the launch's result is evaluated at the indices
+that they map to. Biases, activations and residuals therefore cost no memory traffic for the sums.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _WIDEST = 8
 
 
 class _OutOfLineError(StepwellError):
-    """The sums are asked for at an index that is not known to be one of the run's."""
+    """The sums are requested at an index that is not known to belong to the run."""
 
 
 class Finisher:
     """Takes sums and writes results.
 
     Attributes:
-        width: how many neighbouring columns are written at once, where so many are at hand.
+        width: number of neighbouring columns that are written at once, if the caller has them.
     """
 
     def __init__(self, launch: Launch, values: Values, contraction: Contraction) -> None:
-        """Looks at what happens to the sums.
+        """Analyses the ops that follow the contraction.
 
         Raises:
             PassError: an element of the result needs other sums than the one at its place.
@@ -46,7 +46,7 @@ class Finisher:
         self._root, self._target = root_of(launch)
         path = way_out(contraction, self._root)
         if path is None:
-            raise PassError("what follows a contraction takes sums from other places", contraction.op.location)
+            raise PassError("an op after a contraction reads sums at other indices", contraction.op.location)
         self._path = path
         self._sizes = {name: contraction.sizes(getattr(contraction, name)) for name in ("batch", "rows", "columns")}
         self._rows, self._columns = (math.prod(self._sizes[name]) for name in ("rows", "columns"))
@@ -59,14 +59,14 @@ class Finisher:
         values.bind(contraction.result, self._sum)
 
     def write(self, batch: Int, row: Int, column: Int, sums: Sequence[ir.Value], bounds: tuple[int, int]) -> None:
-        """Finishes sums.
+        """Computes and writes the results of some sums.
 
         Args:
-            batch: the element of the batch.
-            row: the row, which may lie past the last.
-            column: the column of the first; the same object where the same columns are meant again.
-            sums: of neighbouring columns.
-            bounds: the rows and columns of a tile: where they divide the result's, nothing lies past its end.
+            batch: index of the batch element.
+            row: index of the row; may lie past the last.
+            column: index of the first column; the same object for equal columns.
+            sums: sums of neighbouring columns.
+            bounds: rows and columns of a tile; no bounds checks are needed for those that divide the result's.
         """
         inside = None if self._rows % bounds[0] == 0 else row.below(self._rows)
         row = row.where(inside, self._rows - 1)
@@ -76,7 +76,7 @@ class Finisher:
             self._write(batch, row, place, list(sums[first : first + width]), both(inside, in_columns))
 
     def _places(self, column: Int, count: int, width: int, bound: int) -> list[tuple[Int, ir.Value | None]]:
-        """The runs of a piece of columns, inside of the result, and whether they were."""
+        """Returns the first column of every run, clamped to the result, and whether it was in bounds."""
         if id(column) in self._known:
             return self._known[id(column)][1]
         found = []
@@ -123,7 +123,7 @@ class Finisher:
         return self._sums[self._lane_of(indices[-1])]
 
     def _lane_of(self, index: Index) -> int:
-        """Which of the run a column is: its first, or a constant more."""
+        """Returns the lane of a column in the run: its index must be the first one, plus a constant or not."""
         if index == self._start:
             return 0
         if isinstance(index, ir.Value) and not isinstance(index.owner, ir.Block) and index.owner.name == "arith.addi":
@@ -133,7 +133,7 @@ class Finisher:
         raise _OutOfLineError
 
     def _index(self, number: Int) -> ir.Value:
-        """The number as an index; the same value for the same number, so that what it is used for is computed once."""
+        """Returns the number as an index, the same value for equal numbers so that dependent code is emitted once."""
         key = number.known if isinstance(number.value, int) else number.ir
         if key not in self._indices:
             self._indices[key] = number.index()

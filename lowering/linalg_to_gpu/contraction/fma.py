@@ -1,10 +1,10 @@
-"""Exact float32 products: every thread multiplies a column of up to 8 rows by a row of up to 8 columns, per depth.
+"""Exact float32 products: per depth, each thread multiplies up to 8 rows by up to 8 columns.
 
-A warp's 32 threads stand in 4 rows of 8; the shared reads of 16 bytes are conflict-free: the eight threads of one row
-read the same 16 bytes of the left-hand side and eight different, neighbouring ones of the right-hand side.
+A warp's 32 threads form 4 rows of 8. Shared-memory reads of 16 bytes are free of bank conflicts: the eight threads of
+one row read the same 16 bytes of the left-hand side and eight neighbouring chunks of the right-hand side.
 
     lines along rows (of the operand):   thread y has rows  4 y + (0..3), 16 + 4 y + (0..3), ..., read 4 at a time
-    lines along depth:                   thread y has rows  y, y + 4, y + 8, ..., of each 4 depths read at a time
+    lines along depth:                   thread y has rows  y, y + 4, y + 8, ..., read 4 depths at a time
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class _Side:
         self._threads, self._first = threads, first + place * step
         self._f32 = ir.F32Type.get()
         self._quad = ir.VectorType.get([_LANES], self._f32)
-        # The swizzle permutes lines alike whose numbers differ by a multiple of `threads`: one base for them all.
+        # Lines whose numbers differ by a multiple of `threads` have the same swizzle, so one base serves all of them.
         count = tile.depth // _LANES if tile.by_depth else 1
         line = (Int(0), self._first // _LANES)
         places = [(self._first, Int(chunk)) if tile.by_depth else line for chunk in range(count)]
         self._bases = [tile.layout.offset(*place) + base for place in places]
 
     def row(self, number: int) -> Int:
-        """The row in the block's tile of the thread's row `number`."""
+        """Returns the row in the block's tile of the thread's row `number`."""
         if self.tile.by_depth:
             return self._first + number * self._threads
         return self._first + number // _LANES * _LANES * self._threads + number % _LANES
 
     def values(self, stage: Int, depth: int, count: int) -> list[list[ir.Value]]:
-        """The thread's `count` elements of each of the four depths from `depth` on, as scalars."""
+        """Returns the thread's `count` elements at each of the four depths from `depth` on, as scalars."""
         if self.tile.by_depth:
             base = self._at(self._bases[depth // _LANES] + stage)
             step = self._threads * self.tile.layout.row_bytes
@@ -71,7 +71,7 @@ class FmaProducts:
     """The products of one block.
 
     Attributes:
-        column: from where on the columns of the results count.
+        column: first column of the thread's results, always 0: results carry complete columns.
     """
 
     column = Int(0)
@@ -79,15 +79,15 @@ class FmaProducts:
     def __init__(
         self, tiling: Tiling, lhs: OperandTile, rhs: OperandTile, shared: ir.Value, rhs_base: int, thread: Int
     ) -> None:
-        """Works out what the thread reads.
+        """Computes the addresses of the thread's reads.
 
         Args:
-            tiling: the tile sizes.
+            tiling: tile sizes.
             lhs: the left-hand side in shared memory, at the start of a stage.
             rhs: the right-hand side.
             shared: shared memory.
-            rhs_base: where in a stage the right-hand side lies.
-            thread: the thread's number in the block.
+            rhs_base: offset of the right-hand side in a stage.
+            thread: index of the thread in the block.
         """
         warp, lane = divmod(thread, WARP)
         down = tiling.rows // tiling.warp_rows
@@ -101,18 +101,18 @@ class FmaProducts:
 
     @staticmethod
     def layout(lines: int, line_bytes: int, by_depth: bool, is_lhs: bool) -> SharedTile:
-        """How a tile lies in shared memory: only columns along depth meet in a bank unless they are swizzled."""
+        """Returns the layout of a tile in shared memory; only right-hand sides along depth need a swizzle."""
         if by_depth and not is_lhs:
             return SharedTile.swizzled(lines, line_bytes)
         return SharedTile.plain(lines, line_bytes)
 
     def initial(self) -> list[ir.Value]:
-        """Sums of nothing."""
+        """Returns the initial sums, which are zero."""
         zero = arith.constant(self._quad, ir.DenseElementsAttr.get_splat(self._quad, ir.FloatAttr.get_f32(0.0)))
         return [zero] * (self._rows * self._columns // _LANES)
 
     def multiply(self, stage: Int, sums: Sequence[ir.Value]) -> list[ir.Value]:
-        """The sums plus the products of the tiles in a stage."""
+        """Returns the sums plus the products of the tiles in a stage."""
         new, quads = list(sums), self._columns // _LANES
         for depth in range(0, self._depth, _LANES):
             left = self._lhs.values(stage, depth, self._rows)
@@ -128,8 +128,8 @@ class FmaProducts:
         return new
 
     def results(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
-        """The sums in runs of neighbours, of one where the right-hand side's lines run along depth."""
-        del width  # a thread has no more neighbours than four
+        """Yields the sums in runs of neighbours, of length one if the right-hand side's lines run along depth."""
+        del width  # a thread has at most four neighbours
         quads = self._columns // _LANES
         together = 1 if self._rhs.tile.by_depth else _LANES
         columns = {first: self._rhs.row(first) for first in range(0, self._columns, together)}

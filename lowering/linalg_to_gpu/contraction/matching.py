@@ -1,7 +1,7 @@
-"""What a launch contracts: its one sum of products, by which dimensions, and what happens to the sums afterwards.
+"""Matching of a launch's contraction: its single sum of products, the dimensions, and the ops that follow.
 
 %sum = linalg.generic {m, n, k: lhs[m, k] * rhs[k, n]} outs(%zero)     the contraction
-%y = linalg.generic {m, n: relu(%sum[m, n] + bias[n])}                 what happens to the sums
+%y = linalg.generic {m, n: relu(%sum[m, n] + bias[n])}                 its epilogue
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ class Contraction:
 
     Attributes:
         op: the generic.
-        batch: the loop dimensions that both operands have and the result as well, or neither operand has.
-        rows: those that the left-hand side shares with the result.
-        columns: those that the right-hand side shares with the result.
-        depth: those that are summed over.
-        sides: the positions of the left-hand and right-hand side; columns are the result's innermost dimension.
+        batch: loop dimensions of the result that both operands have, or neither.
+        rows: loop dimensions that the left-hand side shares with the result.
+        columns: loop dimensions that the right-hand side shares with the result.
+        depth: loop dimensions that are summed over.
+        sides: operand positions of left-hand and right-hand side, chosen so that the result's innermost dimension is a
+            column.
     """
 
     op: ir.Operation
@@ -45,28 +46,28 @@ class Contraction:
 
     @property
     def extents(self) -> list[int]:
-        """The size of every loop dimension."""
+        """The extent of every loop dimension."""
         return list(loop_extents(self.op))
 
     def sizes(self, dims: Sequence[int]) -> list[int]:
-        """The sizes of some loop dimensions."""
+        """Returns the extents of some loop dimensions."""
         extents = self.extents
         return [extents[dim] for dim in dims]
 
     @property
     def extensions(self) -> list[str]:
-        """How each side is extended before it is multiplied: the op's name, or nothing."""
+        """Name of the op that extends each side before the multiplication, or the empty string."""
         arguments = list(self.op.regions[0].blocks[0].arguments)
         names = [next(use.owner.name for use in arguments[side].uses) for side in self.sides]
         return [name if name in _EXTENDS else "" for name in names]
 
     def results_at(self) -> list[int]:
-        """The loop dimension of every dimension of the result."""
+        """Returns the loop dimension of every dimension of the result."""
         return [ir.AffineDimExpr(expression).position for expression in maps_of(self.op)[2].results]
 
 
 def contraction_of(function: ir.Operation) -> Contraction | None:
-    """The contraction of a launch; None where it has none, or several, or one that begins with something."""
+    """Returns the contraction of a launch; None if it has none, several, or one with a non-zero initial value."""
     tagged = [op.operation for op in body_of(function).operations if "stepwell.contraction" in op.operation.attributes]
     if len(tagged) != 1 or not _is_plain(tagged[0]):
         return None
@@ -92,18 +93,18 @@ def contraction_of(function: ir.Operation) -> Contraction | None:
 
 
 def has_other_sums(function: ir.Operation, contraction: Contraction) -> bool:
-    """Whether anything but the contraction is reduced: each of many threads would have to do that again."""
+    """Returns whether an op other than the contraction is a reduction, which many threads would have to repeat."""
     others = [op.operation for op in body_of(function).operations if op.operation != contraction.op]
     return any(op.name == "linalg.generic" and reduced_dims(op) for op in others)
 
 
 def maps_of(op: ir.Operation) -> list[ir.AffineMap]:
-    """The indexing maps of a generic."""
+    """Returns the indexing maps of a generic."""
     return [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(op.attributes["indexing_maps"])]
 
 
 def dims_used(affine: ir.AffineMap) -> set[int] | None:
-    """The dimensions that a map uses; None where it divides any."""
+    """Returns the dimensions that a map uses, or None if it is not linear in them."""
     found: set[int] = set()
     for expression in affine.results:
         weights = weights_of(expression)
@@ -114,7 +115,7 @@ def dims_used(affine: ir.AffineMap) -> set[int] | None:
 
 
 def weights_of(expression: ir.AffineExpr) -> dict[int, int] | None:
-    """By how much each dimension counts in a sum of multiples, and the constant at -1; None for anything else."""
+    """Returns the coefficient of each dimension and the constant (key -1) of a linear expression; None for others."""
     if isinstance(expression, ir.AffineConstantExpr):
         return {-1: ir.AffineConstantExpr(expression).value}
     if isinstance(expression, ir.AffineDimExpr):
@@ -132,10 +133,10 @@ def weights_of(expression: ir.AffineExpr) -> dict[int, int] | None:
 
 
 def way_out(contraction: Contraction, root: ir.Value) -> list[tuple[ir.Operation, int]] | None:
-    """The ops through which the sums become the launch's result, each with the operand that they come by.
+    """Returns the ops between the sums and the launch's result, each with the index of the operand that holds the sums.
 
-    None where an element of the result depends on other sums than the one at its place, so that not all that it needs
-    is at hand where that one is.
+    Returns None if an element of the result depends on sums other than the one at its place, as those are not available
+    there.
     """
     path: list[tuple[ir.Operation, int]] = []
     dependent = {contraction.result}
@@ -176,7 +177,7 @@ def _keeps_order(op: ir.Operation, places: Sequence[int], require_identity: bool
 
 
 def _is_plain(op: ir.Operation) -> bool:
-    """Whether a generic adds products of two tensors to zeros."""
+    """Returns whether a generic adds products of two tensors to zeros."""
     if op.name != "linalg.generic" or len(op.operands) != 3 or "stepwell.grain" in op.attributes:
         return False
     start = op.operands[2]

@@ -1,9 +1,10 @@
-"""Products on the tensor cores by `mma.sync`: every warp holds its tile of sums in registers, in fragments of 16 x 8.
+"""Products on the tensor cores by `mma.sync`: each warp holds its tile of sums in registers, as 16 x 8 fragments.
 
-One step multiplies 32 bytes of depth: 16 elements of 2 bytes, 8 of tf32, 32 of one byte. Fragments come from shared
-memory by `ldmatrix`, of lines along depth as they lie, of lines along rows transposed. That transposes elements of two
-bytes only: lines along rows of float32 are read one element per lane instead (`SharedTile.crossed`), and of bytes
-not at all (their copies turn them).
+One step multiplies 32 bytes of depth: 16 elements of 2 bytes, 8 of tf32, 32 of one byte. `ldmatrix` loads fragments
+from
+shared memory, transposed for lines along rows. It can transpose elements of two bytes only. For lines along rows of
+float32, each lane reads one element at a time instead (`SharedTile.crossed`). Lines along rows of bytes do not occur:
+their copies transpose them.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _STEP_BYTES, _ROWS, _COLUMNS = 32, 16, 8
 
 @dataclass(frozen=True)
 class Kind:
-    """What the tensor cores multiply.
+    """Operand types of a tensor-core product.
 
     Attributes:
-        element_bytes: of an operand's element in shared memory.
+        element_bytes: size of an operand's element in shared memory.
         form: the instruction's shape and types.
         integer: whether the sums are 32-bit integers.
     """
@@ -54,18 +55,18 @@ KINDS = {
 
 
 class _Side:
-    """One operand as a warp reads it: fragments of 16 rows, as left-hand sides, or pairs of 8 columns."""
+    """One operand as a warp reads it: fragments of 16 rows for the left-hand side, pairs of 8 columns for the right."""
 
     def __init__(self, tile: OperandTile, shared: ir.Value, address: Int, base: int, first: Int, lane: Int) -> None:
         self.tile, self._shared, self._address, self._base = tile, shared, address, base
         self._first, self._lane = first, lane
 
     def prepare(self, fragments: int, swapped: bool) -> None:
-        """Works out the addresses of `fragments` fragments.
+        """Computes the addresses of `fragments` fragments.
 
         Args:
-            fragments: how many fragments of 16 rows.
-            swapped: whether the second matrix of a fragment lies ahead in depth rather than in rows.
+            fragments: number of fragments of 16 rows.
+            swapped: whether the second matrix of a fragment is ahead in depth rather than in rows.
         """
         tile, lane = self.tile, self._lane
         matrix, line = divmod(lane, 8)
@@ -85,7 +86,7 @@ class _Side:
         self._swapped = swapped
 
     def fragment(self, stage: Int, number: int, step: int) -> list[ir.Value]:
-        """The four registers of a fragment."""
+        """Returns the four registers of a fragment."""
         tile = self.tile
         if tile.by_depth:
             constant = number * _ROWS * tile.layout.row_bytes
@@ -126,17 +127,17 @@ class MmaProducts:
         rhs_base: int,
         thread: Int,
     ) -> None:
-        """Works out what the thread reads.
+        """Computes the addresses of the thread's reads.
 
         Args:
-            tiling: the tile sizes; a warp's are multiples of 16.
-            kind: what is multiplied.
+            tiling: tile sizes; those of a warp are multiples of 16.
+            kind: operand types.
             lhs: the left-hand side in shared memory, at the start of a stage.
             rhs: the right-hand side.
             shared: shared memory.
-            address: its address there.
-            rhs_base: where in a stage the right-hand side lies.
-            thread: the thread's number in the block.
+            address: 32-bit address of shared memory.
+            rhs_base: offset of the right-hand side in a stage.
+            thread: index of the thread in the block.
         """
         self._warp, self._lane = divmod(thread, WARP)
         self._shared = shared
@@ -151,18 +152,18 @@ class MmaProducts:
 
     @staticmethod
     def layout(lines: int, line_bytes: int, by_depth: bool, element_bytes: int) -> SharedTile:
-        """How a tile lies in shared memory."""
+        """Returns the layout of a tile in shared memory."""
         if not by_depth and element_bytes == 4:
             return SharedTile.crossed(lines, line_bytes)
         return SharedTile.swizzled(lines, line_bytes)
 
     def initial(self) -> list[ir.Value]:
-        """Sums of nothing."""
+        """Returns the initial sums, which are zero."""
         kind = ir.IntegerType.get_signless(32) if self._kind.integer else ir.F32Type.get()
         return [arith.constant(kind, 0 if self._kind.integer else 0.0)] * (4 * self._down * self._across)
 
     def multiply(self, stage: Int, sums: Sequence[ir.Value]) -> list[ir.Value]:
-        """The sums plus the products of the tiles in a stage."""
+        """Returns the sums plus the products of the tiles in a stage."""
         new = list(sums)
         for step in range(self._tiling.depth * self._kind.element_bytes // _STEP_BYTES):
             rights = [self._rhs.fragment(stage, pair, step) for pair in range(self._across // 2)]
@@ -178,7 +179,7 @@ class MmaProducts:
         return new
 
     def results(self, sums: Sequence[ir.Value], width: int) -> Iterator[Run]:
-        """The sums in runs of neighbours, of columns after `column`, the warp's first; by way of shared memory."""
+        """Yields the sums in runs of neighbours, through shared memory; columns are relative to `column`."""
         await_copies(0)
         gpu.barrier()
         columns = self._tiling.warp_columns

@@ -1,12 +1,12 @@
-"""The loop over depth of kernels that feed themselves: tiles on their way to shared memory while others are multiplied.
+"""Multistage loop over depth of kernels whose threads copy and multiply: copies overlap with products of other tiles.
 
     stage 0..S-2 <- tiles 0..S-2                     (asynchronously)
     for t in tiles:
-      wait for tile t; barrier                       (all threads see it, and none reads tile t - 1 any more)
-      stage (t + S - 1) mod S <- tile t + S - 1      (where tile t - 1 was)
+      wait for tile t; barrier                       (all threads see tile t, and have finished reading tile t - 1)
+      stage (t + S - 1) mod S <- tile t + S - 1      (replaces tile t - 1)
       sums += lhs tile t * rhs tile t
 
-One barrier per tile: the stage that is written is the one that the threads have left by reaching it.
+One barrier per tile suffices: the stage being written is the one that all threads have left at the barrier.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Copies(Protocol):
     """Copies of the tiles of one operand."""
 
     def start(self, depth: Int, shared: Int, wanted: ir.Value | None) -> None:
-        """Starts copying the tile from `depth` on to `shared`, if it is wanted."""
+        """Starts copying the tile at `depth` to `shared`, if `wanted` holds."""
         ...
 
     def finish(self) -> None:
-        """Does what was left to do after the products of another tile."""
+        """Completes the copies after the products of another tile."""
         ...
 
 
@@ -48,13 +48,13 @@ def accumulate(
     """Builds the loop.
 
     Args:
-        copies: of each operand, and where in a stage its tiles begin, as the copies want it.
-        tiles: how many tiles there are.
-        depth: of a tile.
-        stages: at least 2.
-        stage_bytes: the size of a stage.
+        copies: copies of each operand, with the base of its tiles in a stage, in the form that the copies take.
+        tiles: number of tiles.
+        depth: depth of a tile.
+        stages: number of stages, at least 2.
+        stage_bytes: size of a stage in bytes.
         sums: the initial sums.
-        multiply: makes the new sums of the tiles in the stage at an offset, and the sums so far.
+        multiply: function of a stage's offset and the sums so far that returns the new sums.
 
     Returns:
         The sums.
@@ -88,8 +88,9 @@ def accumulate(
         finish()
         return [after(Int(reading)).ir, after(Int(writing)).ir, *new]
 
-    # A loop of one turn would be none, and its products would be moved to where each result is written, with all that
-    # they read kept in registers until then.
+    # A loop of one iteration would be unrolled. LLVM would then move its products to the stores of the results, which
+    # keeps
+    # all their operands in registers until then.
     count = tiles if tiles.known is None or tiles.known > 1 else hidden(tiles)
     _, _, *results = repeat(count, [Int(0).ir, Int((stages - 1) * stage_bytes).ir, *sums], step)
     return results

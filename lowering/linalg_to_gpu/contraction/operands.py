@@ -1,4 +1,4 @@
-"""Operands of a contraction: where their elements lie, if they lie anywhere, and whether zeros surround them."""
+"""Operands of a contraction: their memory, if they are in memory, and their zero padding."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .matching import Contraction, maps_of, weights_of
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand that lies in memory, or is a part of what does, perhaps padded with zeros.
+    """An operand that is in memory or a view of memory, possibly padded with zeros.
 
     Attributes:
-        memory: where it lies.
-        access: how it is read.
+        memory: layout of the unpadded operand.
+        access: access function of the operand.
     """
 
     memory: Memory
@@ -30,14 +30,14 @@ class Operand:
 def operand_of(
     contraction: Contraction, side: int, known: Mapping[ir.Value, Memory], windows: bool = False
 ) -> Operand | None:
-    """The left-hand side (0) or right-hand side (1); None where it is computed.
+    """Returns the left-hand side (0) or right-hand side (1); None if it is computed.
 
     Args:
-        contraction: whose.
-        side: which.
-        known: what lies where.
-        windows: whether dimensions that several loops move along are told apart from others, as those are that are
-            padded, though nobody asks what is inside.
+        contraction: the contraction.
+        side: 0 or 1.
+        known: layout of the tensors in memory.
+        windows: whether to add guards for dimensions that several loops index, as for padded ones, though they are not
+            needed for bounds checks.
     """
     position = contraction.sides[side]
     tensor, low = contraction.op.operands[position], None
@@ -82,7 +82,7 @@ def _dim(
 
 
 def computed_access(contraction: Contraction, side: int) -> Access:
-    """An access to an operand that lies nowhere: its offset is the row-major position of an element."""
+    """Returns the access to a computed operand, whose offsets are row-major positions."""
     position = contraction.sides[side]
     kind = ir.RankedTensorType(contraction.op.operands[position].type)
     strides = [1] * kind.rank
@@ -107,7 +107,7 @@ def _bytes(element: ir.Type) -> int:
 
 
 def _zeros_around(tensor: ir.Value, known: Mapping[ir.Value, Memory]) -> tuple[Memory, list[int]] | None:
-    """What lies inside of a tensor that is padded with zeros, and where in it; dimensions of size 1 may be gone."""
+    """Returns the memory inside a zero-padded tensor and the low padding; dimensions of size 1 may be collapsed."""
     if isinstance(tensor.owner, ir.Block):
         return None
     op = tensor.owner.operation
@@ -130,7 +130,7 @@ def _zeros_around(tensor: ir.Value, known: Mapping[ir.Value, Memory]) -> tuple[M
 
 
 def _without_units(op: ir.Operation, memory: Memory, low: list[int]) -> tuple[Memory, list[int]] | None:
-    """The same without dimensions of size 1 that a collapse takes away; None where it does more."""
+    """Drops the dimensions of size 1 that a collapse removes; None if it merges other dimensions."""
     padded, kept = ir.RankedTensorType(op.operands[0].type).shape, []
     for run in reassociation(op):
         longer = [axis for axis in run if padded[axis] != 1] or run[-1:]

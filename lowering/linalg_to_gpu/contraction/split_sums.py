@@ -1,4 +1,4 @@
-"""`stepwell-split-sums`: long sums of few results are shared out among blocks that would otherwise be idle."""
+"""`stepwell-split-sums`: splits long sums with few results over blocks that would otherwise be idle."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .matching import Contraction, contraction_of, maps_of
 from .tiles import Problem
 
 _MOST_SPLITS, _LEAST_DEPTH, _UNIT = 64, 64, 32
-# How much faster it must seem: a second launch has costs that the model does not know.
+# Required ratio of estimated times: a second launch has costs that the model does not cover.
 _WORTH_IT = 0.8
 
 
 @register
 @dataclass(frozen=True)
 class SplitSumsPass(Pass):
-    """Cut the sums of a contraction into parts, where its result has too few tiles to keep a GPU busy.
+    """Split the sums of a contraction into parts if its result has too few tiles to keep a GPU busy.
 
     ```mlir
     %y = linalg.generic {(m, n, k): %x[m, k] * %w[k, n]} outs(%zero : tensor<8x512xf32>)
@@ -38,10 +38,10 @@ class SplitSumsPass(Pass):
     %y = linalg.generic {(m, n, s): %parts[s, m, n]} outs(%zero : tensor<8x512xf32>)
     ```
 
-    The parts are one launch, their sum another. Sums stay the same from run to run.
+    One launch computes the parts, another their sum. The order of the sums is fixed, so that results are reproducible.
 
     Attributes:
-        target: the GPU, as `Target.parse` takes it.
+        target: the GPU, in the form that `Target.parse` accepts.
 
     Preconditions: phase `kernels`.
     """
@@ -50,7 +50,7 @@ class SplitSumsPass(Pass):
     target: str = "cuda:sm_80"
 
     def run(self, op: ir.Operation) -> None:
-        """Looks at every kernel of a module."""
+        """Splits the contractions in the kernels of a module."""
         target = Target.parse_gpu(self.target)
         for kernel in kernels_in(op):
             _split_kernel(kernel, target)
@@ -68,11 +68,11 @@ def _split_kernel(function: ir.Operation, target: Target) -> None:
 
 
 def best_split(wish: Wish, depths: Sequence[int], target: Target) -> tuple[int, int] | None:
-    """Which dimension of the sum to cut into how many parts; None where the whole is as good.
+    """Returns the dimension of the sum to split and the number of parts; None if splitting does not pay off.
 
     Args:
-        wish: the whole contraction.
-        depths: the sizes of the dimensions that are summed over, the innermost last.
+        wish: request of the whole contraction.
+        depths: sizes of the dimensions that are summed over, the innermost last.
         target: the GPU.
     """
     capability = target.capability
@@ -136,7 +136,7 @@ def _rewrite(contraction: Contraction, dim: int, parts: int) -> None:
 
 
 def _expanded(value: ir.Value, items: Sequence[ir.AffineExpr], place: ir.AffineExpr, sizes: Sequence[int]) -> ir.Value:
-    """An operand with the dimension that is cut as two of its own, where the index is that of nothing else."""
+    """Expands the operand's dimension that is split, if its index is the split dimension alone."""
     axes = [axis for axis, item in enumerate(items) if item == place]
     return expand(value, axes[0], sizes) if axes else value
 
@@ -144,7 +144,7 @@ def _expanded(value: ir.Value, items: Sequence[ir.AffineExpr], place: ir.AffineE
 def _parted(
     items: Sequence[ir.AffineExpr], place: ir.AffineExpr, parts: Sequence[ir.AffineExpr]
 ) -> list[ir.AffineExpr]:
-    """The indices of the operand that `_expanded` makes."""
+    """Returns the indices into the operand that `_expanded` returns."""
     return [part for item in items for part in (parts if item == place else [item])]
 
 

@@ -1,7 +1,7 @@
-"""Sums from the tensor cores' fragments to runs of neighbouring columns, through shared memory of the warp's own.
+"""Rearrangement of tensor-core fragments into runs of neighbouring columns, through the warp's own shared memory.
 
-A fragment leaves a lane with two neighbours of a row: too narrow to write to memory. 16 rows of up to 64 columns are
-written to shared memory as float32 and read back as 4 or 8 neighbours per lane, without bank conflicts both times.
+In a fragment, a lane holds two neighbours of a row, too few for an efficient store. 16 rows of up to 64 columns are
+written to shared memory as float32, and read back as 4 or 8 neighbours per lane; both are free of bank conflicts.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Run = tuple[Int, Int, list[ir.Value]]
 
 
 def columns_at_once(columns: int) -> int:
-    """How many of a warp's columns pass through shared memory at a time."""
+    """Returns the number of a warp's columns that pass through shared memory at a time."""
     return min(columns, _MOST_COLUMNS)
 
 
 def scratch_bytes(columns: int) -> int:
-    """The shared memory that a warp needs."""
+    """Returns the bytes of shared memory that a warp needs."""
     return ROWS * columns_at_once(columns) * 4
 
 
@@ -37,14 +37,14 @@ class Scratch:
     """A warp's part of shared memory, through which 16 rows of sums pass at a time."""
 
     def __init__(self, columns: int, shared: ir.Value, base: Int, lane: Int, width: int) -> None:
-        """Works out what the lane writes and reads.
+        """Computes the addresses of the lane's writes and reads.
 
         Args:
-            columns: of a warp, a multiple of 32.
+            columns: columns of a warp, a multiple of 32.
             shared: shared memory.
-            base: where in it the warp's scratch begins.
-            lane: the lane.
-            width: 4 or 8, the length of the runs.
+            base: offset of the warp's scratch in it.
+            lane: index of the lane.
+            width: length of the runs, 4 or 8.
         """
         self._shared, self._base, self._width = shared, base, width
         self._at_once = columns_at_once(columns)
@@ -56,11 +56,11 @@ class Scratch:
         self._columns = [self._run * width + first for first in range(0, columns, self._at_once)]
 
     def runs(self, pair: Callable[[int, int], list[ir.Value]]) -> Iterator[Run]:
-        """The sums of 16 rows.
+        """Yields the sums of 16 rows.
 
         Args:
-            pair: the sums of row lane / 4 + 8 * half at columns 8 * number + lane % 4 * 2 and the next, given number
-                and half.
+            pair: function of a number and a half; returns the sums of row lane / 4 + 8 * half at columns
+                8 * number + lane % 4 * 2 and the next.
         """
         element = pair(0, 0)[0].type
         for slice, column in enumerate(self._columns):
@@ -83,7 +83,8 @@ class Scratch:
         if self._width == _QUAD:
             value = load(quad, self._at(self._tile.offset(row, self._run)), CHUNK)
             return [vector.extract(value, [], [lane]) for lane in range(_QUAD)]
-        # Were all eight lanes to read their first chunk, that would be every other one: half read the second first.
+        # If all eight lanes read their first chunk, the stride of two chunks would conflict: half read the second
+        # first.
         late = (self._run >> 2) & 1
         chunks = [self._tile.offset(row, self._run * 2 + (late ^ half)) for half in range(2)]
         halves = [load(quad, self._at(chunk), CHUNK) for chunk in chunks]

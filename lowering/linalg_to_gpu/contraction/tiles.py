@@ -1,4 +1,4 @@
-"""The numbers that shape a contraction's kernel: tiles of blocks and warps, stages."""
+"""Parameters of a contraction's kernel: tiles of blocks and warps, and stages."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a contraction is cut up.
+    """Tile sizes of a contraction.
 
     Attributes:
-        method: what multiplies: `fma` (exact float32, one thread at a time), `mma` (a warp's tensor cores),
-            `wgmma` (those of four warps, fed by TMA).
-        rows: of the result, that a block computes.
-        columns: likewise.
-        depth: how much of the sum one stage of shared memory holds.
-        warp_rows: of the result, that a warp computes (wgmma: a warp group).
-        warp_columns: likewise.
-        stages: how many tiles are under way between global memory and the multipliers.
+        method: instructions of the products: `fma` (exact float32, per thread), `mma` (tensor cores, per warp), `wgmma`
+            (tensor cores, per group of four warps, fed by TMA).
+        rows: rows of the result per block.
+        columns: columns of the result per block.
+        depth: depth per stage of shared memory.
+        warp_rows: rows of the result per warp (wgmma: per warp group).
+        warp_columns: columns of the result per warp (wgmma: per warp group).
+        stages: number of stages between global memory and the multipliers.
     """
 
     method: str
@@ -32,18 +32,18 @@ class Tiling:
 
     @property
     def warps(self) -> int:
-        """Warps that multiply (wgmma: warp groups)."""
+        """Number of multiplying warps (wgmma: warp groups)."""
         return (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Threads per block."""
         if self.method == "wgmma":
             return (self.warps + 1) * 4 * WARP
         return self.warps * WARP
 
     def stage_bytes(self, element_bytes: int) -> int:
-        """Shared memory of a stage."""
+        """Returns the shared memory of a stage in bytes."""
         return (self.rows + self.columns) * self.depth * element_bytes
 
 
@@ -58,17 +58,17 @@ class Problem:
 
     @property
     def flops(self) -> int:
-        """Floating-point operations."""
+        """Number of floating-point operations."""
         return 2 * self.batch * self.rows * self.columns * self.depth
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What a thread copies of an operand at once.
+    """Unit of a thread's copies of an operand.
 
     Attributes:
-        width: its elements.
-        registers: what it takes of a thread's registers until it is in shared memory.
+        width: number of elements.
+        registers: registers that a piece occupies until it is in shared memory.
     """
 
     width: int

@@ -1,4 +1,4 @@
-"""Where an element of a contraction's result comes to, through the ops between it and the launch's result."""
+"""Mapping of indices from a contraction's result through the following ops to the launch's result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Way = Sequence[tuple[ir.Operation, int]]
 
 
 def through(op: ir.Operation, operand: int, place: Sequence[Int]) -> list[Int]:
-    """The indices in an op's result of what is at `place` in one of its operands."""
+    """Returns the indices in an op's result of the element at `place` in one of its operands."""
     if op.name == "linalg.generic":
         maps = maps_of(op)
         known = {_position(expression): part for expression, part in zip(maps[operand].results, place, strict=True)}
@@ -29,7 +29,7 @@ def through(op: ir.Operation, operand: int, place: Sequence[Int]) -> list[Int]:
 
 
 def innermost(contraction: Contraction, way: Way) -> int:
-    """How many neighbouring columns stay neighbours all the way, whichever of their multiples they begin at."""
+    """Returns the largest number of neighbouring columns that the ops keep adjacent, at any multiple of that number."""
     at = contraction.results_at()
     if not at or at[-1] not in contraction.columns:
         return 1
@@ -48,7 +48,7 @@ def innermost(contraction: Contraction, way: Way) -> int:
 
 
 def unravelled(number: Int, sizes: Sequence[int]) -> list[Int]:
-    """The indices of the element at a position, the last one counting fastest."""
+    """Returns the indices of the element at a row-major position."""
     parts = [Int(0)] * len(sizes)
     real = [axis for axis, size in enumerate(sizes) if size != 1]
     for axis in reversed(real):

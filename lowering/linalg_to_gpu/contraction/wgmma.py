@@ -1,11 +1,12 @@
-"""Contractions on Hopper: the copy engine feeds warp groups that multiply straight from shared memory.
+"""Contractions on Hopper: the copy engine feeds warp groups that multiply directly from shared memory.
 
     warp group 0, one thread:   for tile in the block's tiles: for k:  await empty[stage]; full[stage] <- copied boxes
     the other warp groups:      for tile in the block's tiles: for k:  await full[stage]; sums += products; empty[stage]
-                                                               then:   write the sums, while tiles ahead are copied
+                                                               then:   write the sums, while later tiles are copied
 
-Blocks are persistent: as many as multiprocessors, each going through its tiles; the ring of stages runs on from tile to
-tile. Every multiplying warp group has 64 rows, and most of the block's registers.
+Blocks are persistent: one per multiprocessor, each with a loop over its tiles; the ring of stages continues from tile
+to
+tile. Every multiplying warp group has 64 rows. Together these groups hold most of the block's registers.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ Finish = Callable[[Int, Int, Int, list[ir.Value]], None]
 
 @dataclass(frozen=True)
 class Form:
-    """What a product is of.
+    """Types and depth of a wgmma product.
 
     Attributes:
-        element_bytes: of an operand's element.
-        depth: of one product.
-        types: sums, left-hand side and right-hand side, as PTX names them.
+        element_bytes: size of an operand's element.
+        depth: depth of one product.
+        types: sums, left-hand side and right-hand side, by their PTX names.
         turns: whether lines may run along rows.
+        integer: whether the sums are 32-bit integers.
     """
 
     element_bytes: int
@@ -64,7 +66,7 @@ FORMS = {
 
 
 def shared_bytes(tiling: Tiling, element_bytes: int) -> int:
-    """The dynamic shared memory of a block."""
+    """Returns the dynamic shared memory of a block in bytes."""
     scratch = tiling.warps * 4 * scratch_bytes(tiling.warp_columns)
     stages = tiling.stages * tiling.stage_bytes(element_bytes) + Ring.barrier_bytes(tiling.stages)
     return ALIGNMENT + stages + scratch
@@ -90,14 +92,14 @@ def emit(
     """Builds a block's work at the insertion point.
 
     Args:
-        problem: the sizes.
-        tiling: the tiles; a warp group's are 64 rows by all columns.
-        compute: what is multiplied, one of `FORMS`.
+        problem: sizes of the contraction.
+        tiling: tile sizes; a warp group has 64 rows and all columns.
+        compute: type of the multiplication, one of `FORMS`.
         lhs: the left-hand side as the copy engine reads it.
         rhs: the right-hand side.
-        finish: takes (batch element, row, column, the sums from there on), which may lie past the result's last.
-        width: of how many neighbours at once, 4 or 8.
-        blocks: how many blocks there are.
+        finish: takes (batch element, row, column, the sums from there on); these may lie past the end of the result.
+        width: number of neighbouring sums to pass to `finish` at once, 4 or 8.
+        blocks: number of blocks.
     """
     thread = thread_number()
     shared = shared_memory()
@@ -141,7 +143,7 @@ def _copy(problem: Problem, tiling: Tiling, ring: Ring, lhs: BoxedTile, rhs: Box
 
 
 class _Worker:
-    """A warp group that multiplies, as one of its threads sees it."""
+    """A multiplying warp group, from the view of one of its threads."""
 
     def __init__(
         self,
@@ -162,13 +164,13 @@ class _Worker:
         self._count = tiling.columns // 2
 
     def work(self, finish: Finish, width: int, blocks: int) -> None:
-        """Goes through the block's tiles."""
+        """Loops over the block's tiles."""
 
         def tile(place: _Place, carried: Sequence[ir.Value]) -> list[ir.Value]:
             *sums, stage, parity = self._sum_up(carried)
             columns: dict[int, Int] = {}
             for row, column, values in self._runs(sums, width):
-                # The same value for the same columns, so that what depends on them alone is computed once.
+                # Equal columns get the same value, so that code that depends only on the column is emitted once.
                 across = columns.setdefault(id(column), place.column + column)
                 finish(place.batch, self._operands[0].place(place.row, row), across, values)
             return [stage, parity]
@@ -176,7 +178,7 @@ class _Worker:
         _each_tile(self._problem, self._tiling, blocks, tile)
 
     def _sum_up(self, carried: Sequence[ir.Value]) -> list[ir.Value]:
-        """The sums of a tile, then the ring's next stage and parity."""
+        """Returns the sums of a tile, then the ring's next stage and parity."""
         stage, parity = map(Int, carried)
         zero = constant(0) if self._form.integer else arith.constant(ir.F32Type.get(), 0.0)
         sums = self._multiply(stage, parity, [zero] * self._count)
@@ -185,7 +187,7 @@ class _Worker:
             del number
             *sums, last, stage, parity = carried
             sums = self._multiply(Int(stage), Int(parity), sums)
-            # The products of this stage run on while those of the last one are known to be over.
+            # Waits for the products of the previous stage only; those of this stage continue.
             await_products(1)
             self._leave(Int(last))
             return [*sums, stage, *(part.ir for part in self._ring.after(Int(stage), Int(parity)))]
@@ -206,8 +208,8 @@ class _Worker:
         count = self._tiling.depth // self._form.depth
         steps = [(lhs.step_offset(number), rhs.step_offset(number)) for number in range(count)]
         form = f"m64n{self._tiling.columns}k{self._form.depth}.{self._form.types}"
-        turned = (not lhs.by_depth, not rhs.by_depth) if self._form.turns else None
-        return multiply_group(form, left, right, steps, sums, turned)
+        transposed = (not lhs.by_depth, not rhs.by_depth) if self._form.turns else None
+        return multiply_group(form, left, right, steps, sums, transposed)
 
     def _leave(self, stage: Int) -> None:
         with when(self._lane.equals(0)):
@@ -230,7 +232,7 @@ def _each_tile(
     blocks: int,
     body: Callable[[_Place, Sequence[ir.Value]], Sequence[ir.Value]],
 ) -> None:
-    """Builds `body(place, (stage, parity))` for every tile of the block; it gives the next stage and parity."""
+    """Builds `body(place, (stage, parity))` for every tile of the block; `body` returns the next stage and parity."""
     down, across = math.ceil(problem.rows / tiling.rows), math.ceil(problem.columns / tiling.columns)
     total = down * across * problem.batch
     loop = scf.ForOp(block_number().ir, Int(total).ir, Int(blocks).ir, [Int(0).ir, Int(0).ir])

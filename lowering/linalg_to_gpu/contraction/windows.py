@@ -1,7 +1,8 @@
-"""Tiles of what a convolution reads, as the copy engine brings them: the places of a tile are a box of the image.
+"""Tiles of a convolution's input as the copy engine copies them: the rows of a tile are a box of the image.
 
-For one tap of the kernel, neighbouring rows of the product read neighbouring places of the image, moved by the tap;
-places outside of it are zeros, as the convolution's padding is:
+For one tap of the kernel, neighbouring rows of the product read neighbouring positions of the image, shifted by the
+tap.
+Positions outside the image are zeros, like the convolution's padding:
 
     rows of a tile  =  a box of images x lines x columns        one copy: the box at (corner * stride + tap * dilation
     depth           =  taps x channels                                    - padding), 128 bytes of channels
@@ -26,15 +27,15 @@ from .ways import unravelled
 
 @dataclass(frozen=True)
 class Side:
-    """A dimension of the rows, as the copy engine sees it.
+    """A dimension of the rows, as the copy engine accesses it.
 
     Attributes:
-        size: how many rows it has.
+        size: number of rows along it.
         extent: elements of the tensor along it.
-        stride: elements of memory from one to the next.
-        step: how many of these a row is from the next.
-        start: where the first row begins, which may lie before the tensor.
-        taps: of each dimension of the kernel, by how many elements a tap moves it.
+        stride: distance of the tensor's elements in memory, in elements.
+        step: distance of neighbouring rows in elements of the tensor.
+        start: tensor index of the first row, which may be negative.
+        taps: for each dimension of the kernel, the shift per tap in elements of the tensor.
     """
 
     size: int
@@ -47,15 +48,15 @@ class Side:
 
 @dataclass(frozen=True)
 class Window:
-    """How the rows and the depth of an operand lie.
+    """Layout of the rows and the depth of an operand.
 
     Attributes:
-        sides: the dimensions of the rows, outermost first.
-        kernel: how many taps there are in each dimension of the kernel.
-        channels: the elements side by side.
-        batch: the dimensions of the batch.
-        start: the tensor's first element.
-        element_bytes: the size of an element.
+        sides: dimensions of the rows, outermost first.
+        kernel: number of taps in each dimension of the kernel.
+        channels: number of contiguous elements.
+        batch: dimensions of the batch.
+        start: offset of the tensor's first element.
+        element_bytes: size of an element in bytes.
     """
 
     sides: tuple[Side, ...]
@@ -66,7 +67,7 @@ class Window:
     element_bytes: int
 
     def tile(self, rows: int) -> tuple[int, ...]:
-        """The extents of a tile of so many rows, a power of two: those of which the fewest are needed."""
+        """Returns the extents of a tile of `rows` rows, a power of two; chooses those that need the fewest tiles."""
 
         def count(extents: tuple[int, ...]) -> int:
             return math.prod(self.counts(extents))
@@ -74,15 +75,15 @@ class Window:
         return min(_splits(rows, len(self.sides)), key=count)
 
     def counts(self, extents: tuple[int, ...]) -> list[int]:
-        """How many tiles there are along each dimension."""
+        """Returns the number of tiles along each dimension."""
         return [-(-side.size // extent) for side, extent in zip(self.sides, extents, strict=True)]
 
     def tiles(self, rows: int) -> int:
-        """How many tiles there are."""
+        """Returns the number of tiles."""
         return math.prod(self.counts(self.tile(rows)))
 
     def box(self, rows: int) -> Box | None:
-        """What the copy engine is told; None where it cannot bring such tiles."""
+        """Returns the description for the copy engine, or None if it cannot copy such tiles."""
         extents = self.tile(rows)
         outer = [dim for dim in reversed(self.batch) if dim.stride]
         pairs = list(zip(self.sides, extents, strict=True))[::-1]
@@ -102,7 +103,7 @@ _MOST_STEP = 8
 
 
 def window_of(access: Access) -> Window | None:
-    """An operand as windows of an image; None where it is none that the copy engine knows its way about."""
+    """Returns an operand as windows of an image, or None if the copy engine cannot copy them."""
     *taps, channels = access.depth or (Dim(1, 0),)
     if channels.stride != 1 or any(channels.moves) or not access.rows:
         return None
@@ -129,7 +130,7 @@ def window_of(access: Access) -> Window | None:
 
 
 def _splits(rows: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """The ways to make a power of two of so many factors, those with the longest last one first."""
+    """Yields the factorizations of a power of two into `parts` factors, those with the largest last factor first."""
     powers = [1 << place for place in range(rows.bit_length())]
     for split in itertools.product(powers, repeat=parts - 1):
         if rows % math.prod(split) == 0:
@@ -138,16 +139,16 @@ def _splits(rows: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class WindowTile(BoxedTile):
-    """A tile of an operand in shared memory, whose rows are a box of places.
+    """A tile of an operand in shared memory whose rows are a box of positions.
 
     Attributes:
-        window: how they lie.
+        window: layout of the operand.
     """
 
     window: Window
 
     def boxes(self, batch: Int, row: Int, depth: Int) -> Iterator[tuple[int, list[Int]]]:
-        """Where in the tile each box goes, and its corner in the operand."""
+        """Yields the offset of each box in the tile, and its corner in the operand."""
         window, extents = self.window, self.window.tile(self.rows)
         corners = [part * extent for part, extent in zip(self._tile(row), extents, strict=True)]
         per_panel = LINE // window.element_bytes
@@ -163,7 +164,7 @@ class WindowTile(BoxedTile):
             yield number * self.panel_bytes, [channel, *reversed(places), *self._batch_corner(batch)]
 
     def place(self, start: Int, offset: Int) -> Int:
-        """The row of the product that is `offset` rows into the tile from `start` on; past the last if it is none."""
+        """Returns the row of the product at `offset` in the tile at `start`; past the last if there is none."""
         sizes, extents = [side.size for side in self.window.sides], self.window.tile(self.rows)
         tiles, inner = self._tile(start), unravelled(offset, extents)
         row, inside = Int(0), []
@@ -174,7 +175,7 @@ class WindowTile(BoxedTile):
         return row.where(both(*inside), math.prod(sizes))
 
     def bound(self, rows: int) -> int:
-        """A number that divides the rows of the product only where no tile reaches past them."""
+        """Returns a number that divides the product's rows only if no tile extends past them."""
         return rows if self.window.tiles(self.rows) * self.rows == rows else rows + 1
 
     def _tile(self, row: Int) -> list[Int]:
@@ -182,14 +183,14 @@ class WindowTile(BoxedTile):
 
 
 def window_tile(launch: Launch, operand: Operand, rows: int, depth: int) -> WindowTile:
-    """A tile of an operand of a launch, whose kernel gets a tensor map for it.
+    """Creates a tile of a launch's operand, with a tensor map as an additional argument of the kernel.
 
     Raises:
-        PassError: the copy engine cannot bring it.
+        PassError: the copy engine cannot copy it.
     """
     window = window_of(operand.access)
     box = None if window is None else window.box(rows)
     if window is None or box is None:
-        raise PassError("the copy engine cannot bring such an operand", launch.function.location)
+        raise PassError("the copy engine cannot copy an operand with this layout", launch.function.location)
     map_ = add_map(launch, operand.memory.base, box, window.start)
     return WindowTile(operand.access, map_, rows, depth, window)
