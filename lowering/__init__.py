@@ -1,1 +1,1 @@
-"""From one level to the next, and the named phases a module walks down."""
+"""Lowering passes between the IR levels, and the phases that a module goes through."""

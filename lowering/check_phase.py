@@ -1,4 +1,4 @@
-"""The invariants of the phases as a pass, for pipelines and reproducers."""
+"""A pass that checks the invariants of a phase, for pipelines and reproducers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import invariants
 @register
 @dataclass(frozen=True)
 class CheckPhasePass(Pass):
-    """Check that a module has what must hold in a phase; the IR stays as it is.
+    """Check that a module satisfies the invariants of a phase; the IR is not changed.
 
     ```mlir
     func.func private @kernel_0(...) attributes {stepwell.kernel = ...} { "stepwell.relu"(%x) ... }
@@ -22,7 +22,7 @@ class CheckPhasePass(Pass):
     ```
 
     Attributes:
-        phase: its name, as in `--compile-to`.
+        phase: name of the phase, as in `--compile-to`.
     """
 
     name = "stepwell-check-phase"
@@ -32,7 +32,7 @@ class CheckPhasePass(Pass):
         """Checks a module.
 
         Raises:
-            PassError: something does not hold, or there is no such phase.
+            PassError: an invariant does not hold, or the phase does not exist.
         """
         if self.phase not in invariants.CHECKS:
             raise PassError(f"there is no phase '{self.phase}'; the phases are {', '.join(invariants.CHECKS)}")

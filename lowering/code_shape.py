@@ -1,4 +1,4 @@
-"""How wide a kernel's code is: what part of its work is done on vectors, and what is left for single elements."""
+"""Vector width of a kernel's code: how much of its work is done on vectors, and how much on single elements."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from mlir import ir
 
 from ..passes.parallel import trip_counts
 
-# How many rounds a loop is taken to have whose bounds only a run can tell.
+# Assumed number of iterations of a loop whose bounds are not constant.
 _ROUNDS = 16
-# What moves a number into a vector or an address, rather than computing with it.
+# Ops that move a value into a vector or an address instead of computing with it.
 _FREE = {
     *("arith.constant", "arith.bitcast", "arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui"),
     *("vector.broadcast", "vector.extract", "vector.reduction", "memref.load", "memref.prefetch"),
 }
 _GATHERS = {"vector.gather", "vector.scatter"}
-# Those of the math dialect for which processors have instructions, or which are a few of them.
+# Ops of the math dialect that are one machine instruction or a few; the others are calls of the math library.
 _INSTRUCTIONS = {
     *("absf", "absi", "ceil", "copysign", "ctlz", "ctpop", "cttz", "floor", "fma", "isfinite", "isinf", "isnan"),
     *("isnormal", "round", "roundeven", "rsqrt", "sqrt", "trunc", "fpowi", "ipowi"),
@@ -28,10 +28,10 @@ _INSTRUCTIONS = {
 
 @dataclass
 class _Work:
-    """What was counted of a kernel, each op as often as its loops repeat it.
+    """Op counts of a kernel; an op in a loop counts once per iteration.
 
     Attributes:
-        vectors: ops on vectors, by the width of these in bits.
+        vectors: ops on vectors, by vector width in bits.
         scalar: ops on single elements.
         gathers: vectors that are read or written element by element.
         calls: calls of the math library, by function.
@@ -44,15 +44,15 @@ class _Work:
 
 
 def code_shape(kernel: ir.Operation, vector_bits: int) -> dict[str, Any]:
-    """What a report says of the code of a kernel that is bufferised, but not yet LLVM's.
+    """Returns the report entry on the code of a kernel that is bufferised, but not yet lowered to LLVM.
 
     Args:
-        kernel: its function.
-        vector_bits: the width of the target's vectors.
+        kernel: function of the kernel.
+        vector_bits: width of the target's vectors.
 
     Returns:
-        `vector_bits`, the width that most of the work on vectors has, 0 where there is none; `scalar_share`, the part
-        of all ops done on single elements; `gathers` and `calls`, where there are any.
+        `vector_bits`, the width of most vector ops, or 0 without any; `scalar_share`, the fraction of all ops done on
+        single elements; `gathers` and `calls`, if there are any.
     """
     work = _Work()
     _count(kernel, 1, vector_bits, work)
@@ -83,7 +83,7 @@ def _count_op(op: ir.Operation, rounds: int, native: int, work: _Work) -> None:
     dialect, _, name = op.name.partition(".")
     if dialect not in ("arith", "math", "vector") and op.name != "memref.store":
         return
-    # What an op of these dialects makes, or else what it stores, says how wide it is.
+    # The width is that of the op's result or, for a store, of the stored value.
     kind = op.results[0].type if len(op.results) else op.operands[0].type
     if dialect == "math" and name not in _INSTRUCTIONS:
         work.calls[name] += rounds * (math.prod(kind.shape) if isinstance(kind, ir.VectorType) else 1)
@@ -100,7 +100,7 @@ def _count_op(op: ir.Operation, rounds: int, native: int, work: _Work) -> None:
 
 
 def _width(kind: ir.Type) -> tuple[int, int] | None:
-    """The bits of a vector, 0 for one of bools, and how many there are; None where it holds a single element."""
+    """Returns a vector's width in bits (0 for bools) and the number of such vectors; None for a single element."""
     if not isinstance(kind, ir.VectorType):
         return None
     *others, lanes = kind.shape or [1]

@@ -1,4 +1,4 @@
-"""What must hold when a module has reached a phase; each check raises PassError at the first op that breaks it."""
+"""Invariants of each phase; each check raises PassError at the first op that violates one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_WORK = {"stepwell.parameter", "stepwell.constant", "stepwell.reshape"}
 
 
 def check_import(module: ir.Module) -> None:
-    """The entry point is there, and every stepwell op says which op of the model it stands for."""
+    """Checks that the entry point exists and that the location of every stepwell op names an op of the model."""
     main = main_function(module.operation)
     for op in walk(main):
         location = op.location
@@ -26,7 +26,7 @@ def check_import(module: ir.Module) -> None:
 
 
 def check_graph(module: ir.Module) -> None:
-    """All shapes are numbers."""
+    """Checks that all shapes are static."""
     for op in walk(main_function(module.operation)):
         for value in op.results:
             if isinstance(value.type, ir.RankedTensorType) and not value.type.has_static_shape:
@@ -34,7 +34,7 @@ def check_graph(module: ir.Module) -> None:
 
 
 def check_kernels(module: ir.Module) -> None:
-    """Work happens in kernels only, and every kernel says what it is; a part of a larger tensor is made there."""
+    """Checks that all work is in kernels, that kernels are lowered to linalg, and that parts are written in place."""
     for op in [] if is_library(module) else walk(main_function(module.operation)):
         if op.name in OPS and op.name not in _NO_WORK:
             raise PassError(f"'{op.name}' op is outside of every kernel", op.location)
@@ -49,21 +49,21 @@ def check_kernels(module: ir.Module) -> None:
 
 
 def check_tiled(module: ir.Module) -> None:
-    """The schedule that was used is recorded on every kernel."""
+    """Checks that every kernel records the schedule that was used."""
     for kernel in kernels(module):
         if "stepwell.schedule" not in kernel.attributes and not is_declaration(kernel):
             raise PassError(f"kernel @{symbol(kernel)} has no schedule", kernel.location)
 
 
 def check_vector(module: ir.Module) -> None:
-    """No linalg op is left."""
+    """Checks that no linalg op is left."""
     for kernel in kernels(module):
         if left := find_op(kernel, lambda op: op.name.startswith("linalg.")):
             raise PassError(f"'{left.name}' op was not vectorised", left.location)
 
 
 def check_memref(module: ir.Module) -> None:
-    """No tensor is left, and nothing allocates."""
+    """Checks that no tensor is left, and that nothing allocates."""
     for function in [*kernels(module)] if is_library(module) else [main_function(module.operation), *kernels(module)]:
         left = find_op(function, lambda op: op.name in _ALLOCATING or _makes_tensor(op))
         if left and left.name in _ALLOCATING:
@@ -73,13 +73,13 @@ def check_memref(module: ir.Module) -> None:
 
 
 def check_llvm(module: ir.Module) -> None:
-    """Only the LLVM dialect is left."""
+    """Checks that only the LLVM dialect is left."""
     if left := find_op(module.operation, lambda op: not op.name.startswith("llvm.")):
         raise PassError(f"'{left.name}' op was not lowered to the LLVM dialect", left.location)
 
 
 def check_gpu(module: ir.Module) -> None:
-    """No tensor is left outside of kernels of the gpu dialect and in them, and kernels are lists of launches."""
+    """Checks that no tensor is left, and no linalg op in modules of the gpu dialect."""
     check_memref(module)
     for op in module.body.operations:
         if op.operation.name != "gpu.module":
@@ -89,7 +89,7 @@ def check_gpu(module: ir.Module) -> None:
 
 
 def check_nvvm(module: ir.Module) -> None:
-    """Only the LLVM and NVVM dialects are left in kernels, and nothing in them is called that is not there."""
+    """Checks that kernels hold only LLVM and NVVM ops, and call only functions that are defined."""
     for op in module.body.operations:
         if op.operation.name != "gpu.module":
             continue
@@ -111,31 +111,31 @@ CHECKS: Mapping[str, Callable[[ir.Module], None]] = {
     "gpu": check_gpu,
     "nvvm": check_nvvm,
 }
-"""By phase, what must hold in it."""
+"""The check of each phase, by phase name."""
 
 
 def is_library(module: ir.Module) -> bool:
-    """Whether a module says that it holds kernels only, and no @main that calls them."""
+    """Returns whether a module is marked as holding kernels only, without an @main that calls them."""
     return LIBRARY in module.operation.attributes
 
 
 def kernels(module: ir.Module) -> Iterator[ir.Operation]:
-    """The kernel functions of a module."""
+    """Returns the kernel functions of a module."""
     return (op.operation for op in module.body.operations if "stepwell.kernel" in op.attributes)
 
 
 def symbol(function: ir.Operation | ir.OpView) -> str:
-    """The name of a function."""
+    """Returns the name of a function."""
     return ir.StringAttr(function.attributes["sym_name"]).value
 
 
 def is_declaration(function: ir.Operation) -> bool:
-    """Whether a function has no body."""
+    """Returns whether a function has no body."""
     return len(function.regions[0].blocks) == 0
 
 
 def _is_made_in_place(insertion: ir.Operation) -> bool:
-    """Whether what is inserted was written by a kernel whose destination is the very part of the tensor."""
+    """Returns whether the inserted tensor was written by a kernel whose destination is that very part of the tensor."""
     part, whole = insertion.operands[0], insertion.operands[1]
     if isinstance(part.owner, ir.Block) or part.owner.name != "func.call":
         return False

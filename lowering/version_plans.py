@@ -1,4 +1,4 @@
-"""What versions of a kernel there should be: tiles, each of which suits some of the sizes best."""
+"""Tiles for the versions of a kernel, each of which suits some of the sizes best."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ from .linalg_to_vector.schedules.winograd import strip_nanoseconds
 from .stepwell_to_linalg.convolution import depthwise_panel
 from .target import Target
 
-# No more versions than this of a kernel; of depthwise convolutions, which take less of the time, fewer, and more of
-# products and Winograd convolutions, some of whose tiles suit but one number of rows.
+# Maximum number of versions of a kernel. Depthwise convolutions take less of the time and get fewer; products and
+# Winograd convolutions get more, as some of their tiles suit only one number of rows.
 _MOST, _MOST_DEPTHWISE, _MOST_PRODUCTS = 6, 4, 8
 
-# Versions have to make the sizes that are far from what they could be that much faster.
+# Slowdown against the best plan that still counts as none, and the least gain that justifies another version.
 _NEAR, _GAIN = 1.02, 0.01
 
-# Tiles of which there are at least so many fetch less of the weights each; by how much one that fetches all by itself
-# takes longer.
+# Minimum numbers of tiles that plans are made for: several tiles share the fetching of the weights. A tile that
+# fetches all of them alone takes longer by the fraction _FETCHING.
 _FEWEST, _FETCHING = (1, 4, 8), 0.4
 
-# Where weights come from beyond the second-level cache, no tile goes through a panel faster, in bytes per cycle: one
-# alone, which waits for them besides, and one of several.
+# Weights beyond the second-level cache bound a tile's speed, in bytes per cycle: for a single tile, which also waits
+# for them, and for one of several.
 _ALONE_BYTES, _FAR_BYTES = 32, 16
 
 _NOT_MEANT = 1 << 40
-"""What a plan for more tiles than there are, or fewer, costs."""
+"""Penalty per tile by which the number of tiles misses the one that a plan is meant for."""
 
 _SCALE = 64
-"""Costs are whole numbers: so many for a cycle."""
+"""Scale of the integer costs: units per cycle."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A tile, and what it costs.
+    """A tile and its cost.
 
     Attributes:
-        rows: its extents along the last two loops over rows.
-        unit: in how many rows each of these counts: a tile of Winograd's is of several pixels.
-        each: what one tile takes.
-        least: what the fewest take.
-        fewest: for how many tiles it is meant, or more: they share out what is to be fetched.
-        is_alone: whether it is meant for one tile only.
+        rows: extents along the last two loops over rows.
+        unit: number of rows per unit of extent: a Winograd tile covers several pixels.
+        each: cost of one tile.
+        least: minimum cost of all tiles together.
+        fewest: minimum number of tiles that the plan is meant for; they share the fetching of the weights.
+        is_alone: whether the plan is meant for a single tile only.
     """
 
     rows: tuple[int, int]
@@ -67,13 +67,13 @@ class Plan:
     is_alone: bool = False
 
     def cost(self, places: np.ndarray) -> np.ndarray:
-        """What it takes to cover the rows at some places, [places, 2]."""
+        """Returns the cost of covering the given numbers of rows, [sizes, 2]."""
         counts = (-(-places // (np.array(self.rows) * self.unit))).prod(axis=1)
         wrong = counts - 1 if self.is_alone else self.fewest - np.minimum(counts, self.fewest)
         return np.maximum(counts * self.each, self.least) + wrong * _NOT_MEANT
 
     def expression(self, rows: Sequence[Expression]) -> Expression:
-        """`cost` as an expression over sizes."""
+        """Returns `cost` as an expression over sizes."""
         first, second = (["ceildiv", item, step * self.unit] for item, step in zip(rows, self.rows, strict=True))
         count: Expression = ["*", first, second] if rows[0] != 1 else second
         found: Expression = ["*", count, self.each]
@@ -88,12 +88,12 @@ class Plan:
 
 
 def plans_of(kernel: ir.Operation, target: Target, places: np.ndarray) -> list[Plan]:
-    """The tiles that a kernel should have versions for; one where that does about as well at all places.
+    """Returns the tiles that a kernel should have versions for; a single one if it is near the best for all sizes.
 
     Args:
         kernel: a kernel of stepwell ops.
         target: the machine.
-        places: how many rows there are along the last two loops over rows, for some sizes [sizes, 2].
+        places: number of rows along the last two loops over rows, for some sizes [sizes, 2].
     """
     for op in body_of(kernel).operations:
         view = view_of(op.operation)
@@ -164,11 +164,11 @@ def _strips(op: WinogradConvOp, target: Target, places: np.ndarray) -> list[Plan
 
 
 def _chosen(plans: Sequence[Plan], places: np.ndarray, most: int) -> list[Plan]:
-    """The plans that bring every place near to what the best of all plans takes, one after the other."""
+    """Selects plans greedily until every size is near the cost of the best plan for it."""
     if not plans:
         return []
     costs = np.array([plan.cost(places) for plan in plans], float)
-    # Along one dimension there are many large sizes, which are much alike.
+    # Large sizes along a single dimension are many and much alike, so they weigh less.
     weights = np.ones(len(places)) if places[:, 0].max() > 1 else 1 / np.sqrt(places[:, 1])
     weights /= weights.sum()
     ratios = np.maximum(costs / costs.min(axis=0), _NEAR) / _NEAR

@@ -1,10 +1,10 @@
-"""The loops of a register tile over what it sums up: all sums are carried in registers from one step to the next.
+"""Reduction loops of a register tile: all sums are carried in registers from one step to the next.
 
 %s:2 = scf.for %i = 0 to (depth / 4) iter_args(%0 = .., %1 = ..) {
   // four steps: a row of the weight, multiplied with one element of each row of the tile
   ...
 }
-// and the steps that are left over
+// and the remaining steps
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from .tile_stream import TileStream, tile_streams
 from .weight_stream import WeightStream, weight_stream
 
 Step = Callable[[Reader, Mapping[int, Place], list[ir.Value]], list[ir.Value]]
-"""The sums after one step: what reads the operands, the places of the reduced dimensions, the sums before."""
+"""Emits one step; takes the operands' reader, the indices of the reduced dimensions and the sums, and returns the sums.
+"""
 
 Stream = WeightStream | RowStream | TileStream
 
-# Reductions of up to this many steps are unrolled unless the op says otherwise.
+# Maximum number of steps of an unrolled reduction, unless the op specifies another.
 _UNROLL = 4
 
-# The steps of one iteration of the innermost loop, by how many registers of sums there may be at most. Where sums take
-# nearly all registers, LLVM sees only one step: it would read ahead, and rather spill a sum than not.
+# Steps per iteration of the innermost loop, by the maximum number of registers of sums. If sums take nearly all
+# registers, LLVM gets only one step per iteration: with more, it would read ahead and spill sums.
 _STEPS = {16: 4, 26: 2}
 
 
@@ -44,10 +45,10 @@ class ReductionNest:
 
     Attributes:
         op: the op.
-        step: how one step is made.
-        dims: the reduced dimensions, outermost first.
-        sizes: their extents.
-        width: the vector registers that hold the sums.
+        step: emits one step.
+        dims: reduced dimensions, outermost first.
+        sizes: extents of `dims`.
+        width: number of vector registers that hold the sums.
     """
 
     op: linalg.GenericOp
@@ -57,7 +58,7 @@ class ReductionNest:
     width: int
 
     def run(self, reader: Reader, sums: list[ir.Value]) -> list[ir.Value]:
-        """The sums after all steps."""
+        """Returns the sums after all steps."""
         streams = []
         steps, iterations = math.prod(self.sizes), math.prod(self.sizes[:-1]) * (self.sizes[-1] // self._steps)
         if "stepwell.contraction" in self.op.attributes and steps > self._unroll_limit and iterations:
@@ -76,7 +77,7 @@ class ReductionNest:
 
     @property
     def _steps(self) -> int:
-        """The steps of one iteration of the innermost loop."""
+        """Number of steps per iteration of the innermost loop."""
         return next((steps for most, steps in _STEPS.items() if self.width <= most), 1)
 
     def _loops(
@@ -87,7 +88,7 @@ class ReductionNest:
         sums: list[ir.Value],
         streams: Sequence[Stream],
     ) -> list[ir.Value]:
-        """All steps of the dimensions from `depth` on, with those outside at `where`."""
+        """Emits all steps of the dimensions from `depth` on, with the outer ones at `where`."""
         dims, sizes = self.dims[depth:], self.sizes[depth:]
         if math.prod(sizes) <= self._unroll_limit:
             for place in itertools.product(*map(range, sizes)):
@@ -127,7 +128,7 @@ class ReductionNest:
         return sums
 
     def _iteration(self, where: Mapping[int, Place], whole: int, innermost: ir.Value) -> Linear:
-        """The number of the current iteration among those of all loops."""
+        """Returns the number of the current iteration among those of all loops."""
         base, terms, factor = 0, ((innermost, 1),), whole
         for dim, size in zip(reversed(self.dims[:-1]), reversed(self.sizes[:-1]), strict=True):
             start, values = linear_place(where[dim])

@@ -1,4 +1,4 @@
-"""Reading operands of a linalg.generic, and writing its results, one scalar or one vector at a time."""
+"""Reads operands of a linalg.generic and writes its results, one scalar or one vector at a time."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from mlir.dialects import arith, tensor, vector
 
 from .indices import Index, add, affine, coefficient, subtract, value_of
 
-# Beyond this stride most of what is read would be dropped.
+# Maximum stride of a strided read; beyond it, most of the loaded elements would be dropped.
 _MOST_STRIDE = 4
 
 
 @dataclass(frozen=True)
 class Point:
-    """Where in the loops code is emitted for.
+    """A point of the loop nest for which code is emitted.
 
     Attributes:
-        dims: the index of each loop; for the vectorised loop, that of lane 0.
-        lane_dim: the vectorised loop, or None where all is scalar.
-        width: the number of lanes.
-        valid: how many of them are inside the loop; the others are masked.
-        interior: loops that do not reduce and at whose indices here no window reaches into padding.
+        dims: index of each loop; for the vectorised loop, that of lane 0.
+        lane_dim: the vectorised loop, or None for scalar code.
+        width: number of lanes.
+        valid: number of lanes inside the loop; the others are masked.
+        interior: parallel loops at whose current indices no window reaches into padding.
     """
 
     dims: tuple[Index, ...]
@@ -33,20 +33,20 @@ class Point:
     interior: frozenset[int] = frozenset()
 
     def at(self, dim: int, index: Index) -> Point:
-        """The same point with another index of one loop."""
+        """Returns the same point with another index of one loop."""
         return replace(self, dims=(*self.dims[:dim], index, *self.dims[dim + 1 :]))
 
     def lanes(self, index: Index, width: int, valid: int) -> Point:
-        """The same point with lanes along `lane_dim` that start at `index`."""
+        """Returns the same point with lanes along `lane_dim` that start at `index`."""
         assert self.lane_dim is not None
         return replace(self.at(self.lane_dim, index), width=width, valid=valid)
 
     def scalar(self) -> Point:
-        """The same point without lanes."""
+        """Returns the same point without lanes."""
         return replace(self, lane_dim=None, width=1, valid=1)
 
     def mask(self) -> ir.Value | None:
-        """The mask of the valid lanes; None where all are."""
+        """Returns the mask of the valid lanes, or None if all lanes are valid."""
         if self.valid == self.width:
             return None
         kind = ir.VectorType.get([self.width], ir.IntegerType.get_signless(1))
@@ -54,27 +54,27 @@ class Point:
 
 
 def is_vector(value: ir.Value) -> bool:
-    """Whether a value has lanes (else it is the same in all of them)."""
+    """Returns whether a value is a vector; a scalar is the same in all lanes."""
     return isinstance(value.type, ir.VectorType)
 
 
 def vector_type(width: int, element: ir.Type) -> ir.VectorType:
-    """`width` lanes of `element`."""
+    """Returns the vector type of `width` lanes of `element`."""
     return ir.VectorType.get([width], element)
 
 
 def broadcast(value: ir.Value, width: int) -> ir.Value:
-    """`value` in every lane."""
+    """Returns a vector with `value` in every lane."""
     return value if is_vector(value) else vector.broadcast(vector_type(width, value.type), value)
 
 
 def zero(kind: ir.Type) -> ir.Value:
-    """The number 0 of a scalar type."""
+    """Returns the number 0 of a scalar type."""
     return arith.constant(kind, 0.0 if isinstance(kind, ir.FloatType) else 0)
 
 
 def read(source: ir.Value, exprs: Sequence[ir.AffineExpr], point: Point, shift: Sequence[Index] = ()) -> ir.Value:
-    """The element of `source` at `point`, or one element per lane; `shift` is added to the indices."""
+    """Reads the element of `source` at `point`, or one element per lane; `shift` is added to the indices."""
     indices = [affine(expr, point.dims) for expr in exprs]
     if shift:
         indices = [add(index, by) for index, by in zip(indices, shift, strict=True)]
@@ -99,7 +99,7 @@ def read(source: ir.Value, exprs: Sequence[ir.AffineExpr], point: Point, shift: 
 
 
 def read_row(source: ir.Value, indices: Sequence[Index], point: Point) -> ir.Value:
-    """Consecutive elements along the last dimension of `source`."""
+    """Reads consecutive elements along the last dimension of `source`."""
     element = ir.RankedTensorType(source.type).element_type
     return vector.TransferReadOp(
         vector_type(point.width, element),
@@ -113,14 +113,14 @@ def read_row(source: ir.Value, indices: Sequence[Index], point: Point) -> ir.Val
 
 
 def _read_strided(source: ir.Value, indices: Sequence[Index], stride: int, point: Point) -> ir.Value:
-    """Every `stride`-th element along the last dimension: whole vectors are read, and what is between dropped."""
+    """Reads every `stride`-th element along the last dimension: loads whole vectors and drops the elements between."""
     reach = replace(point, width=point.width * stride, valid=(point.valid - 1) * stride + 1)
     row = read_row(source, indices, reach)
     return vector.shuffle(row, row, list(range(0, reach.width, stride)))
 
 
 def gather(source: ir.Value, indices: Sequence[Index], offsets: ir.Value, point: Point) -> ir.Value:
-    """One element per lane, `offsets` elements along the last dimension from the one at `indices`."""
+    """Reads one element per lane, `offsets` elements along the last dimension from the one at `indices`."""
     element = ir.RankedTensorType(source.type).element_type
     kind = vector_type(point.width, element)
     everywhere = ir.DenseElementsAttr.get_splat(
@@ -143,7 +143,7 @@ def _read_lane_by_lane(source: ir.Value, indices: Sequence[Index], slopes: Seque
 
 
 def write(value: ir.Value, target: ir.Value, exprs: Sequence[ir.AffineExpr], point: Point) -> ir.Value:
-    """`target` with the element at `point`, or one per lane, replaced by `value`."""
+    """Returns `target` with the element at `point`, or one per lane, replaced by `value`."""
     indices = [value_of(affine(expr, point.dims)) for expr in exprs]
     if point.lane_dim is None:
         return tensor.insert(value, target, indices)
@@ -151,7 +151,7 @@ def write(value: ir.Value, target: ir.Value, exprs: Sequence[ir.AffineExpr], poi
 
 
 def write_row(value: ir.Value, target: ir.Value, indices: Sequence[Index], point: Point) -> ir.Value:
-    """`target` with consecutive elements along its last dimension replaced."""
+    """Returns `target` with consecutive elements along its last dimension replaced."""
     written = vector.TransferWriteOp(
         target.type,
         broadcast(value, point.width),

@@ -1,4 +1,4 @@
-"""Evaluating the body of a linalg.generic: on scalars where all lanes agree, else on vectors."""
+"""Evaluates the body of a linalg.generic: on scalars if all lanes agree, else on vectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Body:
         self._values: dict[ir.Value, ir.Value] = {}
 
     def run(self, arguments: Mapping[ir.Value, ir.Value]) -> list[ir.Value]:
-        """What the body yields; `arguments` gives the block arguments that it reads."""
+        """Returns the yielded values; `arguments` gives the block arguments that the body reads."""
         self._values.update(arguments)
         operations = list(self._block.operations)
         for op in operations[:-1]:
@@ -47,7 +47,7 @@ class Body:
         self._values.update(zip(op.results, replay(op, [self._lookup(value) for value in op.operands]), strict=True))
 
     def _copy(self, op: ir.Operation) -> ir.Operation:
-        """A loop or branch of a scalar body, as it is."""
+        """Copies a loop or branch of a scalar body unchanged."""
         inner = op.clone()
         for user in [inner, *walk(inner)]:
             for position, value in enumerate(user.operands):
@@ -57,7 +57,7 @@ class Body:
         return inner
 
     def _index(self, op: ir.Operation) -> ir.Value:
-        """The index of a loop; lane by lane for the vectorised one."""
+        """Returns the index of a loop; one per lane for the vectorised loop."""
         dim = ir.IntegerAttr(op.attributes["dim"]).value
         start = value_of(self._point.dims[dim])
         if dim != self._point.lane_dim:
@@ -83,7 +83,7 @@ class Body:
         return self._gather(source, indices)
 
     def _gather(self, source: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
-        """Elements at positions that differ from lane to lane, anywhere in the tensor."""
+        """Gathers elements whose indices differ from lane to lane, anywhere in the tensor."""
         if not any(map(is_vector, indices[:-1])):
             return gather(source, [*indices[:-1], 0], indices[-1], self._point)
         shape = ir.RankedTensorType(source.type).shape
@@ -102,7 +102,7 @@ def _binary(op: type, lhs: ir.Value, rhs: ir.Value, width: int) -> ir.Value:
 
 
 def flattened(source: ir.Value) -> ir.Value:
-    """`source` as a tensor of one dimension."""
+    """Returns `source` as a tensor of one dimension."""
     kind = ir.RankedTensorType(source.type)
     if kind.rank == 1:
         return source
@@ -114,7 +114,7 @@ def flattened(source: ir.Value) -> ir.Value:
 
 
 def replay(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:
-    """The results of a scalar op on `operands`, lane by lane where one of them is a vector."""
+    """Returns the results of a scalar op on `operands`, computed per lane if one of them is a vector."""
     widths = {ir.VectorType(value.type).shape[0] for value in operands if is_vector(value)}
     results = [value.type for value in op.results]
     if widths:

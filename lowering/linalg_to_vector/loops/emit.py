@@ -18,8 +18,8 @@ def vectorize_loops(kernel: ir.Operation, widths: Widths, may_overwrite: bool = 
 
     Args:
         kernel: the function.
-        widths: the lanes of its vectors.
-        may_overwrite: whether temporaries may lie where results will be.
+        widths: number of lanes of its vectors.
+        may_overwrite: whether temporaries may be stored in the memory of results.
     """
     blocks = {op.block: None for op in walk(kernel) if op.name == "linalg.generic"}
     for block in blocks:
@@ -45,7 +45,7 @@ def _replace(group: Group, widths: Widths) -> None:
 
 
 def _nest(group: Group, widths: Widths) -> Nest | TransposeNest | InterleaveNest:
-    """The emitter for a group."""
+    """Returns the emitter for a group."""
     (generic, *others) = group.ops
     if others:
         return Nest(group, widths)
@@ -55,7 +55,7 @@ def _nest(group: Group, widths: Widths) -> Nest | TransposeNest | InterleaveNest
 
 
 def _erase_dead(kernel: ir.Operation) -> None:
-    """Erases fills and padding that only said where reductions start and what surrounds an operand."""
+    """Erases fills and padding that only gave the start values of reductions or the surroundings of an operand."""
     for op in reversed(
         [op for op in walk(kernel) if op.name in ("linalg.generic", "tensor.pad", "tensor.extract_slice")]
     ):

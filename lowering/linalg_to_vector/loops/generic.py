@@ -1,4 +1,4 @@
-"""A view of linalg.generic that says what the code generator asks."""
+"""View of a linalg.generic with the properties that the code generator needs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .indices import Index, subtract, value_of
 
 @dataclass(frozen=True)
 class Padded:
-    """An operand that is padded with constants, seen as the tensor inside the padding.
+    """Operand padded with constants, represented by the tensor inside the padding.
 
     Attributes:
-        inner: the tensor without the padding.
-        shift: what to add to the operand's indices to get those of `inner`.
-        value: the constant around it.
+        inner: tensor without the padding.
+        shift: offset added to the operand's indices to get those of `inner`.
+        value: constant of the padding.
     """
 
     inner: ir.Value
@@ -41,7 +41,7 @@ class Generic:
 
     @property
     def num_inputs(self) -> int:
-        """The number of operands that are only read."""
+        """Number of operands that are only read."""
         return ir.DenseI32ArrayAttr(self.op.attributes["operandSegmentSizes"])[0]
 
     @property
@@ -51,36 +51,36 @@ class Generic:
 
     @property
     def outputs(self) -> list[ir.Value]:
-        """The destinations."""
+        """Destinations."""
         return self.operands[self.num_inputs :]
 
     @property
     def output_maps(self) -> list[list[ir.AffineExpr]]:
-        """How each destination is indexed."""
+        """Index expressions of each destination."""
         return self.maps[self.num_inputs :]
 
     @property
     def block(self) -> ir.Block:
-        """The scalar computation."""
+        """Block of the scalar computation."""
         return self.op.regions[0].blocks[0]
 
     @property
     def results(self) -> list[ir.Value]:
-        """The tensors that it makes."""
+        """Result tensors."""
         return list(self.op.results)
 
     @property
     def reductions(self) -> tuple[int, ...]:
-        """The loops that reduce."""
+        """Reduction loops."""
         return tuple(dim for dim, kind in enumerate(self.iterators) if kind == "reduction")
 
     @property
     def parallels(self) -> tuple[int, ...]:
-        """The loops that do not."""
+        """Parallel loops."""
         return tuple(dim for dim, kind in enumerate(self.iterators) if kind == "parallel")
 
     def extents(self) -> list[tuple[ir.Value, int] | None]:
-        """For each loop, an operand and the dimension of it that is as long as the loop."""
+        """Returns an operand and its dimension that is as long as the loop, for each loop."""
         found: list[tuple[ir.Value, int] | None] = [None] * len(self.iterators)
         for value, exprs in zip(self.operands, self.maps, strict=True):
             for position, expr in enumerate(exprs):
@@ -90,7 +90,7 @@ class Generic:
         return found
 
     def static_sizes(self) -> list[int | None]:
-        """The length of each loop, None where it is not known at compile time."""
+        """Returns the length of each loop; None if it is not known at compile time."""
         sizes: list[int | None] = []
         for extent in self.extents():
             assert extent is not None, "linalg.generic has a loop that no operand spans"
@@ -99,7 +99,7 @@ class Generic:
         return sizes
 
     def sizes(self) -> list[Index]:
-        """The length of each loop; emits code for those not known at compile time."""
+        """Returns the length of each loop; emits code for those not known at compile time."""
         return [
             size if size is not None else tensor.dim(extent[0], value_of(extent[1]))
             for size, extent in zip(self.static_sizes(), self.extents(), strict=True)
@@ -107,12 +107,12 @@ class Generic:
         ]
 
     def fill_value(self, output: int) -> ir.Value | None:
-        """The scalar that destination `output` was filled with; None where it holds something else."""
+        """Returns the scalar that destination `output` was filled with; None if it holds something else."""
         filler = as_generic(sliced(self.outputs[output]))
         return None if filler is None else filler.filled_with()
 
     def filled_with(self) -> ir.Value | None:
-        """The scalar that this op writes everywhere; None where it computes something."""
+        """Returns the scalar that this op writes everywhere; None if it computes something."""
         if self.num_inputs != 1 or isinstance(self.operands[0].type, ir.ShapedType):
             return None
         (yielded,) = self.block.operations[len(self.block.operations) - 1].operands
@@ -120,20 +120,20 @@ class Generic:
 
 
 def as_generic(value: ir.Value) -> Generic | None:
-    """The linalg.generic that makes `value`, if one does."""
+    """Returns the linalg.generic that makes `value`, if there is one."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) or owner.name != "linalg.generic" else Generic(owner.operation)
 
 
 def sliced(value: ir.Value) -> ir.Value:
-    """The tensor that `value` is a slice of, or itself."""
+    """Returns the tensor that `value` is a slice of, or `value` itself."""
     owner = value.owner
     is_slice = not isinstance(owner, ir.Block) and owner.name == "tensor.extract_slice"
     return owner.operands[0] if is_slice else value
 
 
 def padded(value: ir.Value) -> Padded | None:
-    """Looks through slices at constant padding; None where there is none."""
+    """Looks through slices for constant padding; returns None if there is none."""
     shift: list[Index] = [0] * ir.RankedTensorType(value.type).rank
     owner = value.owner
     if not isinstance(owner, ir.Block) and owner.name == "tensor.extract_slice":

@@ -1,7 +1,8 @@
-"""Which linalg.generic ops share one loop nest.
+"""Groups of linalg.generic ops that share one loop nest.
 
-Members of a group have the same loops and hand values to each other in registers; a result that nobody else reads is
-never stored. A reduction may be followed by ops on its result (a mean divides), which run where the result is made.
+Members of a group have the same loops and pass values to each other in registers; a result that is not read outside
+the group is never stored. A reduction may be followed by ops on its result, such as the division of a mean, which run
+at the point that produces the result.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mlir import ir
 from .generic import Generic, padded
 from .indices import coefficient
 
-# More elements side by side than this bring no more speed.
+# Contiguous elements beyond this number bring no more speed.
 _ENOUGH_LANES = 64
 
 
@@ -25,7 +26,7 @@ class Group:
 
     Attributes:
         members: ops with the same loops, in program order.
-        followers: ops over the loops of `members` that do not reduce, reading what was reduced.
+        followers: ops over the parallel loops of `members` that read the reduced values.
     """
 
     members: list[Generic]
@@ -33,12 +34,12 @@ class Group:
 
     @property
     def ops(self) -> list[Generic]:
-        """All of them."""
+        """All ops of the group."""
         return [*self.members, *self.followers]
 
     @property
     def reductions(self) -> tuple[int, ...]:
-        """The loops that reduce."""
+        """Reduction loops."""
         return max(member.reductions for member in self.members)
 
     @property
@@ -47,7 +48,7 @@ class Group:
         return [result for generic in self.ops for result in generic.results]
 
     def accepts_member(self, other: Generic) -> bool:
-        """Whether `other` can run in the same loops."""
+        """Returns whether `other` can run in the same loops."""
         first = self.members[0]
         if self.followers or other.static_sizes() != first.static_sizes() or None in first.static_sizes()[1:]:
             return False
@@ -63,7 +64,7 @@ class Group:
         return shared
 
     def accepts_follower(self, other: Generic) -> bool:
-        """Whether `other` maps the reduced values one by one."""
+        """Returns whether `other` maps the reduced values one by one."""
         if not self.reductions or other.reductions:
             return False
         loops = [ir.AffineDimExpr.get(dim) for dim in self.parallels]
@@ -83,7 +84,7 @@ class Group:
 
     @property
     def parallels(self) -> tuple[int, ...]:
-        """The loops that do not reduce."""
+        """Parallel loops."""
         return tuple(dim for dim in range(len(self.members[0].iterators)) if dim not in self.reductions)
 
     def _made_by_members(self) -> dict[ir.Value, tuple[Generic, list[ir.AffineExpr]]]:
@@ -97,7 +98,7 @@ class Group:
         return {value for member in self.members for value in member.operands[: member.num_inputs]}
 
     def stored(self) -> list[tuple[Generic, int]]:
-        """The results that somebody outside reads, as op and result number."""
+        """Returns the results that are read outside the group, as op and result number."""
         inside = {generic.op for generic in self.ops}
         return [
             (generic, number)
@@ -108,7 +109,7 @@ class Group:
 
 
 def form_groups(block: ir.Block) -> list[Group]:
-    """The groups of the ops of one block, each to be emitted at its last op."""
+    """Returns the groups of the ops of one block; each is to be emitted at its last op."""
     groups: list[Group] = []
     blocked = True
     for op in block.operations:
@@ -129,7 +130,7 @@ def form_groups(block: ir.Block) -> list[Group]:
 
 
 def _is_stored_fill(fill: Generic) -> bool:
-    """Whether a fill is more than the start value of reductions."""
+    """Returns whether a fill is more than the start value of reductions."""
     for use in fill.results[0].uses:
         owner = use.owner.operation
         if owner.name != "linalg.generic":
@@ -149,14 +150,15 @@ def _reads_any(op: ir.Operation, values: Sequence[ir.Value]) -> bool:
 
 
 def lane_dim(group: Group) -> int | None:
-    """The loop to vectorise: that of the results' last dimension; in reductions that along which most elements lie.
+    """Returns the loop to vectorise, or None if a body must be computed element by element.
 
-    None where a body is to be computed element by element.
+    This is the loop along the results' last dimension. For reductions, it is the one along which most elements are
+    contiguous.
     """
     if any(map(_branches, group.ops)):
         return None
     sizes = group.members[0].static_sizes()
-    # What is written on the way must lie along the lanes.
+    # Intermediate results that are stored must be contiguous along the lanes.
     parallels: list[ir.AffineExpr] = [ir.AffineDimExpr.get(dim) for dim in group.parallels]
     written = [
         generic.output_maps[number] if generic in group.members else parallels for generic, number in group.stored()
@@ -178,7 +180,7 @@ def lane_dim(group: Group) -> int | None:
                 if dim in group.reductions and _reduces_padding(generic.operands[position], exprs, dim):
                     continue
                 if size is not None and size > 1 and step > 0 and dim not in scattered:
-                    # Of what a reduction reads, a mask of a row counts little beside all rows.
+                    # An operand of a reduction counts by its size: a mask of one row counts little beside all rows.
                     share = _elements(generic.operands[position]) / most if group.reductions else 1
                     scores[dim] = scores.get(dim, 0) + share * min(size, _ENOUGH_LANES) / step
     if not scores:
@@ -193,7 +195,7 @@ def _elements(value: ir.Value) -> int:
 
 
 def _written_lanes(written: Sequence[Sequence[ir.AffineExpr]], sizes: Sequence[int | None]) -> int | None:
-    """The loop along which the elements of all results lie, where there is one: what is read may be anywhere."""
+    """Returns the loop along which all results are contiguous, if there is one; operands may be read from anywhere."""
     found = {dim for exprs in written for dim in range(len(sizes)) if exprs and coefficient(exprs[-1], dim) == 1}
     if len(found) != 1:
         return None
@@ -203,12 +205,12 @@ def _written_lanes(written: Sequence[Sequence[ir.AffineExpr]], sizes: Sequence[i
 
 
 def _branches(generic: Generic) -> bool:
-    """Whether a body has loops or branches, which each lane would take by itself."""
+    """Returns whether a body has loops or branches, which could differ from lane to lane."""
     return any(len(op.regions) for op in generic.block.operations)
 
 
 def _reduces_padding(operand: ir.Value, exprs: Sequence[ir.AffineExpr], dim: int) -> bool:
-    """Whether a loop along `dim` meets padding of an operand: which lanes do would differ from window to window."""
+    """Returns whether a loop along `dim` reads padding of an operand: the lanes affected would differ by window."""
     padding = padded(operand) if isinstance(operand.type, ir.ShapedType) else None
     if padding is None:
         return False

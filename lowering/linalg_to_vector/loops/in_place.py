@@ -1,4 +1,4 @@
-"""Temporaries that are made where the result will be: softmax keeps its powers in the row that it scales in the end.
+"""Temporaries stored in the memory of the result: softmax keeps its exponentials in the row that it scales at the end.
 
 %p = generic outs(%temporary)                     %p = generic outs(%out)
 %s = generic {reduces} ins(%p)              -->   %s = generic {reduces} ins(%p)
@@ -16,7 +16,7 @@ from .groups import Group
 
 
 def make_in_place(groups: Sequence[Group]) -> None:
-    """Lets an op overwrite an input that nobody reads after it, where that is of the same type and place."""
+    """Lets an op overwrite an input of the same type and indexing that is not read later."""
     for group in groups:
         if group.reductions:
             continue
@@ -26,7 +26,7 @@ def make_in_place(groups: Sequence[Group]) -> None:
 
 
 def update_slices(groups: Sequence[Group]) -> None:
-    """Lets an op whose result takes the place of a slice that it reads write into that slice.
+    """Lets an op that reads a slice and replaces it by its result write into that slice.
 
     %s = tensor.extract_slice %t[%i] ...                     %s = tensor.extract_slice %t[%i] ...
     %r = generic ins(%x, %s) outs(%empty)             -->    %r = generic ins(%x) outs(%s)
@@ -49,7 +49,7 @@ def _update_slice(generic: Generic) -> None:
         taken = value.owner
         if isinstance(taken, ir.Block) or taken.name != "tensor.extract_slice":
             continue
-        # The insertion has the source first.
+        # tensor.insert_slice has the inserted tensor as its first operand.
         is_same = list(taken.operands) == list(inserted.operands)[1:] and all(
             taken.attributes[name] == inserted.attributes[name]
             for name in ("static_offsets", "static_sizes", "static_strides")
@@ -82,7 +82,7 @@ def _reuse_input(group: Group, last: Generic) -> None:
 
 
 def _makers(generic: Generic) -> Iterator[tuple[int, Generic]]:
-    """The inputs that come from other ops of the same block."""
+    """Yields the inputs that are made by other ops of the same block."""
     for position, value in enumerate(generic.operands[: generic.num_inputs]):
         maker = as_generic(value)
         if maker is not None and maker.op.block == generic.op.block and not maker.reductions:
@@ -94,7 +94,7 @@ def _is_read(generic: Generic, position: int) -> bool:
 
 
 def _is_free(value: ir.Value, last: Generic) -> bool:
-    """Whether `last` is the last op to read `value`, and reads it once."""
+    """Returns whether `last` is the last op to read `value`, and reads it once."""
     readers = [use.owner.operation for use in value.uses]
     if readers.count(last.op) > 1 or any(reader.block != last.op.block for reader in readers):
         return False
@@ -102,7 +102,7 @@ def _is_free(value: ir.Value, last: Generic) -> bool:
 
 
 def _is_temporary(maker: Generic, number: int) -> bool:
-    """Whether a result is made in a tensor that is there for it alone."""
+    """Returns whether a result is written to an empty tensor of its own."""
     target = maker.outputs[number]
     source = sliced(target).owner
     is_empty = not isinstance(source, ir.Block) and source.name == "tensor.empty"
@@ -110,7 +110,7 @@ def _is_temporary(maker: Generic, number: int) -> bool:
 
 
 def _move_before(target: ir.Value, op: ir.Operation) -> bool:
-    """Makes sure that a destination is there before `op`; returns whether it is."""
+    """Moves the slice that makes a destination before `op` if needed and possible; returns whether it is there."""
     owner = target.owner
     if isinstance(owner, ir.Block) or owner.operation.block != op.block or owner.operation.is_before_in_block(op):
         return True

@@ -1,4 +1,4 @@
-"""Index arithmetic that folds what is known at compile time: an index is an `int`, or a value of type index."""
+"""Index arithmetic with constant folding: an index is an `int` or a value of type index."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Index = int | ir.Value
 
 
 def value_of(index: Index) -> ir.Value:
-    """`index` as an SSA value."""
+    """Returns `index` as an SSA value."""
     return arith.constant(ir.IndexType.get(), index) if isinstance(index, int) else index
 
 
 def add(lhs: Index, rhs: Index) -> Index:
-    """`lhs + rhs`."""
+    """Returns `lhs + rhs`."""
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs + rhs
     if lhs == 0 or rhs == 0:
@@ -25,14 +25,14 @@ def add(lhs: Index, rhs: Index) -> Index:
 
 
 def subtract(lhs: Index, rhs: Index) -> Index:
-    """`lhs - rhs`."""
+    """Returns `lhs - rhs`."""
     if isinstance(rhs, int):
         return add(lhs, -rhs)
     return arith.subi(value_of(lhs), rhs)
 
 
 def multiply(lhs: Index, rhs: Index) -> Index:
-    """`lhs * rhs`."""
+    """Returns `lhs * rhs`."""
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs * rhs
     if lhs == 1 or rhs == 1:
@@ -41,28 +41,28 @@ def multiply(lhs: Index, rhs: Index) -> Index:
 
 
 def ceil_divide(lhs: Index, rhs: int) -> Index:
-    """`ceil(lhs / rhs)` of non-negative numbers."""
+    """Returns `ceil(lhs / rhs)` of non-negative numbers."""
     if isinstance(lhs, int):
         return -(-lhs // rhs)
     return lhs if rhs == 1 else arith.divui(value_of(add(lhs, rhs - 1)), value_of(rhs))
 
 
 def clamp(index: Index, low: int, high: int) -> Index:
-    """`min(max(index, low), high)`."""
+    """Returns `min(max(index, low), high)`."""
     if isinstance(index, int):
         return min(max(index, low), high)
     return arith.minsi(arith.maxsi(index, value_of(low)), value_of(high))
 
 
 def at_most(index: Index, high: Index) -> Index:
-    """`min(index, high)`."""
+    """Returns `min(index, high)`."""
     if isinstance(index, int) and isinstance(high, int):
         return min(index, high)
     return arith.minsi(value_of(index), value_of(high))
 
 
 def affine(expr: ir.AffineExpr, dims: Sequence[Index]) -> Index:
-    """An affine expression over loop dimensions, at one point of the loops.
+    """Evaluates an affine expression over loop dimensions at one point of the loops.
 
     Raises:
         ValueError: the expression is not linear.
@@ -80,7 +80,7 @@ def affine(expr: ir.AffineExpr, dims: Sequence[Index]) -> Index:
 
 
 def coefficient(expr: ir.AffineExpr, dim: int | None) -> int:
-    """How much a linear expression grows when loop dimension `dim` grows by one."""
+    """Returns the coefficient of loop dimension `dim` in a linear expression."""
     match expr.maybe_downcast():
         case ir.AffineDimExpr(position=position):
             return int(position == dim)
@@ -102,7 +102,9 @@ def loop(
     carried: Sequence[ir.Value],
     body: Callable[[Index, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """Emits `for index in range(lower, upper, step): carried = body(index, carried)`; no loop for one iteration."""
+    """Emits `for index in range(lower, upper, step): carried = body(index, carried)`; omits the loop if it has at most
+    one iteration.
+    """
     if isinstance(lower, int) and isinstance(upper, int):
         if upper <= lower:
             return list(carried)

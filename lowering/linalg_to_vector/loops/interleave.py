@@ -1,4 +1,4 @@
-"""Loops of a transpose with a few long rows: vectors of all rows are merged, or parted, in registers.
+"""Loop nest of a transpose with a few long rows: vectors of all rows are interleaved or deinterleaved in registers.
 
 %out[.., column, row] = %x[.., row, .., column]     rows merged: channels last, channel shuffles
 %out[.., row, .., column] = %x[.., column, row]     rows parted
@@ -18,20 +18,20 @@ from .indices import Index, at_most, loop, multiply, value_of
 from .widths import Widths, element_bytes
 
 Values = list[ir.Value]
-# More rows are turned faster in square tiles.
+# Maximum number of rows; more are transposed faster in square tiles.
 _MOST_ROWS = 8
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A copy that merges or parts rows.
+    """Copy that interleaves (merges) or deinterleaves (parts) rows.
 
     Attributes:
-        merges: whether the result has an element of each row, then the next of each; else the operand has.
-        sizes: the extents of the result's dimensions.
-        source: for each dimension of the operand the one of the result that it is.
-        row: the dimension of the result that numbers rows.
-        column: the dimension of the result that lies along rows.
+        merges: whether the result has the rows' elements interleaved; otherwise the operand has.
+        sizes: extents of the result's dimensions.
+        source: for each dimension of the operand, the corresponding dimension of the result.
+        row: dimension of the result that numbers rows.
+        column: dimension of the result along a row.
     """
 
     merges: bool
@@ -42,22 +42,22 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """The number of rows."""
+        """Number of rows."""
         return self.sizes[self.row]
 
     @property
     def length(self) -> int:
-        """The length of a row."""
+        """Length of a row."""
         return self.sizes[self.column]
 
     @property
     def outer(self) -> list[int]:
-        """The dimensions around rows, in the order of the result."""
+        """Dimensions around rows, in the order of the result."""
         return [dim for dim in range(len(self.sizes)) if dim not in (self.row, self.column)]
 
 
 def interleaved(generic: Generic) -> Rows | None:
-    """What rows an op merges or parts; None where that is not what it does, or no way to do it."""
+    """Returns the rows that an op merges or parts; None if it does neither, or in an unsupported form."""
     if generic.reductions or generic.num_inputs != 1 or not _is_copy(generic):
         return None
     source, target = (tuple(_plain(expr) for expr in exprs) for exprs in generic.maps)
@@ -83,7 +83,7 @@ def _is_copy(generic: Generic) -> bool:
 
 
 def _is_dense(value: ir.Value) -> bool:
-    """Whether the last two dimensions of `value` lie in one piece: no slice that cuts the last one."""
+    """Returns whether the last two dimensions of `value` are contiguous: it is not a slice that cuts the last one."""
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "tensor.extract_slice":
         return True
@@ -101,7 +101,7 @@ class InterleaveNest:
         self._lanes = min(native, 1 << (rows.length.bit_length() - 1))
 
     def emit(self) -> Values:
-        """The tensor that the op makes."""
+        """Returns the tensor that the op makes."""
         (source, target), rows = self._generic.operands, self._rows
         flat_source = source if rows.merges else _flattened(source)
         flat_target = _flattened(target) if rows.merges else target
@@ -126,7 +126,7 @@ class InterleaveNest:
             )
         last = rows.length - self._lanes
         move = self._merge if rows.merges else self._part
-        # The last vectors are moved back to end where the rows end, and write some elements twice.
+        # The last vectors are moved back to end at the end of the rows, and write some elements twice.
         return loop(
             0,
             rows.length,
@@ -154,7 +154,10 @@ class InterleaveNest:
 
 
 def merged(rows: Sequence[ir.Value]) -> ir.Value:
-    """The first lanes of all rows, then their second lanes, and so on: pairs of halves are merged until one is left."""
+    """Interleaves rows: the first lanes of all rows, then their second lanes, and so on.
+
+    The even rows and the odd rows are interleaved recursively, then with each other.
+    """
     if len(rows) == 1:
         return rows[0]
     evens, odds = merged(rows[::2]), merged(rows[1::2])
@@ -165,13 +168,13 @@ def merged(rows: Sequence[ir.Value]) -> ir.Value:
         for row in range(len(rows)):
             places.append(lane * many + row // 2 if row % 2 == 0 else lanes[0] + lane * few + row // 2)
     if lanes[1] < lanes[0]:
-        # Both operands of a shuffle are of one size; what is added is never read.
+        # Both operands of a shuffle must have the same size; the added lanes are never read.
         odds = vector.shuffle(odds, odds, [*range(lanes[1]), *[0] * (lanes[0] - lanes[1])])
     return vector.shuffle(evens, odds, places)
 
 
 def parted(whole: ir.Value, count: int) -> Values:
-    """The reverse of `merged`."""
+    """Deinterleaves rows; the inverse of `merged`."""
     if count % 2:
         return [vector.shuffle(whole, whole, list(range(row, _lanes(whole), count))) for row in range(count)]
     evens, odds = (vector.shuffle(whole, whole, list(range(first, _lanes(whole), 2))) for first in (0, 1))
@@ -203,7 +206,7 @@ def _write(value: ir.Value, target: ir.Value, indices: list[Index]) -> ir.Value:
 
 
 def _flattened(value: ir.Value) -> ir.Value:
-    """`value` with its last two dimensions as one."""
+    """Returns `value` with its last two dimensions collapsed."""
     kind = ir.RankedTensorType(value.type)
     *outer, rows, columns = kind.shape
     rank = len(outer)

@@ -1,4 +1,4 @@
-"""The loop nest of one group of ops: what happens at each point, with accumulators in registers."""
+"""Loop nest of one group of ops: the computation at each point, with accumulators in registers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Nest:
         self._reducers = [member for member in group.members if member.reductions]
         self._padding = Padding(self._reducers, self._sizes, self._reductions)
         while self._width > max(size, 4) and self._lane_dim is not None and self._padding.surrounds(self._lane_dim):
-            # Vectors that reach into the padding are shifted ones from inside.
+            # Vectors that reach into the padding are made by shifting vectors from inside, so they must fit inside.
             self._width //= 2
         self._outer = [dim for dim in group.parallels if dim != self._lane_dim]
         self._walk = Walk(
@@ -44,13 +44,13 @@ class Nest:
             self._width,
             native,
             self._padding,
-            # Not the outer ones: the code is there once per part.
+            # Only the innermost such loop is split, as each part has its own copy of the code.
             window_dim=next((dim for dim in reversed(self._outer) if self._padding.surrounds(dim)), None),
             may_repeat=not self._reductions and not any(map(_reads_destination, group.members)),
         )
 
     def emit(self) -> Values:
-        """The tensors of the stored results, in the order of `group.stored()`."""
+        """Returns the tensors of the stored results, in the order of `group.stored()`."""
         start = Point((0,) * len(self._sizes), self._lane_dim)
         return self._walk.loops(
             self._outer, start, [self._target(generic, number) for generic, number in self._stored], self._inner
@@ -74,14 +74,14 @@ class Nest:
         )
 
     def _step(self, point: Point, carried: Values) -> Values:
-        """One evaluation of every member; without reductions."""
+        """Emits one evaluation of every member of a group without reductions."""
         values: dict[ir.Value, ir.Value] = {}
         for member in self._group.members:
             self._run(member, point, values, self._destinations(member, point, carried))
         return self._store(point, values, carried, reduced=False)
 
     def _reduce(self, point: Point, carried: Values, width: int) -> Values:
-        """The reduction loops from start values to the stored results."""
+        """Emits the reduction loops from the start values to the stored results."""
         start = [value for member in self._reducers for value in self._start(member, width)]
         dims = [dim for dim in self._reductions if dim != self._lane_dim]
 
@@ -102,7 +102,7 @@ class Nest:
         return self._store(point, made, carried, reduced=True)
 
     def _accumulate(self, point: Point, carried: Values) -> Values:
-        """One evaluation of every member; the accumulators come last in `carried`."""
+        """Emits one evaluation of every member; the accumulators come last in `carried`."""
         tensors, accumulators = carried[: len(self._stored)], carried[len(self._stored) :]
         values: dict[ir.Value, ir.Value] = {}
         updated: Values = []
@@ -114,7 +114,7 @@ class Nest:
             before = [low_lanes(item, point.width) for item in taken[member.op]]
             arguments = list(member.block.arguments)[member.num_inputs :]
             after = self._run(member, point, values, dict(zip(arguments, before, strict=True)))
-            # What is the same for all elements is a scalar.
+            # A value that is the same for all elements is a scalar.
             after = [
                 broadcast(new, ir.VectorType(old.type).shape[0]) if is_vector(old) else new
                 for new, old in zip(after, before, strict=True)
@@ -141,7 +141,7 @@ class Nest:
         return starts
 
     def _run(self, generic: Generic, point: Point, values: dict[ir.Value, ir.Value], arguments: dict) -> Values:
-        """Evaluates one op; `values` are the results of ops before it, and gets its own."""
+        """Evaluates one op; `values` holds the results of the ops before it and receives its own."""
         for position, argument in enumerate(generic.block.arguments):
             if argument not in arguments and any(True for _ in argument.uses):
                 arguments[argument] = self._read(generic, position, point, values)
@@ -150,7 +150,7 @@ class Nest:
         return made
 
     def _destinations(self, member: Generic, point: Point, carried: Values) -> dict[ir.Value, ir.Value]:
-        """What the body reads of the tensors that are being made: the elements as they are now."""
+        """Returns the current elements of the tensors under construction that the body reads."""
         arguments = {}
         for (generic, number), target in zip(self._stored, carried, strict=True):
             argument = member.block.arguments[member.num_inputs + number] if generic is member else None
@@ -181,7 +181,7 @@ class Nest:
         return stored
 
     def _outer_point(self, point: Point) -> Point:
-        """`point` in the loops that do not reduce."""
+        """Returns `point` in the parallel loops."""
         parallels = self._group.parallels
         dims = tuple(point.dims[dim] for dim in parallels)
         if point.lane_dim not in parallels:

@@ -12,7 +12,7 @@ from .access import Point, broadcast, read, read_row
 from .generic import Generic, Padded, padded
 from .indices import Index, add, affine, ceil_divide, clamp, coefficient, multiply, subtract
 
-# Reductions along the vectorised dimension of a padded operand are unrolled up to this many steps.
+# Maximum number of unrolled steps of reductions along the vectorised dimension of a padded operand.
 _MOST_STEPS = 8
 
 
@@ -31,11 +31,11 @@ class Padding:
         self._padded = {value: padding for value, padding in found.items() if padding is not None}
 
     def of(self, operand: ir.Value) -> Padded | None:
-        """What is inside the padding of an operand; None where it has none."""
+        """Returns the part of an operand inside its padding; None if it has no padding."""
         return self._padded.get(operand)
 
     def bounds(self, dim: int, point: Point) -> tuple[Index, Index]:
-        """The part of a reduction loop in which no padding is read."""
+        """Returns the range of a reduction loop in which no padding is read."""
         lower, upper = 0, self._sizes[dim]
         for expr, shift, size in self._exprs():
             step = coefficient(expr, dim)
@@ -50,7 +50,7 @@ class Padding:
         return lower, upper
 
     def interior(self, dim: int, size: int) -> tuple[int, int]:
-        """The part of a loop that does not reduce in which no padding is read."""
+        """Returns the range of a parallel loop in which no padding is read."""
         first, last = 0, size
         for expr, shift, extent in self._exprs():
             step = coefficient(expr, dim)
@@ -63,7 +63,9 @@ class Padding:
         return (first, max(first, last)) if first < size else (size, size)
 
     def surrounds(self, dim: int) -> bool:
-        """Whether windows reach into padding at some indices, all known, of a loop that does not reduce."""
+        """Returns whether windows reach into padding at some indices of a parallel loop; False if not known at compile
+        time.
+        """
         exprs = [(expr, shift) for expr, shift, _ in self._exprs() if coefficient(expr, dim)]
         size = self._sizes[dim]
         if not exprs or not isinstance(size, int) or not all(isinstance(shift, int) for _, shift in exprs):
@@ -71,10 +73,13 @@ class Padding:
         return self.interior(dim, size) != (0, size)
 
     def can_shuffle(self, lane_dim: int, width: int, size: int) -> bool:
-        """Whether lanes that read padding are made by shifting a vector from inside: single steps, all places known."""
+        """Returns whether lanes in the padding can be made by shifting a vector from inside.
+
+        This needs a step of one and positions that are known at compile time.
+        """
         if size < width:
             return False
-        # Of what lies along rows of one element the lanes are no neighbours in a row.
+        # Rows of one element: lanes are not contiguous.
         if any(coefficient(expr, lane_dim) for exprs, _ in self._operands() for expr in exprs[:-1]):
             return False
         for expr, _, extent in self._exprs():
@@ -89,12 +94,12 @@ class Padding:
         return True
 
     def _exprs(self) -> Iterator[tuple[ir.AffineExpr, Index, int]]:
-        """The index of each dimension of each padded operand, the shift to the inside, and the extent inside."""
+        """Yields the index, the shift to the inside and the inner extent of each dimension of each padded operand."""
         for exprs, padding in self._operands():
             yield from zip(exprs, padding.shift, ir.RankedTensorType(padding.inner.type).shape, strict=True)
 
     def _operands(self) -> Iterator[tuple[Sequence[ir.AffineExpr], Padded]]:
-        """The indices of each padded operand, and what is inside of it."""
+        """Yields the indices of each padded operand and the part inside its padding."""
         for member in self._reducers:
             for operand, exprs in zip(member.operands, member.maps, strict=True):
                 padding = self._padded.get(operand)
@@ -102,7 +107,7 @@ class Padding:
                     yield exprs, padding
 
     def _last(self, expr: ir.AffineExpr) -> int:
-        """The largest value of an index that grows with its loops; huge where that is not known."""
+        """Returns the largest value of an index that grows with its loops; a huge number if it is not known."""
         sizes = [size for size in self._sizes if isinstance(size, int)]
         if len(sizes) < len(self._sizes):
             return 1 << 62
@@ -112,9 +117,10 @@ class Padding:
 
 
 def read_padded(padding: Padded, exprs: Sequence[ir.AffineExpr], point: Point) -> ir.Value:
-    """The element of a padded operand at `point`, or one per lane.
+    """Reads the element of a padded operand at `point`, or one per lane.
 
-    Lanes in the padding are known at compile time: those inside are read where they exist, and moved to their places.
+    The lanes in the padding are known at compile time. The others are read with a vector that starts inside, and
+    shifted to their lanes.
     """
     if point.lane_dim is None or coefficient(exprs[-1], point.lane_dim) != 1:
         return read(padding.inner, exprs, point, padding.shift)

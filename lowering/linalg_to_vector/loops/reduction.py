@@ -1,4 +1,4 @@
-"""Accumulators of reductions: how two of them are combined, and how the lanes of one become a scalar."""
+"""Accumulators of reductions: combines two of them, and reduces the lanes of one to a scalar."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .generic import Generic
 
 
 def horizontal(generic: Generic, accumulators: Sequence[ir.Value]) -> list[ir.Value]:
-    """The lanes of the accumulators of one op, combined into one scalar each.
+    """Reduces the lanes of each accumulator of one op to a scalar.
 
     Halves are combined until one lane is left, so the order of additions is fixed: results do not vary from run to run.
     """
@@ -27,10 +27,10 @@ def horizontal(generic: Generic, accumulators: Sequence[ir.Value]) -> list[ir.Va
 
 
 def combine(generic: Generic, into: Sequence[ir.Value], other: Sequence[ir.Value]) -> list[ir.Value]:
-    """The accumulators `into` with the accumulators `other` reduced into them.
+    """Returns the accumulators `into` with the accumulators `other` reduced into them.
 
-    The body computes `accumulator = f(element, accumulator)`; what in it depends on both is replayed with `other` in
-    the place of the elements.
+    The body computes `accumulator = f(element, accumulator)`. Its ops that depend on both are replayed with `other` in
+    place of the elements.
     """
     arguments = list(generic.block.arguments)[generic.num_inputs :]
     *operations, last = [op.operation for op in generic.block.operations]
@@ -47,7 +47,7 @@ def combine(generic: Generic, into: Sequence[ir.Value], other: Sequence[ir.Value
 
 
 def _dependent(operations: Sequence[ir.Operation], roots: Iterable[ir.Value]) -> set[ir.Value]:
-    """The values that are computed from `roots`, and those themselves."""
+    """Returns `roots` and the values that are computed from them."""
     found = set(roots)
     for op in operations:
         if any(value in found for value in op.operands):
@@ -56,20 +56,20 @@ def _dependent(operations: Sequence[ir.Operation], roots: Iterable[ir.Value]) ->
 
 
 def _candidates(op: ir.Operation) -> list[ir.Value]:
-    """The operands of the op that makes an accumulator among which the element is."""
+    """Returns the operands that may be the element, of the op that makes an accumulator."""
     operands = list(op.operands)
     return operands[1:] if op.name == "arith.select" else operands
 
 
 def low_lanes(value: ir.Value, width: int) -> ir.Value:
-    """The first `width` lanes."""
+    """Returns the first `width` lanes."""
     if not is_vector(value) or ir.VectorType(value.type).shape[0] == width:
         return value
     return vector.shuffle(value, value, list(range(width)))
 
 
 def with_low_lanes(value: ir.Value, low: ir.Value) -> ir.Value:
-    """`value` with its first lanes replaced by `low`."""
+    """Returns `value` with its first lanes replaced by `low`."""
     if value.type == low.type:
         return low
     return vector.InsertStridedSliceOp(low, value, [0], [1]).result

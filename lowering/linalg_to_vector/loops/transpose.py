@@ -1,4 +1,4 @@
-"""Loops of an op that reads an operand along another dimension than it writes: square tiles, turned in registers."""
+"""Loop nest of an op with a transposed operand: square tiles, transposed in registers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .widths import Widths, element_bytes
 Values = list[ir.Value]
 _LARGEST_TILE = 16
 
-# A first-level cache keeps few lines of addresses that are a multiple of so many bytes apart.
+# A first-level cache keeps few lines of addresses that are a multiple of this many bytes apart.
 _SAME_SET_BYTES = 4096
 _LINE_BYTES = 64
 
 
 def transposed_inputs(generic: Generic) -> dict[int, int]:
-    """Input number -> the loop along which its elements lie, for inputs that are read across; {} where none is."""
+    """Returns the inputs that are read transposed: the loop along which an input is contiguous, by input number."""
     if generic.reductions or len(generic.results) != 1 or not generic.output_maps[0]:
         return {}
     sizes = generic.static_sizes()
@@ -43,11 +43,11 @@ def transposed_inputs(generic: Generic) -> dict[int, int]:
 class TransposeNest:
     """Emits one op at the insertion point.
 
-    Where the result's last dimension is a part of a tile, a tile is as wide as a few of the dimension before, together:
-    both are one in memory.
+    If the result's last dimension is shorter than a tile, a tile covers several indices of the dimension before as
+    well: together they are contiguous in memory.
 
-    Tiles that share the cache lines of an input come one after the other if the input's rows lie so that the cache
-    cannot keep a line of each until the next tiles along the rows.
+    Tiles that share the cache lines of an input are visited in succession if the cache could not keep a line of
+    each row until the next tiles along the rows.
     """
 
     def __init__(self, generic: Generic, widths: Widths) -> None:
@@ -66,7 +66,7 @@ class TransposeNest:
             self._output = [*outer, before * self._extent(written) + last]
 
     def emit(self) -> Values:
-        """The tensor that the op makes."""
+        """Returns the tensor that the op makes."""
         mine = (self._along, self._across, self._before)
         outer = [dim for dim in range(len(self._sizes)) if dim not in mine]
         (target,) = self._generic.outputs
@@ -118,7 +118,7 @@ class TransposeNest:
         )
 
     def _rows_share_sets(self) -> bool:
-        """Whether neighbouring rows of an input are apart by a multiple of what the sets of a cache repeat after."""
+        """Returns whether the distance of neighbouring rows of an input is a multiple of the cache's set period."""
         across = self._across if self._before is None else self._before
         for position in self._inputs:
             places = [place for place, expr in enumerate(self._generic.maps[position]) if _plain(expr) == across]
@@ -134,8 +134,10 @@ class TransposeNest:
         return size
 
     def _tiles(self, dim: int, step: int, carried: Values, body: Callable[[Index, int, Values], Values]) -> Values:
-        """Steps of a whole tile. The last one is moved back to end where the dimension ends, and computes some results
-        twice: less code than for what is left of a tile, and as fast.
+        """Emits steps of a whole tile.
+
+        The last tile is moved back to end at the end of the dimension, and computes some results twice: this is as
+        fast as a partial tile and needs less code.
         """
         size = self._extent(dim)
         if size < step:
@@ -149,7 +151,7 @@ class TransposeNest:
         )
 
     def _turn(self, point: Point, rows: int, columns: int, carried: Values) -> Values:
-        """One tile: `rows` along the dimension in which inputs lie, `columns` along that of the result."""
+        """Emits one tile: `rows` along the contiguous dimension of the inputs, `columns` along that of the result."""
         turned = {position: self._columns(position, point, rows, columns) for position in self._inputs}
         (target,) = carried
         generic = self._generic
@@ -172,7 +174,7 @@ class TransposeNest:
         return [target]
 
     def _columns(self, position: int, point: Point, rows: int, columns: int) -> Values:
-        """The tile of an input as vectors along the result's dimension."""
+        """Returns the tile of an input as vectors along the result's dimension."""
         operand, exprs = self._generic.operands[position], self._generic.maps[position]
         read_rows = [
             read(operand, exprs, Point(self._column(point, column).dims, self._along, self._tile, rows))
@@ -188,7 +190,7 @@ class TransposeNest:
 
 
 def _whole_shape(value: ir.Value) -> list[int]:
-    """The shape of the tensor that a value is a slice of, or of the value itself."""
+    """Returns the shape of the tensor that a value is a slice of, or of the value itself."""
     rank = ir.RankedTensorType(value.type).rank
     while not isinstance(value.owner, ir.Block) and value.owner.name == "tensor.extract_slice":
         source = value.owner.operands[0]
@@ -199,7 +201,7 @@ def _whole_shape(value: ir.Value) -> list[int]:
 
 
 def transpose(rows: Sequence[ir.Value]) -> Values:
-    """The columns of a square tile, a power of two wide: in each step pairs of rows swap ever smaller blocks."""
+    """Returns the columns of a square tile, a power of two wide; each step swaps ever smaller blocks of row pairs."""
     size = len(rows)
     values = list(rows)
     distance = size // 2
@@ -217,7 +219,7 @@ def transpose(rows: Sequence[ir.Value]) -> Values:
 
 
 def _joined(generic: Generic, along: int, tile: int) -> int | None:
-    """The loop of the result's last but one dimension, if a tile is some of it times all of the last one."""
+    """Returns the loop of the result's last but one dimension, if a tile is some of it times all of the last one."""
     if len(generic.output_maps[0]) < 2:
         return None
     before, last = map(_plain, generic.output_maps[0][-2:])
@@ -227,7 +229,7 @@ def _joined(generic: Generic, along: int, tile: int) -> int | None:
     part, count = sizes[last], sizes[before]
     if part is None or count is None or part == 1 or tile % part or part * count < tile or part >= tile:
         return None
-    # What is not turned has lanes along the last dimension only.
+    # Operands that are not transposed have lanes along the last dimension only.
     turned = transposed_inputs(generic)
     others = [exprs for position, exprs in enumerate(generic.maps[: generic.num_inputs]) if position not in turned]
     is_same = all(coefficient(expr, dim) == 0 for exprs in others for expr in exprs for dim in (before, last))

@@ -1,4 +1,4 @@
-"""Walking through the loops of a nest: outer loops, reductions, the vectorised loop with its tail and edges."""
+"""Loops of a nest: outer loops, reductions, and the vectorised loop with its tail and edges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .widths import pieces
 
 Values = list[ir.Value]
 Inner = Callable[[Point, Values], Values]
-# Reductions of up to this many steps are unrolled, and the innermost loop of one that has a few more.
+# Maximum number of steps of unrolled reductions, and of an unrolled innermost loop of a reduction.
 _UNROLL, _UNROLL_INNERMOST = 4, 9
 
 
@@ -24,13 +24,13 @@ class Walk:
     """The loops of one nest.
 
     Attributes:
-        sizes: the length of each loop.
-        reductions: the loops that reduce.
+        sizes: length of each loop.
+        reductions: reduction loops.
         lane_dim: the vectorised loop, or None.
-        width: the lanes of one step of it.
-        native: the lanes of one register.
-        padding: what surrounds operands of reductions.
-        window_dim: the innermost loop that moves windows of which some reach into padding, or None.
+        width: number of lanes of one step of the vectorised loop.
+        native: number of lanes of one register.
+        padding: padded operands of the reductions.
+        window_dim: innermost loop that moves windows of which some reach into padding, or None.
         may_repeat: whether results may be computed twice.
     """
 
@@ -44,7 +44,7 @@ class Walk:
     may_repeat: bool
 
     def loops(self, dims: Sequence[int], point: Point, carried: Values, inner: Inner) -> Values:
-        """Loops over `dims`, outermost first, around `inner`."""
+        """Emits loops over `dims`, outermost first, around `inner`."""
         if not dims:
             return inner(point, carried)
         lower, upper = 0, self.sizes[dims[0]]
@@ -65,7 +65,9 @@ class Walk:
         )
 
     def _window_loops(self, dims: Sequence[int], point: Point, carried: Values, inner: Inner) -> Values:
-        """The innermost loop that moves windows, cut where they reach into padding; in between they are whole."""
+        """Emits the innermost loop that moves windows, split into the edges, which reach into padding, and the
+        interior.
+        """
         dim, size = dims[0], self.sizes[dims[0]]
         assert isinstance(size, int)
         first, last = self.padding.interior(dim, size)
@@ -88,7 +90,7 @@ class Walk:
         return upper - lower <= (_UNROLL_INNERMOST if is_window else _UNROLL) or steps <= 2 * _UNROLL
 
     def lanes(self, point: Point, carried: Values, inner: Inner) -> Values:
-        """The vectorised loop: full vectors, then the tail in ever smaller ones, the last one masked."""
+        """Emits the vectorised loop: full vectors, then the tail in ever smaller ones, the last one masked."""
         dim = self.lane_dim
         assert dim is not None
         size = self.sizes[dim]
@@ -107,7 +109,7 @@ class Walk:
             lambda index, values: inner(point.lanes(index, self.width, self.width), values),
         )
         if self.may_repeat and main - first and last - main:
-            # One more whole vector, moved back to end where the loop ends, computes some results twice.
+            # One more whole vector, moved back to end at the end of the loop, computes some results twice.
             carried = inner(point.lanes(last - self.width, self.width, self.width), carried)
             main = last
         for offset, width, valid in pieces(last - main, self.width, self.native):
@@ -115,7 +117,7 @@ class Walk:
         return loop(last, size, 1, carried, lambda index, values: inner(edge.at(dim, index), values))
 
     def _padded_lanes(self, point: Point, carried: Values, inner: Inner, last: int, size: int) -> Values:
-        """The vectorised loop where lanes of the first and last vectors read padding; the last ones may overlap."""
+        """Emits the vectorised loop if its first and last vectors read padding; the last vectors may overlap."""
         width = self.width
         main = max(width, last - last % width)
         carried = inner(point.lanes(0, width, width), carried)

@@ -1,4 +1,4 @@
-"""How many lanes a loop nest works on at once."""
+"""Number of lanes that a loop nest works on at once."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _COSTLY = frozenset(
 
 @dataclass(frozen=True)
 class Widths:
-    """The lanes of a kernel.
+    """Vector width of a kernel's loops.
 
     Attributes:
-        vector_bytes: the size of a vector register.
-        unroll: how many registers one vector spans; independent work that hides the latency of each.
+        vector_bytes: size of a vector register in bytes.
+        unroll: number of registers that one vector spans; their independent operations hide each other's latency.
     """
 
     vector_bytes: int
     unroll: int = 4
 
     def of(self, generics: Sequence[Generic], size: int) -> tuple[int, int]:
-        """The lanes per step of a loop of `size` iterations, and the lanes that fill one register."""
+        """Returns the lanes per step of a loop of `size` iterations, and the lanes that fill one register."""
         native = max(4, self.vector_bytes // max(element_bytes(generic) for generic in generics))
         unroll = min(self.unroll, 2) if any(map(is_costly, generics)) else self.unroll
         width = native * unroll
@@ -41,24 +41,27 @@ class Widths:
 
 
 def is_costly(generic: Generic) -> bool:
-    """Whether the body calls functions that become long polynomials."""
+    """Returns whether the body calls functions that become long polynomials."""
     return any(op.name in _COSTLY for op in generic.block.operations)
 
 
 def element_bytes(generic: Generic) -> int:
-    """The size of the largest element that a body works on."""
+    """Returns the size in bytes of the largest element that a body works on."""
     kinds = [argument.type for argument in generic.block.arguments]
     kinds += [result.type for op in generic.block.operations for result in op.results]
     return max((bits_of(kind) + 7) // 8 for kind in kinds)
 
 
 def bits_of(kind: ir.Type) -> int:
-    """The width of a scalar type; an index counts little, as it mostly stays scalar."""
+    """Returns the width of a scalar type in bits; an index counts as 8 bits, as it mostly stays scalar."""
     return kind.width if isinstance(kind, ir.IntegerType | ir.FloatType) else 8
 
 
 def pieces(size: int, width: int, native: int) -> list[tuple[int, int, int]]:
-    """Splits a tail of `size` < `width`: (offset, lanes, lanes in use), lanes a power of two, at most one masked."""
+    """Splits a tail of `size` < `width` into pieces (offset, lanes, valid lanes).
+
+    The number of lanes is a power of two; at most one piece is masked.
+    """
     found: list[tuple[int, int, int]] = []
     offset = 0
     while size - offset >= native:
