@@ -1,4 +1,4 @@
-"""The names of kernels, which their contents give: the same in every tool and at every phase."""
+"""Names kernels by their contents: the names are the same in every tool and at every phase."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _BY_CONTENT = re.compile(r"kernel_[0-9a-f]{20}")
 @register
 @dataclass(frozen=True)
 class NameKernelsPass(Pass):
-    """Name every kernel after what it does, so that equal kernels of any models have one name and share an object.
+    """Name every kernel by its contents, so that equal kernels of any models have one name and share an object.
 
-    The name is `kernel_` and 20 hexadecimal digits, made of the kernel's text and the target; locations do
-    not count. It stays the same on the way down, whatever becomes of the kernel. Kernels that have such a
-    name keep it: they were printed at a later phase.
+    The name is `kernel_` and 20 hexadecimal digits, a hash of the kernel's text and the target; locations do
+    not count. It stays the same in all later phases. Kernels that already have such a name, as in a module that was
+    printed at a later phase, keep it.
 
     ```mlir
     %1 = call @kernel_0(%0) : (tensor<4xf32>) -> tensor<4xf32>
@@ -35,14 +35,14 @@ class NameKernelsPass(Pass):
     ```
 
     Attributes:
-        target: the name of the machine that the kernels are for.
+        target: name of the machine that the kernels are for.
     """
 
     name = "stepwell-name-kernels"
     target: str = "cpu"
 
     def run(self, op: ir.Operation) -> None:
-        """Renames the kernels of a module; of those that turn out to be equal one is left."""
+        """Renames the kernels of a module; of equal kernels, one is kept."""
         module: Any = op.opview
         machine = Target.parse(self.target).to_json()
         renamed: dict[str, str] = {}
@@ -53,7 +53,7 @@ class NameKernelsPass(Pass):
             if not _BY_CONTENT.fullmatch(symbol):
                 name = f"kernel_{store.key_of(machine, kernel_text(kernel))[:20]}"
             renamed[symbol] = name
-            if name in known:  # different ops that do the same
+            if name in known:  # different ops with the same computation
                 kernel.erase()
                 continue
             known.add(name)
@@ -63,6 +63,6 @@ class NameKernelsPass(Pass):
                 continue
             callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
             if callee not in renamed:
-                raise PassError(f"'func.call' op calls @{callee}, which is no kernel", call.location)
+                raise PassError(f"'func.call' op calls @{callee}, which is not a kernel", call.location)
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed[callee])
             rename_versions(call, renamed.__getitem__)

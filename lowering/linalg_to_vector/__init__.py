@@ -1,1 +1,1 @@
-"""Kernels: from linalg to vector code, by transform-dialect schedules."""
+"""Lowering of kernels from linalg to vector code by transform-dialect schedules."""

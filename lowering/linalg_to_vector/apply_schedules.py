@@ -1,4 +1,4 @@
-"""`stepwell-apply-schedules`: every kernel tiled by the schedule of its class."""
+"""`stepwell-apply-schedules`: tiles every kernel by the schedule of its class."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ SCHEDULES: dict[str, Callable[[ir.Operation, Target], Schedule]] = {
 @register
 @dataclass(frozen=True)
 class ApplySchedulesPass(Pass):
-    """Tile every kernel by a transform script, made for its class and the target.
+    """Tile every kernel by a transform script made for its class and the target.
 
-    What was used is recorded in the kernel's attribute `stepwell.schedule`. A kernel that has the attribute already is
-    tiled with the parameters in it, or by the `transform.named_sequence` of the module that it names.
+    The schedule is recorded in the kernel's attribute `stepwell.schedule`. A kernel that already has the attribute
+    is tiled with the parameters in it, or by the module's `transform.named_sequence` that it names.
 
     ```mlir
     func.func private @kernel_0(...) attributes {stepwell.kernel = {class = "elementwise", ...}}
@@ -56,7 +56,7 @@ class ApplySchedulesPass(Pass):
     ```
 
     Attributes:
-        target: the machine to tile for, as `Target.parse` takes it.
+        target: machine to tile for, in the form that `Target.parse` accepts.
     """
 
     name = "stepwell-apply-schedules"
@@ -67,7 +67,7 @@ class ApplySchedulesPass(Pass):
         target = Target.parse(self.target)
         for kernel in kernels_in(op):
             _apply(kernel, op, target)
-        # They have done their work, and have no place in code.
+        # The applied sequences must not remain in the code.
         for inner in [item.operation for item in op.regions[0].blocks[0]]:
             if inner.name == "transform.named_sequence":
                 inner.erase()
@@ -82,7 +82,7 @@ def _apply(kernel: ir.Operation, module: ir.Operation, target: Target) -> None:
     if kind not in SCHEDULES:
         raise PassError(f"{_describe(kernel)}: there is no schedule for kernels of class '{kind}'", kernel.location)
     schedule = SCHEDULES[kind](kernel, target)
-    # The vectoriser wants to know the machine's vectors too.
+    # The vectoriser also needs the vector size.
     recorded = replace(schedule, parameters={"vector_bytes": target.vector_bytes, **schedule.parameters})
     kernel.attributes["stepwell.schedule"] = recorded.attribute()
     try:
@@ -104,7 +104,7 @@ def _apply_named(kernel: ir.Operation, module: ir.Operation, name: str, target: 
 
 
 def _describe(kernel: ir.Operation) -> str:
-    """How messages name a kernel: its symbol, and the model's ops in it."""
+    """Returns how messages name a kernel: its symbol and the model's ops in it."""
     ops = ", ".join(names_in(kernel.location))
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
     return f"kernel @{name}" + (f" ({ops})" if ops else "")

@@ -1,4 +1,4 @@
-"""Products of bytes in register tiles: four at a time, each lane summing up those of its 32 bits.
+"""Products of bytes in register tiles: each 32-bit lane sums up the products of its four bytes.
 
     %s = linalg.generic {(m, p, l, k, b): %s[m, p, l] += ui8 %a[m, k, b] * i8 %w[p, k, 4 * l + b]}
     // -->
@@ -6,7 +6,7 @@
     %2 = vector.transfer_read %w[%p, %k, 0] : vector<64xi8>
     %s_k = llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%s, %1 in all lanes, %2)
 
-Without such an instruction they are products of pairs of 16 bits, or, on other machines, of bytes one by one.
+Without such an instruction, pairs of 16-bit integers are multiplied; on other machines, bytes one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .linear_forms import Place
 from .tile_reads import Chunk, Reader
 
 GRAIN = 4
-"""How many bytes make a lane."""
+"""Number of bytes per lane."""
 
 _DOT = {4: "llvm.x86.avx512.vpdpbusd.128", 8: "llvm.x86.avx512.vpdpbusd.256", 16: "llvm.x86.avx512.vpdpbusd.512"}
 _PAIRS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
@@ -36,16 +36,16 @@ def byte_step(
     method: str,
     lanes: int,
 ) -> list[ir.Value]:
-    """The sums after one more grain of every row and column.
+    """Returns the sums after one more grain of every row and column.
 
     Args:
         reader: reads the operands.
-        rows: the rows of the tile.
-        chunks: the vectors of a row.
-        where: the places of the reduced dimensions, the grain's aside.
-        sums: the sums so far, row by row.
-        method: "dot", "pairs" or "bytes": what the machine can do.
-        lanes: how many sums a vector register holds.
+        rows: rows of the tile.
+        chunks: vectors of a row.
+        where: indices of the reduced dimensions, except the grain's.
+        sums: sums so far, row by row.
+        method: "dot", "pairs" or "bytes", by the machine's instructions.
+        lanes: number of sums per vector register.
     """
     words = {chunk: reader.grains(1, rows[0], chunk, where, GRAIN) for chunk in chunks}
     carried, results = iter(sums), []
@@ -57,7 +57,7 @@ def byte_step(
 
 
 def _in_registers(total: ir.Value, word: ir.Value, words: ir.Value, method: str, lanes: int) -> ir.Value:
-    """`total` and the products, register by register where a vector spans several."""
+    """Returns `total` plus the products, computed register by register if a vector spans several."""
     (width,) = ir.VectorType(total.type).shape
     if width <= lanes:
         return _added(total, word, words, method)
@@ -74,7 +74,7 @@ def _slice(value: ir.Value, start: int, count: int) -> ir.Value:
 
 
 def _added(total: ir.Value, word: ir.Value, words: ir.Value, method: str) -> ir.Value:
-    """`total` plus, lane by lane, the products of the bytes of `word`, without sign, and those of `words`."""
+    """Adds, lane by lane, the products of the unsigned bytes of `word` and the signed ones of `words` to `total`."""
     kind = ir.VectorType(total.type)
     (width,) = kind.shape
     left = vector.broadcast(kind, word)

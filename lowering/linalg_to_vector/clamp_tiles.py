@@ -1,4 +1,4 @@
-"""Overhanging tiles moved back inside, so that every tile has the same static size."""
+"""Moves overhanging tiles back inside, so that every tile has the same static size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CLEAN_UP = "func.func(canonicalize,cse)"
 
 
 def clamp_tiles(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
-    """Makes the last tile of a loop overlap the one before it where it would overhang.
+    """Makes the last tile of a loop overlap the one before it if it would overhang.
 
     Some results are then computed twice, to the same values: a kernel's linalg ops read nothing that they write.
 
@@ -67,7 +67,7 @@ def _at_most(index: ir.Value, last: int) -> ir.Value:
 
 
 def _is_rest(minimum: ir.Operation, index: ir.Value, upper: int, step: int) -> bool:
-    """Whether `minimum` is min(upper - index, step), `upper` being a constant in its map or among its operands."""
+    """Returns whether `minimum` is min(upper - index, step), `upper` being a constant in its map or an operand."""
     bounds = ir.AffineMapAttr(minimum.attributes["map"]).value
     if bounds.n_symbols:
         return False

@@ -1,4 +1,4 @@
-"""Indices as linear forms: constants folded, equal ones equal."""
+"""Indices as linear forms with folded constants, so that equal indices compare equal."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from mlir.dialects import affine, arith
 from ...passes.base import PassError
 
 Linear = tuple[int, tuple[tuple[ir.Value, int], ...]]
-"""A constant, and values with their factors."""
+"""A constant and a sum of values with factors."""
 
 Place = int | ir.Value | Linear
-"""Where an index is."""
+"""An index."""
 
 
 def constant_index(value: int) -> ir.Value:
-    """A constant of type index."""
+    """Returns a constant of type index."""
     return arith.ConstantOp(ir.IndexType.get(), value).result
 
 
 def apply_linear(linear: Linear) -> ir.Value:
-    """The value of a linear form."""
+    """Emits the value of a linear form."""
     base, terms = linear
     if not terms:
         return constant_index(base)
@@ -35,7 +35,7 @@ def apply_linear(linear: Linear) -> ir.Value:
 
 
 def linear_form(expr: ir.AffineExpr, places: Mapping[int, Place]) -> Linear:
-    """An affine expression as a constant and a sum of factors times values, its dimensions being at `places`.
+    """Returns an affine expression as a linear form, with its dimensions at `places`.
 
     Raises:
         PassError: the expression is not linear.
@@ -60,7 +60,7 @@ def linear_form(expr: ir.AffineExpr, places: Mapping[int, Place]) -> Linear:
 
 
 def linear_place(place: Place) -> Linear:
-    """A place as a linear form."""
+    """Returns an index as a linear form."""
     if isinstance(place, tuple):
         return place
     return (place, ()) if isinstance(place, int) else (0, ((place, 1),))

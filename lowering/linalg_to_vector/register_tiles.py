@@ -1,9 +1,10 @@
-"""Register tiles: fused linalg ops on a small tile as vector code whose values never leave the registers.
+"""Register tiles: fused linalg ops on a small tile, as vector code whose values stay in registers.
 
 A tile's elements are vectors along its innermost dimension, one row of vectors per index of the other dimensions.
-Rows are unrolled; reductions become loops that carry all accumulators; what one linalg op hands to the next stays in
-SSA values; only what is read by other ops is written, once, at the end. The innermost dimension is cut into vectors of
-a power of two lanes, the last one masked if need be, so that every vector is one or several whole hardware registers.
+Rows are unrolled, and reductions become loops that carry all accumulators. Values passed from one linalg op to the
+next stay in SSA values; only results that other ops read are written, once, at the end. The innermost dimension is
+cut into vectors with a power of two lanes, the last one masked if needed, so that every vector is one or several
+whole hardware registers.
 
     %z = linalg.fill ins(%zero) outs(%e : tensor<2x32xf32>)
     %s = linalg.generic {(m, l, k): %a[m, k] * %b[k, l]} outs(%z)
@@ -34,7 +35,7 @@ from .reduction_nest import ReductionNest
 from .scalar_bodies import evaluate_body
 from .tile_reads import Chunk, Indexing, Reader, chunks_of
 
-# A tile of more vectors than this was never tiled: unrolling it would only make a huge function.
+# A larger number of rows means that the op was never tiled: unrolling it would only make a huge function.
 _MAX_ROWS = 512
 
 Rows = dict[tuple[int, ...], list[ir.Value]]
@@ -42,7 +43,7 @@ Rows = dict[tuple[int, ...], list[ir.Value]]
 
 @dataclass
 class _Tile:
-    """What is known of a linalg op's result: its vectors by row."""
+    """The result of a linalg op: its vectors by row."""
 
     rows: Rows
     chunks: Sequence[Chunk]
@@ -53,9 +54,9 @@ class RegisterTiler:
     """Vectorises linalg ops of one block, in order.
 
     Attributes:
-        lanes: how many elements a vector register holds.
-        ahead: how many elements that are used one after the other may be read as a vector.
-        bytes_method: how the machine multiplies bytes, see `byte_step`.
+        lanes: number of elements per vector register.
+        ahead: number of successively used elements that may be read as one vector.
+        bytes_method: the machine's method of multiplying bytes, see `byte_step`.
     """
 
     lanes: int
@@ -68,7 +69,7 @@ class RegisterTiler:
         """Replaces the linalg.fill and linalg.generic ops among `candidates`, which are ops of one block in order.
 
         Raises:
-            PassError: an op is too big to be a register tile, or has a form that no schedule makes.
+            PassError: an op is too large for a register tile, or has a form that no schedule makes.
         """
         ops = [op for op in candidates if isinstance(op, linalg.FillOp | linalg.GenericOp)]
         self._inside = {op.results[0] for op in ops}
@@ -114,13 +115,13 @@ class RegisterTiler:
         return chunks_of(_shape(value)[-1], self.lanes)
 
     def _write_back(self, op: linalg.FillOp | linalg.GenericOp) -> None:
-        """Writes the tile to the op's destination if anything but another op at hand reads it."""
+        """Writes the tile to the op's destination if ops outside the tile read it."""
         result = op.results[0]
         readers = [use for use in result.uses if not self._inside.intersection(use.owner.results)]
         if not readers:
             return
         tile, target = self._tiles[result], op.operands[len(op.operands) - 1]
-        while target in self._tiles:  # what was in registers has no memory of its own
+        while target in self._tiles:  # tiles in registers have no memory of their own
             target = target.owner.operands[len(target.owner.operands) - 1]
         rank = len(_shape(result))
         lane_map = ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(rank - 1)])
@@ -148,7 +149,7 @@ def _step(
     where: Mapping[int, Place],
     accumulators: list[ir.Value] | None,
 ) -> Rows:
-    """One execution of the op's body for every element of the tile."""
+    """Emits one execution of the op's body for every element of the tile."""
     block, results, carried = op.regions[0].blocks[0], {}, iter(accumulators or ())
     for row in rows:
         results[row] = []
@@ -173,6 +174,6 @@ def _shape(value: ir.Value) -> tuple[int, ...]:
 
 def _rows(op: ir.OpView, sizes: Sequence[int]) -> itertools.product:
     if any(size < 0 for size in sizes) or math.prod(sizes) > _MAX_ROWS:
-        message = f"'{op.operation.name}' op of {op.results[0].type} is no register tile; its schedule must tile it"
+        message = f"'{op.operation.name}' op of {op.results[0].type} is not a register tile; its schedule must tile it"
         raise PassError(message, op.operation.location)
     return itertools.product(*map(range, sizes))

@@ -1,7 +1,7 @@
-"""The rows of a right-hand side that is read in place, on their way to the cache while the panel before is used.
+"""Prefetches rows of a right-hand side that is read in place, while the panel before is used.
 
-The rows of a panel lie far apart, a page each perhaps, where no processor foresees the next one. So what works on a
-panel asks for the one beside it, a row or so in each step:
+The rows of a panel are far apart, possibly one per page, so hardware prefetchers do not predict them. Code that
+works on a panel therefore prefetches the next panel, about a row in each step:
 
     scf.for %tile .. { scf.for %k .. { read %x[%k, %panel] } }
     // -->
@@ -24,23 +24,23 @@ from .weight_stream import tile_loops
 
 _LINE_BYTES = 64
 
-# A tensor smaller than this is in the cache at once, and stays there; rows closer than this are foreseen.
+# A smaller tensor enters the cache quickly and stays there; hardware prefetchers predict rows with a smaller stride.
 _LEAST_BYTES, _LEAST_STRIDE = 256 * 1024, 512
 
-# To the second-level cache: what is fetched is as large as what is being used.
+# The second-level cache: the prefetched data is as large as the data in use.
 _LOCALITY = 2
 
 
 @dataclass(frozen=True)
 class RowStream:
-    """What a tile fetches of the panel beside its own.
+    """Part of the next panel that a tile prefetches.
 
     Attributes:
         memory: the whole right-hand side, [.., row, panel, lane].
-        places: where the tile's panel begins.
-        first: the first row that this tile fetches.
-        rows: how many rows each iteration of the tile's reduction loop fetches.
-        line: the elements of a cache line.
+        places: index of the start of the tile's panel.
+        first: first row that this tile prefetches.
+        rows: number of rows that each iteration of the tile's reduction loop prefetches.
+        line: elements per cache line.
     """
 
     memory: ir.Value
@@ -50,7 +50,7 @@ class RowStream:
     line: int
 
     def fetch(self, iteration: Linear) -> None:
-        """Fetches the rows of one iteration."""
+        """Prefetches the rows of one iteration."""
         *outer, rows, panels, lanes = ir.MemRefType(self.memory.type).shape
         base, terms = iteration
         start, others = self.first
@@ -65,12 +65,12 @@ class RowStream:
 
 
 def row_stream(contraction: linalg.GenericOp, block: ir.Block, iterations: int) -> RowStream | None:
-    """How the tile at the insertion point fetches the panel beside its own; None where that brings nothing.
+    """Returns the prefetching of the next panel by the tile at the insertion point; None if it brings nothing.
 
     Args:
-        contraction: the op, on a tile, which reduces one dimension.
-        block: the body of the innermost loop over tiles.
-        iterations: how often the tile's reduction loop runs.
+        contraction: the op on a tile, which reduces one dimension.
+        block: body of the innermost loop over tiles.
+        iterations: number of iterations of the tile's reduction loop.
     """
     source, offsets = whole(contraction.operands[1])
     shape, part = shape_of(source), shape_of(contraction.operands[1])

@@ -1,4 +1,4 @@
-"""The scalar body of a linalg op, executed on vectors."""
+"""Executes the scalar body of a linalg op on vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mlir.dialects import arith, vector
 
 
 def evaluate_body(block: ir.Block, arguments: Sequence[ir.Value | None], lanes: int) -> ir.Value:
-    """What `block` yields if its arguments are the given vectors of `lanes` elements (None: not read)."""
+    """Returns the value that `block` yields for arguments that are vectors of `lanes` elements (None: not read)."""
     known: dict[ir.Value, ir.Value] = {
         argument: value for argument, value in zip(block.arguments, arguments, strict=True) if value is not None
     }
@@ -32,7 +32,7 @@ def _evaluate(op: ir.Operation, known: dict[ir.Value, ir.Value], lanes: int) -> 
         return vector.fma(left, right, _vector(total, known, lanes))
     operands = [_vector(operand, known, lanes) for operand in op.operands]
     if op.name == "arith.extf" and (scalar := _repeated(operands[0])) is not None:
-        # What is the same in all lanes is extended once.
+        # A value that is the same in all lanes is extended once.
         return vector.broadcast(kind, arith.extf(op.results[0].type, scalar))
     attributes = {name: op.attributes[name] for name in op.attributes}
     return ir.Operation.create(op.name, [kind], operands, attributes).results[0]
@@ -45,7 +45,7 @@ def _vector(value: ir.Value, known: dict[ir.Value, ir.Value], lanes: int) -> ir.
 
 
 def _repeated(value: ir.Value) -> ir.Value | None:
-    """The scalar that a vector holds in every lane, if it was made of one."""
+    """Returns the scalar that a vector holds in every lane, if it is a broadcast."""
     if isinstance(value.owner, ir.Block) or value.owner.name != "vector.broadcast":
         return None
     source = value.owner.operands[0]
@@ -53,7 +53,7 @@ def _repeated(value: ir.Value) -> ir.Value | None:
 
 
 def _contracted_product(op: ir.Operation) -> ir.Operation | None:
-    """The product that a float addition may contract into a fused multiply-add."""
+    """Returns the product that a float addition may contract into a fused multiply-add."""
     if op.name != "arith.addf" or not _may_contract(op) or op.operands[0] == op.operands[1]:
         return None
     for operand in op.operands:

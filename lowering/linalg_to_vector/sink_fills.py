@@ -1,4 +1,4 @@
-"""What a loop of tiles accumulates into, filled tile by tile."""
+"""Fills the accumulator of a loop over tiles tile by tile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...passes.rewriting import walk
 
 
 def sink_fills(kernel: ir.Operation) -> None:
-    """Moves the fill of a tensor into the loop that cuts it into tiles, where a tile starts from registers.
+    """Moves the fill of a tensor into the loop that cuts it into tiles, so that a tile starts from registers.
 
         %0 = linalg.fill ins(%zero) outs(%empty : tensor<512x32xf32>)
         scf.for %i = ... iter_args(%t = %0) {
@@ -21,7 +21,7 @@ def sink_fills(kernel: ir.Operation) -> None:
           %filled = linalg.fill ins(%zero) outs(%tile)
           %1 = linalg.generic outs(%filled)
 
-    Preconditions: the tiles of a loop that starts from a fill cover the tensor; those that overlap are equal.
+    Preconditions: the tiles of a loop that starts from a fill cover the tensor; overlapping tiles are equal.
     """
     for loop in walk(kernel):
         if loop.name == "scf.for":

@@ -1,4 +1,4 @@
-"""Slices of slices, as places in the tensor that they are cut from."""
+"""Resolves slices of slices to offsets in the original tensor."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .linear_forms import Linear, linear_place
 
 
 def shape_of(value: ir.Value) -> tuple[int, ...]:
-    """The static shape of a tensor."""
+    """Returns the static shape of a tensor."""
     return tuple(ir.RankedTensorType(value.type).shape)
 
 
 def whole(part: ir.Value) -> tuple[ir.Value, list[Linear]]:
-    """The tensor of which `part` is a slice of a slice .., and where in it the part begins."""
+    """Returns the tensor that `part` is a (nested) slice of, and the offsets of `part` in it."""
     offsets: list[Linear] = [(0, ())] * len(shape_of(part))
     while not isinstance(part.owner, ir.Block) and part.owner.name == "tensor.extract_slice":
         op = part.owner

@@ -1,4 +1,4 @@
-"""How a register tile reads tensors: rows cut into vectors, affine indices folded, every element read once."""
+"""Reads of a register tile: rows are cut into vectors, affine indices are folded, and every element is read once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Chunk:
     """A part of a row that is one vector.
 
     Attributes:
-        start: the first column.
-        lanes: the vector's length, a power of two.
-        used: how many of the lanes hold columns.
-        moved: how many of the lanes are read from memory and written there, a power of two; those not used are masked.
+        start: first column.
+        lanes: vector length, a power of two.
+        used: number of lanes that hold columns.
+        moved: number of lanes read from and written to memory, a power of two; lanes that are not used are masked.
     """
 
     start: int
@@ -30,34 +30,34 @@ class Chunk:
     moved: int
 
     def type(self, element: ir.Type) -> ir.VectorType:
-        """The vector type for elements of a type."""
+        """Returns the vector type for elements of a type."""
         return ir.VectorType.get([self.lanes], element)
 
     def mask(self) -> ir.Value | None:
-        """The mask for memory accesses; None where no lane is masked."""
+        """Returns the mask for memory accesses; None if no lane is masked."""
         if self.used == self.moved:
             return None
         return vector.constant_mask(ir.VectorType.get([self.moved], ir.IntegerType.get_signless(1)), [self.used])
 
     def widened(self, value: ir.Value) -> ir.Value:
-        """What was read from memory, in a vector of all lanes."""
+        """Extends a vector read from memory to all lanes."""
         if self.moved == self.lanes:
             return value
         return vector.shuffle(value, value, [*range(self.moved), *[_ANYTHING] * (self.lanes - self.moved)])
 
     def narrowed(self, value: ir.Value) -> ir.Value:
-        """The lanes of a vector that go to memory."""
+        """Returns the lanes of a vector that are written to memory."""
         return value if self.moved == self.lanes else vector.shuffle(value, value, list(range(self.moved)))
 
 
-# What a shuffle puts into lanes that nobody looks at.
+# Shuffle index of lanes whose content does not matter.
 _ANYTHING = -1
 
 
 def chunks_of(width: int, lanes: int) -> list[Chunk]:
     """Cuts `width` columns into vectors: as long as possible, in whole registers of `lanes`.
 
-    The rest of a row is as wide as the others in registers: LLVM would keep what all have in common twice.
+    The rest of a row gets registers as wide as the others: otherwise LLVM would keep common values twice.
     """
     chunks, start = [], 0
     while start < width:
@@ -70,17 +70,17 @@ def chunks_of(width: int, lanes: int) -> list[Chunk]:
 
 
 class Indexing:
-    """The iteration space of a linalg.generic and how its operands are indexed.
+    """The iteration space of a linalg.generic and the indexing of its operands.
 
     Attributes:
-        sizes: the extent of every dimension.
-        parallel: how many of them, the leading ones, are parallel.
+        sizes: extent of every dimension.
+        parallel: number of parallel dimensions, which are the leading ones.
         operands: the op's operands.
         exprs: for each operand, one affine expression per dimension.
     """
 
     def __init__(self, op: ir.Operation | ir.OpView) -> None:
-        """Reads it off the op.
+        """Reads the iteration space from the op.
 
         Raises:
             PassError: the result is not indexed by the leading dimensions in order.
@@ -108,17 +108,17 @@ Steps = tuple[int, ...]
 
 
 class Reader:
-    """Reads the operands of one op; equal reads in one scope are one read."""
+    """Reads the operands of one op; equal reads in one scope are emitted once."""
 
     def __init__(
         self, loops: Indexing, registers: Mapping[int, Mapping[tuple[int, ...], list[ir.Value]]], ahead: int = 1
     ) -> None:
-        """A reader of one op.
+        """Makes a reader of one op.
 
         Args:
             loops: how the op indexes its operands.
-            registers: the operands (by position) that are register tiles already.
-            ahead: how many elements that are used one after the other, each for a whole row, may be read as a vector.
+            registers: operands (by position) that are register tiles already.
+            ahead: number of successively used elements, each for a whole row, that may be read as one vector.
         """
         self.loops, self._registers, self._ahead = loops, registers, ahead
         self._indices: dict[Linear, ir.Value] = {}
@@ -127,13 +127,13 @@ class Reader:
         self._steps: dict[tuple[int, Chunk], list[Steps]] = {}
 
     def inner(self) -> Reader:
-        """A reader for the body of a loop."""
+        """Returns a reader for the body of a loop."""
         reader = Reader(self.loops, self._registers, self._ahead)
         reader._steps = self._steps
         return reader
 
     def read(self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, Place]) -> ir.Value:
-        """The vector of an operand at a row and chunk of the tile, with the reduction dimensions at `where`."""
+        """Reads the vector of an operand at a row and chunk of the tile, with the reduction dimensions at `where`."""
         if operand in self._registers:
             return self._register(operand, row, chunk)
         lane = self.loops.parallel - 1
@@ -149,7 +149,7 @@ class Reader:
         return self._vectors[key]
 
     def grain(self, operand: int, row: tuple[int, ...], where: Mapping[int, Place], count: int) -> ir.Value:
-        """The `count` bytes of an operand's last dimension at a row of the tile, as one integer."""
+        """Reads the `count` bytes of an operand's last dimension at a row of the tile, as one integer."""
         places: dict[int, Place] = {**dict(enumerate(row)), **where}
         linear = [linear_form(expr, places) for expr in self.loops.exprs[operand][:-1]]
         key = (operand, *linear, count)
@@ -162,7 +162,7 @@ class Reader:
     def grains(
         self, operand: int, row: tuple[int, ...], chunk: Chunk, where: Mapping[int, Place], count: int
     ) -> ir.Value:
-        """A vector of integers, each the `count` bytes of an operand that belong to one lane of a chunk."""
+        """Reads a vector of integers, each the `count` bytes of an operand that belong to one lane of a chunk."""
         places: dict[int, Place] = {**dict(enumerate(row)), self.loops.parallel - 1: chunk.start, **where}
         linear = [linear_form(expr, {**places, len(self.loops.sizes) - 1: 0}) for expr in self.loops.exprs[operand]]
         vector_of = self._row(operand, linear, Chunk(0, count * chunk.lanes, count * chunk.used, count * chunk.moved))
@@ -189,7 +189,7 @@ class Reader:
         return self._spread(operand, linear, steps, chunk)
 
     def _scalar(self, operand: int, linear: Sequence[Linear]) -> ir.Value:
-        """One element; where a loop goes on in steps of several, it may be one of a vector."""
+        """Reads one element; if a loop advances by several elements, it may be extracted from a vector."""
         base, terms = linear[-1] if linear else (0, ())
         count = math.gcd(*(factor for _, factor in terms))
         if not 1 < count <= self._ahead or not 0 <= base < count:
@@ -198,7 +198,7 @@ class Reader:
         return vector.extract(vector_of, [], [base])
 
     def _row(self, operand: int, linear: Sequence[Linear], chunk: Chunk) -> ir.Value:
-        """A vector of neighbouring elements."""
+        """Reads a vector of neighbouring elements."""
         key = (operand, tuple(linear), chunk)
         if key not in self._neighbours:
             source, rank = self.loops.operands[operand], len(linear)
@@ -214,9 +214,9 @@ class Reader:
         return self._neighbours[key]
 
     def _spread(self, operand: int, linear: Sequence[Linear], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
-        """A vector whose lanes share elements of one short row: the row is read once and its elements are spread.
+        """Reads a vector whose lanes share elements of one short row: the row is read once and its elements are spread.
 
-        The row begins where a group of lanes does, so that all offsets within the groups read the same row.
+        The row begins at a group of lanes, so that all offsets within the groups read the same row.
         """
         (base, terms), offsets = linear[-1], steps[-1]
         start = base if terms else base // math.gcd(*offsets) * math.gcd(*offsets)
@@ -231,7 +231,7 @@ class Reader:
         return vector.shuffle(row, row, [places[min(lane, chunk.used - 1)] for lane in range(chunk.lanes)])
 
     def _gather(self, source: ir.Value, linear: Sequence[Linear], steps: Sequence[Steps], chunk: Chunk) -> ir.Value:
-        """A vector whose elements do not lie side by side; lanes that are not used repeat the last element."""
+        """Reads a vector whose elements are not contiguous; lanes that are not used repeat the last element."""
         scalars = []
         for lane in range(chunk.lanes):
             number = min(lane, chunk.used - 1)
@@ -250,7 +250,7 @@ def _zero(element: ir.Type) -> ir.Attribute:
 
 
 def _steps(expr: ir.AffineExpr, lane: int, chunk: Chunk) -> Steps:
-    """How far an expression moves from the first lane of a chunk to each lane that is used."""
+    """Returns the offset of an expression from the first lane of a chunk to each lane that is used."""
     zeros: dict[int, Place] = dict.fromkeys(range(64), 0)
     places = [linear_form(expr, zeros | {lane: chunk.start + step})[0] for step in range(chunk.used)]
     return tuple(place - places[0] for place in places)

@@ -1,4 +1,4 @@
-"""What a tile's epilogue reads and writes, on its way to the cache while the tile's sums are computed.
+"""Prefetches the operands and results of a tile's epilogue while the tile's sums are computed.
 
 %sums = scf.for %k .. { .. }
 %0 = read %residual[tile]; write %out[tile]
@@ -25,10 +25,10 @@ _LINE_BYTES = 64
 # A smaller tensor is in the cache anyway.
 _LEAST_BYTES = 512 * 1024
 
-# After so many steps of a reduction it does not matter how long the epilogue waits.
+# Maximum number of reduction steps; after more, the epilogue's waiting time does not matter.
 _MOST_STEPS = 1024
 
-# And after so many, not for what the tile only writes: stores wait beside the next tile.
+# The same for tensors that the tile only writes: their stores wait while the next tile runs.
 _MOST_STEPS_BEFORE_WRITING = 256
 
 _FIRST_LEVEL = 3
@@ -36,14 +36,14 @@ _FIRST_LEVEL = 3
 
 @dataclass(frozen=True)
 class TileStream:
-    """A tensor of which a tile reads or writes its part.
+    """A tensor of which a tile reads or writes a part.
 
     Attributes:
         memory: the whole tensor.
-        offsets: where the part begins.
-        part: the extents of the part; the last but one is 1, the last is contiguous.
-        line: the elements of a cache line.
-        rows: how many rows of the part one iteration of the tile's reduction loop fetches.
+        offsets: offsets of the part.
+        part: extents of the part; the last but one is 1, the last is contiguous.
+        line: elements per cache line.
+        rows: number of rows of the part that one iteration of the tile's reduction loop prefetches.
         is_written: whether the part is written.
     """
 
@@ -55,7 +55,7 @@ class TileStream:
     is_written: bool
 
     def fetch(self, iteration: Linear) -> None:
-        """Fetches the rows of one iteration, and in those after the last row that again."""
+        """Prefetches the rows of one iteration; iterations after the last row prefetch that row again."""
         count = math.prod(self.part[:-1])
         base, terms = iteration
         for number in range(self.rows):
@@ -67,7 +67,7 @@ class TileStream:
                 memref.prefetch(self.memory, indices, self.is_written, _FIRST_LEVEL, True)
 
     def _places(self, row: ir.Value, column: int) -> list[Linear]:
-        """Where a row of the part is, the rows being counted over all dimensions but the last."""
+        """Returns the index of a row of the part, with rows counted over all dimensions but the last."""
         places: list[Linear] = []
         inner = count = math.prod(self.part[:-1])
         for size, (base, terms) in zip(self.part[:-1], self.offsets[:-1], strict=True):
@@ -81,12 +81,12 @@ class TileStream:
 
 
 def tile_streams(contraction: linalg.GenericOp, steps: int, iterations: int) -> list[TileStream]:
-    """What the epilogue of the contraction at the insertion point reads and writes, so far as it is worth fetching.
+    """Returns the operands and results of the contraction's epilogue that are worth prefetching.
 
     Args:
-        contraction: the op, on a tile.
-        steps: how many steps its reduction has.
-        iterations: in how many iterations of its loop.
+        contraction: the op on a tile, at the insertion point.
+        steps: number of steps of its reduction.
+        iterations: number of iterations of its loop.
     """
     if steps > _MOST_STEPS:
         return []
@@ -115,14 +115,14 @@ def tile_streams(contraction: linalg.GenericOp, steps: int, iterations: int) -> 
 
 
 def _unfilled(tile: ir.Value) -> ir.Value:
-    """The tile that sums start from, before it was filled: of that, memory is nothing yet."""
+    """Returns the tile from before the fill with start values: the fill itself does not touch memory."""
     if isinstance(tile.owner, ir.Block) or tile.owner.name != "linalg.fill":
         return tile
     return tile.owner.operands[1]
 
 
 def _carried(value: ir.Value) -> ir.Value:
-    """The tensor that loops around carry, of which they hand in `value` or a slice."""
+    """Returns the tensor that the surrounding loops carry and of which `value` is a slice."""
     while True:
         if not isinstance(value.owner, ir.Block):
             if value.owner.name != "tensor.extract_slice":
@@ -137,7 +137,7 @@ def _carried(value: ir.Value) -> ir.Value:
 
 
 def _root(contraction: linalg.GenericOp) -> linalg.GenericOp:
-    """The op that works on the sums, if there is one."""
+    """Returns the op that works on the sums, if there is one, or else the contraction."""
     for use in contraction.results[0].uses:
         if isinstance(use.owner, linalg.GenericOp):
             return use.owner

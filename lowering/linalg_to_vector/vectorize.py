@@ -1,4 +1,4 @@
-"""`stepwell-vectorize`: the linalg ops of tiled kernels as vector code."""
+"""`stepwell-vectorize`: converts the linalg ops of tiled kernels to vector code."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _REGISTER_TILED = frozenset({"contraction", "convolution", "depthwise", "winogra
 @register
 @dataclass(frozen=True)
 class VectorizePass(Pass):
-    """Turn the linalg ops of every kernel into vector ops, on tensors still.
+    """Convert the linalg ops of every kernel to vector ops, still on tensors.
 
-    Contractions and convolutions are tiled to the registers' size and unrolled; everything else becomes loops over
-    vectors, several linalg ops in one loop where they walk through their operands in the same way.
+    Contractions and convolutions are tiled to the registers' size and unrolled. Everything else becomes loops over
+    vectors; several linalg ops share a loop if they index their operands in the same way.
 
     ```mlir
     %1 = linalg.generic {...} ins(%0 : tensor<100xf32>) outs(%out : tensor<100xf32>) {...}
@@ -71,8 +71,9 @@ def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
             clamp_tiles(kernel, pipelines)
         pipelines.run("func.func(linalg-generalize-named-ops)", kernel)
         widths = Widths(parameters["vector_bytes"], parameters.get("unroll", 4))
-        # Where tiles overlap, two threads may make the same results: what the one overwrites the other may read. What
-        # is too large for the caches is best written once, and rows lie in the cache meanwhile.
+        # If tiles overlap, two threads may compute the same results: one could overwrite what the other still reads. A
+        # result
+        # too large for the caches is best written once, while its rows stay in the cache.
         is_streamed = bool(parameters.get("rows")) and any(map(is_stream, _results(kernel)))
         vectorize_loops(kernel, widths, may_overwrite=not overlaps and not is_streamed)
     pipelines.run("func.func(canonicalize,cse,loop-invariant-code-motion)", kernel)
@@ -83,7 +84,7 @@ def _results(kernel: ir.Operation) -> list[ir.Type]:
 
 
 def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any], pipelines: PreparedPipelines) -> None:
-    """The contractions and what follows them as register tiles; all else as loops over vectors."""
+    """Converts the contractions and the ops fused with them to register tiles, and all other ops to loops over vectors."""
     clamp_tiles(kernel, pipelines)
     pipelines.run("func.func(canonicalize)", kernel)
     sink_fills(kernel)

@@ -1,14 +1,14 @@
-"""Weights on their way to the cache while the tiles before them are computed.
+"""Prefetches weights while the tiles before them are computed.
 
-A packed weight is one stream of panels. All tiles of rows work on one panel before the next one is read, so each tile
-fetches its share of what comes after the panel, a few cache lines at a time:
+A packed weight is one stream of panels. All tiles of rows work on one panel before the next one is read, so each
+tile prefetches its share of the data after the panel, a few cache lines at a time:
 
     scf.for %tile .. { scf.for %k .. { read %panel[%k] } }
     // -->
     scf.for %tile .. { scf.for %k .. { read %panel[%k]; memref.prefetch %weight[end of panel + share of %tile + %k] } }
 
-Where the number of rows varies, the tiles that there are at least share the next panel out, and all others fetch the
-last share again, which is there already.
+If the number of rows varies, the minimum number of tiles share the next panel. All further tiles prefetch the last
+share again, which is in the cache already.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from .slices import shape_of, whole
 
 _LINE_BYTES = 64
 
-# A weight smaller than this comes to the cache at once, and stays there.
+# A smaller weight enters the cache quickly, and stays there.
 _LEAST_BYTES = 64 * 1024
 
-# A panel that only one tile works on is used as fast as it comes, and fetched a page ahead.
+# A panel with a single tile is used as fast as it arrives, and prefetched a page ahead.
 _AHEAD_BYTES = 4096
 
-# With so few rows a tile goes through its panel as fast as the processor fetches ahead by itself.
+# With this few rows, a tile goes through its panel as fast as the hardware prefetcher works.
 _FEW_ROWS = 4
 
-# A tile that fetches a whole panel by itself has no time to.
+# Minimum number of tiles that share a panel: a tile that prefetches a whole panel alone has no time to.
 _LEAST_SHARING = 2
 
-# To the second-level cache: the first level holds what the tile works on.
+# The second-level cache: the first level holds the data that the tile works on.
 _LOCALITY = 2
 
 
 @dataclass(frozen=True)
 class WeightStream:
-    """What a tile fetches of the weights that come after its panel.
+    """Part of the weights after its panel that a tile prefetches.
 
     Attributes:
         memory: all weights, flat.
-        start: the first element that this tile fetches.
-        line: the elements of a cache line.
-        stride: how many elements each iteration of the tile's reduction loop fetches; it may be less than a line.
+        start: first element that this tile prefetches.
+        line: elements per cache line.
+        stride: elements that each iteration of the tile's reduction loop prefetches; may be less than a line.
     """
 
     memory: ir.Value
@@ -60,7 +60,7 @@ class WeightStream:
     stride: int
 
     def fetch(self, iteration: Linear) -> None:
-        """Fetches the elements of one iteration."""
+        """Prefetches the elements of one iteration."""
         base, terms = iteration
         ahead = tuple((value, factor * self.stride) for value, factor in terms)
         for first in range(0, self.stride, self.line):
@@ -71,15 +71,12 @@ class WeightStream:
 def weight_stream(
     weight: ir.Value, block: ir.Block, rows: int, iterations: int, fewest: Sequence[int]
 ) -> WeightStream | None:
-    """How the tile at the insertion point fetches the weights after its own; None where that brings nothing.
+    """Returns the prefetching of the next weights by the tile at the insertion point; None if it brings nothing.
 
-    Args:
-        weight: the tile's operand, a part of a packed weight.
-        block: the body of the innermost loop over tiles.
-        rows: how many rows the tile has.
-        iterations: how often the tile's reduction loop runs in all.
-        fewest: where the number of rows varies, how many rounds each loop over tiles has at least, 0 where there is but
-            one tile; else nothing.
+    Args:     weight: the tile's operand, a part of a packed weight.     block: body of the innermost loop over
+    tiles.     rows: number of rows of the tile.     iterations: total number of iterations of the tile's reduction
+    loop.     fewest: minimum number of iterations of each loop over tiles if the number of rows varies, or 0 if
+    there is only         one tile; empty if it does not vary.
     """
     source, offsets = whole(weight)
     shape, part = shape_of(source), shape_of(weight)
@@ -119,7 +116,7 @@ def _at_most(index: ir.Value, last: int) -> ir.Value:
 
 
 def _is_contiguous(part: Sequence[int], whole: Sequence[int]) -> bool:
-    """Whether a part of these sizes is one run of the whole's memory: leading ones, then whole dimensions."""
+    """Returns whether a part of these sizes is contiguous in the whole: leading ones, then whole dimensions."""
     pairs = itertools.dropwhile(lambda pair: pair[0] == 1, zip(part, whole, strict=True))
     next(pairs, None)
     return all(inner == outer for inner, outer in pairs)
@@ -136,7 +133,7 @@ def _flat(shape: Sequence[int], offsets: Sequence[Linear]) -> Linear:
 
 
 def tile_loops(block: ir.Block, panel: set[ir.Value]) -> list[tuple[ir.Value, int, int]]:
-    """The loops around `block`, outermost first, whose tiles all work on one panel: index, step and iterations."""
+    """Returns the loops around `block`, outermost first, whose tiles all work on one panel: index, step, iterations."""
     loops = []
     moves_panel = _arguments_behind(panel)
     loop = block.owner.operation
@@ -150,7 +147,7 @@ def tile_loops(block: ir.Block, panel: set[ir.Value]) -> list[tuple[ir.Value, in
 
 
 def _arguments_behind(values: Iterable[ir.Value]) -> set[ir.Value]:
-    """The block arguments that index arithmetic made `values` of."""
+    """Returns the block arguments that `values` are computed from by index arithmetic."""
     found, pending = set(), list(values)
     while pending:
         value = pending.pop()

@@ -1,1 +1,1 @@
-"""LLVM dialect to native objects."""
+"""Code generation from the LLVM dialect to native objects."""

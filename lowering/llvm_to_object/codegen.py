@@ -1,4 +1,4 @@
-"""A module of the LLVM dialect to native objects: one per function, so that each can be kept and used by its name."""
+"""Compiles a module of the LLVM dialect to one native object per function, so that each can be stored and used by name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from ..vector_to_llvm.add_entry import AddEntryPass
 from . import llvm
 from .split import split
 
-# The schedules have shaped the loops, and their vectors are what they should be: LLVM's loop and SLP vectorisers and
-# its unrolling, which are most of the time of `default<O2>`, would find nothing to gain; nor does gvn, after early-cse.
+# The schedules have shaped loops and vectors already. LLVM's loop and SLP vectorisers and its unrolling, which take
+# most
+# of the time of `default<O2>`, would gain nothing; nor would gvn after early-cse.
 OPTIMIZE = (
-    # Spelt out, instcombine aborts the process when it has not reached a fixed point.
+    # With its default options, instcombine aborts the process if it has not reached a fixed point.
     "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),"
     "instcombine<no-verify-fixpoint>,early-cse<memssa>,simplifycfg,adce)"
 )
@@ -29,33 +30,33 @@ T = TypeVar("T", bytes, str)
 
 
 class CodegenError(CompileError):
-    """LLVM refused a function; the message names it."""
+    """LLVM rejected a function; the message names it."""
 
 
 def emit_objects(
     module: ir.Module, target: Target, threads: int = 2, only: Collection[str] | None = None
 ) -> dict[str, bytes]:
-    """Compiles every function that has a body and is visible from outside, each to an ELF object under its symbol.
+    """Compiles every function with a body that is visible from outside to an ELF object, returned by symbol.
 
-    What is private to the module goes along with whoever uses it.
+    Private functions and data become part of every object that uses them.
 
     Args:
-        module: LLVM dialect.
-        target: what to make code for.
-        threads: how many functions to compile at once.
-        only: the symbols to compile, where not all are wanted.
+        module: module in the LLVM dialect.
+        target: the machine.
+        threads: number of functions compiled concurrently.
+        only: symbols to compile; all if None.
 
     Raises:
-        CodegenError: LLVM refused a function.
+        CodegenError: LLVM rejected a function.
     """
     return _emit_all(module, target, threads, only, llvm.Module.object)
 
 
 def emit_assembly(module: ir.Module, target: Target, threads: int = 2) -> dict[str, str]:
-    """The machine code of every function that becomes an object, as text, by its symbol; otherwise as `emit_objects`.
+    """Returns the machine code of every function as text, by symbol; otherwise as `emit_objects`.
 
     Raises:
-        CodegenError: LLVM refused a function.
+        CodegenError: LLVM rejected a function.
     """
     return _emit_all(module, target, threads, None, llvm.Module.assembly)
 
@@ -67,7 +68,7 @@ def _emit_all(
     only: Collection[str] | None,
     emit: Callable[[llvm.Module], T],
 ) -> dict[str, T]:
-    # Translation holds Python's lock, code generation does not.
+    # Translation holds Python's interpreter lock; code generation does not.
     texts = {name: text for name, text in llvm_ir(module).items() if only is None or name in only}
     threads = min(threads, len(texts))
     with ExitStack() as stack:
@@ -77,7 +78,7 @@ def _emit_all(
 
         def generate(name: str) -> T:
             if name == AddEntryPass.symbol:
-                # One call after the other: the longest function of all, and in it the least time of a run.
+                # One call after the other: the longest function of all, and the least part of a run's time.
                 with _machine(target, llvm.QUICKLY) as machine:
                     return _generate(name, texts[name], machine, emit)
             machine = machines.get()
@@ -91,10 +92,10 @@ def _emit_all(
 
 
 def assembly(module: ir.Module, symbol: str, target: Target) -> str:
-    """The optimised machine code of one function as text.
+    """Returns the optimised machine code of one function as text.
 
     Raises:
-        CodegenError: there is no such function, or LLVM refused it.
+        CodegenError: there is no such function, or LLVM rejected it.
     """
     if symbol not in exported(module):
         raise CodegenError(f"there is no function '{symbol}'; there are: {', '.join(exported(module))}")
@@ -103,13 +104,14 @@ def assembly(module: ir.Module, symbol: str, target: Target) -> str:
 
 
 def exported(module: ir.Module) -> list[str]:
-    """The symbols of the functions that become objects."""
+    """Returns the symbols of the functions that become objects."""
     return [_symbol(op) for op in module.body.operations if _is_exported(op.operation)]
 
 
 def llvm_ir(module: ir.Module) -> dict[str, str]:
-    """The functions that become objects as LLVM IR text, each with the private symbols that it uses."""
-    # A tenth of all imports, and first needed when other processes are at work already.
+    """Returns the functions that become objects as LLVM IR text, each with the private symbols that it uses."""
+    # This import takes a tenth of the time of all imports, and is first needed when other processes are already
+    # working.
     from mlir.dialects import llvm as llvm_dialect
 
     # The stubs of the bindings lack this function.

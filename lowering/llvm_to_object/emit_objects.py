@@ -15,15 +15,15 @@ from .codegen import CodegenError, emit_objects
 @register
 @dataclass(frozen=True)
 class EmitObjectsPass(Pass):
-    """Generate machine code for every function of a module in the LLVM dialect, and drop it; the IR stays as it is.
+    """Generate machine code for every function of a module in the LLVM dialect, and discard it; the IR is not changed.
 
     ```mlir
     llvm.func @f() { llvm.return }
-    // --> the same, or an error where LLVM refuses it
+    // --> the same, or an error if LLVM rejects it
     ```
 
     Attributes:
-        target: the machine, as `Target.parse` takes it.
+        target: the machine, in the form that `Target.parse` accepts.
     """
 
     name = "stepwell-emit-objects"
@@ -33,7 +33,7 @@ class EmitObjectsPass(Pass):
         """Compiles all functions.
 
         Raises:
-            PassError: LLVM refused one.
+            PassError: LLVM rejected a function.
         """
         module: Any = op.opview
         try:

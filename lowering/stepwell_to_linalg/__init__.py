@@ -1,1 +1,1 @@
-"""Kernel bodies: from the stepwell dialect to linalg on tensors, in destination-passing style."""
+"""Lowering of kernel bodies from the stepwell dialect to linalg on tensors, in destination-passing style."""

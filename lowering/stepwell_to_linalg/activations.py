@@ -1,4 +1,4 @@
-"""The scalar code of the activation functions, on floats of at least 32 bits."""
+"""Scalar code of the activation functions, on floats of at least 32 bits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _hard_swish(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
 def _gelu(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
     half, one = number(0.5, value.type), number(1, value.type)
     if op.attribute_values()["approximate"] == "none":
-        # An error of a few units of the erf matters little beside 1.
+        # An error of a few units in the last place of erf matters little beside 1.
         gate = math.erf(arith.mulf(value, number(python_math.sqrt(0.5), value.type)), fastmath=scalars.flags(AFN))
         return arith.mulf(value, arith.addf(arith.mulf(half, gate), half))
     cube = arith.mulf(arith.mulf(value, value), value)

@@ -1,26 +1,27 @@
-"""Attention kernels, lowered whole: two contractions, and the softmax between them.
+"""Lowering of whole attention kernels: two contractions, and the softmax between them.
 
-Query, key and value are read where they are: kernels take along the transposes, slices and reshapes before and after
-attention, which become views. Scores are made with the queries innermost, `scores[key, query]`: a vector then holds
-one key's scores for many queries, so that the key is read as it lies (one element for all lanes), the greatest score
-and the sum are taken lane by lane, and the weights of one key lie side by side for the product with the value.
+Query, key and value are read in place: kernels include the transposes, slices and reshapes before and after
+attention, which become views. Scores are computed with the queries innermost, `scores[key, query]`, so a vector
+holds one key's scores for many queries. The key is then read in its own layout (one element for all lanes), maximum
+and sum are taken lane by lane, and the weights of one key are contiguous for the product with the value.
 
     %0 = "stepwell.attention"(%q, %k, %v) {scale = 0.125}
     // -->
-    %turned = linalg.generic {(b, h, d, q)} : %q[b, h, q, d] * 0.125
-    %scores = linalg.generic {(b, h, k, q) reduces d} : %k[b, h, k, d] * %turned[b, h, d, q]
+    %transposed = linalg.generic {(b, h, d, q)} : %q[b, h, q, d] * 0.125
+    %scores = linalg.generic {(b, h, k, q) reduces d} : %k[b, h, k, d] * %transposed[b, h, d, q]
     %greatest = linalg.generic {(b, h, q) reduces k}
     %weights = linalg.generic {(b, h, k, q)} : exp(%scores - %greatest)
     %total = linalg.generic {(b, h, q) reduces k}
     %sum = linalg.generic {(b, h, q, v) reduces k} : %weights[b, h, k, q] * %v[b, h, k, v]
     %result = linalg.generic {(b, h, q, v)} : %sum / %total
 
-A long key or value whose rows lie apart is copied head by head before, as every block of queries reads all of it.
+A long key or value whose rows are not contiguous is first copied head by head, as every block of queries reads all
+of it.
 
-Loops are named by letters: `b`atch, `h`ead (of key and value), `g` (the query heads that share one of those), `q`uery,
-`k`ey, `d`epth, `v`alue depth, and `s`ingle: where the number of keys varies, a dimension of one element follows that of
-the keys in what is kept of them, by which loops over keys are told from all others. What an op does is in its attribute
-`stepwell.role`, by which schedules find it.
+Loops are named by letters: `b`atch, `h`ead (of key and value), `g` (the query heads that share one of those),
+`q`uery, `k`ey, `d`epth, `v`alue depth, and `s`ingle. If the number of keys varies, temporaries have a dimension of
+one element after that of the keys, by which loops over keys are distinguished from all others. The attribute
+`stepwell.role` holds the role of an op, by which schedules find it.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ from .views import View
 
 Named = tuple[ir.Value, str]
 
-# What is smaller stays in a first-level cache between blocks of queries, wherever its rows lie.
+# Smaller keys and values stay in a first-level cache between blocks of queries, whatever their layout.
 _CACHE_BYTES = 32 * 1024
-# So many queries are a few blocks.
+# Fewer queries than this are only a few blocks.
 _FEW_QUERIES = 128
 
 
 def lower_kernel(kernel: func.FuncOp) -> None:
-    """Turns a kernel around one attention op into linalg ops that write into a destination argument.
+    """Converts a kernel around one attention op into linalg ops that write into a destination argument.
 
     Raises:
         PassError: the kernel has another form.
@@ -78,7 +79,7 @@ def lower_kernel(kernel: func.FuncOp) -> None:
 
 
 def _source(value: ir.Value) -> View:
-    """`value` as a view of an argument of the kernel."""
+    """Returns `value` as a view of an argument of the kernel."""
     if isinstance(value.owner, ir.Block):
         return View.whole(value)
     op = _movement(value.owner.operation)
@@ -86,7 +87,7 @@ def _source(value: ir.Value) -> View:
 
 
 def _target(anchor: AttentionOp, destination: ir.Value) -> View:
-    """What the attention op makes, as a view of the kernel's destination."""
+    """Returns the result of the attention op as a view of the kernel's destination."""
     chain: list[Op] = []
     value = anchor.result
     while (user := next(iter(value.uses)).owner.operation).name != "func.return":
@@ -99,7 +100,7 @@ def _target(anchor: AttentionOp, destination: ir.Value) -> View:
 
 
 def _constant(value: ir.Value) -> np.generic | None:
-    """The number that all elements of `value` are, if it is a constant inside of the kernel."""
+    """Returns the number that all elements of `value` are, if it is a constant inside of the kernel."""
     while not isinstance(value.owner, ir.Block) and value.owner.name != ConstantOp.OPERATION_NAME:
         value = _movement(value.owner.operation).operation.operands[0]
     return None if isinstance(value.owner, ir.Block) else ConstantOp(value.owner.operation).value.flat[0]
@@ -121,7 +122,7 @@ class _Attention:
         self._query, self._key, self._value = map(_source, (op.query, op.key, op.value))
         self._heads = self._key.shape[1]
         self._shared = self._query.shape[1] // self._heads
-        # Scores and sums of shorter floats are of 32 bits.
+        # Scores and sums of shorter floats have 32 bits.
         self._stored = element_of(self._query.base)
         self._element = scalars.compute_type(self._stored)
         self._outer = "bhg" if self._shared > 1 else "bh"
@@ -129,17 +130,17 @@ class _Attention:
         self._sizes = sizes | {"g": self._shared}
 
     def lower(self, target: View) -> ir.Value:
-        """Emits everything; returns the result, in the form of the base of `target`."""
+        """Emits all ops; returns the result, in the form of the base of `target`."""
         factor = number(self._op.scale, self._element)
         query, rows, scores = self._named(self._query, "bhqd"), f"{self._outer}q", f"{self._outer}{self._keys}q"
         turned = self._map("query", [query], f"{self._outer}dq", lambda item: arith.mulf(scalars.widen(item), factor))
         key, value = self._gathered("key", self._key, "bhkd"), self._gathered("value", self._value, "bhkv")
         made = self._contract("scores", (key, turned), self._new(scores), "d")
         made = self._banded(self._masked(made))
-        # From a number on, where nothing at all is attended to: -inf - (-inf) would be NaN.
+        # If nothing is attended to, the maximum starts from a finite number: -inf - (-inf) would be NaN.
         least = float(np.finfo(np.float32).min) if self._op.zero_empty else -math.inf
         greatest = self._reduce("greatest", made, rows, least, _greater)
-        # In the place of the scores.
+        # The weights overwrite the scores.
         weights = self._generic("weights", [greatest], made, scores, _power), scores
         total = self._reduce("total", weights, rows, 0.0, lambda item, sum_: arith.addf(sum_, item))
         inverse = self._map("inverse", [total], rows, self._inverse)
@@ -158,7 +159,9 @@ class _Attention:
         return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, total, nothing), nothing, quotient)
 
     def _gathered(self, role: str, view: View, names: str) -> Named:
-        """A key or value, copied head by head if its rows lie apart and are read from beyond the cache often."""
+        """Returns a key or value, copied head by head if its rows are not contiguous and are often read from beyond the
+        cache.
+        """
         named = self._named(view, names)
         read = 4 * self._sizes["k"] * (self._sizes["d"] + self._sizes["v"])
         if named[1].endswith(names[2:]) or read <= _CACHE_BYTES or self._sizes["q"] < _FEW_QUERIES:
@@ -168,11 +171,11 @@ class _Attention:
         return self._map(role, [named], kept, lambda item: item, out)
 
     def _named(self, view: View, names: str) -> Named:
-        """The base of a view [b, heads, .., ..] with the loops that index it."""
+        """Returns the base of a view [b, heads, .., ..] with the loops that index it."""
         if names[1] == "h" and self._shared > 1 and view.shape[1] == self._heads * self._shared:
             view = view.split(1, (self._heads, self._shared))
             names = f"bhg{names[2:]}"
-        # Dimensions of the base that are not seen have one element.
+        # Dimensions of the base outside the view have one element.
         unseen = iter("xyzuw")
         seen = {axis: name for axis, name in zip(view.axes, names, strict=True) if axis is not None}
         return view.base, "".join(seen.get(axis) or next(unseen) for axis in range(len(shape_of(view.base))))
@@ -194,7 +197,7 @@ class _Attention:
         return self._map("masked", [scores, mask], scores[1], select)
 
     def _masked_alike(self, scores: Named, mask: np.generic) -> Named:
-        """Scores with the same mask at all places."""
+        """Returns scores with the same mask at all positions."""
 
         def body(score: ir.Value) -> ir.Value:
             if isinstance(mask, np.bool_):
@@ -204,7 +207,7 @@ class _Attention:
         return self._map("masked", [scores], scores[1], body)
 
     def _banded(self, scores: Named) -> Named:
-        """Scores of keys that are too far away become -inf."""
+        """Sets the scores of keys outside the band to -inf."""
         before, after = self._op.before, self._op.after
         if min(before, after) >= UNBOUNDED:
             return scores
@@ -221,7 +224,7 @@ class _Attention:
         return made
 
     def _mask(self, view: View) -> Named:
-        """The mask with the queries innermost."""
+        """Returns the mask with the queries innermost."""
         axes = (*[None] * (4 - len(view.axes)), *view.axes)
         base, names = self._named(View(view.base, axes), "bhqk")
         names = "".join(name if size > 1 else "." for name, size in zip(names, shape_of(base), strict=True))
@@ -235,23 +238,23 @@ class _Attention:
         return empty([self._sizes.get(name, 1) for name in names], element or self._element), names
 
     def _map(self, role: str, inputs: Sequence[Named], names: str, body: Body, out: ir.Value | None = None) -> Named:
-        """`body` of the elements of the inputs, for all loops `names`."""
+        """Emits `body` of the elements of the inputs, for all loops `names`."""
         base = self._new(names)[0] if out is None else out
         return self._generic(role, inputs, (base, names), names, lambda *items: body(*items[:-1])), names
 
     def _reduce(self, role: str, value: Named, names: str, start: float, body: Body) -> Named:
-        """`value` reduced over the loops that are not in `names`, by `body(element, accumulator)`."""
+        """Reduces `value` over the loops that are not in `names`, by `body(element, accumulator)`."""
         out = linalg.fill(number(start, self._element), outs=[self._new(names)[0]])
         return self._generic(role, [value], (out, names), value[1], body), names
 
     def _contract(self, role: str, factors: Sequence[Named], out: Named, reduced: str) -> Named:
-        """The sum over the loop `reduced` of the products of two tensors."""
+        """Emits the sum over the loop `reduced` of the products of two tensors."""
         start = linalg.fill(number(0, self._element), outs=[out[0]])
         start.owner.attributes["stepwell.role"] = ir.StringAttr.get(f"{role} start")
         return self._generic(role, factors, (start, out[1]), out[1] + reduced, _multiply_add), out[1]
 
     def _generic(self, role: str, inputs: Sequence[Named], out: Named, loops: str, body: Body) -> ir.Value:
-        """A linalg.generic over `loops`; those that `out` lacks are reduced."""
+        """Emits a linalg.generic over `loops`; those that `out` lacks are reduced."""
         positions = {name: ir.AffineExpr.get_dim(position) for position, name in enumerate(loops)}
         first = ir.AffineExpr.get_constant(0)
         maps = [[positions.get(name, first) for name in names] for _, names in (*inputs, out)]
@@ -263,7 +266,7 @@ class _Attention:
 
 
 def _greater(score: ir.Value, best: ir.Value) -> ir.Value:
-    """The greater of two. A NaN may get lost here; it comes back in the exponent."""
+    """Returns the greater of two numbers. A NaN may get lost here; it comes back in the exponent."""
     return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, score, best), score, best)
 
 

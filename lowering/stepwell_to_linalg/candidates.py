@@ -1,11 +1,11 @@
-"""The elements among which the least of many are: those that do not exceed a bound.
+"""Candidates for the k least elements: those that do not exceed a bound.
 
-Every element belongs to one of some groups. The k-th least of the groups' least elements is a bound: k groups have an
-element that does not exceed it, and of elements in random order not many more do. All passes are over vectors.
+Every element belongs to one of several groups. The k-th least of the groups' minima is a bound: k groups have an
+element that does not exceed it, and if the elements are in random order, not many more do. All passes use vectors.
 
-%minima = linalg.generic {arith.minsi} ins(%keys : tensor<rows x groups>)
-%bound = scf.for %bit { how many of %minima are less than what has the bit }
-scf.for %at { %bits = vector.bitcast (%keys <= %bound); scf.for math.ctpop(%bits) { append the one of the lowest bit } }
+%minima = linalg.generic {arith.minsi} ins(%keys : tensor<rows x groups>) %bound = scf.for %bit { count the %minima
+that are less than the bound with this bit } scf.for %at { %bits = vector.bitcast (%keys <= %bound); scf.for
+math.ctpop(%bits) { append the element of the lowest bit } }
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .tensors import dims, element_of, empty, filled, shape_of, structured, with
 
 # Bytes of keys that are compared at once.
 _TOGETHER = 128
-# With fewer groups than this passes over them take no less time.
+# With fewer groups than this, the passes over them would take as long.
 _LEAST_GROUPS = 64
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Some elements in the order in which they were found.
+    """Some elements, in the order in which they were found.
 
     Attributes:
-        keys: their keys [element]; those behind `count` are undefined.
-        numbers: their numbers as i32 [element].
-        count: how many there are.
+        keys: their keys [element]; undefined from `count` on.
+        numbers: their indices as i32 [element].
+        count: number of candidates.
     """
 
     keys: ir.Value
@@ -43,16 +43,17 @@ class Candidates:
 
 
 def groups_for(k: int) -> int:
-    """The number of groups from which a bound of the `k` least elements is found: a power of two."""
+    """Returns the number of groups from which a bound of the `k` least elements is found: a power of two."""
     return max(_LEAST_GROUPS, 1 << (2 * k - 1).bit_length())
 
 
 def candidates(keys: ir.Value, k: int) -> Candidates:
-    """The elements of `keys` [element] among which the `k` least ones are, of which there are `groups_for(k)` at least.
+    """Returns the candidates for the `k` least elements of `keys` [element], which has at least `groups_for(k)`
+    elements.
 
     Args:
         keys: signed integers.
-        k: how many are wanted, from 1 on.
+        k: number of wanted elements, at least 1.
     """
     (extent,), kind = shape_of(keys), element_of(keys)
     i32 = ir.IntegerType.get_signless(32)
@@ -87,7 +88,7 @@ def candidates(keys: ir.Value, k: int) -> Candidates:
     def one_by_one(at: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
         count, kept, names = keep(at, found)
         is_kept = arith.cmpi(arith.CmpIPredicate.sle, tensor.extract(keys, [at]), bound)
-        # Written over by the next one unless it counts: there are never more than were looked at.
+        # Overwritten by the next element unless it counts; there are never more candidates than visited elements.
         return [arith.select(is_kept, count, found[0]), kept, names]
 
     found = repeat(0, whole, [value_of(0), empty([extent], kind), empty([extent], i32)], pass_by)
@@ -96,7 +97,7 @@ def candidates(keys: ir.Value, k: int) -> Candidates:
 
 
 def _bound(keys: ir.Value, k: int) -> ir.Value:
-    """A key that `k` or more of `keys` do not exceed."""
+    """Returns a key that at least `k` of `keys` do not exceed."""
     (extent,), kind, groups = shape_of(keys), element_of(keys), groups_for(k)
     assert isinstance(kind, ir.IntegerType)
     rows = extent // groups
@@ -108,7 +109,7 @@ def _bound(keys: ir.Value, k: int) -> ir.Value:
 
 
 def _kth_least(values: ir.Value, k: int) -> ir.Value:
-    """The `k`-th least of some integers, bit by bit: the greatest number that fewer than `k` of them are less than."""
+    """Returns the `k`-th least integer, bit by bit: the greatest number that fewer than `k` of `values` are less than."""
     kind, i32 = element_of(values), ir.IntegerType.get_signless(32)
     assert isinstance(kind, ir.IntegerType)
     highest = number(-(1 << (kind.width - 1)), kind)
@@ -127,7 +128,7 @@ def _kth_least(values: ir.Value, k: int) -> ir.Value:
         return tensor.extract(total, [])
 
     def decide(turn: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        # The highest bit is the sign; it is set if a number is less.
+        # The highest bit is the sign; it is set for the lesser numbers.
         bit = arith.shrui(highest, arith.index_cast(kind, turn))
         limit = arith.xori(carried[0], bit)
         is_reached = arith.cmpi(arith.CmpIPredicate.slt, less_than(limit), number(k, i32))

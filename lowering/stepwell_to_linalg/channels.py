@@ -1,4 +1,4 @@
-"""Windows whose places are computed: all channels of one together, in vectors, as the places are the same for all.
+"""Windows at computed positions: all channels of a window together, in vectors, as they share the positions.
 
 %last = linalg.generic {transpose} ins(%images)
 scf.forall (%region, %, %, %) shared_outs(%block = %out) {
@@ -22,39 +22,37 @@ from .sequences import in_parallel, repeat
 from .tensors import copy, dims, element_of, empty, shape_of, with_shape
 
 Read = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
-"""An element, or those of a vector of channels, at an image, a row and a column."""
+"""Reads an element, or those of a vector of channels, at an image, a row and a column."""
 Window = Callable[[ir.Value, Sequence[ir.Value], Read, ir.Type], ir.Value]
 
-# Bytes of channels side by side.
+# Bytes of channels per vector.
 _TOGETHER = 256
 
 
 def scalar_of(kind: ir.Type) -> ir.Type:
-    """The type of a vector's elements; of a scalar its own."""
+    """Returns the type of a vector's elements; for a scalar type, the type itself."""
     return ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
 
 
 def like(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """A scalar as a value of a type: the same in every lane, if that has lanes."""
+    """Returns a scalar as a value of type `kind`: the same in every lane, if that type is a vector."""
     return broadcast(value, ir.VectorType(kind).shape[0]) if isinstance(kind, ir.VectorType) else value
 
 
 def filled_like(value: float, kind: ir.Type) -> ir.Value:
-    """A number, in every lane of a type that has lanes."""
+    """Returns a number as a value of type `kind`: the same in every lane, if that type is a vector."""
     return like(number(value, scalar_of(kind)), kind)
 
 
 def by_channels(images: ir.Value, outs: Sequence[ir.Value], elements: int, window: Window) -> list[ir.Value] | None:
-    """Windows of [region, channel, row, column], of each of which `window` makes all channels.
+    """Emits windows of [region, channel, row, column]; `window` computes all channels of one window.
 
-    Args:
-        images: [image, channel, row, column].
-        outs: the destination.
-        elements: how many places a window has, roughly.
-        window: gets the region, the row and column of the window, how to read and the type of what it makes.
+    Args:     images: images, [image, channel, row, column].     outs: the destination.     elements: approximate
+    number of positions in a window.     window: gets the region, the row and column of the window, the function
+    that reads and the type of its result.
 
     Returns:
-        The result; None where the images are so large beside the windows that it does not pay to turn them.
+        The result; None if the images are too large beside the windows for transposing them to pay off.
     """
     shape, (count, channels, *sizes) = shape_of(images), shape_of(outs[0])
     if 0 in (*shape, count) or count * math.prod(sizes) * elements < math.prod(shape[2:]) * shape[0] // 4:

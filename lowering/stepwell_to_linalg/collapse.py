@@ -1,4 +1,4 @@
-"""Collapses dimensions that every op of a kernel walks through together, so that the innermost loops are long.
+"""Collapses dimensions that every op of a kernel iterates over together, so that the innermost loops are long.
 
 linalg.generic {maps = [(h, w, c) -> (h, w, c), (h, w, c) -> (c)]} ins(%x, %b : tensor<8x8x24xf32>, tensor<24xf32>)
 // -->
@@ -17,14 +17,14 @@ from mlir.dialects import linalg, tensor
 from ...passes.kernel.demand import varying_rows
 from .strides import breaks, strides_of, strides_of_made
 
-# Who may make or read a tensor whose dimensions are collapsed; a collapsed slice would be a copy.
+# Ops that may make or read a tensor with collapsed dimensions; a collapsed slice would be a copy.
 _RESHAPES = {"tensor.collapse_shape", "tensor.expand_shape"}
 _MAKERS = {"linalg.generic", "linalg.fill", "tensor.empty", "arith.constant"}
 _READERS = {"linalg.generic", "linalg.fill", "func.return", *_RESHAPES}
 
 
 class _Loops:
-    """One linalg.generic: its maps as loop numbers (None for an index that is no plain loop)."""
+    """A linalg.generic with its maps as loop numbers (None for an index that is not a single loop)."""
 
     def __init__(self, op: ir.Operation) -> None:
         self.op = op
@@ -39,7 +39,7 @@ class _Loops:
         return self.iterators[loop] == self.iterators[loop + 1] and not {loop, loop + 1} & self._single()
 
     def _single(self) -> set[int]:
-        """Loops that the body or an index expression looks at by themselves."""
+        """Returns the loops that the body or an index expression uses individually."""
         found = {
             ir.IntegerAttr(op.attributes["dim"]).value
             for op in self.op.regions[0].blocks[0].operations
@@ -52,7 +52,7 @@ class _Loops:
         return found
 
     def groups(self) -> list[list[int]]:
-        """The loops that become one."""
+        """Returns the groups of loops that are collapsed into one."""
         return _groups(self.joined)
 
 
@@ -62,13 +62,13 @@ def collapse(kernel: ir.Operation) -> None:
     joined = _solve(loops, strides_of_made(kernel), _apart(kernel))
     collapsed: dict[ir.Value, ir.Value] = {}
     replaced = [generic.op for generic in loops if _rewrite(generic, joined, collapsed)]
-    # Only now: a new op in the memory of an erased one would be taken for it.
+    # Erased only now: a new op in the memory of an erased one would be mistaken for it.
     for op in reversed(replaced):
         op.erase()
 
 
 def _apart(kernel: ir.Operation) -> tuple[Sequence[int], set[int]]:
-    """The shape of a kernel's result, and which of its dimensions are not joined with those before them."""
+    """Returns the shape of a kernel's result, and its dimensions that are not joined with those before them."""
     shape = ir.RankedTensorType(list(kernel.regions[0].blocks[0].operations)[-1].operands[0].type).shape
     return shape, varying_rows(kernel, shape)
 
@@ -76,7 +76,9 @@ def _apart(kernel: ir.Operation) -> tuple[Sequence[int], set[int]]:
 def _solve(
     generics: Sequence[_Loops], made: Mapping[ir.Value, Sequence[int]], apart: tuple[Sequence[int], set[int]]
 ) -> dict[ir.Value, list[bool]]:
-    """For each tensor, which neighbouring dimensions can become one; narrows down `joined` of the ops on the way."""
+    """Returns, for each tensor, the neighbouring dimensions that can be joined; restricts `joined` of the ops
+    accordingly.
+    """
     joined: dict[ir.Value, list[bool]] = {}
     for generic in generics:
         for value in [*generic.op.operands, *generic.op.results]:
@@ -123,7 +125,7 @@ def _flags_of(generic: _Loops, joined: dict[ir.Value, list[bool]]) -> list[list[
 
 
 def _joined(value: ir.Value, made: Mapping[ir.Value, Sequence[int]]) -> list[bool]:
-    """For each dimension but the last, whether it may become one with the next."""
+    """Returns, for each dimension but the last, whether it may be joined with the next."""
     shape, is_transparent = list(ir.RankedTensorType(value.type).shape), _is_transparent(value)
     apart = breaks(shape, made.get(value) or strides_of(value))
     return [is_transparent and axis not in apart for axis in range(len(shape) - 1)]
@@ -134,7 +136,7 @@ def _is_transparent(value: ir.Value) -> bool:
 
 
 def _is_whole(value: ir.Value) -> bool:
-    """Whether a tensor is no part of another."""
+    """Returns whether a tensor is not a part of another one."""
     if isinstance(value.owner, ir.Block):
         return True
     op = value.owner.operation
@@ -152,7 +154,7 @@ def _groups(joined: Sequence[bool]) -> list[list[int]]:
 
 
 def _rewrite(generic: _Loops, joined: dict[ir.Value, list[bool]], collapsed: dict[ir.Value, ir.Value]) -> bool:
-    """Puts an op over collapsed dimensions in the place of an op, which nobody reads then; says whether it could."""
+    """Replaces an op by one over collapsed dimensions, leaving it unused; returns whether that was possible."""
     op, groups = generic.op, generic.groups()
     if generic.count == 0 or len(groups) == generic.count:
         return False

@@ -1,1 +1,1 @@
-"""One schedule per class of kernel: how it is cut into loops and vectors, as a transform-dialect script."""
+"""Schedules, one per class of kernel: the loops and vectors of a kernel, as a transform-dialect script."""

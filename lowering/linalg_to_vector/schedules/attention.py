@@ -1,4 +1,4 @@
-"""Schedules of attention: parallel blocks of queries of one head, in each two loops of register tiles.
+"""Schedules of attention: parallel blocks of queries of one head, each with two loops of register tiles.
 
 scores = linalg.generic {(b, h, k, q) reduces d}     scf.forall (b, h, block of q)
 softmax of it along k                          -->     scf.for (keys) scores on [keys, q]
@@ -20,15 +20,15 @@ from .base import Schedule
 from .steps import CLEANUP, loop_parameters, script
 from .typical import typical_sizes
 
-# The scores of a block of queries lie on the stack of a thread.
+# The scores of a block of queries are on the stack of a thread.
 _SCORE_BYTES = 64 * 1024
 _MOST_ROWS = 16
 
-# Where there may be few keys, a tile of scores is of so many.
+# Number of keys in a tile of scores if there may be few keys.
 _FEW_KEYS = 8
 
 REGISTER_TILES = (("scores start", "scores", "masked"), ("sum start", "sum", "result"))
-"""The roles of the ops of each register tile, in order."""
+"""Roles of the ops of each register tile, in order."""
 
 # Every block has temporaries of its own size.
 _OWN_TEMPORARIES = (
@@ -39,10 +39,10 @@ _OWN_TEMPORARIES = (
 
 
 def attention(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of an attention kernel.
+    """Returns the schedule of an attention kernel.
 
-    Its parameters are `queries`, how many are in a block; `keys`, the rows of a register tile of scores; and `rows` and
-    `columns` of a register tile of the result.
+    Its parameters are `queries`, the number of queries in a block; `keys`, the rows of a register tile of scores;
+    and `rows` and `columns` of a register tile of the result.
     """
     roles = {role: op for op in walk(kernel) if (role := role_of(op)) is not None}
     loops = _text(roles["result"], "stepwell.loops")
@@ -54,7 +54,7 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
     rows, columns = _tile(min(queries, sizes["q"]), sizes["v"], lanes, target)
     varies = KEYS in kernel.attributes
     most = _FEW_KEYS if varies and min(typical, default=sizes["q"]) <= lanes else sizes["k"]
-    # Loops over keys end where the data does: there has to be one.
+    # Loops over keys end at the varying number of keys, so there must be a loop: at least two tiles.
     most = min(most, sizes["k"] // 2) if varies else most
     keys = _rows(sizes["k"], -(-min(queries, sizes["q"]) // lanes), target, most)
     chosen = {"queries": queries, "keys": keys, "rows": rows, "columns": columns}
@@ -77,12 +77,12 @@ def attention(kernel: ir.Operation, target: Target) -> Schedule:
 
 
 def role_of(op: ir.Operation) -> str | None:
-    """What an op of an attention kernel is for, as its lowering wrote down."""
+    """Returns the role of an op of an attention kernel, as recorded by its lowering."""
     return _text(op, "stepwell.role") if "stepwell.role" in op.attributes else None
 
 
 def _gathered(role: str) -> list[str]:
-    """The lines that copy a key or value, one head after the other, before everything else."""
+    """Returns the script lines that copy a key or value head by head, before everything else."""
     return [
         _match(f"%{role}", role),
         f"%{role}_head, %{role}_heads = transform.structured.tile_using_forall %{role} tile_sizes [1, 1, 0, 0]"
@@ -91,11 +91,11 @@ def _gathered(role: str) -> list[str]:
 
 
 def _tiled(role: str | None, loops: str, tile: dict[str, int]) -> list[str]:
-    """The lines that tile an op, with those before it in its register tile, which end up in the same loops."""
+    """Returns the script lines that tile an op and fuse the earlier ops of its register tile into the same loops."""
     sizes = [tile.get(name, 0) for name in loops]
     count = sum(size > 0 for size in sizes)
     kinds = ", ".join(["!transform.any_op"] * (count + 1))
-    # What the first op of a tile starts from is carried by the loop itself; the vectoriser moves it inside.
+    # The loop itself carries the start value of a tile's first op; the vectoriser moves it inside.
     (roles,) = (roles for roles in REGISTER_TILES if role in roles)
     before = roles[: roles.index(role)] if roles.index(role) > 1 else ()
     lines = [
@@ -116,16 +116,16 @@ def _tiled(role: str | None, loops: str, tile: dict[str, int]) -> list[str]:
 
 
 def _queries(length: int, keys: int, lanes: int, fewest: int) -> int:
-    """How many queries are in a block: as many as two registers hold, or one where the scores are too large.
+    """Returns the number of queries in a block: two registers of them, or one register if the scores are too large.
 
-    Or where there may be so few: registers are computed whole.
+    One register is also used if there may be that few queries, as registers are computed whole.
     """
     wide = 2 * lanes * keys * 4 <= _SCORE_BYTES and fewest > lanes
     return min(length, 2 * lanes if wide else lanes)
 
 
 def _tile(rows: int, columns: int, lanes: int, target: Target) -> tuple[int, int]:
-    """The register tile of the result that takes the least time; overhanging ones cost in full."""
+    """Returns the fastest register tile of the result; overhanging tiles cost as much as whole ones."""
 
     def cycles(shape: tuple[int, int]) -> float:
         vectors = -(-shape[1] // lanes)
@@ -141,13 +141,16 @@ def _tile(rows: int, columns: int, lanes: int, target: Target) -> tuple[int, int
 
 
 def _rows(rows: int, vectors: int, target: Target, most: int) -> int:
-    """The rows of a register tile of scores, `most` at the most."""
+    """Returns the rows of a register tile of scores, `most` at most."""
     limit = min(rows, most, 2 * _MOST_ROWS, (target.vector_registers - 1) // vectors - 1)
     return min(range(1, limit + 1), key=lambda height: -(-rows // height) * _step_cycles(height, vectors))
 
 
 def _step_cycles(rows: int, vectors: int) -> float:
-    """Cycles of one step: two multiply-adds and two loads per cycle, four cycles from one sum to the next."""
+    """Returns the cycles of one step.
+
+    A core does two multiply-adds and two loads per cycle; an addition to the same sum can follow after four cycles.
+    """
     return max(rows * vectors / 2, (rows + vectors) / 2, 4) + 0.4
 
 

@@ -1,4 +1,4 @@
-"""What a schedule is."""
+"""Schedules of kernels."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mlir import ir
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a kernel is tiled.
+    """Tiling of a kernel.
 
     Attributes:
-        name: the kind of schedule.
-        parameters: the numbers it was made with; a tuner may replace them.
-        text: the transform script, applied to the kernel.
+        name: kind of schedule.
+        parameters: numbers that it was made with; a tuner may replace them.
+        text: transform script, applied to the kernel.
     """
 
     name: str
@@ -23,13 +23,13 @@ class Schedule:
     text: str
 
     def attribute(self) -> ir.DictAttr:
-        """The schedule as recorded on the kernel."""
+        """Returns the schedule as recorded on the kernel."""
         entries = {name: _attribute(value) for name, value in self.parameters.items()}
         return ir.DictAttr.get({"name": ir.StringAttr.get(self.name), **entries})
 
 
 def given_parameters(kernel: ir.Operation) -> dict[str, Any]:
-    """The parameters that the kernel's `stepwell.schedule` attribute holds, if it has one."""
+    """Returns the parameters in the kernel's `stepwell.schedule` attribute, if it has one."""
     recorded = kernel.attributes.get("stepwell.schedule")
     if not isinstance(recorded, ir.DictAttr):
         return {}

@@ -34,38 +34,39 @@ from .tiles import (
 )
 from .typical import count_tiles, tiles_in
 
-# Weights that come from the second-level cache or beyond serve at least so many rows at a time, and are cut into about
-# so many blocks. Where there are few panels to share out, half as many rows have to do.
+# Weights from the second-level cache or beyond: minimum number of rows per block, and approximate number of blocks.
+# With fewer panels than _MANY_PANELS to distribute, half the minimum is enough.
 _LEAST_ROWS, _BLOCKS_OF_WEIGHTS, _MANY_PANELS = 40, 16, 8
 
-# A weight of so many bytes stays in the second-level cache beside all else, and a result of so many does not.
+# Maximum size of a weight that stays in the second-level cache beside other data, and minimum size of a result that
+# does not stay in it, in bytes.
 _CACHED_WEIGHT_BYTES, _MEMORY_BYTES = CACHE_BYTES[1] // 4, 1 << 20
 
-# Sums in more registers than this leave few to read ahead with.
+# Maximum number of registers of sums; more leave few registers for reading ahead.
 _MOST_SUMS = 26
 
-# Where rows are few at some sizes, panels are cut so that there are so many blocks then.
+# Minimum number of blocks, reached by cutting panels if rows are few at some sizes.
 _FEWEST_BLOCKS = 8
 
-# A tile alone in its block fetches no more than it can use at once, so that the next block waits again.
+# Minimum number of tiles in a block: a single tile prefetches only what it uses at once, so the next block waits again.
 _LEAST_TILES = 2
 
-# Tiles that take up to so much longer are as good, where it is only known what sizes are likely.
+# Tiles that are slower by at most this factor count as equal if sizes vary, as only likely sizes are known.
 _NEAR = 1.06
 
-# What a tile takes beside its multiply-adds, in cycles.
+# Overhead of a tile beside its multiply-adds, in cycles.
 _TILE_CYCLES = 40
 
-# What a block waits for its weights, however early they are asked for, in bytes per cycle: from the second-level cache,
-# and from beyond.
+# Speed in bytes per cycle at which a block gets its weights, however early they are prefetched: from the second-level
+# cache, and from beyond.
 _STREAM_BYTES, _FAR_STREAM_BYTES = 32, 10
 
 
 def contraction(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of a contraction or convolution kernel.
+    """Returns the schedule of a contraction or convolution kernel.
 
-    Its parameters per column group are the sizes of a register tile and of a parallel block, one per outer dimension,
-    and for the block one more for the panels.
+    Its parameters per column group are the sizes of a register tile and of a parallel block, one per outer
+    dimension, and for the block one more for the panels.
     """
     groups = groups_of(kernel)
     plans = [_plan(group.extents, target, wanted_blocks(group.extents, kernel)) for group in groups]
@@ -80,9 +81,10 @@ def contraction(kernel: ir.Operation, target: Target) -> Schedule:
 
 
 def _is_panel_outermost(extents: Extents) -> bool:
-    """Whether all rows of a block work on one panel before the next: unless the whole weight stays in the cache anyway.
+    """Returns whether all rows of a block work on one panel before the next.
 
-    Then a tile's rows work on all panels, and a result that comes from memory and goes there does so row by row.
+    If the weight stays in the cache anyway and the result comes from and goes to memory, a tile's rows work on all
+    panels instead, and the result is accessed row by row.
     """
     places = math.prod(extents.outer)
     if extents.typical:
@@ -93,7 +95,7 @@ def _is_panel_outermost(extents: Extents) -> bool:
 
 
 def _plan(extents: Extents, target: Target, parts: int) -> tuple[list[int], list[int]]:
-    """The register tile and the parallel block that take the least time together, about `parts` blocks in all."""
+    """Returns the fastest pair of register tile and parallel block, with about `parts` blocks in all."""
     if not _is_panel_outermost(extents):
         block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
         _, tile = _tile(extents, target, [extents.outer[dim] for dim in extents.rows[-2:]])
@@ -105,9 +107,9 @@ def _plan(extents: Extents, target: Target, parts: int) -> tuple[list[int], list
 
 
 def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int) -> list[int]:
-    """The parallel blocks: rows as the kernels before and after are cut, and panels.
+    """Returns the parallel block: rows cut as in the kernels before and after, and panels.
 
-    Weights that do not stay in the first-level cache are read for so many rows at a time that reading does not show.
+    Weights that do not stay in the first-level cache are read for enough rows at a time to hide the reading.
     """
     if parts == 1:
         return [*whole_tiles(extents, tile, block), extents.panels]
@@ -122,24 +124,24 @@ def _cut(extents: Extents, tile: Sequence[int], block: Sequence[int], parts: int
     there = math.prod(-(-size // part) for size, part in zip(extents.outer, rows, strict=True))
     panels = divisor(extents.panels, there * extents.panels // parts)
     if extents.typical and extents.weight_bytes > _CACHED_WEIGHT_BYTES:
-        # Of the fewest rows there are enough blocks for some threads, too.
+        # With the fewest rows, too, there must be enough blocks for some threads.
         fewest = _blocks_of_rows(extents, rows)
         panels = min(panels, divisor(extents.panels, fewest * extents.panels // _FEWEST_BLOCKS))
     return [*whole_tiles(extents, tile, _fewer(extents, tile, rows)), panels]
 
 
 def _blocks_of_rows(extents: Extents, rows: Sequence[int]) -> int:
-    """How many blocks of rows there are at least, where their number varies."""
+    """Returns the minimum number of blocks of rows if the number of rows varies."""
     steps = [rows[dim] for dim in extents.rows[-2:]]
     counts = [[-(-size // step) for size, step in zip(sizes, steps, strict=True)] for sizes in extents.typical]
     return min(map(math.prod, counts))
 
 
 def _fewer(extents: Extents, tile: Sequence[int], rows: Sequence[int]) -> list[int]:
-    """Where the number of rows varies, blocks of about as many as there are at least.
+    """Reduces blocks to about the minimum number of rows if the number of rows varies.
 
-    A tile fetches its share of the weights that come next, so all tiles of a block should be there. The blocks of one
-    panel follow each other, as all rows stay in the cache: only the first of them waits for it.
+    A tile fetches its share of the next weights, so all tiles of a block should be present. The blocks of one panel
+    follow each other, as all rows stay in the cache: only the first of them waits for the panel.
     """
     if not extents.typical or not extents.is_panel_major:
         return list(rows)
@@ -154,7 +156,7 @@ def _fewer(extents: Extents, tile: Sequence[int], rows: Sequence[int]) -> list[i
 
 
 def _block_counts(extents: Extents) -> range:
-    """Into how many blocks of rows it makes sense to cut: few enough rows for the cache."""
+    """Returns the useful numbers of blocks of rows, such that the rows of a block fit the cache."""
     inner = [extents.outer[dim] for dim in extents.rows[-2:]]
     if not inner:
         return range(1, 2)
@@ -164,7 +166,7 @@ def _block_counts(extents: Extents) -> range:
 
 
 def _plan_of(extents: Extents, target: Target, count: int) -> tuple[float, list[int], list[int]]:
-    """The cycles with so many blocks of rows, the tile and the block."""
+    """Returns the cycles with `count` blocks of rows, the tile and the block."""
     block, inner = [1] * len(extents.outer), extents.rows[-2:]
     cut = next((dim for dim in inner if extents.outer[dim] > 1), None)
     for dim in inner:
@@ -176,7 +178,7 @@ def _plan_of(extents: Extents, target: Target, count: int) -> tuple[float, list[
 
 
 def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float, list[int]]:
-    """The cycles of a panel in a block, and the tile that takes the least; overhanging ones cost in full.
+    """Returns the cycles of a panel in a block and the fastest tile; overhanging tiles cost as much as whole ones.
 
     Args:
         extents: the iteration space.
@@ -200,8 +202,8 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
     if extents.tile[-len(sizes) :] in shapes and math.prod(extents.tile[: -len(sizes)]) == 1:
         best = extents.tile[-len(sizes) :]
     elif extents.typical:
-        # Of about the same, those that read neighbours, fit the greatest size and are large: other sizes than these are
-        # as likely, and each tile reads its panel again.
+        # Prefers, among about equal tiles, large ones that read neighbours and divide the greatest size: other sizes
+        # than the typical ones are as likely, and each tile reads its panel again.
         most = _NEAR * cycles(best)[0]
         near = [shape for shape in shapes if cycles(shape)[0] <= most]
         best = min(near, key=lambda shape: (math.prod(shape[:-1]), sizes[-1] % shape[-1] != 0, -shape[-1]))
@@ -213,18 +215,21 @@ def _tile(extents: Extents, target: Target, sizes: Sequence[int]) -> tuple[float
 
 
 def step_cycles(rows: int, vectors: int, streamed: int) -> float:
-    """Cycles of one reduction step: two multiply-adds and two loads per cycle, four cycles from one sum to the next."""
+    """Returns the cycles of one reduction step.
+
+    A core does two multiply-adds and two loads per cycle; an addition to the same sum can follow after four cycles.
+    """
     overhead = 0.4 if rows * vectors <= _MOST_SUMS else 0.8
     return max(rows * vectors / 2, (rows + vectors + streamed) / 2, 4) + overhead + 0.3 * streamed
 
 
 def waiting_cycles(weight_bytes: int, row_bytes: float) -> float:
-    """What a step waits for a row of a panel of the weight, however few rows are multiplied with it."""
+    """Returns the cycles that a step waits for a row of a panel of the weight, however few rows use it."""
     return row_bytes / _FAR_STREAM_BYTES if weight_bytes > _CACHED_WEIGHT_BYTES else 0
 
 
 def tile_cycles(rows: int, vectors: int, row_bytes: int, depth: int) -> float:
-    """Cycles of one reduction step of a tile that many others follow, each of which reads its panel again."""
+    """Returns the cycles per reduction step of a tile that is one of many, each of which reads its panel again."""
     own = _TILE_CYCLES / depth
     if row_bytes * depth <= CACHE_BYTES[0]:
         return own + step_cycles(rows, vectors, 0)

@@ -1,4 +1,4 @@
-"""Schedules of depthwise convolutions: every channel by itself, so vectors run over channels and nothing is broadcast.
+"""Schedules of depthwise convolutions: channels are independent, so vectors run over channels without broadcasts.
 
 linalg.generic {(row.., panel, lane, tap..)} ; linalg.generic {(row.., panel, lane)}
 // -->
@@ -29,17 +29,17 @@ from .tiles import (
 )
 from .typical import count_tiles
 
-# Taps along the innermost dimension are unrolled up to this many: then neighbouring places share what they read.
+# Maximum number of unrolled taps along the innermost dimension; then neighbouring places share loads.
 _UNROLLED_TAPS = 9
 _UNROLLED_STEPS = 40
 _MOST_ROWS = 16
 
-# What a block reads should stay in half of a second-level cache.
+# Data read by a block should stay in half of a second-level cache.
 _BLOCK_BYTES = 512 * 1024
 
 
 def depthwise(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of a depthwise convolution; its parameters are those of `contraction` and `unroll`."""
+    """Returns the schedule of a depthwise convolution; its parameters are those of `contraction` and `unroll`."""
     groups = groups_of(kernel)
     tiles = [_tile(group.extents, target) for group in groups]
     blocks = [_block(group.extents, tile, kernel) for group, tile in zip(groups, tiles, strict=True)]
@@ -48,7 +48,10 @@ def depthwise(kernel: ir.Operation, target: Target) -> Schedule:
 
 
 def _unrolled(extents: Extents) -> int:
-    """How many steps are unrolled: the last dimension, and with groups the channels of one, to spread what was read."""
+    """Returns the number of unrolled steps.
+
+    The last dimension is unrolled; with feature groups, the channels of a group as well, to spread what was read.
+    """
     reduction = extents.reduction
     if extents.is_spread and math.prod(reduction[-2:]) <= _UNROLLED_STEPS:
         return math.prod(reduction[-2:])
@@ -56,7 +59,7 @@ def _unrolled(extents: Extents) -> int:
 
 
 def _block(extents: Extents, tile: Sequence[int], kernel: ir.Operation) -> list[int]:
-    """Parts of all rows, as many as threads want, and so small that what is read stays in the cache over all panels."""
+    """Returns a block of rows: enough blocks for the threads, and small enough to stay in the cache over all panels."""
     block = [size if dim in extents.rows[-2:] else 1 for dim, size in enumerate(extents.outer)]
     read = extents.element_bytes * extents.lane * extents.panels * math.prod(block)
     parts = max(wanted_blocks(extents, kernel), -(-read // _BLOCK_BYTES))
@@ -64,12 +67,12 @@ def _block(extents: Extents, tile: Sequence[int], kernel: ir.Operation) -> list[
 
 
 def _tile(extents: Extents, target: Target) -> list[int]:
-    """The tile over the last two row dimensions with the least loads and multiply-adds in all."""
+    """Returns the tile over the last two row dimensions with the fewest loads and multiply-adds in all."""
     inner = extents.rows[-2:]
     sizes = [extents.outer[dim] for dim in inner]
     taps, vectors = extents.reduction[-1], registers_per_row(extents, target)
     limit = most_places(vectors, target)
-    if extents.is_spread:  # beside the sums, registers hold what was read and what is spread of it
+    if extents.is_spread:  # beside the sums, registers hold the loaded elements and their spread copies
         limit = max(1, min(limit, (target.vector_registers // vectors - 2 * taps) // (1 + 2 * extents.stride)))
 
     def cycles(shape: tuple[int, ...]) -> tuple[float, int]:
@@ -86,12 +89,12 @@ def _tile(extents: Extents, target: Target) -> list[int]:
 
 
 def most_places(vectors: int, target: Target) -> int:
-    """The most places of a tile, each of so many vectors of channels."""
+    """Returns the maximum number of places in a tile, each of `vectors` vectors of channels."""
     return max(1, min(rows_of_registers(vectors, target), _MOST_ROWS // vectors))
 
 
 def tile_cycles(shape: Sequence[int], kernel: Sequence[int], stride: int, vectors: int) -> float:
-    """The cycles of a tile of some places, each of so many vectors of channels: neighbours share what they read."""
+    """Returns the cycles of a tile of places, each of `vectors` vectors of channels: neighbours share loads."""
     places, taps = math.prod(shape), kernel[-1]
     loads = places // shape[-1] * ((shape[-1] - 1) * stride + taps) + taps
     step = max(places * taps, loads) * vectors / 2 + 2

@@ -1,4 +1,4 @@
-"""Schedules of elementwise kernels: the outer loops cut into parallel blocks, if there is work for more than one."""
+"""Schedules of elementwise kernels: the outer loops are cut into parallel blocks if there is work for more than one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .steps import fuse, loop_parameters, match, parallel_tile, script, steps_of
 
 
 def elementwise(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of an elementwise kernel: `blocks`, the parallel tile of its last op."""
+    """Returns the schedule of an elementwise kernel; its parameter `blocks` is the parallel tile of its last op."""
     steps = steps_of(kernel)
     root = steps[-1]
     time = sum(step.nanoseconds() for step in steps)

@@ -1,4 +1,4 @@
-"""Schedules of movement: every copy by itself, in parallel blocks of its outer loops if it is large."""
+"""Schedules of movement: each copy is tiled separately, into parallel blocks of its outer loops if it is large."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .steps import Step, loop_parameters, match, parallel_tile, script, steps_of
 
 
 def movement(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of a movement kernel: `blocks`, one parallel tile per copy."""
+    """Returns the schedule of a movement kernel; its parameter `blocks` holds one parallel tile per copy."""
     steps = steps_of(kernel)
     tiles = [_tile(step, target) for step in steps]
     parameters = loop_parameters(kernel, target, blocks=tiles)
@@ -26,7 +26,9 @@ def movement(kernel: ir.Operation, target: Target) -> Schedule:
 
 
 def _tile(step: Step, target: Target) -> list[int]:
-    """A parallel tile, if nothing around is parallel. What is turned in registers is cut last, longer sides first."""
+    """Returns a parallel tile; [] inside a parallel loop. Sides transposed in registers are cut last, longer ones
+    first.
+    """
     if step.op.parent is not None and step.op.parent.name == "scf.forall":
         return []
     dims = range(len(step.sizes))

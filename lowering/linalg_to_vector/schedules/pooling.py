@@ -12,13 +12,13 @@ _ANY = "!transform.any_op"
 
 
 def pooling(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of a pooling kernel: `blocks`, the parallel tile of its last op."""
+    """Returns the schedule of a pooling kernel; its parameter `blocks` is the parallel tile of its last op."""
     steps = steps_of(kernel)
     root = steps[-1]
     # Each result element reads its window.
     time = sum(step.nanoseconds() for step in steps)
     parallel = [dim for dim in range(len(root.sizes)) if dim not in root.reductions]
-    # The innermost dimension stays whole: its vectors are as long as they can be.
+    # The innermost dimension stays whole, so that its vectors are as long as possible.
     blocks = parallel_tile(root.sizes, parallel[:-1], time, 1)
     parameters = loop_parameters(kernel, target, blocks=blocks)
     if not parameters["blocks"]:

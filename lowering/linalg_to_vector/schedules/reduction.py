@@ -1,4 +1,4 @@
-"""Schedules of reductions, softmax and norms: parallel blocks of rows, in each one row after the other.
+"""Schedules of reductions, softmax and norms: parallel blocks of rows, each processed row by row.
 
 max = linalg.generic {(row, column) reduces column}          scf.forall (block of rows)
 power = linalg.generic {(row, column)}                -->      scf.for row
@@ -19,17 +19,19 @@ from .base import Schedule
 from .pooling import pooling
 from .steps import CLEANUP, Step, fuse, loop_parameters, match, parallel_tile, script, steps_of
 
-# Short rows are worked on several at a time, as one hides how long sums over another's lanes take.
+# Maximum number of short rows processed together, and of their bytes: the rows hide each other's latency of sums over
+# lanes.
 _ROWS, _ROWS_BYTES = 8, 8192
-# Lanes of a column tile where the reduction does not run along the innermost dimension, and what those
-# of a parallel block are a multiple of at least.
+# Lanes of a column tile if the reduction is not along the innermost dimension, and the minimum multiple of the lanes
+# of a parallel block.
 _COLUMNS, _LEAST_COLUMNS = 64, 16
 
 
 def reduction(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of a reduction kernel: `blocks`, the parallel tile of the last op, and `rows`, the tile inside it.
+    """Returns the schedule of a reduction kernel.
 
-    One that slides a window over padding is scheduled as pooling is.
+    Its parameters are `blocks`, the parallel tile of the last op, and `rows`, the tile inside it. A reduction that
+    slides a window over padding is scheduled as pooling.
     """
     if any(op.name == "tensor.pad" for op in walk(kernel)):
         return pooling(kernel, target)
@@ -54,7 +56,7 @@ def reduction(kernel: ir.Operation, target: Target) -> Schedule:
 
 
 def _rows(root: Step, reduced: set[int], block: Sequence[int]) -> list[int]:
-    """The tile of one row, or a few: [] where nothing is gained by it, as no op works on what was reduced."""
+    """Returns the tile of one or a few rows; [] if it gains nothing because no op works on the reduced values."""
     if not reduced or root.reductions:
         return []
     last = len(root.sizes) - 1

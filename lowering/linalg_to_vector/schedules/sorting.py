@@ -1,4 +1,4 @@
-"""Schedules of sorting and of running totals: rows are parallel as they are lowered, and one is done in order."""
+"""Schedules of sorting and of running totals: rows are already parallel when lowered, and sequential inside."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from .steps import loop_parameters, script
 
 
 def in_order(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of a kernel of which nothing is tiled."""
+    """Returns a schedule that tiles nothing."""
     return script("in-order", loop_parameters(kernel, target), [])

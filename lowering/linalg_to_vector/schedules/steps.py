@@ -1,4 +1,4 @@
-"""The linalg ops of a kernel that is no contraction, as schedules see them, and the script that tiles them.
+"""Linalg ops of a kernel that is not a contraction, as seen by schedules, and the script that tiles them.
 
 Every op gets a number in its attribute `stepwell.step`, by which the script finds it.
 """
@@ -18,13 +18,13 @@ from ..loops.generic import Generic
 from ..loops.widths import is_costly
 from .base import Schedule, given_parameters
 
-# A parallel block should take this long at least, and there is no use in more blocks than this.
+# Minimum time of a parallel block, and maximum number of blocks.
 _BLOCK_NS = 1_500
 _MOST_BLOCKS = 32
-# Less work than this stays on one core: what it reads is likely in that core's cache, and to get it from there takes
-# the other core as long as doing its part of the work.
+# Less work than this stays on one core: its input is likely in that core's cache, and transferring it to another core
+# takes as long as that core's part of the work.
 _LEAST_NS = 30_000
-# What one core does, roughly: bytes moved, and elements of exp and the like, per nanosecond.
+# Approximate throughput of one core: bytes moved, and elements of functions such as exp, per nanosecond.
 _BYTES_PER_NS, _COSTLY_PER_NS = 25.0, 1.5
 
 
@@ -46,18 +46,18 @@ class Step:
 
     @property
     def sizes(self) -> list[int]:
-        """The extents of the loops."""
+        """Extents of the loops."""
         if self.generic is None:
             return list(ir.RankedTensorType(self.op.results[0].type).shape)
         return [size or 1 for size in self.generic.static_sizes()]
 
     @property
     def reductions(self) -> tuple[int, ...]:
-        """The loops that reduce."""
+        """Reduction loops."""
         return () if self.generic is None else self.generic.reductions
 
     def nanoseconds(self) -> float:
-        """A rough guess of the time on one core."""
+        """Returns a rough estimate of the time on one core."""
         moved = sum(
             _bytes(value)
             for value in [*self.op.operands, *self.op.results]
@@ -68,7 +68,7 @@ class Step:
 
 
 def steps_of(kernel: ir.Operation) -> list[Step]:
-    """The linalg ops of a kernel in order, numbered."""
+    """Returns the linalg ops of a kernel in order, numbered."""
     found = [op for op in walk(kernel) if op.name in ("linalg.generic", "linalg.fill")]
     for number, op in enumerate(found):
         op.attributes["stepwell.step"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
@@ -90,15 +90,15 @@ def parallel_tile(
     whole: Collection[int] = (),
     most: int = _MOST_BLOCKS,
 ) -> list[int]:
-    """Tile sizes (0: whole) that cut the outer parallel loops into blocks of enough work; [] where one block is enough.
+    """Returns tile sizes (0: whole) that cut the outer parallel loops into blocks; [] if one block is enough.
 
     Args:
         sizes: extents of the loops.
-        parallel: which may be cut, outermost first.
-        nanoseconds: the time of all of it.
-        multiple: what a tile of the innermost loop should be a multiple of.
-        whole: other loops for which that holds.
-        most: of how many blocks there is use.
+        parallel: loops that may be cut, outermost first.
+        nanoseconds: time of the whole work.
+        multiple: number that a tile of the innermost loop should be a multiple of.
+        whole: other loops to which `multiple` applies.
+        most: maximum useful number of blocks.
     """
     wanted = min(most, int(nanoseconds // _BLOCK_NS)) if nanoseconds >= _LEAST_NS else 1
     tile = [0] * len(sizes)
@@ -115,17 +115,17 @@ def parallel_tile(
 
 
 def _misfit(count: int, wanted: int) -> float:
-    """How bad a number of blocks is: too many or too few, or an odd one that leaves a thread idle."""
+    """Returns a penalty for a number of blocks: too many, too few, or odd, which leaves a thread idle."""
     return max(count / wanted, wanted / count) * (1 if count % 2 == 0 else 1 + 1 / count)
 
 
 def loop_parameters(kernel: ir.Operation, target: Target, **parameters: int | list) -> dict[str, Any]:
-    """The parameters of a schedule whose ops become vector loops; those that the kernel names already win."""
+    """Returns the parameters of a schedule whose ops become vector loops; parameters in the kernel's attribute win."""
     return {"vector_bytes": target.vector_bytes, "unroll": 4, **parameters, **given_parameters(kernel)}
 
 
 def script(name: str, parameters: dict[str, int | list], lines: Sequence[str]) -> Schedule:
-    """A schedule from the lines of its script."""
+    """Returns a schedule from the lines of its script."""
     body = "\n".join(f"    {line}" for line in lines)
     text = f"""
 module attributes {{transform.with_named_sequence}} {{
@@ -139,7 +139,7 @@ module attributes {{transform.with_named_sequence}} {{
 
 
 def match(handle: str, number: int) -> str:
-    """Binds `handle` to the op with a `stepwell.step`."""
+    """Returns the script line that binds `handle` to the op with a `stepwell.step`."""
     return (
         f"{handle} = transform.structured.match attributes {{stepwell.step = {number} : i64}} in %kernel"
         " : (!transform.any_op) -> !transform.any_op"
@@ -147,7 +147,7 @@ def match(handle: str, number: int) -> str:
 
 
 def fuse(handle: str, new: str, tile: Sequence[int], is_parallel: bool) -> str:
-    """Tiles the op `handle`, with everything that feeds it, into loops; the tiled op is `new`."""
+    """Returns the script line that tiles the op `handle` with all its producers into loops; the tiled op is `new`."""
     count = 1 if is_parallel else sum(size > 0 for size in tile)
     kinds = ", ".join(["!transform.any_op"] * (count + 1))
     form = " {use_forall}" if is_parallel else ""
@@ -158,7 +158,7 @@ def fuse(handle: str, new: str, tile: Sequence[int], is_parallel: bool) -> str:
 
 
 def tile_alone(handle: str, new: str, tile: Sequence[int]) -> str:
-    """Tiles the op `handle` by itself into a parallel loop."""
+    """Returns the script line that tiles only the op `handle` into a parallel loop."""
     return (
         f"{new}, {new}_loop = transform.structured.tile_using_forall {handle} tile_sizes {list(tile)}"
         " : (!transform.any_op) -> (!transform.any_op, !transform.any_op)"

@@ -1,4 +1,4 @@
-"""The transform script of the register-tiled schedules: parallel blocks, and loops over tiles in them."""
+"""Transform script of the register-tiled schedules: parallel blocks with loops over tiles in them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from .base import Schedule, given_parameters
 from .tiles import Extents, Group
 
 FEWEST = "stepwell.fewest"
-"""On a contraction: how many rounds each loop over tiles of one panel has at least, where sizes vary; 0 for all loops
-where there is never more than one tile."""
+"""Attribute of a contraction: minimum number of iterations of each loop over tiles of one panel if sizes vary; 0 for
+all loops if there is never more than one tile.
+"""
 
 
 def make_schedule(
@@ -27,7 +28,7 @@ def make_schedule(
     unroll: int = 0,
     ahead: int = 1,
 ) -> Schedule:
-    """A schedule with these tiles and blocks, or with those that the kernel's `stepwell.schedule` names instead.
+    """Returns a schedule with these tiles and blocks, or with those in the kernel's `stepwell.schedule` instead.
 
     Args:
         name: the schedule's name.
@@ -35,9 +36,9 @@ def make_schedule(
         groups: its column groups.
         tiles: per group, the register tile along the outer dimensions.
         blocks: per group, the parallel block along the outer dimensions and the panels.
-        is_panel_outermost: whether a group's loop over panels is outside of those over rows.
-        unroll: up to how many reduction steps are unrolled (0: as the vectoriser thinks best).
-        ahead: how many elements of a row, used in one step after the other, may be read as a vector.
+        is_panel_outermost: returns whether a group's loop over panels is outside of those over rows.
+        unroll: maximum number of unrolled reduction steps (0: the vectoriser decides).
+        ahead: number of elements of a row, used in successive steps, that may be read as one vector.
     """
     parameters: dict[str, Any] = {"tiles": tiles, "blocks": blocks, "unroll": unroll}
     if ahead > 1:
@@ -63,7 +64,7 @@ module attributes {{transform.with_named_sequence}} {{
 def _group_script(
     group: Group, tile: Sequence[int], block: Sequence[int], unroll: int, is_panel_outermost: bool
 ) -> str:
-    """Blocks become an scf.forall, tiles loops inside it."""
+    """Returns the script lines of one column group: blocks become an scf.forall, tiles loops inside it."""
     extents, number = group.extents, group.number
     sizes = [*extents.outer, extents.panels]
     blocks = [0 if part >= size else part for part, size in zip(block, sizes, strict=True)]
@@ -97,7 +98,7 @@ def _group_script(
 
 
 def _is_alone(extents: Extents, tile: Sequence[int]) -> bool:
-    """Whether a tile holds all rows, at all sizes."""
+    """Returns whether a tile holds all rows at all sizes."""
     others = [size for dim, size in enumerate(extents.outer) if dim not in extents.rows[-2:]]
     steps = [tile[dim] for dim in extents.rows[-2:]]
     return math.prod(others) == 1 and all(
@@ -106,7 +107,7 @@ def _is_alone(extents: Extents, tile: Sequence[int]) -> bool:
 
 
 def _least_rounds(extents: Extents, dim: int, step: int, part: int) -> int:
-    """How many steps along a dimension a part of it takes at least, where its extent varies."""
+    """Returns the minimum number of steps along a dimension of a part, over the typical sizes if its extent varies."""
     if dim not in extents.rows[-2:]:
         return -(-part // step)
     place = extents.rows[-2:].index(dim)
@@ -114,7 +115,7 @@ def _least_rounds(extents: Extents, dim: int, step: int, part: int) -> int:
 
 
 def _annotated(number: int, name: str, value: str) -> list[str]:
-    """The lines that give the sum of a column group an attribute."""
+    """Returns the script lines that give the sum of a column group an attribute."""
     handle = f"%{name.rpartition('.')[2]}{number}"
     return [
         _match(f"{handle}_sum", "contraction", number),

@@ -1,4 +1,4 @@
-"""For which sizes tiles are chosen: where sizes vary, for some in the range, not the greatest alone."""
+"""Representative sizes for which tiles are chosen if sizes vary: several in the range, not only the greatest."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Sizes = tuple[int, ...]
 
 
 def typical_sizes(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[Sizes, ...]:
-    """The extents of some loops at typical sizes of a call; none where these do not vary, or nobody knows how.
+    """Returns the extents of some loops at representative sizes of a call; empty if these do not vary or are not known.
 
     Args:
-        kernel: a kernel, maybe with `stepwell.typical`: how much of its result is needed, at several sizes.
-        sizes: the extents of the loops over its result from the outermost on; one may be over several dimensions.
+        kernel: a kernel, possibly with `stepwell.typical`: the needed extents of its result at several sizes.
+        sizes: extents of the loops over its result from the outermost on; one loop may be over several dimensions.
     """
     results = list(ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results)
     if TYPICAL not in kernel.attributes or len(results) != 1:
@@ -32,7 +32,7 @@ def typical_sizes(kernel: ir.Operation, sizes: Sequence[int]) -> tuple[Sizes, ..
 
 
 def chosen_tile(kernel: ir.Operation) -> tuple[int, ...]:
-    """The tile that a version of a kernel is for, along the last two loops over rows; empty where none was chosen."""
+    """Returns the tile of a version of a kernel along the last two loops over rows; empty if none was chosen."""
     return tuple(ir.DenseI64ArrayAttr(kernel.attributes[TILE])) if TILE in kernel.attributes else ()
 
 
@@ -51,7 +51,7 @@ def _along(shape: Sequence[int], needed: Sequence[int], sizes: Sequence[int]) ->
 
 
 def tiles_in(sizes: Sequence[int], block: Sequence[int], tile: Sequence[int]) -> int:
-    """How many tiles cover the first of some elements, which are cut into blocks; those that overhang count."""
+    """Returns the number of tiles that cover elements cut into blocks; overhanging tiles count as whole ones."""
     return math.prod(
         size // part * -(-part // step) + -(-(size % part) // step)
         for size, part, step in zip(sizes, block, tile, strict=True)
@@ -61,14 +61,14 @@ def tiles_in(sizes: Sequence[int], block: Sequence[int], tile: Sequence[int]) ->
 def count_tiles(
     typical: Sequence[Sizes], block: Sequence[int], tile: Sequence[int], most: int, least: float = 0
 ) -> float:
-    """How many tiles a block takes; where sizes vary, how many all blocks do, on average.
+    """Returns the number of tiles of a block or, if sizes vary, the average number of tiles of all blocks.
 
     Args:
-        typical: the extents of all blocks together at typical sizes; none where sizes do not vary.
+        typical: extents of all blocks together at representative sizes; empty if sizes do not vary.
         block: the block's extents.
-        tile: those of a tile.
-        most: the elements of the largest tile: a size counts by how many such tiles it might do with.
-        least: what few tiles wait for takes as long as so many.
+        tile: the tile's extents.
+        most: elements of the largest tile: a size is weighted by the number of such tiles that would cover it.
+        least: minimum waiting time, in units of tiles.
     """
     if not typical:
         return tiles_in(block, block, tile)

@@ -2,7 +2,7 @@
 
 linalg.generic {input} ; linalg.generic {product} ; linalg.generic {output} ; linalg.generic {epilogue}
 // -->
-scf.forall image, rows of tiles, columns of tiles      // one strip; no loop around the only one
+scf.forall image, rows of tiles, columns of tiles      // one strip; no loop around a single strip
   scf.forall (blocks of tiles) { input }
   scf.forall (blocks of points, tiles, panels) { product }, as in a contraction
   scf.forall (blocks of tiles) { output; epilogue }
@@ -23,32 +23,33 @@ from .base import Schedule, given_parameters
 from .contraction import contraction, tile_cycles
 from .typical import chosen_tile, tiles_in, typical_sizes
 
-# What one core does, roughly, in a nanosecond: cycles while it multiplies vectors, elements that a transform makes.
+# Approximate throughput of one core per nanosecond: cycles of vector multiplication, elements made by a transform.
 _CYCLES, _TRANSFORMED = 2.6, 16.0
 
-# How long a byte of the weights takes that another strip has read before: from a second-level cache of so many bytes,
-# and what is more than it holds.
+# Time in nanoseconds per byte of weights that another strip has read before: from a second-level cache of
+# _CACHED_WEIGHT_BYTES, and for the bytes beyond its size.
 _WEIGHT_NS, _FAR_WEIGHT_NS, _CACHED_WEIGHT_BYTES = 0.002, 0.05, 1 << 21
 
-# How long a byte takes of what a strip keeps between its steps, for every doubling of that beyond what a second-level
-# cache holds of it.
+# Time in nanoseconds per byte that a strip keeps between its steps, for every doubling beyond the part of a
+# second-level cache available for it.
 _SPILLED_NS, _CACHED_BYTES = 0.0225, 1 << 19
 
-# What lies a multiple of that apart shares a few lines of the first-level cache: transforms then take twice as long.
+# Addresses that are a multiple of this many bytes apart share a few lines of the first-level cache: transforms then
+# take twice as long.
 _PAGE_BYTES = 4096
 
-# A strip of more than that would be seen in a program's memory.
+# Maximum size of a strip in bytes; a larger one would show in a program's memory use.
 _MOST_BYTES = 16 << 20
 
-# Blocks of the transforms that are worth a thread's while.
+# Minimum bytes of a block of the transforms that is worth a thread.
 _BLOCK_BYTES = 64 * 1024
 
 
 def winograd(kernel: ir.Operation, target: Target) -> Schedule:
-    """The schedule of a Winograd convolution.
+    """Returns the schedule of a Winograd convolution.
 
-    Its parameters are those of a contraction for the products, and the rows and columns of tiles of a strip and of a
-    parallel block of the transforms.
+    Its parameters are those of a contraction for the products, and the rows and columns of tiles of a strip and of
+    a parallel block of the transforms.
     """
     steps = Steps.of(kernel)
     chosen = chosen_tile(kernel)
@@ -61,7 +62,7 @@ def winograd(kernel: ir.Operation, target: Target) -> Schedule:
 
 
 def _typical(kernel: ir.Operation, steps: Steps) -> list[tuple[int, ...]]:
-    """The rows and columns of tiles, where sizes vary at some of them."""
+    """Returns the rows and columns of tiles; if sizes vary, at several representative sizes."""
     results = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).results
     batch, *images = ir.RankedTensorType(results[0]).shape[:3]
     found = typical_sizes(kernel, (batch, *images))
@@ -69,7 +70,7 @@ def _typical(kernel: ir.Operation, steps: Steps) -> list[tuple[int, ...]]:
 
 
 def _strip(steps: Steps, target: Target, typical: Sequence[Sequence[int]]) -> list[int]:
-    """Rows and columns of tiles: few enough to stay in the cache, many enough for what the weights cost to read."""
+    """Returns rows and columns of tiles: few enough to stay in the cache, enough to make up for reading the weights."""
     _, rows, cols = steps.tiles
     heights, widths = ({-(-size // cut) for cut in range(1, size + 1)} for size in (rows, cols))
     possible = {}
@@ -82,23 +83,23 @@ def _strip(steps: Steps, target: Target, typical: Sequence[Sequence[int]]) -> li
 
 
 def strip_nanoseconds(shape: tuple[int, int], points: int, channels: int, columns: int, target: Target) -> float | None:
-    """How long a strip of so many rows and columns of tiles takes; None where it would take too much memory.
+    """Returns the time of a strip in nanoseconds; None if it would take too much memory.
 
     Args:
         shape: rows and columns of tiles.
-        points: at how many points a tile is evaluated, in each direction.
-        channels: the channels of the input.
-        columns: those of the result.
+        points: number of points at which a tile is evaluated, in each direction.
+        channels: channels of the input.
+        columns: channels of the result.
         target: the machine.
     """
     tile_bytes = 4 * points**2 * (channels + columns)
     weight_bytes = 4 * points**2 * channels * columns
-    # A product's register tile is two registers wide, of which all but a few are sums.
+    # A product's register tile is two registers wide; nearly all registers hold sums.
     height = (target.vector_registers - 3) // 2
     count = math.prod(shape)
     if count * tile_bytes > _MOST_BYTES and count > height:
         return None
-    # As many rows in each register tile as all of them need: 22 are two of 11.
+    # Rows are distributed evenly over the register tiles: 22 rows are two tiles of 11.
     tiles = -(-count // height)
     panels = -(-columns // (target.vector_bytes // 2))
     step = tile_cycles(-(-count // tiles), 2, 2 * target.vector_bytes, channels)
@@ -113,7 +114,7 @@ def strip_nanoseconds(shape: tuple[int, int], points: int, channels: int, column
 
 
 def _part(steps: Steps, strip: Sequence[int]) -> list[int]:
-    """The tiles of a parallel block of the transforms: all where strips are parallel."""
+    """Returns the tiles of a parallel block of the transforms: the whole strip if strips are parallel."""
     if steps.tiles != (1, *strip):
         return list(strip)
     tile_bytes = 4 * steps.points**2 * max(steps.channels, steps.columns)

@@ -1,1 +1,1 @@
-"""Winograd convolutions: cut into strips of tiles, and their transforms as vector code."""
+"""Winograd convolutions: cuts them into strips of tiles, and emits their transforms as vector code."""

@@ -1,4 +1,4 @@
-"""The transform of the input as vector code."""
+"""Input transform as vector code."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class InputTransform:
     """Emits the transform of a block of tiles.
 
     Attributes:
-        image: the image without padding, [N, H, W, C].
+        image: image without padding, [N, H, W, C].
         start: image, row and column of the first pixel in it, which may be outside.
-        margins: how many rows and columns of padding there are before and after the image.
+        margins: rows and columns of padding before and after the image.
         matrix: B^T.
-        tile: how many pixels two tiles are apart.
-        target: where the transformed tiles go, [x, y, h, w, c].
-        lanes: the elements of a vector.
+        tile: distance between neighbouring tiles in pixels.
+        target: destination of the transformed tiles, [x, y, h, w, c].
+        lanes: elements per vector.
     """
 
     image: ir.Value
@@ -77,14 +77,14 @@ class InputTransform:
         return branch.results[0]
 
     def _tests(self, dim: int, first: Index) -> list[ir.Value]:
-        """What tells that the pixels of a tile are inside, as far as they may be outside at all."""
+        """Returns the conditions under which the pixels of a tile are inside; empty if they always are."""
         low, high = self.margins[dim]
         last = shape_of(self.image)[dim + 1] - len(self.matrix)
         tests = [arith.cmpi(arith.CmpIPredicate.sge, value_of(first), value_of(0))] if low else []
         return [*tests, *([arith.cmpi(arith.CmpIPredicate.sle, value_of(first), value_of(last))] if high else [])]
 
     def _guarded(self, top: Index, left: Index) -> Callable[[int, int, Index, Chunk], ir.Value]:
-        """Reads that give 0 for what is outside: of the pixel nearest to it, all bits are cleared."""
+        """Returns a function that reads pixels, with 0 outside: it reads the nearest pixel and clears all its bits."""
         rows, cols = (
             [self._pixel(dim, add(first, step)) for step in range(len(self.matrix))]
             for dim, first in enumerate((top, left))
@@ -100,7 +100,7 @@ class InputTransform:
         return read
 
     def _pixel(self, dim: int, index: Index) -> tuple[Index, ir.Value]:
-        """The nearest index that is inside, and whether that is `index` itself, in all bits of a number."""
+        """Returns the nearest index inside, and whether it is `index` itself, as an integer with all bits equal."""
         inside = clamp(index, 0, shape_of(self.image)[dim + 1] - 1)
         is_inside = arith.cmpi(arith.CmpIPredicate.eq, value_of(inside), value_of(index))
         return inside, arith.extsi(ir.IntegerType.get_signless(32), is_inside)
@@ -126,12 +126,12 @@ class InputTransform:
 
 
 def _filled(value: ir.Value) -> ir.Value:
-    """What a linalg.fill fills: every element is written anyway."""
+    """Returns the tensor that a linalg.fill fills: every element is overwritten anyway."""
     return value.owner.operands[1] if value.owner.name == "linalg.fill" else value
 
 
 def _offsets(op: ir.Operation) -> list[Index]:
-    """The offsets of a tensor.extract_slice."""
+    """Returns the offsets of a tensor.extract_slice."""
     sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
     values = iter(list(op.operands)[1:])
     return [next(values) if ir.ShapedType.is_dynamic_size(size) else size for size in sizes]

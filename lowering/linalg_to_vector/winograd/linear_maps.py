@@ -1,11 +1,11 @@
-"""Small constant matrices times a few vectors, with what rows or columns have in common computed once.
+"""Small constant matrices times a few vectors; common parts of rows or columns are computed once.
 
-Two columns that differ in signs only share the sum and the difference of their vectors:
+Two columns that differ only in signs share the sum and the difference of their vectors:
 
     [1 1  1  1]       s = b + c; d = b - c
     [0 a -a  0]  -->  a + s + e; a * d
 
-and two rows that differ in signs only are the sum and the difference of two parts:
+and two rows that differ only in signs are the sum and the difference of two parts:
 
     [0 p  q 1]        e = q c + d; o = b
     [0 -p q 1]   -->  e + p o; e - p o
@@ -23,15 +23,15 @@ Term = tuple[float, ir.Value]
 
 
 class LinearMap:
-    """A matrix to apply to vectors; every row must have an element that is not 0."""
+    """A matrix to apply to vectors; every row must have a nonzero element."""
 
     def __init__(self, matrix: np.ndarray) -> None:
-        """Finds what rows and columns of `matrix` have in common."""
+        """Finds the common parts of rows and of columns of `matrix`."""
         self._matrix = matrix
         self._rows, self._columns = _pairs(matrix), dict(_pairs(matrix.T))
 
     def apply(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """The matrix times the vectors `values`, as vectors."""
+        """Returns the matrix times the vectors `values`, as vectors."""
         terms = self._terms(values)
         results: dict[int, ir.Value] = {}
         for row, partner in self._rows:
@@ -43,7 +43,7 @@ class LinearMap:
         return [results[row] if row in results else _sum(terms[row]) for row in range(len(self._matrix))]
 
     def _terms(self, values: Sequence[ir.Value]) -> list[list[Term]]:
-        """For each row the factors that are not 0 and what they multiply, with common sums and differences."""
+        """Returns the nonzero factors of each row with their vectors, which include common sums and differences."""
         rows: list[list[Term]] = [[] for _ in self._matrix]
         for column, value in enumerate(values):
             if column in self._columns.values():
@@ -59,7 +59,7 @@ class LinearMap:
 
 
 def _pairs(matrix: np.ndarray) -> list[tuple[int, int]]:
-    """Rows that are equal but for some signs, two by two."""
+    """Returns pairs of rows that are equal except for some signs."""
     found: list[tuple[int, int]] = []
     for first in range(len(matrix)):
         for second in range(first + 1, len(matrix)):
@@ -73,7 +73,7 @@ def _pairs(matrix: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _sum(terms: Sequence[Term]) -> ir.Value:
-    """The sum of the products; one that needs no multiplication comes first."""
+    """Returns the sum of the products; a term that needs no multiplication comes first."""
     first = next((term for term in terms if term[0] == 1), terms[0])
     factor, value = first
     total = value if factor == 1 else arith.mulf(_splat(factor, value.type), value)
@@ -84,7 +84,7 @@ def _sum(terms: Sequence[Term]) -> ir.Value:
 
 
 def _add(total: ir.Value, factor: float, value: ir.Value) -> ir.Value:
-    """`total + factor * value`"""
+    """Returns `total + factor * value`."""
     if factor in (1, -1):
         return arith.addf(total, value) if factor == 1 else arith.subf(total, value)
     return vector.fma(_splat(factor, value.type), value, total)

@@ -1,4 +1,4 @@
-"""The transform of the products, and the elementwise ops after it, as vector code."""
+"""Transform of the products and the elementwise ops after it, as vector code."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class OutputTransform:
     """Emits the transform of a block of tiles, and the elementwise ops on its results.
 
     Attributes:
-        products: [x, y, h, w, k].
+        products: the products, [x, y, h, w, k].
         matrix: A^T.
         epilogue: the generic with the elementwise ops, on [height, width, k].
-        lanes: the elements of a vector.
+        lanes: elements per vector.
     """
 
     products: ir.Value
@@ -59,7 +59,7 @@ class OutputTransform:
 
         def transform(channel: Index, chunk: Chunk, into: ir.Value) -> ir.Value:
             values = [[read_row(self.products, [x, y, *place, channel], chunk) for y in points] for x in points]
-            # What overhangs is written to the last pixel inside, before that pixel's own result is.
+            # Overhanging results are written to the last pixel inside, before that pixel's own result.
             for (p, q), value in reversed(apply_twice(self.matrix, values)):
                 into = self._store(value, [pixels[0][p], pixels[1][q], channel], chunk, into)
             return into

@@ -1,4 +1,4 @@
-"""The ops of a Winograd convolution, as the lowering leaves them."""
+"""Ops of a Winograd convolution after its lowering to linalg."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...stepwell_to_linalg.winograd import TAG
 
 @dataclass(frozen=True)
 class Group:
-    """The steps of one column group: its product, its epilogue, and the matrix of the transform between."""
+    """Steps of one column group: its product, its epilogue, and the matrix of the transform between."""
 
     product: ir.Operation
     epilogue: ir.Operation
@@ -22,20 +22,20 @@ class Group:
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return math.prod(shape_of(self.product.results[0])[2:])
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The ops of a kernel, as the lowering leaves them."""
+    """Ops of a kernel after its lowering to linalg."""
 
     input: ir.Operation
     groups: list[Group]
 
     @staticmethod
     def of(kernel: ir.Operation) -> Steps:
-        """Reads them off the kernel."""
+        """Finds the ops in the kernel."""
         tagged: dict[str, list[ir.Operation]] = {"input": [], "output": [], "epilogue": [], "product": []}
         for op in walk(kernel):
             if TAG in op.attributes:
@@ -50,12 +50,12 @@ class Steps:
 
     @property
     def points(self) -> int:
-        """At how many points a tile is evaluated, in each direction."""
+        """Number of points at which a tile is evaluated, in each direction."""
         return shape_of(self.input.results[0])[0]
 
     @property
     def tile(self) -> int:
-        """How many results a tile has, in each direction."""
+        """Number of results of a tile, in each direction."""
         return shape_of(self.groups[0].matrix)[0]
 
     @property
@@ -66,10 +66,10 @@ class Steps:
 
     @property
     def channels(self) -> int:
-        """The channels of the input."""
+        """Channels of the input."""
         return shape_of(self.input.results[0])[-1]
 
     @property
     def columns(self) -> int:
-        """The channels of the result."""
+        """Channels of the result."""
         return sum(group.width for group in self.groups)

@@ -1,4 +1,4 @@
-"""The steps of a Winograd convolution, cut into strips of tiles and parallel blocks of those."""
+"""Cuts the steps of a Winograd convolution into strips of tiles and their parallel blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Place = Callable[[Index, Index], tuple[list[Index], list[Index]]]
 
 
 def cut_into_strips(kernel: ir.Operation, steps: Steps, strip: Sequence[int], part: Sequence[int]) -> None:
-    """Replaces the body of a kernel by a parallel loop over strips with the steps inside.
+    """Replaces the body of a kernel by a parallel loop over strips that contains the steps.
 
     Args:
         kernel: the kernel, as it was lowered to linalg.
@@ -39,7 +39,7 @@ def cut_into_strips(kernel: ir.Operation, steps: Steps, strip: Sequence[int], pa
 
 
 def _for_each_strip(steps: Steps, strip: Sequence[int], part: Sequence[int], destination: ir.Value) -> ir.Value:
-    """The destination with the results of all strips; there is no loop around the only one."""
+    """Returns the destination with the results of all strips; there is no loop around a single strip."""
     extents, step = list(steps.tiles), [1, *strip]
     _, height, width, _ = shape = shape_of(destination)
     if extents == step:
@@ -63,7 +63,7 @@ def _for_each_strip(steps: Steps, strip: Sequence[int], part: Sequence[int], des
 
 @dataclass(frozen=True)
 class _Strip:
-    """Emits the steps for the tiles of one strip: of image, row and column `start`, for an image of `size` pixels."""
+    """Emits the steps for the tiles of one strip at image, row and column `start`, in an image of `size` pixels."""
 
     steps: Steps
     start: tuple[Index, Index, Index]
@@ -72,7 +72,7 @@ class _Strip:
     size: tuple[int, int]
 
     def emit(self, out: ir.Value) -> ir.Value:
-        """The part `out` of the destination that belongs to the strip, with its results."""
+        """Returns the strip's part `out` of the destination with its results."""
         inputs = self._inputs()
         column = 0
         for group in self.steps.groups:
@@ -137,7 +137,7 @@ class _Strip:
         return self._blocks(out, block, place)
 
     def _blocks(self, into: ir.Value, block: Callable[[Index, Index, ir.Value], ir.Value], place: Place) -> ir.Value:
-        """`into` with what `block` makes at each block's `place`, in parallel if there is more than one."""
+        """Returns `into` with each result of `block` at the block's `place`, in parallel if there is more than one."""
         if list(self.part) == list(self.strip):
             return _insert(block(0, 0, into), into, *place(0, 0))
         op = scf.ForallOp([0, 0], list(self.strip), list(self.part), [into])
@@ -155,11 +155,11 @@ class _Strip:
         return op.results[0]
 
     def pixel(self, dim: int, tile: Index) -> Index:
-        """Where a row or column of tiles of the strip begins in the image."""
+        """Returns the first pixel in the image of a row or column of tiles of the strip."""
         return multiply(add(self.start[dim + 1], tile), self.steps.tile)
 
     def extent(self, dim: int, pixel: Index, tiles: Sequence[int]) -> Index:
-        """How many pixels of the image there are in so many tiles from `pixel` on."""
+        """Returns the number of pixels of the image in `tiles` tiles from `pixel` on."""
         size, most = self.size[dim], tiles[dim] * self.steps.tile
         return most if size % self.steps.tile == 0 else at_most(subtract(size, pixel), most)
 
@@ -167,7 +167,7 @@ class _Strip:
 def _epilogue(
     old: ir.Operation, results: ir.Value, start: Sequence[Index], sizes: Sequence[Index], out: ir.Value
 ) -> ir.Value:
-    """The elementwise ops of `old` on a block of the results of one image."""
+    """Emits the elementwise ops of `old` on a block of the results of one image."""
     maps = [ir.AffineMapAttr.get(ir.AffineMap.get_identity(3))]
     operands = [results]
     entries = [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(old.attributes["indexing_maps"])]
@@ -194,7 +194,7 @@ def _epilogue(
 
 
 def _slice(value: ir.Value, offsets: Sequence[Index], sizes: Sequence[Index], dropped: Sequence[int] = ()) -> ir.Value:
-    """A part of a tensor, without the dimensions `dropped`, whose size is 1."""
+    """Returns a part of a tensor, without the dimensions `dropped`, whose size is 1."""
     own = ir.RankedTensorType(value.type)
     if not dropped and not any(offsets) and list(sizes) == list(own.shape):
         return value
@@ -211,7 +211,7 @@ def _insert(part: ir.Value, into: ir.Value, offsets: Sequence[Index], sizes: Seq
 
 
 def _mixed(offsets: Sequence[Index], sizes: Sequence[Index]) -> tuple:
-    """The arguments of slice ops: what is computed of offsets, sizes and strides, then the numbers."""
+    """Returns the arguments of slice ops: dynamic offsets, sizes and strides, then the static ones."""
     dynamic = ir.ShapedType.get_dynamic_size()
     values = [[item for item in items if not isinstance(item, int)] for items in (offsets, sizes)]
     numbers = [[item if isinstance(item, int) else dynamic for item in items] for items in (offsets, sizes)]

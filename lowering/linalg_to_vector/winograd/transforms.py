@@ -1,9 +1,9 @@
-"""The transforms of Winograd convolutions as vector code: vectors run along channels, a tile at a time.
+"""Winograd transforms as vector code: vectors run along channels, one tile at a time.
 
     linalg.generic {stepwell.winograd = "input"} ins(a window of the padded image, B^T, B^T)
     // -->
     scf.for row, column of tiles
-      scf.if the tile's pixels are inside of the image     // else what is outside is replaced by 0
+      scf.if the tile's pixels are inside of the image     // otherwise, pixels outside are replaced by 0
         scf.for 16 channels: 36 reads, the matrix along both directions, 36 writes
 
 The generics "output" and "epilogue" become one such loop, in which results stay in registers between the two.
@@ -36,7 +36,7 @@ def vectorize_transforms(kernel: ir.Operation, lanes: int) -> None:
 
 
 def _erase_unread(op: ir.Operation) -> None:
-    """Erases an op that nothing reads, and views and fills that only it read."""
+    """Erases an unused op, and views and fills that only it used."""
     if any(True for result in op.results for _ in result.uses):
         return
     makers = [value.owner.operation for value in op.operands if not isinstance(value.owner, ir.Block)]

@@ -1,4 +1,4 @@
-"""What the transforms share: the loops over the tiles of a block and along channels, and reading and writing rows."""
+"""Shared code of the transforms: loops over the tiles of a block and along channels, reads and writes of rows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .linear_maps import LinearMap
 
 
 def matrix_of(op: ir.Operation) -> np.ndarray:
-    """The matrix that a transform multiplies with."""
+    """Returns the matrix that a transform multiplies by."""
     return array_of(op.operands[1].owner.attributes["value"])
 
 
 def apply_twice(matrix: np.ndarray, values: Sequence[Sequence[ir.Value]]) -> list[tuple[tuple[int, int], ir.Value]]:
-    """matrix * values * transposed matrix, with the place of each element."""
+    """Returns the elements of matrix * values * transposed matrix, each with its position."""
     linear = LinearMap(matrix)
     columns = [linear.apply([row[place] for row in values]) for place in range(len(values))]
     found = []
@@ -31,7 +31,7 @@ def apply_twice(matrix: np.ndarray, values: Sequence[Sequence[ir.Value]]) -> lis
 
 
 def grid(rows: int, cols: int, target: ir.Value, tile: Callable[[Index, Index, ir.Value], ir.Value]) -> ir.Value:
-    """Loops over all tiles of a block."""
+    """Emits loops over all tiles of a block."""
     (result,) = loop(
         0,
         rows,
@@ -43,7 +43,7 @@ def grid(rows: int, cols: int, target: ir.Value, tile: Callable[[Index, Index, i
 
 
 def along(size: int, lanes: int, target: ir.Value, step: Callable[[Index, Chunk, ir.Value], ir.Value]) -> ir.Value:
-    """A loop over `size` channels in whole vectors, and the rest of them in one that is masked."""
+    """Emits a loop over `size` channels in whole vectors, and a masked vector for the rest."""
     whole = size - size % lanes
     (target,) = loop(
         0, whole, lanes, [target], lambda index, inner: [step(index, Chunk(0, lanes, lanes, lanes), inner[0])]
@@ -54,7 +54,7 @@ def along(size: int, lanes: int, target: ir.Value, step: Callable[[Index, Chunk,
 
 
 def read_row(source: ir.Value, indices: Sequence[Index], chunk: Chunk) -> ir.Value:
-    """The vector from `indices` on, along the last dimension."""
+    """Reads the vector from `indices` on, along the last dimension."""
     element = ir.RankedTensorType(source.type).element_type
     padding = arith.constant(element, 0.0)
     places = [value_of(index) for index in indices]
@@ -64,7 +64,7 @@ def read_row(source: ir.Value, indices: Sequence[Index], chunk: Chunk) -> ir.Val
 
 
 def write_row(value: ir.Value, target: ir.Value, indices: Sequence[Index], chunk: Chunk) -> ir.Value:
-    """`target` with the vector written from `indices` on, along the last dimension."""
+    """Returns `target` with the vector written from `indices` on, along the last dimension."""
     places = [value_of(index) for index in indices]
     return vector.TransferWriteOp(
         target.type, value, target, places, _last_dimension(len(places)), [True], mask=chunk.mask()
