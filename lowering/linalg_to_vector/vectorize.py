@@ -84,7 +84,7 @@ def _results(kernel: ir.Operation) -> list[ir.Type]:
 
 
 def _vectorize_attention(kernel: ir.Operation, parameters: dict[str, Any], pipelines: PreparedPipelines) -> None:
-    """Converts the contractions and the ops fused with them to register tiles, and all other ops to loops over vectors."""
+    """Converts contractions and the ops fused with them to register tiles, and all other ops to vector loops."""
     clamp_tiles(kernel, pipelines)
     pipelines.run("func.func(canonicalize)", kernel)
     sink_fills(kernel)

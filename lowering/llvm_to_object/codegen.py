@@ -1,4 +1,4 @@
-"""Compiles a module of the LLVM dialect to one native object per function, so that each can be stored and used by name."""
+"""Compiles an LLVM dialect module to one native object per function, so that each can be stored and used by name."""
 
 from __future__ import annotations
 

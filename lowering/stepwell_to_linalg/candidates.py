@@ -109,7 +109,7 @@ def _bound(keys: ir.Value, k: int) -> ir.Value:
 
 
 def _kth_least(values: ir.Value, k: int) -> ir.Value:
-    """Returns the `k`-th least integer, bit by bit: the greatest number that fewer than `k` of `values` are less than."""
+    """Returns the `k`-th least integer, bit by bit: the greatest number with fewer than `k` of `values` below it."""
     kind, i32 = element_of(values), ir.IntegerType.get_signless(32)
     assert isinstance(kind, ir.IntegerType)
     highest = number(-(1 << (kind.width - 1)), kind)
