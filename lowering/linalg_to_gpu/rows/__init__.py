@@ -1,1 +1,1 @@
-"""Kernels that reduce rows: softmax, norms, sums, and whatever is computed of rows before and after."""
+"""Kernels that reduce rows: softmax, norms and sums, with the ops on rows before and after."""

@@ -1,4 +1,4 @@
-"""Which dimension of a row kernel every loop of every op of it is."""
+"""Assignment of the kernel's dimensions to the loops of every op of a row kernel."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .generics import iterators, loop_sizes, maps, through_views
 
 
 class NoRows(StepwellError):
-    """A kernel is no row kernel; the message says why."""
+    """A kernel is not a row kernel; the message gives the reason."""
 
 
 class Assignment:
-    """Finds which of the kernel's dimensions every loop of every op is."""
+    """Determines the kernel dimension of every loop of every op."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Assignment:
         self._tensors: dict[ir.Value, list[int | None]] = {}
 
     def run(self) -> dict[ir.Value, tuple[int, ...]]:
-        """Spreads what is known from op to op, and guesses in order where nothing is."""
+        """Propagates known dimensions from op to op, and assigns the rest in order."""
         while True:
             while self._spread_all():
                 pass
@@ -46,7 +46,7 @@ class Assignment:
         return any(changed)
 
     def _spread(self, op: ir.Operation) -> bool:
-        """Exchanges dimensions between the loops of one op and the tensors around it; whether anything was new."""
+        """Exchanges dimensions between an op's loops and the tensors around it; returns whether anything changed."""
         changed = False
         loops = self._loops[op.results[0]]
         outputs = len(op.operands) - len(op.results)
@@ -66,17 +66,17 @@ class Assignment:
         if loops[loop] == shared[axis]:
             return False
         if loops[loop] is not None and shared[axis] is not None:
-            raise NoRows("its ops index one tensor along different dimensions")
+            raise NoRows("ops index the same tensor along different dimensions")
         if loops[loop] is None:
             if shared[axis] in loops and shared[axis] != len(self._sizes) - 1:
-                raise NoRows("an op runs twice over one dimension")
+                raise NoRows("an op has two loops over the same dimension")
             loops[loop] = shared[axis]
         else:
             shared[axis] = loops[loop]
         return True
 
     def _dims(self, value: ir.Value) -> list[int | None] | None:
-        """What is known of a computed tensor's dimensions, as a list shared by its users; None for memory."""
+        """Returns the known dimensions of a computed tensor, as a list shared by its users; None for memory."""
         if memory_of(value, self._known) is not None or isinstance(value.owner, ir.Block):
             return None
         if value in self._tensors:
@@ -90,7 +90,7 @@ class Assignment:
         return self._tensors.setdefault(value, [None] * len(ir.RankedTensorType(value.type).shape))
 
     def _guess(self, op: ir.Operation) -> None:
-        """Loops that nothing ties to a dimension are those that are left, in order."""
+        """Assigns the first free dimension of equal size to the op's first loop without a dimension."""
         loops, sizes = self._loops[op.results[0]], loop_sizes(op)
         for loop, size in enumerate(sizes):
             if loops[loop] is not None:
@@ -99,7 +99,7 @@ class Assignment:
             if not free and size == 1:
                 free = [len(self._sizes) - 1]
             if not free:
-                raise NoRows("an op runs over other dimensions than the reductions")
+                raise NoRows("an op has a loop over a dimension that the reductions lack")
             loops[loop] = free[0]
             return
 

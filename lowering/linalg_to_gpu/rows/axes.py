@@ -1,4 +1,4 @@
-"""The dimensions of a row kernel merged into few axes; the one along which threads lie side by side."""
+"""Dimensions of a row kernel merged into few axes, and the axis along which threads are adjacent."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MOST_LANES = 8
 
 @dataclass(frozen=True)
 class Axes:
-    """Rows and columns as axes: each a run of dimensions that every access steps through evenly.
+    """Rows and columns as axes. An axis is a run of dimensions that every access traverses with a constant stride.
 
     Attributes:
         rows: axes over the rows, outermost first.
         columns: axes over the elements of a row, outermost first.
-        along_columns: whether neighbours in memory are elements of one row (else: of neighbouring rows).
-        lanes: how many neighbours one access takes.
+        along_columns: whether neighbours in memory are elements of one row (otherwise of neighbouring rows).
+        lanes: number of neighbours per access.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -33,7 +33,7 @@ class Axes:
 
 
 def merged_axes(space: RowSpace) -> Axes:
-    """The fewest axes, the contiguous one innermost."""
+    """Returns the smallest number of axes, with the contiguous one innermost."""
     accesses = [access for access in space.accesses() if space.extent(range(len(space.sizes))) > 0]
     inner = _contiguous(space, accesses)
     rows, columns = (_ordered(space, dims, accesses) for dims in (space.rows, tuple(sorted(space.columns))))
@@ -43,7 +43,7 @@ def merged_axes(space: RowSpace) -> Axes:
 
 
 def _contiguous(space: RowSpace, accesses: Sequence[Access]) -> int:
-    """The dimension along which most of the memory is contiguous."""
+    """Returns the dimension along which most of the memory is contiguous."""
     votes: Counter[int] = Counter()
     for access in accesses:
         volume = math.prod(size for size, stride in zip(space.sizes, access.strides, strict=True) if stride)
@@ -54,7 +54,7 @@ def _contiguous(space: RowSpace, accesses: Sequence[Access]) -> int:
 
 
 def _ordered(space: RowSpace, dims: Sequence[int], accesses: Sequence[Access]) -> tuple[tuple[int, ...], ...]:
-    """Dimensions as axes, those with the greatest steps outermost."""
+    """Merges dimensions into axes, those with the largest strides outermost."""
     order = sorted(dims, key=lambda dim: (-sum(access.strides[dim] for access in accesses), dim))
     runs: list[list[int]] = []
     for dim in (dim for dim in order if space.sizes[dim] > 1):
@@ -70,7 +70,7 @@ def _is_even(space: RowSpace, access: Access, outer: int, inner: int) -> bool:
 
 
 def _lanes(space: RowSpace, axis: Sequence[int], accesses: Sequence[Access]) -> int:
-    """How many elements fit 16 bytes, so that no access goes across an end or is misaligned."""
+    """Returns the number of elements per access, up to 16 bytes, so that accesses are aligned and in bounds."""
     along = [access for access in accesses if access.strides[axis[-1]] == 1]
     width = min((element_bytes(access.element) for access in along), default=_VECTOR_BYTES)
     lanes = min(_MOST_LANES, _VECTOR_BYTES // width)
@@ -80,7 +80,7 @@ def _lanes(space: RowSpace, axis: Sequence[int], accesses: Sequence[Access]) -> 
 
 
 def element_bytes(element: ir.Type) -> int:
-    """The size of an element in memory."""
+    """Returns the size of an element in memory, in bytes."""
     if isinstance(element, (ir.IntegerType, ir.FloatType)):
         return max(1, element.width // 8)
     return 8

@@ -1,4 +1,4 @@
-"""How a reduction combines: the op between the accumulator and a new term, and what it starts from."""
+"""Combining functions of reductions: the op between accumulator and new term, and its neutral element."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _LESS = ("olt", "ole", "ult", "ule", "slt", "sle")
 
 @dataclass(frozen=True)
 class Combiner:
-    """What a reduction does with a term: `combine(accumulator, term)`, in any order and grouping.
+    """Associative and commutative combining function of a reduction: `combine(accumulator, term)`.
 
     Attributes:
-        term: what is combined, a value of the reduction's body that does not need the accumulator.
-        accumulator: the body's argument that holds what was combined so far.
-        ops: the ops of the body that combine, the last of which gives the result.
-        neutral: what changes nothing.
+        term: the combined value, a value of the reduction's body that does not depend on the accumulator.
+        accumulator: the body's argument that holds the value accumulated so far.
+        ops: the combining ops of the body; the last one gives the result.
+        neutral: the neutral element.
     """
 
     term: ir.Value
@@ -52,13 +52,13 @@ class Combiner:
         return self.accumulator.type
 
     def start(self) -> ir.Value:
-        """The neutral element."""
+        """Returns the neutral element as a constant."""
         if isinstance(self.type, ir.FloatType):
             return arith.constant(self.type, ir.FloatAttr.get(self.type, self.neutral))
         return arith.constant(self.type, ir.IntegerAttr.get(self.type, int(self.neutral)))
 
     def combine(self, accumulator: ir.Value, term: ir.Value) -> ir.Value:
-        """The accumulator with one more term, or two accumulators."""
+        """Combines an accumulator with a term or with another accumulator."""
         known = {self.accumulator: accumulator, self.term: term}
         for op in self.ops:
             operands = [known[operand] for operand in op.operands]
@@ -69,7 +69,7 @@ class Combiner:
 
 
 def combiner(reduction: ir.Operation) -> Combiner | None:
-    """How a linalg.generic reduces; None where its terms cannot be combined in another order."""
+    """Returns the combining function of a linalg.generic; None if its terms cannot be reordered."""
     block = reduction.regions[0].blocks[0]
     accumulator = block.arguments[len(block.arguments) - 1]
     *_, yielded = block.operations
@@ -106,7 +106,7 @@ def _neutral(last: ir.Operation, term: ir.Value, accumulator: ir.Value) -> int |
 
 
 def _neutral_of_choice(select: ir.Operation, term: ir.Value, accumulator: ir.Value) -> int | float | None:
-    """Of `a > b ? a : b` and the like: the greater or the smaller of two."""
+    """Returns the neutral element of a minimum or maximum in the form `a > b ? a : b`."""
     compare = select.operands[0].owner.operation
     if compare.name not in ("arith.cmpf", "arith.cmpi"):
         return None

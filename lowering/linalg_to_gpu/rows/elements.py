@@ -1,8 +1,8 @@
-"""Values of a row kernel for one element: computed when first asked for, once, where they are known to hold.
+"""Values of a row kernel for single elements: computed on demand, and once per scope in which they are valid.
 
-A place is a row and a column of the thread's own: a group (an index known when the kernel runs) and a lane in it (the
-lanes of a group are neighbours in memory, read and written as one vector). What does not depend on the column is
-computed before the loop over columns, what depends on neither before both.
+A place is a row and a column of the thread: a group (an index known at run time) and a lane in it. The lanes of a group
+are neighbours in memory, accessed as one vector. Values that do not depend on the column are computed before the loop
+over columns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Key = tuple[int, int]
 """A group of rows or columns, and a lane in it."""
 
 Place = tuple[Key, Key]
-"""A row and a column."""
+"""Row and column."""
 
 ROW, COLUMN = "row", "column"
 _ACCESS_BYTES = 16
@@ -31,7 +31,7 @@ _ACCESS_BYTES = 16
 
 @dataclass
 class _Scope:
-    """Values that hold up to the end of a loop's body; `before` is where those of the outer scope are made."""
+    """Values valid up to the end of a loop's body; `before` is the insertion point for values of the outer scope."""
 
     values: dict[object, ir.Value] = field(default_factory=dict)
     before: ir.InsertionPoint | None = None
@@ -41,14 +41,14 @@ class Elements:
     """Computes values of a row kernel at places."""
 
     def __init__(self, space: RowSpace, axes: Axes, pointers: dict[ir.Value, ir.Value]) -> None:
-        """Prepares for a kernel whose arguments are at `pointers`."""
+        """Prepares for a kernel with its arguments at `pointers`."""
         self._space, self._axes, self._pointers = space, axes, pointers
         self._scopes = [_Scope()]
         self._indices: dict[tuple[str, int, int], Int] = {}
         self._depends: dict[ir.Value, frozenset[str]] = {}
 
     def place(self, side: str, group: int, index: Int) -> None:
-        """Says which row or column (counted over all axes) the first lane of a group is."""
+        """Declares the row or column (linearised over all axes) of a group's first lane."""
         axes = self._axes.rows if side == ROW else self._axes.columns
         for number in reversed(range(len(axes))):
             extent = self._space.extent(axes[number])
@@ -57,17 +57,17 @@ class Elements:
 
     @contextmanager
     def loop(self, before: ir.Operation) -> Iterator[None]:
-        """The body of a loop over columns: what is made in it does not hold outside."""
+        """Opens the body of a loop over columns: values made in it are not valid outside."""
         self._scopes.append(_Scope(before=ir.InsertionPoint(before)))
         yield
         self._scopes.pop()
 
     def bind(self, value: ir.Value, row: Key, made: ir.Value) -> None:
-        """Says what a reduction gave for a row."""
+        """Declares the result of a reduction for a row."""
         self._scopes[0].values[value, row, None] = made
 
     def at(self, value: ir.Value, place: Place) -> ir.Value:
-        """A computed tensor's element."""
+        """Returns an element of a computed tensor."""
         key = self._key(value, place)
         known = self._known(key)
         if known is not None:
@@ -80,22 +80,22 @@ class Elements:
         return self._scalar(yielded.operands[position], place)
 
     def inside(self, value: ir.Value, place: Place) -> ir.Value:
-        """A scalar of the body of an op of the kernel."""
+        """Returns a scalar of the body of one of the kernel's ops."""
         return self._scalar(value, place)
 
     def start(self, reduction: ir.Operation, place: Place) -> ir.Value:
-        """What a reduction starts from."""
+        """Returns the initial value of a reduction."""
         return self._operand(reduction, len(reduction.operands) - 1, place)
 
     def store(self, access: Access, value: ir.Value, place: Place) -> None:
-        """Writes the lanes of a group: a vector, or a scalar."""
+        """Writes the lanes of a group: a vector or a scalar."""
         kind = value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
         count = ir.VectorType(value.type).shape[0] if isinstance(value.type, ir.VectorType) else 1
         pointer = self._pointer(access, place)
         memory.store(value, pointer, min(_ACCESS_BYTES, element_bytes(kind) * count))
 
     def depends(self, value: ir.Value) -> frozenset[str]:
-        """Whether a tensor of the kernel, or a scalar of a body, changes with the row and the column."""
+        """Returns on which of row and column a tensor of the kernel, or a scalar of a body, depends."""
         if value not in self._depends:
             self._depends[value] = self._dependence(value)
         return self._depends[value]
@@ -133,7 +133,7 @@ class Elements:
 
     @contextmanager
     def _scope_of(self, is_column: bool) -> Iterator[_Scope]:
-        """Where a value is made: what is the same for all columns, before the loop over them."""
+        """Selects the scope of a value; values independent of the column are made before the loop over columns."""
         if is_column or len(self._scopes) == 1:
             yield self._scopes[-1]
             return
@@ -163,7 +163,7 @@ class Elements:
         return made.results[list(op.results).index(value)]
 
     def _operand(self, op: ir.Operation, position: int, place: Place) -> ir.Value:
-        """The element of an operand that an op of the kernel reads at a place."""
+        """Returns the element of an operand that an op of the kernel reads at a place."""
         access = self._space.access(op, position)
         if access is None:
             return self._tensor(op, position, place)
@@ -183,7 +183,7 @@ class Elements:
         return vector.extract(known, [], [place[along][1]])
 
     def _is_vector(self, access: Access) -> bool:
-        """Whether the lanes of a group are neighbours in memory."""
+        """Returns whether the lanes of a group are neighbours in memory."""
         axis = (self._axes.columns if self._axes.along_columns else self._axes.rows)[-1]
         return access.strides[axis[-1]] == 1
 
@@ -196,7 +196,7 @@ class Elements:
         return self.at(value, place)
 
     def _pointer(self, access: Access, place: Place) -> ir.Value:
-        """The address of an element: what is constant goes into the instruction."""
+        """Returns the address of an element; its constant part is encoded in the instruction."""
         offset, constant = Int(0), access.offset
         for side, key, axes in zip((ROW, COLUMN), place, (self._axes.rows, self._axes.columns), strict=True):
             for number, axis in enumerate(axes):
@@ -209,7 +209,7 @@ class Elements:
         return memory.element_pointer(self._pointers[access.base], access.element, offset, constant)
 
     def _dim_index(self, dim: int, place: Place) -> Int:
-        """Where a place is along one dimension."""
+        """Returns the index of a place along one dimension."""
         is_column = dim in self._space.columns
         side, axes = (COLUMN, self._axes.columns) if is_column else (ROW, self._axes.rows)
         group, lane = place[is_column]

@@ -1,4 +1,4 @@
-"""The code of a row kernel: each row read once into registers by the threads that share it, and written once."""
+"""Code of a row kernel: the threads that share a row read it once into registers and write it once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Visit = Callable[[int, ir.Value | None, list[ir.Value]], list[ir.Value]]
 
 
 def shared_bytes(space: RowSpace, axes: Axes, schedule: RowSchedule) -> int:
-    """The shared memory of a block."""
+    """Returns the shared memory of a block in bytes."""
     return sum(_exchanged_bytes(_types(space, axes, step), axes, schedule) for step in space.reductions)
 
 
@@ -32,21 +32,21 @@ def emit(
     Args:
         space: the kernel.
         axes: its dimensions.
-        schedule: how it is shared out.
-        pointers: where the function's arguments are in global memory.
-        shared: shared memory of `shared_bytes`, if that is not 0.
+        schedule: the distribution of rows over threads.
+        pointers: addresses of the function's arguments in global memory.
+        shared: shared memory of `shared_bytes` bytes, or None if that is 0.
     """
     _RowKernel(space, axes, schedule, pointers, shared).emit()
 
 
 def _types(space: RowSpace, axes: Axes, step: Sequence[ir.Operation]) -> list[ir.Type]:
-    """What a thread has of the reductions of one step."""
+    """Returns the types of a thread's partial results for the reductions of one step."""
     lanes = 1 if axes.along_columns else axes.lanes
     return [space.combiners[op.results[0]].type for op in step for _ in range(lanes)]
 
 
 def _exchanged_bytes(types: Sequence[ir.Type], axes: Axes, schedule: RowSchedule) -> int:
-    """The shared memory to combine values of these types."""
+    """Returns the shared memory in bytes for combining values of these types."""
     if schedule.share == 1:
         return 0
     if not axes.along_columns:
@@ -55,7 +55,7 @@ def _exchanged_bytes(types: Sequence[ir.Type], axes: Axes, schedule: RowSchedule
 
 
 class _RowKernel:
-    """Emits one kernel; every thread has one group of rows, and several groups of columns."""
+    """Emits one kernel; every thread has one group of rows and several groups of columns."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class _RowKernel:
         self._write()
 
     def _locate(self) -> None:
-        """Finds this thread's row and its first column."""
+        """Computes this thread's row and first column."""
         self._thread, block = memory.thread_number(), memory.block_number()
         share = self._schedule.share
         if self._axes.along_columns:
@@ -134,7 +134,7 @@ class _RowKernel:
         return list(loop.results)
 
     def _group(self, start: Int, number: int, is_whole: bool = False) -> tuple[int, ir.Value | None]:
-        """A group of columns: its number, and whether it exists (None: always)."""
+        """Returns the number of a new group of columns, and whether it exists (None: always)."""
         self._groups += 1
         index, valid = start + self._first + number * self._step, None
         if not is_whole and (number + 1) * self._step > self._columns:
@@ -144,7 +144,7 @@ class _RowKernel:
         return self._groups, valid
 
     def _reduce(self, step: Sequence[ir.Operation]) -> None:
-        """All reductions of one step in one sweep."""
+        """Computes all reductions of one step in one pass over the columns."""
         combiners = [self._space.combiners[op.results[0]] for op in step]
         rows, lanes = self._row_keys(), self._column_lanes
 
@@ -207,7 +207,7 @@ class _RowKernel:
         return {COLUMN if dim in self._space.columns else ROW for dim, stride in pairs if stride}
 
     def _store(self, written: Written, columns: Sequence[Key], condition: ir.Value | None) -> None:
-        """Writes what this thread has of a result in a group of columns."""
+        """Writes this thread's part of the result in a group of columns."""
         places = [(row, column) for row in self._row_keys() for column in columns]
         values = [self._elements.at(written.value, place) for place in places]
         axis = (self._axes.columns if self._axes.along_columns else self._axes.rows)[-1]

@@ -1,4 +1,4 @@
-"""The schedule `rows`: kernels that reduce rows, or columns, and what is computed of each before and after."""
+"""The schedule `rows`: kernels that reduce rows or columns, with the ops on each of them before and after."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .space import row_space
 
 
 def choose(function: ir.Operation, target: Target) -> Mapping[str, int] | None:
-    """The numbers for a launch; None where its ops do not share rows."""
+    """Returns the parameters for a launch, or None if its ops do not share rows."""
     assert target.capability is not None
     try:
         space = row_space(function, memories(function))

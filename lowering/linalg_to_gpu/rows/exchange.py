@@ -1,4 +1,4 @@
-"""Values passed between the threads that share a row: shuffles within a warp, shared memory between warps."""
+"""Exchange of values between the threads that share a row: shuffles in a warp, shared memory between warps."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .schedule import WARP
 
 Combine = Callable[[ir.Value, ir.Value], ir.Value]
 
-# What every array in shared memory begins at a multiple of.
+# Alignment of arrays in shared memory, in bytes.
 _ALIGNMENT = 16
 
 
 def from_lane(value: ir.Value, distance: int) -> ir.Value:
-    """The value of the thread whose number in the warp differs in the bit `distance`."""
+    """Returns the value of the thread whose lane number differs in the bit `distance`."""
     kind = value.type
     bits = kind.width if isinstance(kind, (ir.IntegerType, ir.FloatType)) else 64
     i32 = ir.IntegerType.get_signless(32)
@@ -38,7 +38,7 @@ def from_lane(value: ir.Value, distance: int) -> ir.Value:
 
 
 def across_lanes(value: ir.Value, combine: Combine, lanes: int) -> ir.Value:
-    """The values of `lanes` neighbouring threads of a warp combined, in each of them; a power of two."""
+    """Combines the values of `lanes` (a power of two) neighbouring threads of a warp; all get the result."""
     distance = lanes // 2
     while distance:
         value = combine(value, from_lane(value, distance))
@@ -55,16 +55,16 @@ def across_warps(
     threads: int,
     warps: int,
 ) -> list[ir.Value]:
-    """What `warps` neighbouring warps hold, the same in all lanes of each, combined, in every thread.
+    """Combines values of `warps` neighbouring warps, equal in all lanes of each, with the result in every thread.
 
     Args:
-        values: what a thread holds.
-        combines: how each is combined.
+        values: the thread's values.
+        combines: combining function of each value.
         shared: shared memory.
-        first: the first byte of shared memory that nothing else uses.
-        thread: the thread's number in its block.
-        threads: threads of the block.
-        warps: a power of two.
+        first: first unused byte of shared memory.
+        thread: index of the thread in its block.
+        threads: number of threads in the block.
+        warps: number of warps to combine, a power of two.
     """
     warp, lane = divmod(thread, WARP)
     arrays = _arrays(values, first, threads // WARP)
@@ -86,18 +86,18 @@ def across_columns(
     threads: int,
     across: int,
 ) -> list[ir.Value]:
-    """What the threads hold whose numbers differ by multiples of `across`, combined, in each of them.
+    """Combines values of the threads whose numbers differ by multiples of `across`, with the result in each of them.
 
-    First within each warp; then, of every column, so many neighbouring threads as there are warps take one warp's each.
+    Combines within each warp first. Then each of `warps` neighbouring threads per column loads the value of one warp.
 
     Args:
-        values: what a thread holds.
-        combines: how each is combined.
+        values: the thread's values.
+        combines: combining function of each value.
         shared: shared memory.
-        first: the first byte of shared memory that nothing else uses.
-        thread: the thread's number in its block.
-        threads: threads of the block.
-        across: columns, a power of two, at most a warp.
+        first: first unused byte of shared memory.
+        thread: index of the thread in its block.
+        threads: number of threads in the block.
+        across: number of columns, a power of two, at most a warp.
     """
     values = [_across_rows_of_warp(value, combine, across) for value, combine in zip(values, combines, strict=True)]
     warps = threads // WARP
@@ -134,26 +134,27 @@ def _across_rows_of_warp(value: ir.Value, combine: Combine, across: int) -> ir.V
 
 
 def _crossed(column: Int, warp: Int, warps: int) -> Int:
-    """Where a warp's part of a column lies.
+    """Returns the index of a warp's part of a column in shared memory.
 
-    A warp that writes its part of 32 columns meets every bank once, as does one that reads all parts of a few columns.
+    A warp that writes its part of 32 columns accesses every bank once, as does one that reads all parts of a few
+    columns.
     """
     return column * warps + (warp ^ (column // (WARP // warps)) % warps)
 
 
 def bytes_between_warps(types: Sequence[ir.Type], threads: int) -> int:
-    """The shared memory that `across_warps` needs for values of some types."""
+    """Returns the shared memory in bytes that `across_warps` needs for values of these types."""
     return sum(_array_bytes(kind, threads // WARP) for kind in types)
 
 
 def bytes_between_columns(types: Sequence[ir.Type], threads: int, across: int) -> int:
-    """The shared memory that `across_columns` needs for values of some types."""
+    """Returns the shared memory in bytes that `across_columns` needs for values of these types."""
     warps = threads // WARP
     return sum(_array_bytes(kind, warps * across) for kind in types) if warps > 1 else 0
 
 
 def tree(parts: Sequence[ir.Value], combine: Combine) -> ir.Value:
-    """Values combined by pairs, and the pairs by pairs."""
+    """Combines values in a binary tree."""
     while len(parts) > 1:
         pairs = [combine(left, right) for left, right in zip(parts[::2], parts[1::2], strict=False)]
         parts = [*pairs, *parts[2 * len(pairs) :]]
@@ -161,7 +162,7 @@ def tree(parts: Sequence[ir.Value], combine: Combine) -> ir.Value:
 
 
 def _arrays(values: Sequence[ir.Value], first: int, length: int) -> list[int]:
-    """Where in shared memory the arrays of several values begin."""
+    """Returns the offsets in shared memory of the arrays of several values."""
     begins = [first]
     for value in values:
         begins.append(begins[-1] + _array_bytes(value.type, length))

@@ -1,4 +1,4 @@
-"""What a linalg.generic says of itself."""
+"""Properties of a linalg.generic."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ _RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 
 def iterators(op: ir.Operation) -> list[str]:
-    """The kinds of a generic's loops: `parallel` or `reduction`."""
+    """Returns the kinds of a generic's loops: `parallel` or `reduction`."""
     return [str(item).split("<")[1].rstrip(">") for item in ir.ArrayAttr(op.attributes["iterator_types"])]
 
 
 def maps(op: ir.Operation) -> list[ir.AffineMap]:
-    """The indexing maps of a generic, one for every operand."""
+    """Returns the indexing maps of a generic, one for every operand."""
     return [ir.AffineMapAttr(item).value for item in ir.ArrayAttr(op.attributes["indexing_maps"])]
 
 
 def loop_sizes(op: ir.Operation) -> tuple[int, ...]:
-    """How often each loop of a generic runs."""
+    """Returns the extent of each loop of a generic."""
     sizes: dict[int, int] = {}
     for operand, map_ in zip(op.operands, maps(op), strict=True):
         for size, expr in zip(ir.RankedTensorType(operand.type).shape, map_.results, strict=True):
@@ -28,12 +28,12 @@ def loop_sizes(op: ir.Operation) -> tuple[int, ...]:
 
 
 def is_read(op: ir.Operation, position: int) -> bool:
-    """Whether the body of a generic reads this operand."""
+    """Returns whether the body of a generic reads this operand."""
     return any(True for _ in op.regions[0].blocks[0].arguments[position].uses)
 
 
 def through_views(value: ir.Value) -> ir.Value:
-    """What a value is a reshape of."""
+    """Returns the source of a chain of reshapes."""
     while not isinstance(value.owner, ir.Block) and value.owner.name in _RESHAPES:
         value = value.owner.operands[0]
     return value

@@ -1,4 +1,4 @@
-"""How many threads share a row, and how much of it each keeps in registers."""
+"""Schedule of a row kernel: the number of threads that share a row, and the part of it that each keeps in registers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ WARP = 32
 _MOST_THREADS = 1024
 _FEWEST_THREADS = 128
 _THREADS = 256
-# Of a row, in registers of one thread: 64 are left to each of the most threads that a block can have.
+# Elements of a row in a thread's registers; a thread has 64 registers if the block has the maximum of 1024 threads.
 _MOST_HELD = 32
 _HELD = 16
-# Neighbouring threads that read 16 bytes each use whole lines of 128 bytes from this number on.
+# Minimum number of neighbouring threads with 16-byte reads that use whole lines of 128 bytes.
 _LINE_THREADS = 8
-# Vectors read by one thread before the first is used, in a loop over a long row.
+# Vectors that a thread reads before it uses the first one, in a loop over a long row.
 _UNROLL = 4
 
 
 @dataclass(frozen=True)
 class RowSchedule:
-    """The numbers of the schedule `rows`.
+    """Parameters of the schedule `rows`.
 
     Attributes:
-        threads: threads of a block.
-        share: threads of a block that share a row.
-        held: groups of columns that a thread keeps in registers, all of its part of a row; 0: read again in each pass.
-        unroll: of the loop over groups of columns, where they are not held.
+        threads: threads per block.
+        share: threads that share a row.
+        held: groups of columns that a thread keeps in registers, its whole part of a row; 0 to read it in each pass.
+        unroll: unroll factor of the loop over groups of columns, if they are not held.
     """
 
     threads: int
@@ -37,16 +37,16 @@ class RowSchedule:
     unroll: int = _UNROLL
 
     def rows_per_block(self, axes: Axes) -> int:
-        """How many rows one block makes."""
+        """Returns the number of rows per block."""
         return self.threads // self.share * (1 if axes.along_columns else axes.lanes)
 
     def blocks(self, space: RowSpace, axes: Axes) -> int:
-        """How many blocks make all rows."""
+        """Returns the number of blocks for all rows."""
         return -(-space.extent(space.rows) // self.rows_per_block(axes))
 
 
 def choose(space: RowSpace, axes: Axes, multiprocessors: int) -> RowSchedule:
-    """The schedule for a kernel, by its sizes: enough blocks to fill the device, rows in registers where they fit."""
+    """Returns a schedule with enough blocks to fill the device, and rows in registers if they fit."""
     columns = space.extent(tuple(space.columns))
     if axes.along_columns:
         return _side_by_side(space.extent(space.rows), columns, axes.lanes, multiprocessors)
@@ -57,7 +57,7 @@ def _side_by_side(rows: int, columns: int, lanes: int, multiprocessors: int) -> 
     vectors = -(-columns // lanes)
     share = _power_of_two(-(-columns // _HELD))
     if WARP < share <= 2 * WARP:
-        share = WARP  # no shared memory within one warp, and still all in registers
+        share = WARP  # a single warp needs no shared memory and still has the row in registers
     share = min(share, _power_of_two(vectors), _MOST_THREADS)
     while rows * share < multiprocessors * _THREADS and share < min(vectors, _MOST_THREADS):
         share *= 2
@@ -76,7 +76,7 @@ def _one_below_another(rows: int, columns: int, lanes: int, multiprocessors: int
     share = _power_of_two(-(-columns * lanes // _MOST_HELD))
     while across * share < _FEWEST_THREADS and share < columns:
         share *= 2
-    # Whole warps, of short rows too.
+    # Blocks consist of whole warps, even for short rows.
     across = _FEWEST_THREADS if share == 1 else max(across, WARP // share)
     share = min(share, _MOST_THREADS // across)
     groups = -(-columns // share)
@@ -84,5 +84,5 @@ def _one_below_another(rows: int, columns: int, lanes: int, multiprocessors: int
 
 
 def _power_of_two(number: int) -> int:
-    """The smallest power of two that is no smaller."""
+    """Returns the smallest power of two that is at least `number`."""
     return 1 << max(0, number - 1).bit_length()

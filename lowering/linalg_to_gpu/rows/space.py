@@ -1,7 +1,7 @@
-"""What the ops of a row kernel have in common: rows, and the elements of a row.
+"""Dimensions shared by the ops of a row kernel: rows, and the elements of a row.
 
-The kernel's reductions run over the same dimensions; whatever else it computes is computed for an element of a row, for
-a row, or for an element of any row (weights of a norm). Every loop of every op is one of the kernel's dimensions:
+All reductions of the kernel run over the same dimensions. Other values belong to an element of a row, to a row, or to a
+column of all rows (such as weights of a norm). Every loop of every op is one of the kernel's dimensions:
 
     %m = generic {d0: row, d1: column, reduces d1} : max(%x[d0, d1])
     %e = generic {d0: row, d1: column} : exp(%x[d0, d1] - %m[d0])
@@ -26,12 +26,12 @@ _LOOKUPS = ("tensor.extract",)
 _MOST_ELEMENTS = 2**31 - 1
 
 Dims = tuple[int | None, ...]
-"""Of every dimension of a tensor, which of the kernel's it is; None for one that has one element."""
+"""For each dimension of a tensor, the kernel's dimension; None for a dimension with one element."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """One argument, read or written along the kernel's dimensions: the strides of each, in elements."""
+    """An argument that is read or written along the kernel's dimensions, with the stride of each in elements."""
 
     base: ir.Value
     offset: int
@@ -40,13 +40,13 @@ class Access:
 
     @property
     def element(self) -> ir.Type:
-        """The type in memory."""
+        """The element type in memory."""
         return ir.ShapedType(self.base.type).element_type
 
 
 @dataclass(frozen=True)
 class Written:
-    """A result of the kernel: its value, and where it goes."""
+    """A result of the kernel: its value and its destination."""
 
     value: ir.Value
     access: Access
@@ -54,16 +54,16 @@ class Written:
 
 @dataclass(frozen=True)
 class RowSpace:
-    """The dimensions of a row kernel, and what its ops do with them.
+    """The dimensions of a row kernel, and their use by its ops.
 
     Attributes:
-        sizes: of every dimension, rows and columns, in the order of the largest reduction's loops; the last is 1.
-        columns: which dimensions are reduced.
-        loops: of every op (by its first result), which dimension each loop is.
-        reductions: the reductions in steps: those of one step need only what earlier steps made.
-        combiners: how each reduction combines.
-        written: what the kernel writes.
-        known: the tensors that are memory.
+        sizes: extent of every dimension, in the order of the largest reduction's loops; the last is 1.
+        columns: the reduced dimensions.
+        loops: dimension of each loop of every op, keyed by the op's first result.
+        reductions: the reductions in steps; those of one step depend on earlier steps only.
+        combiners: combining function of each reduction.
+        written: the result that the kernel writes.
+        known: layout of the tensors that are in memory.
     """
 
     sizes: tuple[int, ...]
@@ -80,20 +80,20 @@ class RowSpace:
         return tuple(dim for dim in range(len(self.sizes)) if dim not in self.columns)
 
     def extent(self, dims: Sequence[int]) -> int:
-        """The product of the sizes of dimensions."""
+        """Returns the product of the extents of dimensions."""
         return math.prod(self.sizes[dim] for dim in dims)
 
     def dims_of(self, op: ir.Operation, position: int) -> Dims | None:
-        """The dimensions that index an operand of an op of the kernel; None where it is no plain indexing."""
+        """Returns the dimensions that index an operand of an op; None if an index is not a single dimension."""
         return _along(maps(op)[position], self.loops[op.results[0]])
 
     def access(self, op: ir.Operation, position: int) -> Access | None:
-        """An operand that is memory, along the kernel's dimensions."""
+        """Returns the access to an operand in memory along the kernel's dimensions, else None."""
         dims, view = self.dims_of(op, position), memory_of(op.operands[position], self.known)
         return None if dims is None or view is None else _access(view, dims, len(self.sizes))
 
     def accesses(self) -> Iterator[Access]:
-        """All that is read from and written to memory."""
+        """Yields all accesses to memory."""
         for value in self.loops:
             op = value.owner.operation
             for position in range(len(op.operands)):
@@ -104,14 +104,14 @@ class RowSpace:
 
 
 def row_space(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> RowSpace:
-    """The dimensions that all ops of a function of linalg on tensors share.
+    """Returns the dimensions that all ops of a function of linalg on tensors share.
 
     Args:
         function: inputs first, the destination last.
-        known: how its arguments lie in memory.
+        known: layout of its arguments in memory.
 
     Raises:
-        NoRows: they share none.
+        NoRows: the ops share no dimensions.
     """
     block = function.regions[0].blocks[0]
     generics = [op.operation for op in block.operations if op.operation.name == "linalg.generic"]
@@ -119,9 +119,9 @@ def row_space(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> RowSp
     if not reductions:
         raise NoRows("nothing is reduced")
     if any(_span(view) > _MOST_ELEMENTS for view in known.values()):
-        raise NoRows("it has more elements than 32 bits count")
+        raise NoRows("it has more elements than 32-bit indices can address")
     first = max(reductions, key=lambda op: math.prod(loop_sizes(op)))
-    # One more dimension of a single element is what loops that run once are.
+    # The additional dimension of size 1 represents loops with one iteration.
     sizes = (*loop_sizes(first), 1)
     columns = frozenset(dim for dim, kind in enumerate(iterators(first)) if kind == "reduction")
     combiners: dict[ir.Value, Combiner] = {op.results[0]: _combiner(op) for op in reductions}
@@ -130,7 +130,7 @@ def row_space(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> RowSp
         _check(op, known)
         reduced = {loops[op.results[0]][axis] for axis, kind in enumerate(iterators(op)) if kind == "reduction"}
         if reduced and reduced != columns:
-            raise NoRows("its reductions reduce different dimensions")
+            raise NoRows("its reductions are over different dimensions")
     written = _result(function, loops, sizes, known)
     return RowSpace(sizes, columns, loops, _steps(reductions), combiners, written, known)
 
@@ -140,18 +140,18 @@ def _span(view: Memory) -> int:
 
 
 def _check(op: ir.Operation, known: Mapping[ir.Value, Memory]) -> None:
-    """Refuses an op with a body, or an operand, of which no single element can be computed."""
+    """Rejects an op with a body or an operand whose elements cannot be computed individually."""
     if any(
         len(inner.operation.regions) or inner.operation.name in _LOOKUPS for inner in op.regions[0].blocks[0].operations
     ):
-        raise NoRows("a body does more than arithmetic")
+        raise NoRows("a body has regions or reads tensors")
     for position, (operand, map_) in enumerate(zip(op.operands, maps(op), strict=True)):
         if not is_read(op, position) or not isinstance(operand.type, ir.RankedTensorType):
             continue
         if _along(map_, range(map_.n_dims)) is None:
-            raise NoRows("it indexes by more than loops")
+            raise NoRows("it has an index that is not a single loop or zero")
         if memory_of(operand, known) is None and not _is_computed(operand):
-            raise NoRows("it reads what is neither memory nor computed element by element")
+            raise NoRows("it reads a tensor that is neither in memory nor computed element by element")
 
 
 def _is_computed(value: ir.Value) -> bool:
@@ -211,7 +211,7 @@ def _result(
 
 
 def _steps(reductions: Sequence[ir.Operation]) -> tuple[tuple[ir.Operation, ...], ...]:
-    """Reductions by how many others each one waits for, one after the other."""
+    """Groups reductions by the number of other reductions that each one depends on in sequence."""
     known = {op.results[0]: op for op in reductions}
     depths: dict[ir.Value, int] = {}
 

@@ -1,11 +1,11 @@
-"""Long reductions to few results, cut in two: parts that fill the device, and then the reduction of the parts.
+"""Splitting of long reductions with few results into partial reductions that fill the device, and their combination.
 
     %r = generic {reduces k} : sum(%x[k])
     // -->
-    %parts = generic {p: parallel, reduces l} : sum(%x[p, l])      // a launch of its own
+    %parts = generic {p: parallel, reduces l} : sum(%x[p, l])      // a separate launch
     %r = generic {reduces p} : sum(%parts[p])
 
-The order of the sums is fixed, so that results are the same from run to run.
+The order of the sums is fixed, so that results are reproducible.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .generics import iterators, loop_sizes, maps
 from .schedule import choose
 from .space import row_space
 
-# Of a part: enough for the threads of a block to be worth their start.
+# Minimum elements per part, so that the work of a block's threads outweighs their start-up.
 _LEAST_PART = 1024
 _FEWEST_PARTS = 4
 _BLOCKS_PER_MULTIPROCESSOR = 2
 
 
 def split_long_reduction(kernel: ir.Operation, target: Target) -> None:
-    """Cuts the reduction of a kernel that has but one, if it leaves most of the device idle."""
+    """Splits the reduction of a kernel with a single one, if the kernel leaves most of the device idle."""
     assert target.capability is not None
     found = [op.operation for op in body_of(kernel).operations if op.operation.name == "linalg.generic"]
     reductions = [op for op in found if "reduction" in iterators(op)]
@@ -68,12 +68,12 @@ def _reads_indices(op: ir.Operation) -> bool:
 
 
 def _split(reduction: ir.Operation, combiner: Combiner, loop: int, parts: int) -> None:
-    """Reduces `parts` parts of a loop each by itself, then what they give."""
+    """Reduces `parts` parts of a loop separately, then combines their results."""
     result = reduction.results[0]
     kind = ir.RankedTensorType(result.type)
     *_, out = maps(reduction)
     count = out.n_dims
-    # The loops of the parts: which part, then the loops as they were, with that within a part in the place of `loop`.
+    # The loops of the partial reduction: the part, then the original loops, where `loop` runs within a part.
     shifted = [ir.AffineExpr.get_dim(axis + 1) for axis in range(count)]
     outer = ir.AffineExpr.get_dim(0)
     with reduction.location, ir.InsertionPoint(reduction):
@@ -103,7 +103,7 @@ def _loop_of(expr: ir.AffineExpr) -> int:
 
 
 def _cut(operand: ir.Value, axis: int, parts: int) -> ir.Value:
-    """The operand with one dimension as parts, and what is in a part."""
+    """Splits a dimension of the operand into parts and the elements of a part."""
     shape = list(ir.RankedTensorType(operand.type).shape)
     cut = [*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]]
     runs = [[place + (place > axis)] for place in range(len(shape))]

@@ -1,9 +1,10 @@
-"""The code of a transpose: a tile read along one loop, turned in shared memory, and written along another.
+"""Code of a transpose: reads a tile along one loop, transposes it in shared memory, and writes it along another.
 
-Global memory is read and written by 16 bytes where sizes allow. In shared memory a word is 4 bytes (elements that are
-smaller are packed, neighbours along the target loop), and lies at [target][source] in lines of 4 bytes more than the
-tile is wide: a warp that writes `32 / n` threads by `n` words of `n` lines, and one that reads the words of one column
-of 32 lines, meet all 32 banks.
+Accesses to global memory have 16 bytes if sizes permit. In shared memory, a word is 4 bytes; smaller elements that are
+neighbours along the target loop are packed. The tile is [target][source], and a line is 4 bytes longer than the tile's
+width. A warp writes n words of n lines with each group of 32 / n threads, and reads one column's words of 32 lines.
+Both
+accesses touch all 32 banks.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ def emit(plan: Transpose, schedule: TransposeSchedule, pointers: dict[ir.Value, 
     """Writes the body of a GPU kernel at the insertion point.
 
     Args:
-        plan: what to turn around.
-        schedule: the sizes of tiles.
-        pointers: where the function's arguments are in global memory.
+        plan: the transpose.
+        schedule: tile sizes.
+        pointers: addresses of the function's arguments in global memory.
         shared: shared memory.
     """
     _Kernel(plan, schedule, pointers, shared).emit()
@@ -48,7 +49,7 @@ class _Kernel:
             used += operand_bytes(plan, operand, schedule)
 
     def emit(self) -> None:
-        """Reads a tile of every turned operand, then writes a tile of the result."""
+        """Reads a tile of every transposed operand, then writes a tile of the result."""
         self._locate()
         for operand in self._plan.turned:
             self._read(operand, staging(self._plan, operand, self._schedule))
@@ -56,7 +57,7 @@ class _Kernel:
         self._write()
 
     def _locate(self) -> None:
-        """Finds the block's tile and batch."""
+        """Computes the block's tile and batch indices."""
         self._warp, self._lane = divmod(memory.thread_number(), _WARP)
         source_tiles, target_tiles, _ = blocks(self._plan, self._schedule)
         rest, source = (
@@ -70,16 +71,16 @@ class _Kernel:
             batch = batch // self._plan.sizes[loop] if position else batch
 
     def _pieces(self, across: int, down: int, width: int, most: int) -> Iterator[tuple[Int, Int]]:
-        """Where this thread's parts of a tile begin.
+        """Yields the starts of this thread's pieces of a tile.
 
         Args:
-            across: how long the tile is in the direction in which lanes are side by side.
-            down: how long it is in the other.
-            width: how much of it one thread takes across.
-            most: how many lanes may be side by side.
+            across: size of the tile in the direction in which lanes are adjacent.
+            down: size of the tile in the other direction.
+            width: elements of one thread in the direction across.
+            most: maximum number of adjacent lanes.
 
         Yields:
-            The place across and down.
+            The index across and down.
         """
         lanes = min(most, across // width)
         y, x = divmod(self._lane, lanes)
@@ -90,14 +91,14 @@ class _Kernel:
             yield column * columns + x * width, line * rows + y
 
     def _read(self, operand: Operand, stage: Staging) -> None:
-        """A tile of an operand, from global to shared memory."""
+        """Copies a tile of an operand from global to shared memory."""
         tile, sizes = self._schedule.tile, self._plan.sizes
         loaded = []
         word_bytes = stage.word_bytes
         most = _BANKS_BYTES // max(stage.read * word_bytes, _BANK_BYTES)
         for across, down in list(self._pieces(tile, tile // stage.packed, stage.read, most)):
             source, target = self._source + across, self._target + down * stage.packed
-            # Past the ends, the last elements again, which nobody writes.
+            # Past the ends, the last elements are read again; they are never written to the result.
             source = source.where(self._inside(source, self._plan.source), sizes[self._plan.source] - stage.read)
             target = target.where(self._inside(target, self._plan.target), sizes[self._plan.target] - stage.packed)
             first = self._address(operand, source, target)
@@ -118,7 +119,7 @@ class _Kernel:
         tile, plan = self._schedule.tile, self._plan
         written = self._schedule.written
         stage = staging(plan, plan.turned[0], self._schedule)
-        # Each word that a lane reads is in another line.
+        # Each word that a lane reads is on a different line.
         most = _BANKS_BYTES // max(stage.word_bytes, _BANK_BYTES) // (written // stage.packed)
         for down, across in list(self._pieces(tile, tile, written, most)):
             source, target = self._source + across, self._target + down
@@ -142,7 +143,7 @@ class _Kernel:
     def _elements(
         self, operand: Operand, across: Int, down: Int, source: Int, target: Int, has: ir.Value | None
     ) -> list[ir.Value]:
-        """What one thread writes at once is computed of these elements."""
+        """Returns the elements of an operand for one store of the thread."""
         written, plan = self._schedule.written, self._plan
         if operand in self._tiles:
             stage = staging(plan, operand, self._schedule)
@@ -167,7 +168,7 @@ class _Kernel:
         )
 
     def _inside(self, index: Int, loop: int) -> ir.Value | None:
-        """Whether a place is inside a loop's size; None where all are."""
+        """Returns whether an index is in a loop's bounds; None if all indices are."""
         return index.below(self._plan.sizes[loop]) if self._plan.sizes[loop] % self._schedule.tile else None
 
     def _address(self, operand: Operand, source: Int, target: Int) -> ir.Value:

@@ -1,4 +1,4 @@
-"""The schedule `transpose`: tensors turned around in shared memory."""
+"""The schedule `transpose`: transposes of tensors in shared memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..views import memories
 from . import emit as code
 from . import plan as plans
 
-# Of fewer elements along one of its loops a tile is mostly empty: caches do as well.
+# With fewer elements along one of the loops, tiles are mostly empty and caches suffice.
 _FEWEST = 8
 
 
 def choose(function: ir.Operation, _target: Target) -> Mapping[str, int] | None:
-    """The numbers for a launch; None where it turns nothing around, or too little."""
+    """Returns the parameters for a launch, or None if it contains no transpose that is large enough."""
     try:
         plan = plans.transpose_of(function, memories(function))
     except plans.NoTranspose:

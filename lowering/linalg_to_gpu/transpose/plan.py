@@ -1,4 +1,4 @@
-"""What a kernel that turns tensors around does: batches of transposes of matrices, and how they are cut into tiles."""
+"""Description of a transposing kernel: batches of matrix transposes, and their tiles."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..rows.generics import is_read, iterators, loop_sizes, maps
 from ..views import memory_of
 
 _VECTOR_BYTES, _WORD_BYTES, _BANKS = 16, 4, 32
-# By the size of an element: eight threads write 128 neighbouring bytes.
+# Tile size by element size: eight threads write 128 contiguous bytes.
 _TILES = {1: 128, 2: 64, 4: 64, 8: 32}
 _BYTES_PER_THREAD = 64
 _FEWEST_THREADS, _MOST_THREADS = 64, 256
 
 
 class NoTranspose(StepwellError):
-    """A kernel transposes nothing; the message says why."""
+    """A kernel contains no supported transpose; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,12 @@ class Operand:
 
     Attributes:
         base: the function's argument.
-        offset: of the first element, in elements.
-        strides: of every loop.
-        element: the type in memory.
-        alignment: what its address is a multiple of, in bytes.
-        is_turned: whether it is contiguous along another loop than the result: it goes through shared memory.
+        offset: offset of the first element, in elements.
+        strides: stride of every loop.
+        element: element type in memory.
+        alignment: alignment of its address in bytes.
+        is_turned: whether it is contiguous along another loop than the result and therefore passes through shared
+            memory.
     """
 
     base: ir.Value
@@ -49,15 +50,15 @@ class Operand:
 
 @dataclass(frozen=True)
 class Transpose:
-    """A kernel of one op that reads some operands along `source`, and writes along `target`.
+    """A kernel of one op that reads some operands along `source` and writes along `target`.
 
     Attributes:
         op: the linalg.generic.
-        sizes: of the loops, neighbours merged where that is possible.
-        source: the loop along which the turned operands are contiguous.
+        sizes: extents of the loops, after merging neighbours.
+        source: the loop along which the transposed operands are contiguous.
         target: the loop along which the result is contiguous.
-        operands: what the op reads, by its position; None where its body does not.
-        result: what it writes.
+        operands: the operands by position; None for those that the body does not read.
+        result: the result.
     """
 
     op: ir.Operation
@@ -74,21 +75,22 @@ class Transpose:
 
     @property
     def turned(self) -> list[Operand]:
-        """The operands that go through shared memory."""
+        """The operands that pass through shared memory."""
         return [operand for operand in self.operands if operand is not None and operand.is_turned]
 
 
 @dataclass(frozen=True)
 class Staging:
-    """How one turned operand goes through shared memory, in words of 4 bytes or of one element.
+    """Layout of a transposed operand in shared memory, in words of 4 bytes or of one element.
 
-    A word holds `packed` elements, neighbours along the target loop; the tile is [target / packed][source], its lines
-    4 bytes longer than the tile is wide, so that a warp meets every bank once on both ways.
+    A word holds `packed` elements, neighbours along the target loop. The tile is [target / packed][source]. Its lines
+    are 4
+    bytes longer than the tile's width, so that a warp accesses every bank once both when it writes and when it reads.
 
     Attributes:
-        packed: elements of a word.
-        word_bytes: the size of a word.
-        read: elements of one access to global memory along the source loop.
+        packed: elements per word.
+        word_bytes: size of a word in bytes.
+        read: elements per access to global memory along the source loop.
     """
 
     packed: int
@@ -96,22 +98,22 @@ class Staging:
     read: int
 
     def words(self, tile: int) -> int:
-        """The words of a tile."""
+        """Returns the number of words of a tile."""
         return tile // self.packed * self.pitch(tile)
 
     def pitch(self, tile: int) -> int:
-        """The words of a line: as many more than the tile is wide as make lines begin in the bank after the last's."""
+        """Returns the words per line, padded so that consecutive lines start in consecutive banks."""
         return tile + max(1, _WORD_BYTES // self.word_bytes)
 
 
 @dataclass(frozen=True)
 class TransposeSchedule:
-    """The numbers of the schedule `transpose`.
+    """Parameters of the schedule `transpose`.
 
     Attributes:
-        tile: how many elements along source and target a block turns around.
-        threads: threads of a block.
-        written: elements of one access to the result.
+        tile: elements along source and along target per block.
+        threads: threads per block.
+        written: elements per store to the result.
     """
 
     tile: int
@@ -120,14 +122,14 @@ class TransposeSchedule:
 
 
 def transpose_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> Transpose:
-    """The transpose that a function of linalg on tensors is.
+    """Returns the transpose that a function of linalg on tensors computes.
 
     Args:
         function: inputs first, the destination last.
-        known: how its arguments lie in memory.
+        known: layout of its arguments in memory.
 
     Raises:
-        NoTranspose: it is none.
+        NoTranspose: it does not compute one.
     """
     block = function.regions[0].blocks[0]
     generics = [op.operation for op in block.operations if op.operation.name == "linalg.generic"]
@@ -137,7 +139,7 @@ def transpose_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> Tr
     (op,) = generics
     root, memory = root_before(function, returned.operands[0], known[block.arguments[len(block.arguments) - 1]])
     if root != op.results[0]:
-        raise NoTranspose("it does more than one op")
+        raise NoTranspose("its result is not that of its linalg.generic")
     sizes = loop_sizes(op)
     result = _along(memory, maps(op)[-1], len(sizes))
     operands: list[Operand | None] = []
@@ -147,13 +149,13 @@ def transpose_of(function: ir.Operation, known: Mapping[ir.Value, Memory]) -> Tr
             continue
         view = memory_of(operand, known) if isinstance(operand.type, ir.RankedTensorType) else None
         if view is None:
-            raise NoTranspose("it reads what is not memory")
+            raise NoTranspose("it reads an operand that is not in memory")
         operands.append(_along(view, maps(op)[position], len(sizes)))
     return _merged(op, sizes, operands, result)
 
 
 def choose(plan: Transpose) -> TransposeSchedule:
-    """The schedule for a transpose, by its sizes."""
+    """Chooses the schedule for a transpose by its sizes."""
     width = max(element_bytes(operand.element) for operand in (*plan.turned, plan.result))
     tile = _TILES[min(width, 2 * _WORD_BYTES)]
     threads = tile * tile * width // _BYTES_PER_THREAD
@@ -162,7 +164,7 @@ def choose(plan: Transpose) -> TransposeSchedule:
 
 
 def staging(plan: Transpose, operand: Operand, schedule: TransposeSchedule) -> Staging:
-    """How an operand goes through shared memory."""
+    """Returns the layout of an operand in shared memory."""
     packed = max(1, _WORD_BYTES // element_bytes(operand.element))
     if schedule.written % packed or plan.sizes[plan.target] % packed:
         packed = 1
@@ -170,25 +172,25 @@ def staging(plan: Transpose, operand: Operand, schedule: TransposeSchedule) -> S
 
 
 def blocks(plan: Transpose, schedule: TransposeSchedule) -> tuple[int, int, int]:
-    """Tiles along source, tiles along target, and batches."""
+    """Returns the number of tiles along source, of tiles along target, and of batches."""
     along, across = (-(-plan.sizes[loop] // schedule.tile) for loop in (plan.source, plan.target))
     return along, across, math.prod(plan.sizes[loop] for loop in plan.batch)
 
 
 def shared_bytes(plan: Transpose, schedule: TransposeSchedule) -> int:
-    """The shared memory of a block."""
+    """Returns the shared memory of a block in bytes."""
     return sum(operand_bytes(plan, operand, schedule) for operand in plan.turned)
 
 
 def operand_bytes(plan: Transpose, operand: Operand, schedule: TransposeSchedule) -> int:
-    """The shared memory for one operand."""
+    """Returns the shared memory of one operand in bytes."""
     stage = staging(plan, operand, schedule)
     size = stage.words(schedule.tile) * stage.word_bytes
     return -(-size // _VECTOR_BYTES) * _VECTOR_BYTES
 
 
 def _vector(plan: Transpose, operand: Operand, along: int) -> int:
-    """How many elements along a loop one access may take."""
+    """Returns the maximum number of elements per access along a loop."""
     others = [stride for loop, stride in enumerate(operand.strides) if loop != along]
     width = element_bytes(operand.element)
     return math.gcd(_VECTOR_BYTES // width, plan.sizes[along], operand.offset, operand.alignment // width, *others)
@@ -203,12 +205,12 @@ def _along(view: Memory, map_: ir.AffineMap, count: int) -> Operand:
             case ir.AffineDimExpr() | ir.AffineConstantExpr(value=0):
                 pass
             case _:
-                raise NoTranspose("it indexes in another way than by loops")
+                raise NoTranspose("it has an index that is not a single loop or zero")
     return Operand(view.base, view.offset, tuple(strides), ir.ShapedType(view.base.type).element_type, view.alignment)
 
 
 def _merged(op: ir.Operation, sizes: Sequence[int], operands: Sequence[Operand | None], result: Operand) -> Transpose:
-    """Loops as few as possible, those of the result outermost first, and what is turned."""
+    """Merges the loops, sorts them by the result's strides, and finds the transposed operands."""
     order = sorted((loop for loop, size in enumerate(sizes) if size > 1), key=lambda loop: -result.strides[loop])
     everything = [operand for operand in (*operands, result) if operand is not None]
     if _indexes(op):
@@ -230,11 +232,11 @@ def _merged(op: ir.Operation, sizes: Sequence[int], operands: Sequence[Operand |
             item.base, item.offset, strides, item.element, item.alignment, 1 in strides and strides[target] != 1
         )
 
-    turned = tuple(along(operand) if operand is not None else None for operand in operands)
-    sources = {item.strides.index(1) for item in turned if item is not None and item.is_turned and item.strides[target]}
+    merged = tuple(along(operand) if operand is not None else None for operand in operands)
+    sources = {item.strides.index(1) for item in merged if item is not None and item.is_turned and item.strides[target]}
     if len(sources) != 1:
-        raise NoTranspose("nothing, or not everything, is turned the same way")
-    return Transpose(op, lengths, sources.pop(), target, turned, along(result))
+        raise NoTranspose("expected operands contiguous along exactly one loop other than the result's")
+    return Transpose(op, lengths, sources.pop(), target, merged, along(result))
 
 
 def _indexes(op: ir.Operation) -> bool:
