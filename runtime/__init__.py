@@ -1,1 +1,1 @@
-"""Runs what was compiled: artefacts, loading, calling. Needs numpy and the standard library; never imports mlir."""
+"""Loads and runs compiled models. Needs numpy and the standard library; never imports mlir."""

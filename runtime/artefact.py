@@ -1,18 +1,18 @@
-"""The `.stw` file: a compiled model as a zip whose members are stored as they are, so that they can be mapped.
+"""The `.stw` file: a compiled model as a zip file of uncompressed members, which can be memory-mapped.
 
-    manifest.json               what is in it; size and SHA-256 of every other member
-    parameters.safetensors      every parameter once, named by its contents
+    manifest.json               the contents; size and SHA-256 of every other member
+    parameters.safetensors      every parameter once, named by a hash of its contents
     programs/<n>.so             the code of a program as a shared library, or
-    objects/<SHA-256>.o         as relocatable objects, each once; beside a library those of its entry alone, which a
-                                profile links anew (profiler.py)
-    objects/<SHA-256>.ptx       of a program for GPUs the code of its launches, kernel by kernel; beside it maybe the
-                                machine code, as .cubin
+    objects/<SHA-256>.o         as relocatable objects, each stored once; beside a library only the objects of its
+                                entry function, which profiler.py links again
+    objects/<SHA-256>.ptx       of a GPU program: the code of its launches, kernel by kernel; optionally with the
+                                machine code beside it, as .cubin
     nodes/<SHA-256>.onnx        a node that runs on the host
-    facts/<SHA-256>.json.zlib   what the compiler knew of a program, for its report
-    model                       optional: the model itself, from which a compiler makes code for further shapes
+    facts/<SHA-256>.json.zlib   the compiler's facts about a program, for its report
+    model                       optional: the model itself, from which a compiler generates code for further shapes
 
-Nothing in it is believed before it is checked: `read` refuses a file that is cut short, altered, of another schema, or
-made for another processor, and says which.
+`read` checks everything before it is used: it rejects a file that is truncated, altered, of another schema, or built
+for another processor, and reports which.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _Read = TypeVar("_Read")
 @short_repr
 @dataclass(frozen=True)
 class Source:
-    """The model that the code was made from.
+    """The model that the code was compiled from.
 
     Attributes:
         kind: "onnx" or "mlir".
-        contents: the file's bytes, or the file.
+        contents: the file's bytes, or the file itself.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class Source:
         """The file's bytes.
 
         Raises:
-            ArtefactError: the file is not what it was.
+            ArtefactError: the file has changed since it was opened.
         """
         return self.contents.read() if isinstance(self.contents, LargeFile) else self.contents
 
@@ -87,11 +87,11 @@ class Artefact:
 
     Attributes:
         name: the model's name.
-        inputs: what a call takes; dimensions that may vary are symbols.
-        outputs: what a call gives.
+        inputs: the inputs of a call; dynamic dimensions are symbols.
+        outputs: the outputs of a call.
         programs: code for concrete input shapes, each for one target.
-        source: the model itself, from which a compiler can make more of them.
-        plan: the steps of a model of which some nodes run on the host, with their programs.
+        source: the model itself, from which a compiler can generate further programs.
+        plan: the steps, with their programs, of a model some of whose nodes run on the host.
     """
 
     name: str
@@ -103,26 +103,26 @@ class Artefact:
 
 
 Given = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
-"""The source of an artefact: the path of a file, its contents, or a file that is open for reading bytes."""
+"""The source of an artefact: a file path, the contents, or a file opened for reading bytes."""
 
 
 def read(given: Given) -> Artefact:
-    """Reads a model and checks all of it; of several programs for the same shapes it keeps the best that runs here.
+    """Reads a model and checks all of it; of several programs for the same shapes it keeps the best supported one.
 
     Args:
-        given: the path of a file, its contents, or a file that is open; that one is read to its end.
+        given: a file path, the contents, or an open file, which is read to its end.
 
     Raises:
-        ArtefactError: the file is damaged, of another schema, or made for another machine; the message says which.
+        ArtefactError: the file is damaged, of another schema, or built for another machine; the message says which.
     """
     return _read(given, _decode)
 
 
 def read_manifest(path: Path) -> tuple[Manifest, dict[str, np.ndarray]]:
-    """The manifest and the members of an artefact for any machine; all of it is checked.
+    """Returns the manifest and members of an artefact built for any machine; all of it is checked.
 
     Raises:
-        ArtefactError: the file is damaged, or of another schema.
+        ArtefactError: the file is damaged or of another schema.
     """
     return _read(path, _manifest)
 
@@ -132,7 +132,7 @@ def _read(given: Given, decode: Callable[[dict[str, np.ndarray]], _Read]) -> _Re
         return _read_contents(given, decode)
     path = Path(given)
     if "\0" in str(path):
-        raise ArtefactError(f"{str(path)!r} is no name of a file")
+        raise ArtefactError(f"{str(path)!r} is not a valid file name")
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -162,14 +162,14 @@ def _read_contents(
 
 
 def _image(file: BufferedReader, size: int) -> np.ndarray:
-    """The file's bytes: of a small file a copy, as who shortens a mapped file ends the processes that read it."""
+    """The file's bytes. Small files are copied: truncating a mapped file kills the processes that read it."""
     if size >= _LARGE_BYTES:
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
     return _copied(file, size)
 
 
 def _copied(file: BufferedReader | io.BytesIO, size: int) -> np.ndarray:
-    memory = mmap.mmap(-1, size)  # tensors have to be as aligned as in a mapped file
+    memory = mmap.mmap(-1, size)  # aligns tensors as a mapped file does
     if file.readinto(memory) != size:
         raise ArtefactError("the file has become shorter while it was read")
     image = np.frombuffer(memory, np.uint8)
@@ -179,7 +179,7 @@ def _copied(file: BufferedReader | io.BytesIO, size: int) -> np.ndarray:
 
 def _manifest(members: dict[str, np.ndarray]) -> tuple[Manifest, dict[str, np.ndarray]]:
     if MANIFEST not in members:
-        raise ArtefactError(f"there is no {MANIFEST} in it, so it is no artefact of Stepwell's")
+        raise ArtefactError(f"the file does not contain {MANIFEST}, so it is not a Stepwell artefact")
     record = decode(members.pop(MANIFEST).tobytes())
     _verify(members, record.members)
     return record, members
@@ -227,9 +227,9 @@ def _members(file: BufferedReader | io.BytesIO, image: np.ndarray) -> dict[str, 
                 _check_name(info.filename)
             names = [info.filename for info in infos]
             if len(set(names)) != len(names):
-                raise ArtefactError(f"member {max(names, key=names.count)} is there twice")
+                raise ArtefactError(f"member {max(names, key=names.count)} occurs twice")
             if MANIFEST in names:
-                archive.read(MANIFEST)  # every checksum but its own is in it; its own is the zip's
+                archive.read(MANIFEST)  # checks the zip's checksum; the manifest has those of the other members
             return {info.filename: _stored(image, info) for info in infos}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise ArtefactError(f"the file is cut short or damaged: {error}") from error
@@ -237,10 +237,10 @@ def _members(file: BufferedReader | io.BytesIO, image: np.ndarray) -> dict[str, 
 
 def _stored(image: np.ndarray, info: zipfile.ZipInfo) -> np.ndarray:
     if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-        raise ArtefactError(f"member {info.filename} is not stored as it is")
+        raise ArtefactError(f"member {info.filename} is compressed; artefacts store members uncompressed")
     header = image[info.header_offset : info.header_offset + 30].tobytes()
     if len(header) < 30 or header[:4] != b"PK\x03\x04":
-        raise ArtefactError(f"member {info.filename} does not start where the directory says")
+        raise ArtefactError(f"member {info.filename} does not start at the offset given in the zip directory")
     start = info.header_offset + 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
     if start + info.file_size > len(image):
         raise ArtefactError(f"member {info.filename} claims {info.file_size} bytes, but the file ends before")
@@ -250,20 +250,20 @@ def _stored(image: np.ndarray, info: zipfile.ZipInfo) -> np.ndarray:
 def _check_name(name: str) -> None:
     parts = name.split("/")
     if "\\" in name or ":" in name or not all(parts) or {".", ".."} & set(parts):
-        raise ArtefactError(f"member {name!r} has a path that leads elsewhere")
+        raise ArtefactError(f"member {name!r} has a path that leaves the archive")
 
 
 def _verify(members: Mapping[str, np.ndarray], expected: Mapping[str, Member]) -> None:
     odd = set(members) ^ set(expected)
     if odd or PARAMETERS not in members:
-        raise ArtefactError(f"what is in it differs from its manifest: {', '.join(sorted(odd)) or PARAMETERS}")
+        raise ArtefactError(f"the members differ from those in the manifest: {', '.join(sorted(odd)) or PARAMETERS}")
     for name, member in expected.items():
         if len(members[name]) != member.size or hashlib.sha256(members[name].data).hexdigest() != member.sha256:
-            raise ArtefactError(f"member {name} is damaged: its size or checksum is not the one in the manifest")
+            raise ArtefactError(f"member {name} is damaged: its size or checksum differs from the manifest's")
 
 
 def _runnable(programs: Iterable[StoredProgram]) -> list[StoredProgram]:
-    """Of the programs for the same inputs the best among those that run on this machine: see `host.rank`."""
+    """Returns, for each set of inputs, the best program that this machine can run: see `host.rank`."""
     refused: dict[str, list[str]] = {}
     best: dict[tuple, StoredProgram] = {}
     for program in programs:
@@ -276,7 +276,7 @@ def _runnable(programs: Iterable[StoredProgram]) -> list[StoredProgram]:
             best[key] = program
     if refused and not best:
         needs = "; ".join(f"code for {name} needs {', '.join(lacking)}" for name, lacking in refused.items())
-        raise ArtefactError(f"it does not run on this machine: {needs}")
+        raise ArtefactError(f"the model does not run on this machine: {needs}")
     return list(best.values())
 
 
@@ -303,14 +303,14 @@ def _program(entry: StoredProgram, members: Mapping[str, np.ndarray], tensors: M
 
 def _member(members: Mapping[str, np.ndarray], name: str) -> bytes:
     if name not in members:
-        raise ArtefactError(f"the manifest speaks of {name}, which is not there")
+        raise ArtefactError(f"the manifest refers to {name}, which is missing")
     return members[name].tobytes()
 
 
 def _parameters(entries: Iterable[StoredParameter], tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     unknown = [entry.name for entry in entries if entry.tensor not in tensors]
     if unknown:
-        raise ArtefactError(f"parameter '{unknown[0]}' is not there")
+        raise ArtefactError(f"parameter '{unknown[0]}' is missing")
     try:
         return {
             entry.name: tensors[entry.tensor]

@@ -1,4 +1,4 @@
-"""Writes a compiled model to a `.stw` file, whose members artefact.py lists."""
+"""Writes a compiled model to a `.stw` file; artefact.py documents its members."""
 
 from __future__ import annotations
 
@@ -37,38 +37,38 @@ from .version import VERSION
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _ALIGNMENT_FIELD = 0xD935
-"""The zip extra field by which the Android tools align members; other readers skip it."""
+"""The zip extra field that Android's tools use to align members; other readers skip it."""
 
 
 def write(path: Path, model: Artefact, *, cubins: bool = False) -> None:
-    """Writes a model; equal models give equal bytes. The file appears whole or not at all.
+    """Writes a model atomically; equal models give equal bytes.
 
     Args:
         path: the file.
         model: the model.
-        cubins: whether to store machine code for GPUs beside the PTX, which takes ptxas.
+        cubins: whether to store GPU machine code beside the PTX, which requires ptxas.
 
     Raises:
-        ArtefactError: the file cannot be written there, or there is no ptxas.
+        ArtefactError: the file cannot be written, or ptxas is missing.
     """
     members = _members_of(model, cubins)
     try:
-        if path.exists() and not path.is_file():  # a device stays one; nobody sees half of what is written to it
+        if path.exists() and not path.is_file():  # a device must not be replaced; nothing reads half of its contents
             _write(path, members)
             return
-        path = Path(os.path.realpath(path))  # a link stays a link
+        path = Path(os.path.realpath(path))  # a link remains a link
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}")
         try:
             _write(temporary, members)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:  # a name with a zero byte, or none, is a ValueError
+    except (OSError, ValueError) as error:  # a path that is empty or contains a zero byte raises ValueError
         raise ArtefactError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
 
 
 def encoded(model: Artefact) -> bytes:
-    """The contents of the file that `write` makes of a model."""
+    """Returns the contents of the file that `write` writes for a model."""
     file = io.BytesIO()
     _write_members(file, _members_of(model, cubins=False))
     return file.getvalue()
@@ -99,7 +99,7 @@ def _write_members(file: BinaryIO, members: Mapping[str, Sequence[bytes | memory
 
 @dataclass
 class _Content:
-    """The members of an artefact that is being written, each content once."""
+    """The members of an artefact being written, without duplicates."""
 
     cubins: bool = False
     members: dict[str, Sequence[bytes | memoryview]] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class _Content:
 
 
 def _suffix(name: str) -> str:
-    """What kind of file an object is."""
+    """The file extension of an object."""
     return next((kind for kind in ("ptx", "cubin") if name.endswith(f".{kind}")), "o")
 
 
@@ -197,13 +197,13 @@ def _checksum(chunks: Iterable[bytes | memoryview]) -> Member:
 
 
 def _add_member(archive: zipfile.ZipFile, file: BinaryIO, name: str, chunks: Sequence[bytes | memoryview]) -> None:
-    """Adds a member whose first byte is at a multiple of the alignment, so that a mapped tensor is aligned too."""
+    """Adds a member whose first byte is at a multiple of the alignment, so that mapped tensors are aligned too."""
     info = zipfile.ZipInfo(name, _EPOCH)
     info.file_size = sum(map(len, chunks))
     long = info.file_size >= zipfile.ZIP64_LIMIT // 2
     header = (
         file.tell() + 30 + len(name.encode()) + (20 if long else 0)
-    )  # a local header, and the field for long members
+    )  # a local header, and the extra field of long members
     gap = -(header + 6) % ALIGNMENT
     info.extra = b"".join(part.to_bytes(2, "little") for part in (_ALIGNMENT_FIELD, 2 + gap, ALIGNMENT)) + bytes(gap)
     with archive.open(info, "w", force_zip64=long) as member:

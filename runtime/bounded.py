@@ -1,4 +1,4 @@
-"""Calls of programs for a range of sizes: inputs go into arrays as large as the bounds, results are cut out of such."""
+"""Calls of programs for a range of sizes: inputs are padded to the upper bounds, and outputs are cut out."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .workspace import LoadedProgram, Workspace
 
 
 def covering(programs: Iterable[Program], sizes: Mapping[str, int]) -> Program | None:
-    """The program that does the least in vain among those for ranges that hold the given sizes."""
+    """Returns the program with the least redundant work among those whose ranges contain the given sizes."""
     found = [program for program in programs if program.bounds is not None and program.bounds.covers(sizes)]
     return min(found, key=lambda program: program.bounds.volume if program.bounds else 0, default=None)
 
 
 def explained(program: Program) -> str:
-    """What a program serves, how many kernels it is of, and why it is there.
+    """Describes the sizes that a program serves, its kernels, and why it was compiled.
 
-    The lines after the first are of kernels that do more than a call needs, where sizes vary.
+    The lines after the first name the kernels that do more work than a call needs when sizes vary.
     """
     kernels = f"{quantity(len(program.kernels), 'kernel')}, {program.arena_bytes / 1e6:.1f} MB of scratch memory"
     if program.bounds is None:
@@ -37,7 +37,7 @@ def explained(program: Program) -> str:
 
 
 def unbounded(program: Program) -> list[str]:
-    """A line for each kernel that does more than a call needs, with its part of the model and the reason."""
+    """Returns a line for each kernel that does more work than a call needs, with its nodes and the reason."""
     details, found = facts.read(program.facts)["details"], []
     for kernel in program.kernels:
         reasons = details.get(kernel.name, {}).get("unbounded", ())
@@ -47,7 +47,7 @@ def unbounded(program: Program) -> list[str]:
 
 
 class BoundedCall(LoadedProgram):
-    """What calls with inputs of one set of shapes do with a program for more of them.
+    """A call, with inputs of one set of shapes, of a program for a range of sizes.
 
     Attributes:
         loaded: the program in this process.
@@ -55,7 +55,7 @@ class BoundedCall(LoadedProgram):
     """
 
     def __init__(self, loaded: LoadedProgram, sizes: Mapping[str, int]) -> None:
-        """The call at given sizes."""
+        """Prepares the call for the given sizes."""
         super().__init__(loaded.program, loaded.code, loaded.parameters)
         bounds = loaded.program.bounds
         assert bounds is not None
@@ -65,10 +65,10 @@ class BoundedCall(LoadedProgram):
         self._guards = len(loaded.program.guards)
 
     def run(self, workspace: Workspace, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
-        """The outputs, new arrays.
+        """Returns the outputs as new arrays.
 
         Raises:
-            GuardError: a guard says that the outputs mean nothing.
+            GuardError: a guard reports that the outputs are invalid.
         """
         buffers = workspace.buffers(self.loaded, _Buffers)
         if buffers.call is not self:
@@ -90,7 +90,7 @@ class BoundedCall(LoadedProgram):
             if shelf is None:
                 outputs[number] = place.part.copy()
                 continue
-            # Of the greatest result's memory only the pages that this one takes are ever used.
+            # The shelf's array has room for the largest result; only the pages of this result are ever touched.
             outputs[number] = shelf.array(self.results[number], dtype)
             outputs[number][...] = place.part
         return outputs
@@ -102,22 +102,22 @@ def _new(kind: tuple[Shape, np.dtype, Shelf | None]) -> np.ndarray:
 
 
 class _Place(NamedTuple):
-    """An array as large as the bounds, and what of it is data in a call."""
+    """An array with the upper bounds as its shape, and the part of it that holds data in a call."""
 
     whole: np.ndarray
     part: np.ndarray
 
 
 class _Buffers:
-    """Arrays as large as the bounds, for inputs and outputs; none where those of a call are as large.
+    """Arrays with the upper bounds as shapes, for the inputs and outputs that are smaller in a call.
 
-    Those of inputs are zeros wherever they hold no data: the program relies on it.
+    Input arrays are zero outside the data; the program relies on it.
 
     Attributes:
-        call: whose sizes the places are for.
-        inputs: where those are put that are smaller, by their numbers.
-        outputs: where those are cut out that are smaller, by their numbers.
-        wholes: for each output the array that it is cut out of; None for those that are as large.
+        call: the call for whose sizes the places were made.
+        inputs: places of the inputs that are smaller than the bounds, with their numbers.
+        outputs: places of the outputs that are smaller than the bounds, with their numbers.
+        wholes: for each output the array it is sliced from; None for outputs as large as the bounds.
     """
 
     def __init__(self, program: Program) -> None:

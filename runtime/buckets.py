@@ -1,4 +1,4 @@
-"""Ranges of sizes that vary, and into which buckets they are cut."""
+"""Ranges of dynamic dimensions and their division into buckets."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from .program import TensorInfo
 from .sizes import Range, union_of
 
 _RATIO = 4
-"""From one bucket to the next the upper bound grows by this, or by more where that makes too many programs."""
+"""Minimum ratio between the upper bounds of consecutive buckets; larger if it would give too many programs."""
 
 _WIDTHS = 1.75
-"""The same for the width of images whose height varies, too: rows lie as far apart as the greatest width says, which
-costs more than blocks that suit another size."""
+"""The same ratio for the width of images whose height varies too. The greatest width fixes the row stride, and a stride
+that does not suit a size costs more than blocks that do not."""
 
 _MOST = 6
-"""More programs than this are not made unless asked for."""
+"""Maximum number of programs, unless the user lists more buckets."""
 
 _MOST_AT_ALL = 256
-"""More are not made even then: that would take hours."""
+"""Maximum number of programs even then: compiling more would take hours."""
 
 _LEAST = 16
-"""Buckets of smaller sizes only are not worth a program."""
+"""Smallest upper bound for which a bucket is worth a program."""
 
 Buckets = list[dict[str, Range]]
 
@@ -33,12 +33,12 @@ Buckets = list[dict[str, Range]]
 def parse_dims(
     dims: Mapping[str, Any], inputs: Sequence[TensorInfo], derived: Iterable[str] = ()
 ) -> tuple[dict[str, Range], Buckets]:
-    """The ranges of all sizes, and the buckets that programs are made for.
+    """Returns the ranges of all sizes, and the buckets to compile programs for.
 
     Args:
         dims: by name a number, (low, high), (low, high, step), or a list: the upper bounds of buckets, or such tuples.
-        inputs: what the model takes; every dimension that varies has to be named.
-        derived: but for those that follow from others.
+        inputs: inputs of the model; every dynamic dimension must be named in `dims` or `derived`.
+        derived: dimensions that follow from others.
 
     Raises:
         InputError: a name or a range is wrong, or one is missing.
@@ -47,7 +47,7 @@ def parse_dims(
     require_known(dims, names)
     missing = [name for name in names if name not in dims]
     if missing:
-        raise InputError(f"dimension '{missing[0]}' varies, and `dims` do not say how; they name {_listing(dims)}")
+        raise InputError(f"dimension '{missing[0]}' varies, but `dims` gives no size for it; it names {_listing(dims)}")
     whole = [name for name in names if isinstance(dims[name], tuple)]
     parts = _cut({name: parts_of(name, dims[name]) for name in names}, whole, inputs)
     ranges = {name: union_of(list(several)) for name, several in parts.items()}
@@ -55,12 +55,12 @@ def parse_dims(
         return ranges, []
     count = math.prod(map(len, parts.values()))
     if count > _MOST_AT_ALL:
-        raise InputError(f"`dims` name {count} programs, one for each bucket of sizes; {_MOST_AT_ALL} are the most")
+        raise InputError(f"`dims` asks for {count} programs, one per bucket of sizes; the maximum is {_MOST_AT_ALL}")
     return ranges, [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*parts.values())]
 
 
 def named_sizes(dims: Mapping[str, Any]) -> list[dict[str, int]]:
-    """The sizes that `dims` name one by one, in all combinations; none where a range is among them."""
+    """Returns all combinations of the sizes that `dims` lists one by one; empty if `dims` contains a range."""
     each = [[given] if not isinstance(given, list | tuple) else given for given in dims.values()]
     if any(isinstance(item, tuple) for given in each for item in (given, *given)):
         return []
@@ -68,10 +68,11 @@ def named_sizes(dims: Mapping[str, Any]) -> list[dict[str, int]]:
 
 
 def _cut(parts: dict[str, list[Range]], whole: Sequence[str], inputs: Sequence[TensorInfo]) -> dict[str, list[Range]]:
-    """Cuts ranges that are given as a whole into buckets, as a program's tiles and blocks suit its greatest sizes.
+    """Cuts ranges that are given as a whole into buckets, since a program's tiles and blocks suit its greatest sizes.
 
-    Those that only ever lead (a batch) need less of that: one of them has a program of its own, the others share one.
-    Heights need none, as how many rows there are moves no row. Two sizes are too few to tell what depends on them.
+    A dimension that only ever leads (a batch) needs fewer: size 1 has its own program, all other sizes share one.
+    Heights need none, because the number of rows does not move any row. A range of two sizes becomes two programs: two
+    sizes are too few to infer expressions from.
     """
     vary = {name for name, several in parts.items() if several[0].low < several[-1].high}
     inner = [[dim for dim in info.shape[1:] if dim in vary] for info in inputs]
@@ -95,16 +96,16 @@ def _cut(parts: dict[str, list[Range]], whole: Sequence[str], inputs: Sequence[T
 
 
 def _one_and_more(values: Range) -> list[Range]:
-    """1 by itself, and all others of a range."""
+    """Splits a range into size 1 and all larger sizes."""
     if values.low > 1 or values.high < _LEAST:
         return [values]
     return [Range(1, 1), Range(1 + values.step, values.high, values.step)]
 
 
 def _ladder(values: Range, most: int, least: float) -> list[Range]:
-    """The parts of a range, at most so many: the greatest size of each is `least` times that of the one before or more.
+    """Cuts a range into at most `most` parts; each upper bound is at least `least` times the one before.
 
-    All are about as many times that of the one before.
+    The ratio is about the same between all of them.
     """
     ratio = max(least, (values.high / max(values.low, 1)) ** (1 / most))
     highs = [values.high]
@@ -115,10 +116,10 @@ def _ladder(values: Range, most: int, least: float) -> list[Range]:
 
 
 def parts_of(name: str, given: Any) -> list[Range]:
-    """The buckets that are said of a dimension, the least sizes first; one where a range is given as a whole.
+    """Returns the buckets given for a dimension, in ascending order; one bucket if a range is given as a whole.
 
     Raises:
-        InputError: it is no size, range or list of them.
+        InputError: `given` is not a size, a range or a list of them.
     """
     if isinstance(given, list):
         if not given:
@@ -128,7 +129,7 @@ def parts_of(name: str, given: Any) -> list[Range]:
 
 
 def _chain(items: Sequence[Range | int]) -> list[Range]:
-    """Upper bounds as ranges that begin behind the one before."""
+    """Turns upper bounds into ranges, each of which begins after the one before."""
     found: list[Range] = []
     for item in sorted(items, key=lambda item: item.high if isinstance(item, Range) else item):
         low = found[-1].high + 1 if found else 1
@@ -141,7 +142,7 @@ def _range(name: str, given: Sequence[Any]) -> Range:
         raise InputError(f"dimension '{name}': a range is (low, high) or (low, high, step), not {given!r}")
     low, high, step = [*(_size(name, item) for item in given), 1][:3]
     if low > high:
-        raise InputError(f"dimension '{name}': the range {given!r} goes from a greater size to a lesser one")
+        raise InputError(f"dimension '{name}': the range {given!r} starts above its end")
     return Range(low, high - (high - low) % step, step)
 
 
@@ -149,26 +150,26 @@ def _size(name: str, given: Any) -> int:
     try:
         size = given.__index__()
     except AttributeError:
-        raise InputError(f"dimension '{name}': {given!r} is no size, range or list of buckets") from None
+        raise InputError(f"dimension '{name}': {given!r} is not a size, a range or a list of buckets") from None
     if size < 0:
         raise InputError(f"dimension '{name}': a size must not be negative, but is {size}")
     return size
 
 
 def names_of(inputs: Sequence[TensorInfo]) -> list[str]:
-    """The dimensions that vary, in order."""
+    """The dynamic dimensions, in order."""
     return list(dict.fromkeys(dim for info in inputs for dim in info.shape if isinstance(dim, str)))
 
 
 def require_known(dims: Iterable[str], names: Sequence[str]) -> None:
-    """Checks that there are dimensions of some names.
+    """Checks that all names are names of dimensions.
 
     Raises:
-        InputError: there is none of a name.
+        InputError: a name is not the name of a dimension.
     """
     unknown = [name for name in dims if name not in names]
     if unknown:
-        raise InputError(f"no dimension is called '{unknown[0]}'; those that vary are {_listing(names)}")
+        raise InputError(f"no dimension is called '{unknown[0]}'; the dynamic dimensions are {_listing(names)}")
 
 
 def _listing(names: Iterable[str]) -> str:

@@ -1,13 +1,13 @@
-"""The cache on disk: content-addressed entries, shared by processes, bounded, and trusted by their checksums.
+"""The cache on disk: content-addressed, bounded, shared by processes, verified by checksums.
 
 An entry is a file `<folder>/<kind>/<first two of key>/<key>`: a header of 64 bytes (magic, size, SHA-256 of the data,
-the first half of that of its name), then the data, so that mapped data is aligned. The key names what the data was made
-from; whoever asks computes it. A large file that was intact is not read again for its checksum while its times stay and
-the system is up; an entry of the kind `checked` says so. A byte of `<folder>/.written` stands for 4 KiB that were
-written since the size of all was last looked at. Files in `<folder>/locks` are no entries: a process that compiles an
-entry locks one (driver/locks.py).
+the first half of the SHA-256 of its name), then the data, so that mapped data is aligned. The key is a hash of
+everything the data was made from; the caller computes it. A large file that was found intact is not read again for its
+checksum until its times change or the system restarts; an entry of the kind `checked` records that. Each byte of
+`<folder>/.written` stands for 4 KiB written since the size of the whole cache was last computed. Files in
+`<folder>/locks` are not entries: a process locks one while it compiles an entry (driver/locks.py).
 
-Environment: `STEPWELL_CACHE=0` turns it off, `STEPWELL_CACHE_DIR` moves it, `STEPWELL_CACHE_MEGABYTES` bounds it.
+Environment: `STEPWELL_CACHE=0` disables it, `STEPWELL_CACHE_DIR` moves it, `STEPWELL_CACHE_MEGABYTES` bounds it.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Entry:
     """A cached file.
 
     Attributes:
-        kind: what it is: "kernels", "parameters"...
-        key: what it was made from.
-        bytes: its size on disk.
-        used: when it was last read or written, in seconds since the epoch.
-        path: where it is.
+        kind: the kind of data: "kernels", "parameters"...
+        key: the key, a hash of what it was made from.
+        bytes: the size on disk in bytes.
+        used: the time of the last read or write, in seconds since the epoch.
+        path: the path of the file.
     """
 
     kind: str
@@ -66,21 +66,21 @@ class Entry:
 
 
 class Cache:
-    """Bytes by kind and key, kept between processes. Safe under threads and under concurrent processes."""
+    """Bytes by kind and key, persistent across processes. Safe for threads and for concurrent processes."""
 
     def __init__(self, folder: str | os.PathLike[str], limit_bytes: int = _DEFAULT_MEGABYTES << 20) -> None:
-        """Opens the cache in `folder`, which is made when the first entry is written.
+        """Opens the cache in `folder`, which is created when the first entry is written.
 
         Args:
-            folder: where the entries are.
-            limit_bytes: beyond this, entries not used for longest are dropped.
+            folder: the folder of the entries.
+            limit_bytes: the size beyond which the least recently used entries are dropped.
         """
         self.folder = Path(folder)
         self.limit_bytes = limit_bytes
         self._is_broken = False
 
     def get(self, kind: str, key: str) -> memoryview | None:
-        """The data of an entry, mapped and read-only; None where there is none, or a damaged one (which is dropped)."""
+        """Returns an entry's data, mapped and read-only; None if it is missing or damaged (and then dropped)."""
         path = self._path(kind, key)
         image, status = self._map(path)
         if status is None:
@@ -95,21 +95,21 @@ class Cache:
         return image[_HEADER_BYTES:]
 
     def has(self, kind: str, key: str) -> bool:
-        """Whether there is an entry, sound or not."""
+        """Returns whether there is an entry, intact or not."""
         return os.path.exists(self._path(kind, key))
 
     def lock_path(self, kind: str, key: str) -> Path:
-        """The file to lock while an entry is compiled; it need not be there."""
+        """Returns the file to lock while an entry is compiled; it need not exist."""
         return self.folder / _LOCKS / f"{kind}-{self._path(kind, key).name}"
 
     def put(self, kind: str, key: str, data: bytes | memoryview | list[bytes | memoryview]) -> None:
-        """Keeps data, given whole or in pieces. Where the folder cannot be written to, warns once and keeps nothing."""
+        """Stores data, given whole or in pieces. If the folder is not writable, warns once and stores nothing."""
         if not self._is_broken:
             pieces = data if isinstance(data, list) else [data]
             self._keep(self._path(kind, key), pieces, _digest(pieces))
 
     def get_array(self, kind: str, key: str) -> np.ndarray | None:
-        """An array that `put_array` kept: mapped, read-only and aligned; one element seen many times if it was that."""
+        """Returns an array that `put_array` stored: mapped, read-only and aligned; a splat as a broadcast."""
         data = self.get(kind, key)
         if data is None:
             return None
@@ -120,10 +120,10 @@ class Cache:
         return np.broadcast_to(values[0], shape) if record["splat"] else values.reshape(shape)
 
     def put_array(self, kind: str, array: np.ndarray) -> str:
-        """Keeps an array; a broadcast of one element (all strides 0) is kept as that element.
+        """Stores an array; a broadcast of one element (all strides 0) is stored as that element.
 
         Returns:
-            The key, which its contents, type and shape make: what is there already is not written again.
+            The key, a hash of contents, type and shape; an array that is stored already is not written again.
         """
         splat = is_splat(array)
         record = {"dtype": array.dtype.name, "shape": list(array.shape), "splat": splat}
@@ -133,20 +133,20 @@ class Cache:
         pieces = [head, np.ascontiguousarray(values).reshape(-1).view(np.uint8).data]
         digest = _digest(pieces)
         path = self._path(kind, digest.hex())
-        if os.path.exists(path):  # unlike `Path.exists`, whatever the name
+        if os.path.exists(path):  # unlike `Path.exists`, accepts any name
             self._touch(path)
         elif not self._is_broken:
             self._keep(path, pieces, digest)
         return digest.hex()
 
     def entries(self) -> Iterator[Entry]:
-        """What is in the cache."""
+        """Yields the entries of the cache."""
         for path, status in self._files("*/??/*"):
             if not path.name.startswith(_UNFINISHED):
                 yield Entry(path.parent.parent.name, path.name, status.st_size, status.st_mtime, path)
 
     def verify(self) -> list[Entry]:
-        """Reads every entry and drops those that are damaged; gives these."""
+        """Reads every entry, drops the damaged ones, and returns them."""
         damaged = []
         for entry in list(self.entries()):
             image, status = self._map(entry.path)
@@ -156,11 +156,11 @@ class Cache:
         return damaged
 
     def clear(self) -> int:
-        """Drops every entry; gives how many there were."""
+        """Drops every entry; returns their number."""
         return self.shrink(0)
 
     def shrink(self, limit_bytes: int) -> int:
-        """Drops the entries not used for longest, until all others take at most so many bytes; gives how many."""
+        """Drops least recently used entries until the rest takes at most `limit_bytes`; returns the number dropped."""
         self._drop_abandoned()
         entries = sorted(self.entries(), key=lambda entry: entry.used)
         total, dropped = sum(entry.bytes for entry in entries), 0
@@ -177,12 +177,12 @@ class Cache:
         return self.folder / kind / key[:2] / key
 
     def _map(self, path: Path) -> tuple[memoryview, os.stat_result | None]:
-        """A file's bytes and state; no state where there is no file."""
+        """Returns a file's bytes and status; the status is None if the file does not exist."""
         try:
             with open(path, "rb", opener=_open) as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
-                    raise OSError(errno.EINVAL, f"{path} is no file")
+                    raise OSError(errno.EINVAL, f"{path} is not a regular file")
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if status.st_size else b""
                 return memoryview(data), status
         except FileNotFoundError:
@@ -192,14 +192,14 @@ class Cache:
             return memoryview(b""), None
 
     def _is_known(self, path: Path, status: os.stat_result) -> bool:
-        """Whether a large file has been found intact since the system started, not long ago, and is as it was then."""
+        """Returns whether a large file was recently found intact, since the system started, and has not changed."""
         if status.st_size < _LARGE_BYTES or time.time() - status.st_mtime > _KNOWN_SECONDS:
             return False
         state = _state(path, status)
         return state is not None and self.get(_CHECKED, state) is not None
 
     def _note(self, path: Path, checked: os.stat_result) -> None:
-        """Remembers of a large file that it is intact: to read it for that takes longer than all else of a start."""
+        """Records that a large file is intact: reading it to verify that is the slowest part of a start."""
         if checked.st_size < _LARGE_BYTES:
             return
         try:
@@ -219,7 +219,7 @@ class Cache:
             self._give_up(error)
 
     def _write(self, path: Path, pieces: Sequence[bytes | memoryview]) -> os.stat_result:
-        """Writes a file that appears whole or not at all, whoever else writes it too; gives its state."""
+        """Writes a file atomically, even if other processes write it too; returns its status."""
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=path.parent)
         try:
@@ -234,10 +234,10 @@ class Cache:
             raise
 
     def _bound(self, written: int) -> None:
-        """Drops the entries not used for longest, down to nine tenths of the limit, once there may be too many.
+        """Drops least recently used entries, down to nine tenths of the limit, if the cache may have outgrown it.
 
-        To look at all of them takes longer than to compile a small model. So all processes together note how much they
-        have written since that was done: each by appending to one file, whose size is the sum.
+        Computing the total size takes longer than compiling a small model. So all processes together count the bytes
+        written since it was last computed: each appends to one file, whose size is the sum.
         """
         tally = self.folder / _TALLY
         with open(tally, "ab", buffering=0) as file:
@@ -250,7 +250,7 @@ class Cache:
             self.shrink(self.limit_bytes * 9 // 10)
 
     def _drop_abandoned(self) -> None:
-        """Drops unfinished files and files of locks that killed processes have left."""
+        """Drops unfinished files and lock files that killed processes have left."""
         for pattern in (f"*/??/{_UNFINISHED}*", f"{_LOCKS}/*"):
             for path, status in self._files(pattern):
                 if time.time() - status.st_mtime > _ABANDONED_SECONDS:
@@ -286,17 +286,17 @@ class Cache:
 
 
 def default_folder() -> Path:
-    """Where the cache is by default: `STEPWELL_CACHE_DIR`, or a folder where the platform keeps caches."""
+    """Returns the default cache folder: `STEPWELL_CACHE_DIR`, or one in the platform's folder for caches."""
     chosen = os.environ.get("STEPWELL_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    import platformdirs  # what only runs artefacts does not need it
+    import platformdirs  # not needed to run artefacts only
 
     return Path(platformdirs.user_cache_dir("stepwell", appauthor=False))
 
 
 def is_turned_off() -> bool:
-    """Whether the environment says that nothing is to be kept.
+    """Returns whether the environment disables the cache.
 
     Raises:
         InputError: `STEPWELL_CACHE` is not one of the allowed values.
@@ -305,10 +305,10 @@ def is_turned_off() -> bool:
 
 
 def default_cache() -> Cache | None:
-    """The cache as the environment sets it up; None where that turns it off.
+    """Returns the cache that the environment configures; None if it is disabled.
 
     Raises:
-        InputError: `STEPWELL_CACHE_MEGABYTES` is no number of megabytes.
+        InputError: `STEPWELL_CACHE_MEGABYTES` is not a number of megabytes.
     """
     if is_turned_off():
         return None
@@ -316,7 +316,7 @@ def default_cache() -> Cache | None:
 
 
 def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe in the place of an entry is not waited for
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # does not wait if a pipe is in an entry's place
 
 
 def _digest(pieces: Iterable[bytes | memoryview]) -> bytes:
@@ -332,18 +332,18 @@ def _header(path: Path, size: int, digest: bytes) -> bytes:
 
 
 def _is_intact(path: Path, image: memoryview) -> bool:
-    """Whether an entry is what was written, and was written under its name: sound data in another's place is none."""
+    """Returns whether an entry is intact and was written under its own name."""
     header, data = bytes(image[:_HEADER_BYTES]), image[_HEADER_BYTES:]
     if header != _header(path, len(data), header[16:48]):
-        return False  # known without reading all of it
+        return False  # detected without reading all of the data
     return hashlib.sha256(data).digest() == header[16:48]
 
 
 def _state(path: Path, status: os.stat_result) -> str | None:
-    """Tells this state of a file from every other; None where the system does not say how long it has been up.
+    """Returns a hash that identifies this state of a file; None if the system does not report its boot.
 
-    After a crash a file may have the right times and the wrong contents, so that what was checked before counts for
-    nothing.
+    After a crash a file may have the right times but the wrong contents. So checks made before the last boot do not
+    count.
     """
     try:
         boot = _BOOT.read_bytes()

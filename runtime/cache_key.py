@@ -1,4 +1,4 @@
-"""What code in the cache was made from, part by part: so that a miss can be explained by the nearest entry."""
+"""The origin of cached code, part by part, so that the nearest entry can explain a cache miss."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from .errors import RuntimeFailure
 from .store import key_of
 
 _KIND = "keys"
-# By how much a part says that two entries are akin: other shapes of the same model are nearer than another model.
+# Weight of each equal part in the similarity of two keys: other shapes of the same model are nearer than another model.
 _KINSHIP = {"model": 32, "target": 16, "machine": 8, "element_types": 4, "options": 4, "plugins": 4, "compiler": 2}
 
 
 class CacheMissError(RuntimeFailure):
-    """Code is not in the cache, and may come from nowhere else; the message says what is different there."""
+    """Code is not in the cache and must not come from elsewhere; the message lists the differences."""
 
 
 @dataclass(frozen=True)
 class CacheKey:
-    """Everything that decides what code is made; equal keys give equal code.
+    """Everything that determines the generated code; equal keys give equal code.
 
     Attributes:
-        name: what the model is called; not part of the key.
-        compiler: the compiler's version, and a digest of its sources.
-        model: a digest of the model, and of the files that belong to it.
-        target: what the code is for.
-        machine: the instruction sets of this machine, where the target is this machine.
-        options: how to compile.
-        plugins: the code of other packages that takes part, each module with a digest.
-        element_types: of the inputs of a piece of a model.
-        shapes: of the inputs; "" where `sizes` says more.
-        sizes: the ranges of dimensions that the code serves.
-        contents: a digest of what some inputs hold.
+        name: name of the model; not part of the key.
+        compiler: version of the compiler, and a digest of its sources.
+        model: digest of the model and of the files that belong to it.
+        target: target of the code.
+        machine: instruction sets of this machine, if the target is this machine.
+        options: compile options.
+        plugins: modules of other packages that take part, each with a digest of its code.
+        element_types: element types of the inputs of a part of a model.
+        shapes: shapes of the inputs; "" if `sizes` is given instead.
+        sizes: ranges of dimensions that the code serves.
+        contents: digest of the contents of some inputs.
     """
 
     name: str
@@ -51,27 +51,27 @@ class CacheKey:
 
     @property
     def parts(self) -> dict[str, str]:
-        """What the key is made of, by name."""
+        """The parts of the key, by name."""
         return {name: text for name, text in asdict(self).items() if name != "name"}
 
     @property
     def digest(self) -> str:
-        """Names the entry."""
+        """The name of the entry."""
         return key_of(*self.parts.values())
 
     def differences(self, other: CacheKey) -> dict[str, tuple[str, str]]:
-        """The parts that are not the same, here and there."""
+        """Returns the parts that differ, as (own, other)."""
         theirs = other.parts
         return {name: (text, theirs[name]) for name, text in self.parts.items() if text != theirs[name]}
 
 
 def remember(cache: Cache, key: CacheKey) -> None:
-    """Keeps what an entry was made from beside it."""
+    """Stores the key of an entry beside the entry."""
     cache.put(_KIND, key.digest, json.dumps(asdict(key)).encode())
 
 
 def remembered(cache: Cache) -> Iterator[CacheKey]:
-    """What the programs in the cache were made from."""
+    """Yields the keys of the programs in the cache."""
     for entry in cache.entries():
         if entry.kind == _KIND and cache.has("programs", entry.key):
             data = cache.get(_KIND, entry.key)
@@ -80,16 +80,16 @@ def remembered(cache: Cache) -> Iterator[CacheKey]:
 
 
 def nearest(cache: Cache, key: CacheKey) -> CacheKey | None:
-    """The entry that has most in common with `key`; None where none is of its model or name."""
+    """Returns the entry that has most in common with `key`; None if no entry has its model or name."""
     akin = [other for other in remembered(cache) if other.model == key.model or other.name == key.name]
     return max(akin, key=lambda other: _kinship(key.differences(other)), default=None)
 
 
 def miss(cache: Cache, key: CacheKey) -> CacheMissError:
-    """The error that there is no code for `key`."""
+    """Returns the error for a `key` that is not in the cache."""
     other = nearest(cache, key)
     if other is None:
-        reason = "nothing of this model is there"
+        reason = "the cache has nothing of this model"
     else:
         reason = (
             "; ".join(
@@ -99,7 +99,7 @@ def miss(cache: Cache, key: CacheKey) -> CacheMissError:
             or "the entry is damaged"
         )
     where = key.shapes or key.sizes
-    return CacheMissError(f"{key.name}{f' at {where}' if where else ''} is not in the cache, and must be: {reason}")
+    return CacheMissError(f"{key.name}{f' at {where}' if where else ''} is not in the cache, but must be: {reason}")
 
 
 def _kinship(differences: Mapping[str, object]) -> int:

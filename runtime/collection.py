@@ -1,4 +1,4 @@
-"""Python's collection of cycles, and where it is in the way."""
+"""Pausing of Python's cyclic garbage collection."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused_collection() -> Iterator[None]:
-    """While it is entered nothing is collected.
+    """Disables garbage collection inside the block.
 
-    Who makes many objects that stay, as imports and compilers do, has them all looked through time and again otherwise.
+    Imports and compilers create many objects that stay; the collector would traverse all of them again and again.
     """
     is_collecting = gc.isenabled()
     gc.disable()

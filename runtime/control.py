@@ -1,4 +1,4 @@
-"""Control flow on the host, by ONNX's rules; what a round does is given as a function."""
+"""Control flow on the host with ONNX semantics; the body of a loop is given as a function."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Body = Callable[[Sequence[Any]], Sequence[Any]]
 
 @dataclass(frozen=True)
 class Stacked:
-    """What a round gives to be stacked with what the others give.
+    """Specification of a loop output that stacks one value per iteration.
 
     Attributes:
-        kind: numpy's name of the element type.
-        shape: the shape of what one round gives, 0 where that is not declared; for stacks of no rounds.
+        kind: numpy name of the element type.
+        shape: shape of one iteration's value, 0 for undeclared dimensions; used if there are no iterations.
         axis: the new axis.
-        backwards: whether the last round comes first.
+        backwards: whether the last iteration comes first.
     """
 
     kind: str
@@ -38,27 +38,27 @@ class Stacked:
 
 @dataclass(frozen=True)
 class Sliced:
-    """What rounds take slices of, one each.
+    """Specification of a loop input of which each iteration takes one slice.
 
     Attributes:
-        axis: along which axis.
-        backwards: whether the first round takes the last slice.
+        axis: axis to slice along.
+        backwards: whether the first iteration takes the last slice.
     """
 
     axis: int = 0
     backwards: bool = False
 
     def slices(self, value: np.ndarray) -> list[np.ndarray]:
-        """All slices, in the order of the rounds."""
+        """Returns all slices, in the order of the iterations."""
         parts = [np.ascontiguousarray(part) for part in np.moveaxis(value, self.axis, 0)]
         return parts[::-1] if self.backwards else parts
 
 
 def single(value: Any, what: str) -> Any:
-    """The one element of an array.
+    """Returns the only element of an array.
 
     Raises:
-        RuntimeFailure: it is none, or has more or fewer.
+        RuntimeFailure: `value` is not an array of one element.
     """
     if not isinstance(value, np.ndarray) or value.size != 1:
         shown = f"of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
@@ -73,18 +73,18 @@ def loop(
     stacks: Sequence[Stacked],
     body: Body,
 ) -> list[Any]:
-    """Loop: rounds as long as the condition holds, at most `limit` of them.
+    """Runs ONNX Loop: iterates while the condition holds, at most `limit` times.
 
     Args:
-        limit: how many rounds at most; None for any number.
-        condition: whether there is a first round; None for yes.
-        carried: what the first round starts from.
-        stacks: what is made of what the rounds give beside.
-        body: takes the round's number, the condition and what is carried; gives the next condition, what is carried on,
-            and what is stacked.
+        limit: maximum number of iterations; None for any number.
+        condition: whether to run the first iteration; None for true.
+        carried: loop-carried values of the first iteration.
+        stacks: specifications of the stacked outputs.
+        body: takes the iteration's number, the condition and the carried values; returns the next condition, the next
+            carried values, and the values to stack.
 
     Returns:
-        What is carried at the end, and the stacks.
+        The final carried values, then the stacks.
     """
     flag = np.array(True) if condition is None else condition
     most = None if limit is None else int(single(limit, "the number of rounds of a Loop"))
@@ -106,17 +106,18 @@ def scan(
     stacks: Sequence[Stacked],
     body: Body,
 ) -> list[Any]:
-    """Scan: a round for each slice.
+    """Runs ONNX Scan: one iteration for each slice.
 
     Args:
-        carried: what the first round starts from.
-        taken: what is sliced.
-        slicing: how.
-        stacks: what is made of what the rounds give beside.
-        body: takes what is carried and a slice of each; gives what is carried on, and what is stacked.
+        carried: loop-carried values of the first iteration.
+        taken: inputs to slice.
+        slicing: specifications of their slices.
+        stacks: specifications of the stacked outputs.
+        body: takes the carried values and a slice of each input; returns the next carried values and the values to
+            stack.
 
     Returns:
-        What is carried at the end, and the stacks.
+        The final carried values, then the stacks.
     """
     values = list(carried)
     given: list[list[Any]] = [[] for _ in stacks]

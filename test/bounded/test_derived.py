@@ -63,7 +63,7 @@ def test_names_that_are_sums_of_others_follow_from_them():
 @pytest.mark.parametrize(
     ("dims", "message"),
     [
-        ({"n": "k", "m": 1}, "no dimension is called 'k'; those that vary are 'n', 'm'"),
+        ({"n": "k", "m": 1}, "no dimension is called 'k'; the dynamic dimensions are 'n', 'm'"),
         ({"k": "n", "n": 1, "m": 1}, "no dimension is called 'k'"),
         ({"n": "m", "m": "n"}, "dimension 'n' follows from itself"),
         ({"n": "n", "m": 1}, "dimension 'n' follows from itself"),

@@ -144,13 +144,13 @@ def test_what_cannot_serve_a_range_is_compiled_for_each_size():
 @pytest.mark.parametrize(
     ("dims", "message"),
     [
-        ({"n": 1}, "dimension 'm' varies, and `dims` do not say how"),
-        ({"n": 1, "m": 2, "k": 3}, "no dimension is called 'k'; those that vary are 'n', 'm'"),
-        ({"n": (3, 1), "m": 2}, "goes from a greater size to a lesser one"),
+        ({"n": 1}, "dimension 'm' varies, but `dims` gives no size for it"),
+        ({"n": 1, "m": 2, "k": 3}, "no dimension is called 'k'; the dynamic dimensions are 'n', 'm'"),
+        ({"n": (3, 1), "m": 2}, "starts above its end"),
         ({"n": (1, 2, 3, 4), "m": 2}, r"a range is \(low, high\) or"),
         ({"n": [], "m": 2}, "a list of buckets must not be empty"),
         ({"n": -1, "m": 2}, "a size must not be negative, but is -1"),
-        ({"n": 1.5, "m": 2}, "1.5 is no size, range or list of buckets"),
+        ({"n": 1.5, "m": 2}, "1.5 is not a size, a range or a list of buckets"),
     ],
 )
 def test_dims_that_make_no_sense_are_refused(dims, message):
@@ -375,5 +375,5 @@ def test_bounds_that_are_alike_by_chance():
 
 def test_negative_programs_without_end():
     sizes = list(range(1, 40))
-    with pytest.raises(InputError, match="1521 programs, one for each bucket of sizes; 256 are the most"):
+    with pytest.raises(InputError, match="1521 programs, one per bucket of sizes; the maximum is 256"):
         parse_dims({"n": sizes, "m": sizes}, INPUTS)

@@ -113,7 +113,7 @@ def test_pipes_in_the_place_of_entries_are_not_waited_for(tmp_path):
     cache.put("kernels", KEY, b"object code")
     entry_path(cache).unlink()
     os.mkfifo(entry_path(cache))
-    with pytest.warns(SlowWarning, match="is no file"):
+    with pytest.warns(SlowWarning, match="is not a regular file"):
         assert cache.get("kernels", KEY) is None
 
 
