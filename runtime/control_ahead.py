@@ -1,4 +1,4 @@
-"""Control flow on the host before a run: its bodies are compiled for the types that arrive at them."""
+"""Control flow on the host, prepared before a run: compiles bodies for the types of their inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .plan import ControlStep
 from .program import TensorInfo
 
 _ROUNDS = 4
-"""Maximum number of rounds in which the types of carried values are followed until they stay the same."""
+"""Maximum number of iterations in which the types of carried values are followed until they stay the same."""
 
 _COUNT = Known(TensorInfo("", np.dtype(np.int64), ()))
 _CONDITION = Known(TensorInfo("", np.dtype(np.bool_), ()))
@@ -28,10 +28,10 @@ def prepare_control(
         bodies: its bodies.
         inputs: the types of the step's inputs.
         ahead: the preparation that this is part of.
-        contents: what the step's inputs hold.
+        contents: the contents of the step's inputs.
 
     Returns:
-        The types of the step's outputs; unknown ones if they depend on how many rounds there are.
+        The types of the step's outputs; unknown if they depend on the number of iterations.
     """
     types = {"": UNKNOWN, **dict(zip(step.inputs, inputs, strict=True))}
     prepared = _Bodies(step, bodies, types, ahead, contents)
@@ -71,7 +71,7 @@ class _Bodies:
         self._contents = contents
 
     def run(self, index: int, own: Sequence[Known]) -> list[Known]:
-        """Prepares one body; gives the types of its outputs."""
+        """Prepares one body; returns the types of its outputs."""
         body = self._bodies[index]
         names = body.step.inputs
         around = [self._types[name] for name in names[len(own) :]]
@@ -84,17 +84,17 @@ class _Bodies:
     def follow(
         self, states: Sequence[Known], before: Sequence[Known], behind: Sequence[Known], ignored: int = 0
     ) -> list[Known]:
-        """Prepares the only body round after round, until what is carried has the type that the last round gave.
+        """Prepares the only body, iteration by iteration, until the carried types equal those of the last iteration.
 
         Args:
-            states: what is carried into the first round.
-            before: the inputs of the body before these.
-            behind: the inputs of the body after these.
-            ignored: how many of the states, from the first on, the node does not give as results.
+            states: types of the values carried into the first iteration.
+            before: inputs of the body before these.
+            behind: inputs of the body after these.
+            ignored: number of leading states that are not results of the node.
 
         Returns:
-            The types of the body's outputs: what is carried on, and what is stacked. All are unknown if what is
-            carried changes from round to round, or between none and one.
+            The types of the body's outputs: the carried values, then the values to stack. All are unknown if the
+            carried types change from iteration to iteration, or between no iteration and one.
         """
         given, changes = list(states), False
         results: list[Known] = []
@@ -118,7 +118,7 @@ def _shape(known: Known) -> object:
 
 
 def _common(pair: Sequence[Known]) -> Known:
-    """The type that a value has whichever branch gives it."""
+    """Returns the type that both branches give a value; unknown if they differ."""
     first, second = pair
     return first if _shape(first) == _shape(second) else UNKNOWN
 
@@ -138,7 +138,7 @@ def _length(known: Known, axis: int) -> int | None:
 
 
 def _stack(known: Known, axis: int, length: int | None) -> Known:
-    """The type of a stack of `length` values of one type; unknown for none, which have the declared shape."""
+    """Returns the type of a stack of `length` values of one type; unknown for an empty stack of the declared shape."""
     if known.info is None or not length:
         return UNKNOWN
     shape = list(known.info.shape)

@@ -1,4 +1,4 @@
-"""How many cores this process may use: those it is bound to, and no more than its container's quota of time."""
+"""The number of cores available to this process, from its CPU affinity and its container's CPU quota."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def available_cores() -> int:
-    """How many cores this process may use.
+    """Returns the number of cores this process may use.
 
-    More threads than that would be stopped in turns by the kernel, each while others wait for it.
+    With more threads, the kernel would stop each in turn while others wait for it.
     """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return int(max(1, min(bound, _quota())))
@@ -22,7 +22,7 @@ def available_cores() -> int:
 
 @functools.cache
 def _quota() -> float:
-    """The cores' worth of time that control groups allow, rounded up; infinite where they set no limit.
+    """Returns the number of cores' worth of CPU time that control groups allow, rounded up; infinite without a limit.
 
     (Linux kernel documentation, cgroup-v2, "cpu.max"; cgroup-v1, "CFS Bandwidth Control".)
     """
@@ -34,15 +34,15 @@ def _quota() -> float:
     for _, controllers, path in (line.split(":", 2) for line in lines if line.count(":") >= 2):
         if controllers and "cpu" not in controllers.split(","):
             continue
-        # In a container, its own group is the root of what can be seen.
+        # In a container, the process's own group is the root of the visible hierarchy.
         group = PurePosixPath(path)
-        root = _CONTROL_GROUPS / controllers  # the second version has no controllers in the path
+        root = _CONTROL_GROUPS / controllers  # cgroup v2 has no controllers in the path
         found += [_limit(root / str(place).lstrip("/")) for place in (group, *group.parents)]
     return min(found)
 
 
 def _limit(group: Path) -> float:
-    """The limit of one group; infinite where it has none, or cannot be seen."""
+    """Returns the limit of one group; infinite if it has none or is not visible."""
     try:
         if (group / "cpu.max").exists():
             quota, period = (group / "cpu.max").read_text().split()

@@ -1,6 +1,6 @@
-"""Checks of what data may break: an index outside of its dimension, an integer divided by zero.
+"""Checks for invalid data: an index outside of its dimension, an integer divided by zero.
 
-A check is a guard of a program. Its text says which node it is about, so that artefacts and the cache keep it too.
+A check is a guard of a program. Its text names the node, so that artefacts and the cache keep the name too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "data: "
 DIVISIONS = ("Div", "Mod")
-"""Operators whose divisors are checked; of all others it is the indices."""
+"""Operators whose divisors are checked; the other operators' indices are checked."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class DataCheck:
         node: the node's name.
         op_type: its operator.
         input: the model's input that holds the indices; empty if they are computed.
-        extents: the extents that the indices count in: one, or one for each element of an index tuple (GatherND,
+        extents: the extents that bound the indices: one, or one for each element of an index tuple (GatherND,
             ScatterND); empty if they vary.
     """
 
@@ -46,17 +46,17 @@ class DataCheck:
 
     @staticmethod
     def parse(text: str) -> DataCheck | None:
-        """The check that a guard is; None if it guards a branch of the model."""
+        """Parses the text of a guard; returns None if it guards a branch of the model."""
         if not text.startswith(_PREFIX):
             return None
         fields = json.loads(text[len(_PREFIX) :])
         return DataCheck(fields["node"], fields["op_type"], fields["input"], tuple(fields["extents"]))
 
     def error(self, inputs: Mapping[str, object]) -> DataError:
-        """The error of a call that broke the condition.
+        """Returns the error of a call that violated the condition.
 
         Args:
-            inputs: what the call was given; it tells the index.
+            inputs: the inputs of the call, in which the index is looked up.
         """
         where = f"node '{self.node}' ({self.op_type})"
         if self.op_type in DIVISIONS:
@@ -68,10 +68,10 @@ class DataCheck:
         return DataError(f"{where}: {subject} is outside of {allowed}", self.node, self.op_type, index, extent)
 
     def _first_outside(self, indices: object) -> tuple[int | None, int | None]:
-        """The first index outside of its extent, and that extent; None for each that is not known."""
+        """Returns the first index outside of its extent, and that extent; None for each that is unknown."""
         if not self.extents or not isinstance(indices, np.ndarray):
             return None, None
-        # An input that was reshaped since may not have the tuples of GatherND in its last dimension.
+        # If the input was reshaped in the model, its last dimension need not hold the index tuples of GatherND.
         if len(self.extents) > 1 and indices.shape[-1:] != (len(self.extents),):
             return None, None
         extents = np.broadcast_to(self.extents, np.broadcast_shapes(indices.shape, (len(self.extents),)))
@@ -84,7 +84,7 @@ class DataCheck:
 
 
 def checked_in(programs: Iterable[Program]) -> bool | Literal["inputs"]:
-    """The option `checked` that programs were compiled with, as far as they have checks."""
+    """Returns the option `checked` that programs were compiled with, as far as their checks show it."""
     checks = [check for program in programs for text in program.guards if (check := DataCheck.parse(text)) is not None]
     if not checks:
         return False
@@ -92,7 +92,7 @@ def checked_in(programs: Iterable[Program]) -> bool | Literal["inputs"]:
 
 
 def guard_error(text: str, inputs: Mapping[str, object]) -> GuardError:
-    """The error of a call for which a guard does not hold."""
+    """Returns the error of a call that violated a guard."""
     parts = text.split(f"; {_PREFIX}")  # branches of an If join their guards
     checks = [DataCheck.parse(part if place == 0 else _PREFIX + part) for place, part in enumerate(parts)]
     errors = [GuardError(text) if check is None else check.error(inputs) for check in checks]

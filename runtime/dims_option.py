@@ -1,4 +1,4 @@
-"""What a user says of sizes that vary, in texts and in `dims`; and which dimensions follow from others."""
+"""The user's `dims` option, as a mapping or as texts, and dimensions that follow from others."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ENDS = ((0, "low"), (-1, "high"))
 _MOST_DIGITS = 19
 
 Dims = dict[str, int | tuple[int, ...] | list[int] | str]
-"""What a user says of sizes that vary, by the names of dimensions; a text is another dimension, or a sum of such."""
+"""The sizes a user gives, by dimension name; a text is another dimension or an expression over dimensions."""
 
 
 def read_dims(texts: Iterable[str]) -> Dims:
-    """What a user writes of sizes that vary: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`, `m=n+1`; or several.
+    """Parses sizes of dynamic dimensions: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`, `m=n+1`; or several.
 
     Raises:
-        InputError: it is none of these.
+        InputError: a text has none of these forms.
     """
     found: Dims = {}
     for item in (part for text in texts for part in text.split(",")):
@@ -43,10 +43,10 @@ def read_dims(texts: Iterable[str]) -> Dims:
 
 
 def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
-    """The numbers that some texts are, of elements along dimensions; `where` is what errors begin with.
+    """Parses sizes of dimensions; `where` is the prefix of error messages.
 
     Raises:
-        InputError: one is none.
+        InputError: a text is not a size.
     """
     odd = [part for part in parts if not part.isdecimal() or len(part) > _MOST_DIGITS]
     if odd:
@@ -57,12 +57,12 @@ def read_sizes(parts: Sequence[str], where: str) -> tuple[int, ...]:
 @short_repr
 @dataclass(frozen=True)
 class Resolved:
-    """What a user says of sizes, once it is known which dimensions follow from others.
+    """The user's sizes, with derived dimensions resolved.
 
     Attributes:
-        dims: what is said of those that do not.
-        inputs: what the model takes; a dimension that is always as large as another one has its name.
-        derived: the dimensions that follow, as expressions over the others.
+        dims: the sizes given for dimensions that do not follow from others.
+        inputs: the model's inputs; a dimension that always equals another one has its name.
+        derived: the dimensions that follow from others, as expressions over them.
     """
 
     dims: Mapping[str, Any]
@@ -71,29 +71,29 @@ class Resolved:
 
 
 def resolve_dims(dims: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> Resolved:
-    """Tells which dimensions follow from others: as a user says (`{"m": "n", "t": "m + 1"}`), or by their names.
+    """Finds dimensions that follow from others: declared by the user (`{"m": "n", "t": "m + 1"}`) or by their names.
 
-    Exporters call the length of a mask "past_length + length" where there are dimensions of these names.
+    Exporters name a mask's length "past_length + length" if there are dimensions of these names.
 
     Raises:
-        InputError: what they follow from is no dimension, follows from them in turn, or does not fit what is said.
+        InputError: a dimension follows from an unknown one or from itself, or does not fit the given sizes.
     """
     names = names_of(inputs)
     require_known(dims, names)
-    said = {name: name for name in names if dims and is_expression(name, names)}
-    said |= {name: given for name, given in dims.items() if isinstance(given, str)}
-    found = {name: _followed(name, said, names, ()) for name in said}
+    declared = {name: name for name in names if dims and is_expression(name, names)}
+    declared |= {name: given for name, given in dims.items() if isinstance(given, str)}
+    found = {name: _expanded(name, declared, names, ()) for name in declared}
     same: dict[Any, str] = {name: other for name, other in found.items() if isinstance(other, str)}
-    rest = {name: given for name, given in dims.items() if name not in said}
+    rest = {name: given for name, given in dims.items() if name not in declared}
     for name, given in dims.items():
-        if name in said and not isinstance(given, str):
-            _require_room(name, found[name], given, rest)
+        if name in declared and not isinstance(given, str):
+            _require_contains(name, found[name], given, rest)
     renamed = tuple(replace(info, shape=tuple(same.get(dim, dim) for dim in info.shape)) for info in inputs)
     return Resolved(rest, renamed, {name: item for name, item in found.items() if name not in same})
 
 
 def is_expression(name: str, names: Sequence[str]) -> bool:
-    """Whether a name is an expression over other names."""
+    """Returns whether a name is an expression over other names."""
     try:
         found = parse_expression(name)
     except ValueError:
@@ -101,33 +101,33 @@ def is_expression(name: str, names: Sequence[str]) -> bool:
     return isinstance(found, list) and set() < set(names_in(found)) <= set(names)
 
 
-def _followed(name: str, said: Mapping[str, str], names: Sequence[str], seen: tuple[str, ...]) -> Expression:
-    """What a dimension is, over those that follow from no others."""
+def _expanded(name: str, declared: Mapping[str, str], names: Sequence[str], seen: tuple[str, ...]) -> Expression:
+    """Returns the expression of a dimension over those that do not follow from others."""
     if name in seen:
-        raise InputError(f"dimension '{name}' follows from itself; say what sizes it has")
-    text = said[name]
+        raise InputError(f"dimension '{name}' follows from itself; give its sizes instead")
+    text = declared[name]
     try:
         found = text if text in names and text != name else parse_expression(text)
     except ValueError as error:
         raise InputError(f"dimension '{name}': {error}") from error
     require_known(names_in(found), names)
-    inner = {other: _followed(other, said, names, (*seen, name)) for other in names_in(found) if other in said}
+    inner = {other: _expanded(other, declared, names, (*seen, name)) for other in names_in(found) if other in declared}
     return substitute(found, inner)
 
 
-def _require_room(name: str, follows: Expression, given: Any, dims: Mapping[str, Any]) -> None:
-    """Checks that a range that is given all the same holds all sizes that follow.
+def _require_contains(name: str, follows: Expression, given: Any, dims: Mapping[str, Any]) -> None:
+    """Checks that a range given for a derived dimension contains all sizes that follow.
 
     Raises:
         InputError: it does not.
     """
-    room, parts = parts_of(name, given), {other: parts_of(other, sizes) for other, sizes in dims.items()}
+    given_parts, parts = parts_of(name, given), {other: parts_of(other, sizes) for other, sizes in dims.items()}
     if not set(names_in(follows)) <= parts.keys():
-        return  # which is an error of its own
+        return  # reported as an error of its own
     ends = [{other: getattr(several[place], end) for other, several in parts.items()} for place, end in _ENDS]
     low, high = (evaluate(follows, sizes) for sizes in ends)
-    if low < room[0].low or high > room[-1].high:
+    if low < given_parts[0].low or high > given_parts[-1].high:
         raise InputError(
-            f"dimension '{name}' follows from others, and goes from {low} to {high}, which {given!r} does not hold: "
+            f"dimension '{name}' follows from others and goes from {low} to {high}, which {given!r} does not contain: "
             "leave it out"
         )

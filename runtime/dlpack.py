@@ -1,4 +1,4 @@
-"""Tensors of other libraries in the memory of the host, also of element types that numpy lacks (DLPack)."""
+"""Host tensors of other libraries through DLPack, including element types that numpy lacks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 _HOST = (1, 3, 11, 13)
-"""DLPack's device types whose memory the host reads: CPU, pinned by CUDA, pinned by ROCm, managed by CUDA."""
+"""DLPack device types whose memory the host can read: CPU, CUDA pinned, ROCm pinned, CUDA managed."""
 
 _NUMPY_TYPES = {
     **{(code, bits): f"{kind}{bits}" for code, kind in enumerate(("int", "uint")) for bits in (8, 16, 32, 64)},
     **{(2, bits): f"float{bits}" for bits in (16, 32, 64)},
     (6, 8): "bool",
 }
-"""numpy's element types by DLPack's code and number of bits."""
+"""numpy's element types by DLPack's type code and bit width."""
 
 _OTHER_TYPES = {
     (4, 16): "bfloat16",
@@ -29,14 +29,14 @@ _OTHER_TYPES = {
     (13, 8): "float8_e5m2fnuz",
     (14, 8): "float8_e8m0fnu",
 }
-"""The element types of ml_dtypes."""
+"""ml_dtypes' element types by DLPack's type code and bit width."""
 
 _MAJOR = 1
 _READ_ONLY = 1
 
 
 class Tensor(ctypes.Structure):
-    """`DLTensor` of DLPack's C header; strides count elements, and a null pointer means dense rows."""
+    """`DLTensor` of DLPack's C header; strides count elements, and a null pointer means row-major."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -85,7 +85,7 @@ _KINDS = (
 
 
 class _Lease:
-    """Memory of another library, which is given back when the last array over it is gone."""
+    """Memory of another library, released when the last array over it is gone."""
 
     def __init__(self, managed: Managed | ManagedVersioned, interface: dict[str, Any]) -> None:
         self.__array_interface__ = interface
@@ -95,36 +95,36 @@ class _Lease:
 
 
 def from_dlpack(value: Any) -> np.ndarray:
-    """An array over the memory of another library's tensor, without a copy.
+    """Returns an array over the memory of another library's tensor, without a copy.
 
     Element types that numpy lacks, such as bfloat16 and the kinds of float8, are those of ml_dtypes.
 
     Args:
-        value: has `__dlpack__` and `__dlpack_device__`.
+        value: an object with `__dlpack__` and `__dlpack_device__`.
 
     Raises:
-        BufferError: the tensor is on another device, or has an element type that no array can have.
+        BufferError: the tensor is on another device, or has an element type without a numpy equivalent.
     """
     try:
         return np.from_dlpack(value)
-    except (BufferError, RuntimeError):  # numpy's refusal of an element type, among others
+    except (BufferError, RuntimeError):  # numpy rejects some element types, among other things
         return _read(value)
 
 
 def element_type(tensor: Tensor) -> np.dtype | None:
-    """The element type of a tensor as numpy or ml_dtypes name it; None if neither has it."""
+    """Returns the element type of a tensor as numpy or ml_dtypes name it; None if neither has it."""
     key = tensor.code, tensor.bits
     if tensor.lanes != 1 or (key not in _NUMPY_TYPES and key not in _OTHER_TYPES):
         return None
     if key in _NUMPY_TYPES:
         return np.dtype(_NUMPY_TYPES[key])
-    import ml_dtypes  # only models with such elements need it
+    import ml_dtypes  # needed only by models with such elements
 
     return np.dtype(getattr(ml_dtypes, _OTHER_TYPES[key]))
 
 
 def element_code(dtype: np.dtype) -> int:
-    """DLPack's code of an element type.
+    """Returns DLPack's code of an element type.
 
     Raises:
         BufferError: DLPack has none.
@@ -139,7 +139,7 @@ def _read(value: Any) -> np.ndarray:
     device = value.__dlpack_device__()[0]
     if device not in _HOST:
         raise BufferError(
-            f"it is in the memory of a device (DLPack's device type {int(device)}): copy it to the CPU first"
+            f"the tensor is in the memory of a device (DLPack's device type {int(device)}): copy it to the CPU first"
         )
     try:
         capsule = value.__dlpack__(max_version=(_MAJOR, 0))
@@ -147,17 +147,17 @@ def _read(value: Any) -> np.ndarray:
         capsule = value.__dlpack__()
     kind = next((kind for kind in _KINDS if _api.PyCapsule_IsValid(capsule, kind[0])), None)
     if kind is None:
-        raise BufferError(f"__dlpack__ gave {capsule!r}, not a capsule of a tensor that is still to be taken")
+        raise BufferError(f"__dlpack__ gave {capsule!r}, not a capsule with a tensor that is not consumed yet")
     name, used, layout = kind
     managed = ctypes.cast(_api.PyCapsule_GetPointer(capsule, name), ctypes.POINTER(layout)).contents
     # Until the capsule is renamed below, it frees the tensor itself.
     if isinstance(managed, ManagedVersioned) and managed.major != _MAJOR:
-        raise BufferError(f"it is of version {managed.major}.{managed.minor} of DLPack: 1.x is read")
+        raise BufferError(f"the tensor has DLPack version {managed.major}.{managed.minor}; only 1.x is supported")
     tensor = managed.tensor
     dtype = element_type(tensor)
     if dtype is None:
         raise BufferError(
-            f"its elements are of DLPack's type {tensor.code} with {tensor.bits} bits, {tensor.lanes} lanes"
+            f"unsupported element type: DLPack type {tensor.code} with {tensor.bits} bits, {tensor.lanes} lanes"
         )
     shape = tuple(tensor.shape[: tensor.ndim])
     if 0 in shape:

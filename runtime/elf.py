@@ -1,10 +1,11 @@
-"""Puts native objects into this process: ELF for x86-64 on Linux, as the compiler makes it.
+"""Loads native objects into this process: ELF for x86-64 on Linux, as the compiler emits it.
 
-It can less than LLVM's linker, which `orc` calls: but that takes up 35 MB of memory, most of what a small model needs.
+Supports fewer relocations than LLVM's JIT linker (`orc.py`) but saves its 35 MB of memory, most of what a small model
+needs. Memory layout:
 
-    executable:  rodata, text, doors of what is not in the objects | writable: data, bss
+    executable: rodata, text, PLT stubs for symbols not in the objects | writable: data, bss
 
-What is elsewhere in the process may be too far away for a call: a door is the address, and a jump there.
+Code elsewhere in the process may be too far away for a relative call. A PLT stub holds its address and a jump to it.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ _MAGIC, _RELOCATABLE, _X86_64 = b"\x7fELF\x02\x01\x01", 1, 62
 _SYMBOLS, _RELOCATIONS, _NO_BITS, _UNWIND = 2, 4, 8, 0x70000001
 _WRITABLE, _IN_MEMORY, _THREAD_LOCAL = 0x1, 0x2, 0x400
 _UNDEFINED, _FIRST_RESERVED, _NO_SECTION, _LOCAL = 0, 0xFF00, 0xFFF1, 0
-# What a place holds: an address; how far it is to one; how far it is to a door's address.
-_ABSOLUTE, _RELATIVE, _TO_ADDRESS = (1,), (2, 4), (9, 41, 42)
-# jmp *2(%rip); nop; the address
-_DOOR, _ADDRESS_IN_DOOR = struct.Struct("<6s2sQ"), 8
+# Relocation types by what they store: an address (64); a relative one (PC32, PLT32); that of a pointer (GOTPCREL...).
+_ABSOLUTE, _RELATIVE, _TO_POINTER = (1,), (2, 4), (9, 41, 42)
+# A PLT stub: jmp *2(%rip); nop; the address
+_STUB, _POINTER_IN_STUB = struct.Struct("<6s2sQ"), 8
 _JUMP, _NOP = bytes.fromhex("ff2502000000"), bytes.fromhex("6690")
 _FAILED = ctypes.c_void_p(-1).value
 
 
 class UnsupportedError(NativeCodeError):
-    """An object has what only a whole linker knows."""
+    """An object needs a feature that only a full linker supports."""
 
 
 def is_supported() -> bool:
-    """Whether objects for this machine are such as can be read here."""
+    """Returns whether this linker supports objects of this machine."""
     return sys.platform == "linux" and platform.machine() == "x86_64"
 
 
@@ -53,23 +54,23 @@ class NativeCode:
 
         Raises:
             UnsupportedError: an object needs another linker.
-            NativeCodeError: an object is damaged, two define the same symbol, or one is defined nowhere.
+            NativeCodeError: an object is damaged, or a symbol is defined twice or not at all.
         """
         try:
             layout = _Layout([_read(name, data) for name, data in objects.items()])
             base = _allocate(layout.size)
             self._free = weakref.finalize(self, _libc().munmap, base, layout.size)
-            self._free.atexit = False  # at exit another thread may still be inside the code
+            self._free.atexit = False  # at exit another thread may still be running the code
             image = layout.image(base)
         except (struct.error, LookupError, ValueError) as error:
             raise NativeCodeError(f"an object is damaged: {error}") from error
         ctypes.memmove(base, image, len(image))
         if _libc().mprotect(base, layout.executable, mmap.PROT_READ | mmap.PROT_EXEC):
-            raise NativeCodeError("the system allows no new code")
+            raise NativeCodeError("the system does not allow making memory executable")
         self._addresses = {name: base + offset for name, offset in layout.symbols.items()}
 
     def address(self, symbol: str) -> int:
-        """The address of a function.
+        """Returns the address of a function.
 
         Raises:
             NativeCodeError: the symbol is not defined.
@@ -81,11 +82,11 @@ class NativeCode:
 
 @dataclass(frozen=True)
 class _Section:
-    """A part of an object that belongs in memory.
+    """A section that is loaded into memory.
 
     Attributes:
         data: its contents.
-        alignment: its address is a multiple of that.
+        alignment: alignment of its address in bytes.
         is_writable: whether code writes to it.
     """
 
@@ -99,10 +100,10 @@ class _Object:
     """An object file.
 
     Attributes:
-        name: for messages.
-        sections: by number.
-        symbols: the name, whether other objects see it, the section and the value of each.
-        relocations: where, which symbol, of which kind, and what to add: by the section that they are in.
+        name: name for messages.
+        sections: sections by number.
+        symbols: for each symbol its name, whether it is global, its section and its value.
+        relocations: offset, symbol number, type and addend of each relocation, by the number of their section.
     """
 
     name: str
@@ -114,7 +115,7 @@ class _Object:
 def _read(name: str, data: bytes) -> _Object:
     magic, kind, machine, *header = _HEADER.unpack_from(data)
     if not magic.startswith(_MAGIC) or kind != _RELOCATABLE or machine != _X86_64:
-        raise NativeCodeError(f"{name}: this is no relocatable object for x86-64 in the ELF format")
+        raise NativeCodeError(f"{name}: not a relocatable ELF object for x86-64")
     table, count = header[3], header[9]
     entries = [_SECTION.unpack_from(data, table + _SECTION.size * number) for number in range(count)]
     found = _Object(name)
@@ -130,8 +131,8 @@ def _read(name: str, data: bytes) -> _Object:
                 for place, info, addend in _RELOCATION.iter_unpack(contents)
             ]
         elif flags & _THREAD_LOCAL:
-            raise UnsupportedError(f"{name}: it has variables that each thread has for itself")
-        elif flags & _IN_MEMORY and kind != _UNWIND:  # nothing is ever thrown through it
+            raise UnsupportedError(f"{name}: thread-local variables are not supported")
+        elif flags & _IN_MEMORY and kind != _UNWIND:  # exceptions never unwind through the code
             found.sections[number] = _Section(contents, max(1, alignment), bool(flags & _WRITABLE))
     return found
 
@@ -139,41 +140,41 @@ def _read(name: str, data: bytes) -> _Object:
 def _symbols(table: bytes, names: bytes) -> Iterator[tuple[str, bool, int, int]]:
     for name, info, _, section, value, _ in _SYMBOL.iter_unpack(table):
         if section >= _FIRST_RESERVED and section != _NO_SECTION:
-            raise UnsupportedError("an object has a symbol in no section")
+            raise UnsupportedError("an object has a symbol without a section")
         yield names[name : names.index(b"\0", name)].decode(), info >> 4 != _LOCAL, section, value
 
 
 class _Layout:
-    """Where everything goes, as offsets.
+    """The memory layout, as offsets.
 
     Attributes:
-        size: the bytes of all of it, a multiple of a page.
-        executable: how many of them, from the first on, hold code and constants.
-        symbols: what all objects see.
+        size: size of the whole in bytes, a multiple of the page size.
+        executable: size in bytes of the first part, which holds code and constants.
+        symbols: offsets of global symbols.
     """
 
     def __init__(self, objects: Sequence[_Object]) -> None:
         self._objects = objects
         self._starts: list[dict[int, int]] = [{} for _ in objects]
         end = self._place(0, is_writable=False)
-        self._doors = {name: end + _DOOR.size * number for number, name in enumerate(_far(objects))}
-        self.executable = _rounded(end + _DOOR.size * len(self._doors), mmap.PAGESIZE)
+        self._stubs = {name: end + _STUB.size * number for number, name in enumerate(_symbols_with_stubs(objects))}
+        self.executable = _rounded(end + _STUB.size * len(self._stubs), mmap.PAGESIZE)
         self.size = max(_rounded(self._place(self.executable, is_writable=True), mmap.PAGESIZE), mmap.PAGESIZE)
         self.symbols: dict[str, int] = {}
         for item, starts in zip(objects, self._starts, strict=True):
-            for name, is_seen, section, value in item.symbols:
-                if not is_seen or section == _UNDEFINED:
+            for name, is_global, section, value in item.symbols:
+                if not is_global or section == _UNDEFINED:
                     continue
                 if name in self.symbols:
                     raise NativeCodeError(f"{item.name}: the symbol '{name}' is defined twice")
                 self.symbols[name] = starts[section] + value
 
     def image(self, base: int) -> bytes:
-        """The bytes, for the address at which they will be."""
+        """Returns the bytes, relocated for the address `base`."""
         image = bytearray(self.size)
-        for name, place in self._doors.items():
-            address = base + self.symbols[name] if name in self.symbols else _elsewhere(name)
-            _DOOR.pack_into(image, place, _JUMP, _NOP, address)
+        for name, place in self._stubs.items():
+            address = base + self.symbols[name] if name in self.symbols else _process_address(name)
+            _STUB.pack_into(image, place, _JUMP, _NOP, address)
         for item, starts in zip(self._objects, self._starts, strict=True):
             for number, start in starts.items():
                 data = item.sections[number].data
@@ -194,12 +195,12 @@ class _Layout:
         addend: int,
     ) -> None:
         name, _, section, value = symbol
-        if kind in _TO_ADDRESS:
-            target = self._doors[name] + _ADDRESS_IN_DOOR
+        if kind in _TO_POINTER:
+            target = self._stubs[name] + _POINTER_IN_STUB
         elif section != _UNDEFINED:
             target = starts[section] + value
         else:
-            target = self.symbols[name] if name in self.symbols else self._doors[name]
+            target = self.symbols[name] if name in self.symbols else self._stubs[name]
         if kind in _ABSOLUTE:
             struct.pack_into("<Q", image, place, base + target + addend)
         else:
@@ -214,17 +215,17 @@ class _Layout:
         return end
 
 
-def _far(objects: Sequence[_Object]) -> Iterator[str]:
-    """What is reached by a door: symbols that no object defines, and those that code wants to read the address of."""
+def _symbols_with_stubs(objects: Sequence[_Object]) -> Iterator[str]:
+    """Yields the symbols that need a stub: those that no object defines, and those accessed through a GOT entry."""
     defined = {name for item in objects for name, _, section, _ in item.symbols if section != _UNDEFINED}
     found: dict[str, None] = {}
     for item in objects:
         for relocation in itertools.chain.from_iterable(item.relocations.values()):
             _, symbol, kind, _ = relocation
-            name, is_seen, section, _ = item.symbols[symbol]
-            if kind not in (*_ABSOLUTE, *_RELATIVE, *_TO_ADDRESS) or (kind in _TO_ADDRESS and not is_seen):
-                raise UnsupportedError(f"{item.name}: it has a relocation of kind {kind}")
-            if kind in _TO_ADDRESS or (section == _UNDEFINED and name not in defined):
+            name, is_global, section, _ = item.symbols[symbol]
+            if kind not in (*_ABSOLUTE, *_RELATIVE, *_TO_POINTER) or (kind in _TO_POINTER and not is_global):
+                raise UnsupportedError(f"{item.name}: relocations of type {kind} are not supported")
+            if kind in _TO_POINTER or (section == _UNDEFINED and name not in defined):
                 found[name] = None
     return iter(found)
 
@@ -232,12 +233,12 @@ def _far(objects: Sequence[_Object]) -> Iterator[str]:
 def _allocate(size: int) -> int:
     address = _libc().mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     if address in (None, _FAILED):
-        raise NativeCodeError("there is no memory for the code")
+        raise NativeCodeError("no memory for the code could be allocated")
     return address
 
 
-def _elsewhere(name: str) -> int:
-    """The address of a symbol of the process."""
+def _process_address(name: str) -> int:
+    """Returns the address of a symbol of the process."""
     try:
         return ctypes.cast(getattr(_libc(), name), ctypes.c_void_p).value or 0
     except AttributeError:

@@ -1,4 +1,4 @@
-"""The environment variables that Stepwell reads (docs/environment.md): each is checked, and a wrong value is one error.
+"""The environment variables that Stepwell reads (docs/environment.md). An invalid value of any of them is an error.
 
 `STEPWELL_DROP_IN` is read by compat/start.py alone, which loads nothing else of Stepwell.
 """
@@ -13,10 +13,10 @@ from typing import NoReturn
 from .errors import InputError
 
 OFF, ON = ("0", "off", "false", "no"), ("", "1", "on", "true", "yes", "require")
-"""The values of `STEPWELL_CACHE`, in any case; empty is as if unset."""
+"""The values of `STEPWELL_CACHE`, in any case; an empty value counts as unset."""
 
 SIMULATE = "simulate"
-"""The value of `STEPWELL_CUDA` that runs programs for GPUs on the simulator."""
+"""The value of `STEPWELL_CUDA` that runs GPU programs on the simulator."""
 
 _DEFAULT_MEGABYTES = 4096
 _MOST_DIGITS = 15
@@ -24,14 +24,14 @@ _SHOWN = 40
 
 
 class VariableError(InputError):
-    """An environment variable has a value that is not allowed; the message says which ones are."""
+    """An environment variable has an invalid value; the message lists the allowed ones."""
 
 
 def cache() -> str:
-    """`STEPWELL_CACHE` in lower case: one of `OFF` or `ON`.
+    """Returns `STEPWELL_CACHE` in lower case: one of `OFF` or `ON`.
 
     Raises:
-        VariableError: it is none of these.
+        VariableError: it has another value.
     """
     text = _value("STEPWELL_CACHE").lower()
     allowed = (*OFF, *ON)
@@ -39,10 +39,10 @@ def cache() -> str:
 
 
 def cache_megabytes() -> int:
-    """`STEPWELL_CACHE_MEGABYTES`; 4096 by default.
+    """Returns `STEPWELL_CACHE_MEGABYTES`; 4096 by default.
 
     Raises:
-        VariableError: it is no number of megabytes.
+        VariableError: it is not a number of megabytes.
     """
     text = os.environ.get("STEPWELL_CACHE_MEGABYTES", str(_DEFAULT_MEGABYTES))
     if not text.isdecimal() or len(text) > _MOST_DIGITS:
@@ -51,7 +51,7 @@ def cache_megabytes() -> int:
 
 
 def is_simulated() -> bool:
-    """Whether `STEPWELL_CUDA` asks for the simulator of GPUs.
+    """Returns whether `STEPWELL_CUDA` selects the GPU simulator.
 
     Raises:
         VariableError: it has another value.
@@ -60,16 +60,16 @@ def is_simulated() -> bool:
 
 
 def debug_level() -> int:
-    """`STEPWELL_DEBUG`: 0, by default, to 4.
+    """Returns `STEPWELL_DEBUG`: 0 (the default) to 4.
 
     Raises:
-        VariableError: it is no such number.
+        VariableError: it has another value.
     """
     return int(_one_of("STEPWELL_DEBUG", "", "0", "1", "2", "3", "4") or 0)
 
 
 def is_guarded() -> bool:
-    """Whether `STEPWELL_GUARDED` asks for a process for each compile.
+    """Returns whether `STEPWELL_GUARDED` asks for a child process for each compile.
 
     Raises:
         VariableError: it is neither 0 nor 1.
@@ -78,10 +78,10 @@ def is_guarded() -> bool:
 
 
 def poison() -> int | None:
-    """`STEPWELL_POISON`: the byte to fill memory with; None by default.
+    """Returns `STEPWELL_POISON`: the byte to fill memory with; None by default.
 
     Raises:
-        VariableError: it is no byte.
+        VariableError: it is not a byte.
     """
     text = _value("STEPWELL_POISON")
     if not text:
@@ -94,7 +94,7 @@ def poison() -> int | None:
 
 
 def reproducers() -> str:
-    """`STEPWELL_REPRODUCERS`: a folder, 0 for none, or "" for the default.
+    """Returns `STEPWELL_REPRODUCERS`: a folder, 0 for none, or "" for the default.
 
     Raises:
         VariableError: it is a file.
@@ -117,10 +117,10 @@ CHECKS: tuple[Callable[[], object], ...] = (
 
 
 def check() -> None:
-    """Checks all variables but those of the drop-in for onnxruntime, which it checks itself.
+    """Checks all variables except those of the onnxruntime drop-in, which checks them itself.
 
     Raises:
-        VariableError: one has a value that is not allowed.
+        VariableError: a variable has an invalid value.
     """
     for read in CHECKS:
         read()

@@ -1,4 +1,4 @@
-"""Expressions over sizes that vary: as lists, which programs and artefacts hold, and as texts, which people write."""
+"""Expressions over dynamic sizes: as lists in programs and artefacts, as text for people."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 _LONGEST = 1000
-"""Longer texts are no expressions."""
+"""Maximum length of an expression's text."""
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|([^\W\d][\w.:]*)|(//|[-+*()]))")
 
 
 def evaluate(expression: Expression, sizes: Mapping[str, Any]) -> Any:
-    """The value of an expression at given sizes: a number, or a dimension where they are such.
+    """Returns the value of an expression: a number, or a dimension if the given sizes are dimensions.
 
     Raises:
-        ValueError: it is none, or has a size that is not given.
+        ValueError: it is not an expression, or contains a size that is not given.
     """
     match expression:
         case int():
@@ -43,13 +43,13 @@ def evaluate(expression: Expression, sizes: Mapping[str, Any]) -> Any:
 
 
 def parse_expression(text: str) -> Expression:
-    """What a text such as `past + length`, `2 * n - 1` or `(n + 1) // 2` says.
+    """Parses a text such as `past + length`, `2 * n - 1` or `(n + 1) // 2`.
 
     Raises:
-        ValueError: it is no sum, product or quotient of names and numbers.
+        ValueError: it is not a sum, product or quotient of names and numbers.
     """
     if len(text) > _LONGEST:
-        raise ValueError("it is too long for an expression")
+        raise ValueError(f"an expression has at most {_LONGEST} characters, but this one has {len(text)}")
     parser = _Parser(text)
     found = parser.sum()
     parser.expect("")
@@ -57,7 +57,7 @@ def parse_expression(text: str) -> Expression:
 
 
 def names_in(expression: Expression) -> Iterator[str]:
-    """The names of the sizes that an expression is over."""
+    """Yields the names of the sizes in an expression."""
     if isinstance(expression, str):
         yield expression
     elif isinstance(expression, list):
@@ -66,14 +66,14 @@ def names_in(expression: Expression) -> Iterator[str]:
 
 
 def substitute(expression: Expression, by: Mapping[str, Expression]) -> Expression:
-    """An expression with others in the place of some names."""
+    """Returns an expression with some names replaced by other expressions."""
     if isinstance(expression, list):
         return [expression[0], *(substitute(part, by) for part in expression[1:])]
     return by.get(expression, expression) if isinstance(expression, str) else expression
 
 
 def text_of(expression: Expression) -> str:
-    """An expression as people write it."""
+    """Returns an expression as people write it."""
     text = _text_of(expression)
     return text[1:-1] if isinstance(expression, list) else text
 
@@ -97,18 +97,18 @@ class _Parser:
         while self._text[place:].strip():
             match = _TOKEN.match(self._text, place)
             if match is None:
-                raise ValueError(f"'{self._text}' is no expression over dimensions")
+                raise ValueError(f"'{self._text}' is not an expression over dimensions")
             place = match.end()
             yield match.group().strip()
         yield ""
 
     def expect(self, token: str) -> None:
-        """Goes on behind a token, which must come next."""
+        """Consumes a token, which must come next."""
         if self._tokens.pop(0) != token:
-            raise ValueError(f"'{self._text}' is no expression over dimensions")
+            raise ValueError(f"'{self._text}' is not an expression over dimensions")
 
     def sum(self) -> Expression:
-        """One term, or several."""
+        """Parses a sum of one or more terms."""
         found = self._product()
         while self._tokens[0] in ("+", "-"):
             sign = self._tokens.pop(0)
@@ -131,5 +131,5 @@ class _Parser:
         if token.isdecimal():
             return int(token)
         if not token[:1].isalpha() and token[:1] != "_":
-            raise ValueError(f"'{self._text}' is no expression over dimensions")
+            raise ValueError(f"'{self._text}' is not an expression over dimensions")
         return token

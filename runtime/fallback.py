@@ -1,4 +1,4 @@
-"""What is said of a node of a model that has no native code: where it is, why, and what helps."""
+"""Description of a node without native code: where it is, why it has none, and what helps."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ _SHOWN = 3
 @short_repr
 @dataclass(frozen=True)
 class Fallback:
-    """A node without native code, which runs on the host, between compiled pieces of the model.
+    """A node without native code, which runs on the host, between compiled subgraphs of the model.
 
     Attributes:
-        node: its name, or operator and position where it has none.
+        node: its name, or operator and position if it has none.
         op_type: its operator.
         domain: the operator's domain; "" is ONNX's own.
-        opset: the version of the domain; None where the model does not import it.
+        opset: the version of the domain; None if the model does not import it.
         reason: why there is no native code for it.
-        suggestion: what to do about it; "" where nothing is known to help.
-        kind: what is in the way: "operator" (nothing is known of it), "type" (of an input or output), "attribute"
-            (or another detail of the node), "size" (of an output, which depends on what is computed), "error"
-            (the compiler failed).
-        dtypes: the element type of each input, "" where it is not known; "seq(...)" and the like of what is no tensor.
-        shapes: the shape of each input, a number or a symbol per dimension; None where not even the rank is known.
-        phase: where the compiler failed, the phase that was to be reached; "" otherwise.
-        pass_name: the pass that failed; "" where it was none.
-        reproducer: the folder, on the machine that compiled, from which the failure can be shown again; "" likewise.
+        suggestion: what to do about it; "" if nothing is known to help.
+        kind: the obstacle: "operator" (it is unknown), "type" (of an input or output), "attribute" (or another detail
+            of the node), "size" (of an output, which depends on computed data), "error" (the compiler failed).
+        dtypes: the element type of each input, "" if unknown; "seq(...)" and similar for inputs that are not tensors.
+        shapes: the shape of each input, a number or a symbol per dimension; None if even the rank is unknown.
+        phase: if the compiler failed, the phase that was to be reached; "" otherwise.
+        pass_name: the pass that failed; "" if no pass failed.
+        reproducer: the folder, on the machine that compiled, from which the failure can be reproduced; "" if none.
     """
 
     node: str
@@ -56,7 +55,7 @@ class Fallback:
         return f"{name} of opset {self.opset}" if self.opset is not None else name
 
     def record(self) -> dict[str, Any]:
-        """Its fields, for JSON."""
+        """Returns its fields, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -67,11 +66,11 @@ class Fallback:
 
 
 class FallbackWarning(StepwellWarning):
-    """Nodes of a model run on the host, which is slower than code."""
+    """Nodes of a model run on the host, which is slower than native code."""
 
 
 def summary(found: Sequence[Fallback], total: int) -> str:
-    """One line on the nodes on the host, of so many in all."""
+    """Returns a line about the nodes on the host, of `total` nodes."""
     counts = Counter(item.operator for item in found)
     operators = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.most_common(5))
     more = f" and {len(counts) - 5} more operators" if len(counts) > 5 else ""
@@ -82,7 +81,7 @@ def summary(found: Sequence[Fallback], total: int) -> str:
 
 
 def _shown(found: Fallback) -> str:
-    """Where the compiler failed, and what shows it."""
+    """Returns the phase and pass in which the compiler failed, and the reproducer."""
     step = ", ".join([f"phase {found.phase}"] * bool(found.phase) + [f"pass {found.pass_name}"] * bool(found.pass_name))
     parts = [f"the compiler failed in {step}" if step else "", found.reproducer and f"reproducer {found.reproducer}"]
     return "".join(f"; {part}" for part in parts if part)

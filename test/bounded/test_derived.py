@@ -56,7 +56,7 @@ def test_names_that_are_sums_of_others_follow_from_them():
     assert resolve_dims({}, inputs).derived == {}  # what a file says is not relied on unless sizes are named
     wide = {"past": (0, 8), "length": (1, 2), "length - other": 1}
     assert resolve_dims({**wide, "past + length": (1, 10)}, inputs).dims == wide
-    with pytest.raises(InputError, match=r"goes from 1 to 10, which \(1, 9\) does not hold: leave it out"):
+    with pytest.raises(InputError, match=r"goes from 1 to 10, which \(1, 9\) does not contain: leave it out"):
         resolve_dims({**wide, "past + length": (1, 9)}, inputs)
 
 
@@ -69,9 +69,9 @@ def test_names_that_are_sums_of_others_follow_from_them():
         ({"n": "n", "m": 1}, "dimension 'n' follows from itself"),
         ({"n": "m + n", "m": 1}, "dimension 'n' follows from itself"),
         ({"n": "m + k", "m": 1}, "no dimension is called 'k'"),
-        ({"n": "m +", "m": 1}, r"dimension 'n': 'm \+' is no expression over dimensions"),
-        ({"n": "m ** 2", "m": 1}, "is no expression"),
-        ({"n": "m) + 1", "m": 1}, "is no expression"),
+        ({"n": "m +", "m": 1}, r"dimension 'n': 'm \+' is not an expression over dimensions"),
+        ({"n": "m ** 2", "m": 1}, "is not an expression"),
+        ({"n": "m) + 1", "m": 1}, "is not an expression"),
         ({"n": "(m" * 600, "m": 1}, "too long"),
     ],
 )

@@ -112,7 +112,7 @@ def test_negative_damaged_objects_are_refused_whatever_is_cut_off() -> None:
     for size in range(0, len(data), 7):
         with pytest.raises(NativeCodeError):
             elf.NativeCode({"counter": data[:size]})
-    with pytest.raises(NativeCodeError, match="no relocatable object"):
+    with pytest.raises(NativeCodeError, match="not a relocatable ELF object"):
         elf.NativeCode({"counter": b"MZ" + data[2:]})
 
 
