@@ -45,11 +45,11 @@ class Executable:
     """A compiled model. Calls may come from any number of threads at once.
 
     Attributes:
-        inputs: what a call takes; dimensions that may vary are symbols.
-        outputs: what a call gives.
-        threads: how many threads one call uses.
-        source: the model itself; None where it is not at hand in one piece.
-        unranged: why no program serves the ranges of sizes that were asked for; empty where some do, or none were.
+        inputs: inputs of a call; dynamic dimensions are symbols.
+        outputs: outputs of a call.
+        threads: number of threads of a call.
+        source: the model itself; None if it is not available in one file.
+        unranged: why no program serves the requested ranges of sizes; empty if one does, or none were requested.
         watch: warns if calls compile for one size after another.
     """
 
@@ -74,15 +74,15 @@ class Executable:
             outputs: the model's outputs, in order.
             programs: the code compiled so far.
             specialize: compiles for further input shapes, given in input order, and contents.
-            threads: how many threads a call uses; by default as many as there are cores for this process.
+            threads: number of threads of a call; by default the number of cores available to this process.
             name: the model's name.
-            source: the model itself, for `save`; None where it cannot be kept in one piece.
-            steps: what the model does where some of its nodes run on the host.
-            ranges: the sizes that calls may have, by the names of dimensions that vary.
+            source: the model itself, for `save`; None if it cannot be stored in one file.
+            steps: the steps of the model if some of its nodes run on the host.
+            ranges: the sizes that calls may have, by the names of dynamic dimensions.
             recorder: records calls of programs.
 
         Raises:
-            InputError: `threads` is no number of threads.
+            InputError: `threads` is not a valid number of threads.
         """
         self.name = name
         self.inputs = tuple(inputs)
@@ -100,49 +100,49 @@ class Executable:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The code at hand, one program for each set of input shapes (and of what `by_contents` hold)."""
+        """The compiled programs, one for each set of input shapes (and contents of the inputs in `by_contents`)."""
         return self._code.programs
 
     @property
     def ranges(self) -> dict[str, Range]:
-        """The sizes that calls may have, by the names of dimensions; empty where none were named."""
+        """The sizes that calls may have, by the names of dimensions; empty if none were declared."""
         return dict(self._code.ranges)
 
     def explain(self) -> str:
-        """What each program serves, how many kernels it is of, and why there is one of its own.
+        """Describes the sizes that each program serves, its kernels, and why it was compiled.
 
-        Where no program could serve the ranges of sizes that were asked for, the first line says why.
+        If no program could serve the requested ranges of sizes, the first line says why.
         """
         why = [f"each size is compiled by itself, when a call first has it: {self.unranged}"] if self.unranged else []
         return "\n".join([*why, *map(explained, self.programs)])
 
     def report(self) -> Report:
-        """What became of every node of the model, and what bounds the time of each kernel (docs/report.md)."""
+        """Returns a report on every node of the model and the bound of each kernel's time (docs/report.md)."""
         return Report.of(self.name, self.programs, self.fallbacks, self.threads)
 
     @property
     def by_contents(self) -> dict[str, str]:
-        """The small inputs whose contents the code is specialised for, as their shapes are: by name, with the reason.
+        """Small inputs for whose contents, as for shapes, the code is specialised: by name, with the reason.
 
-        They are found when code is made: where shapes vary, by the first call.
+        They are found during compilation: if shapes vary, in the first call.
         """
         return self._code.by_contents
 
     @property
     def peak_bytes(self) -> int:
-        """The most scratch memory that a call needs beside its inputs, outputs and parameters."""
+        """Maximum scratch memory of a call in bytes, beside its inputs, outputs and parameters."""
         return max((program.arena_bytes for program in self.programs), default=0)
 
-    # Any, as the model decides whether this is one array or a tuple of them: each use would have to tell them apart.
+    # Any, since the model decides whether the result is one array or a tuple; a union would burden every caller.
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the model on numpy arrays, or anything with `__dlpack__`, by position or by name.
+        """Runs the model on numpy arrays, or any objects with `__dlpack__`, by position or by name.
 
         Returns:
             One output as a `numpy.ndarray`; several as a tuple of them, in the model's order. They are new arrays.
 
         Raises:
-            InputError: the inputs are not what the model takes.
-            GuardError: their contents lead the model where it cannot go with inputs of these shapes.
+            InputError: the inputs do not match the model's inputs.
+            GuardError: their contents select a branch of the model that does not support these shapes.
         """
         if kwargs or len(args) != len(self.inputs):
             args = self._in_order(args, kwargs)
@@ -158,26 +158,26 @@ class Executable:
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:
-        """The nodes that run on the host, each with the reason; those found so far, where shapes vary."""
+        """The nodes that run on the host, each with the reason; if shapes vary, those found so far."""
         return () if self._code.steps is None else self._code.steps.fallbacks
 
     @property
     def share_on_host(self) -> Share:
-        """How much of the model's nodes, and of the time of its runs so far, is on the host."""
+        """The share of the model's nodes, and of the time of its runs so far, that is on the host."""
         return self._code.steps.share if isinstance(self._code.steps, LoadedPlan) else Share()
 
     def prepare(self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None) -> Program | None:
-        """Compiles for further input shapes ahead of the first call, and loads the code if it is for this machine.
+        """Compiles for further input shapes before the first call, and loads the code if it is for this machine.
 
         Args:
-            shapes: by input; those of fixed shape, and those in `contents`, may be left out.
-            contents: what inputs will hold, for those in `by_contents`.
+            shapes: by input name; inputs with fixed shapes, and those in `contents`, may be omitted.
+            contents: contents of inputs, for those in `by_contents`.
 
         Returns:
-            The program; None for a model that runs in steps, of which all is compiled that the shapes decide on.
+            The program; None for a model that runs in steps, for which everything determined by shapes is compiled.
 
         Raises:
-            InputError: the model does not take such shapes, or the contents of an input must be known too.
+            InputError: the model does not take such shapes, or the contents of an input are needed too.
         """
         made = self.try_prepare(shapes, contents)
         if isinstance(made, ByContents):
@@ -189,7 +189,7 @@ class Executable:
     def try_prepare(
         self, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
     ) -> Program | ByContents | Steps:
-        """`prepare`, but what else must be known is no error.
+        """Does the same as `prepare`, but reports missing contents as a result, not as an error.
 
         Raises:
             InputError: the model does not take such shapes.
@@ -211,35 +211,35 @@ class Executable:
             return self._code.prepare(tuple(chosen), held)
 
     def profile(self, inputs: Mapping[str, Any], calls: int = 20, warmup: int = 3) -> Profile:
-        """Calls the model on the same inputs again and again, and tells where the time goes.
+        """Calls the model repeatedly on the same inputs and measures where the time goes.
 
-        Code of its own is linked for that, from the same kernels; nothing changes for other calls.
+        It links instrumented code from the same kernels; other calls are not affected.
 
         Args:
             inputs: by name, as a call takes them.
-            calls: how many calls to record.
-            warmup: how many calls to make before.
+            calls: number of calls to record.
+            warmup: number of calls before those.
 
         Raises:
-            InputError: the inputs are not what the model takes.
-            ArtefactError: the code does not say how its kernels are called; an older version made it.
+            InputError: the inputs do not match the model's inputs.
+            ArtefactError: an older version compiled the code and did not record how its kernels are called.
         """
-        from .profiler import profile  # calls do without
+        from .profiler import profile  # not needed by calls
 
         return profile(self, inputs, calls, warmup)
 
     def save(self, path: str | os.PathLike[str], *, keep_model: bool = False, cubins: bool = False) -> None:
-        """Writes the code made so far as an artefact, which `stepwell.load` and `stepwell-run` take.
+        """Writes the code compiled so far as an artefact, which `stepwell.load` and `stepwell-run` read.
 
         Args:
             path: the file to write.
-            keep_model: whether to store the model too, so that code for further input shapes can be made after loading.
-                It is stored in any case if `uncompiled` lists something.
-            cubins: whether to store machine code for GPUs beside the PTX, which a driver takes a while to compile.
+            keep_model: whether to store the model too, so that further input shapes can be compiled after loading.
+                It is always stored if `uncompiled` is not empty.
+            cubins: whether to store GPU machine code beside the PTX, so that the driver need not compile it.
 
         Raises:
-            ArtefactError: the file cannot be written, the model would have to be stored and is in several files, or
-                there is no ptxas for cubins.
+            ArtefactError: the file cannot be written, the model would have to be stored but consists of several files,
+                or ptxas is missing for cubins.
 
         Warns:
             UserWarning: the model is stored too, because there is no code for parts of it.
@@ -248,33 +248,33 @@ class Executable:
             keep_model = True
             text = "; ".join(reasons)
             if self.source is None:
-                raise ArtefactError(f"{self.name}: the artefact could not run: {text}. Call the model before")
+                raise ArtefactError(f"{self.name}: the artefact could not run: {text}. Call the model before saving it")
             warnings.warn(
-                f"{self.name}: the artefact holds the model too, to compile when it is called: {text}", stacklevel=2
+                f"{self.name}: the artefact includes the model, to compile when it is called: {text}", stacklevel=2
             )
         if keep_model and self.source is None:
-            raise ArtefactError(f"{self.name}: the model is not at hand in one file, so the artefact cannot keep it")
-        from .artefact_writer import write  # calls do without
+            raise ArtefactError(f"{self.name}: the model does not exist as one file, so the artefact cannot include it")
+        from .artefact_writer import write  # not needed by calls
 
         write(Path(path), self.stored(keep_model=keep_model), cubins=cubins)
 
     @property
     def uncompiled(self) -> list[str]:
-        """Why an artefact of the code made so far could not run by itself: a reason for each part without code."""
+        """The reasons why an artefact of the code so far could not run by itself: one for each part without code."""
         steps = self._code.steps
         if isinstance(steps, LoadedPlan):
             return steps.uncompiled
         return [] if self._code.own_programs else ["it has been compiled for no input shapes yet"]
 
     def stored(self, *, keep_model: bool = False) -> artefact.Artefact:
-        """What `save` writes."""
+        """Returns the artefact that `save` writes."""
         source = self.source if keep_model else None
         steps = self._code.steps
         plan = steps.stored() if isinstance(steps, LoadedPlan) else None
         return artefact.Artefact(self.name, self.inputs, self.outputs, self._code.own_programs, source, plan)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the code made so far as an artefact, with the model and how to compile it for further shapes."""
+        """Pickles the code compiled so far as an artefact, with the model and its options for further compilation."""
         from .artefact_writer import encoded
 
         return _unpickled, (encoded(self.stored()), *self._settings())
@@ -283,12 +283,12 @@ class Executable:
         return _restored(self.stored(), *self._settings())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Executable:
-        # What it shares with the copy (code, parameters, the model) never changes.
+        # The parts shared with the copy (code, parameters, the model) are immutable.
         return self.__copy__()
 
     def _settings(self) -> tuple[Any, ...]:
-        """The state that `stored` lacks."""
-        # By default a call has a thread for each core, of the machine that unpickles.
+        """Returns the state that `stored` lacks."""
+        # If `threads` is the default, it is determined anew on the machine that unpickles.
         threads = None if self.threads == self._default_threads else self.threads
         return self._code.specialize, self.source, threads, self.unranged, self.ranges
 
@@ -313,7 +313,7 @@ class Executable:
             try:
                 return self._by_name(kwargs)
             except KeyError:
-                pass  # the name is not one of the inputs', which is said below
+                pass  # an input is not given by name; reported below
         names = [info.name for info in self.inputs]
         if len(args) > len(names):
             raise InputError(
@@ -332,7 +332,7 @@ class Executable:
         return tuple(given[name] for name in names)
 
     def _call_on_values(self, args: Sequence[Any]) -> Outputs:
-        """A call of a model that takes more than tensors of numbers."""
+        """Runs a model whose inputs include strings or other values than tensors."""
         values = [_accept_any(value, info) for value, info in zip(args, self.inputs, strict=True)]
         tensors = [(info, value.shape) for info, value in zip(self.inputs, values, strict=True) if _is_tensor(info)]
         check_shapes([info for info, _ in tensors], tuple(shape for _, shape in tensors))
@@ -347,7 +347,7 @@ class Executable:
 
 
 def _unpickled(data: bytes, *settings: Any) -> Executable:
-    """The executable that an artefact and `Executable._settings` stand for.
+    """Restores an executable from its artefact and `Executable._settings`.
 
     Raises:
         ArtefactError: its code does not run on this machine.
@@ -385,7 +385,7 @@ def _restored(
 
 
 def _accept(value: Any, info: TensorInfo) -> np.ndarray:
-    """The argument as an array that native code can read in place, copied only where its layout demands it."""
+    """Returns the argument as an array that native code can read in place, copied only if its layout requires it."""
     array = value if type(value) is np.ndarray else _as_array(value, info)
     if array.dtype is not info.dtype and array.dtype != info.dtype:
         order = "" if array.dtype.isnative else " in the byte order of other machines"
@@ -416,7 +416,7 @@ def _numbers(shape: Any, info: TensorInfo) -> Shape:
 
 
 def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple]:
-    """What takes the values of these names, all at once; KeyError where one is not there."""
+    """Returns a function that looks up all these names at once; it raises KeyError if one is missing."""
     if len(names) > 1:
         return itemgetter(*names)
     return lambda given: tuple([given[name] for name in names])
@@ -427,7 +427,7 @@ def _is_tensor(info: TensorInfo) -> bool:
 
 
 def _accept_any(value: Any, info: TensorInfo) -> Any:
-    """The argument as steps take it: strings as arrays of objects, what is no tensor as it is."""
+    """Returns the argument as steps take it: strings as object arrays, values other than tensors unchanged."""
     if not _is_tensor(info):
         return list(value) if isinstance(value, tuple) else value
     if info.dtype != object:
@@ -446,7 +446,7 @@ def _as_array(value: Any, info: TensorInfo) -> np.ndarray:
             return dlpack.adopt(value, info.name)  # type: ignore[return-value]
         try:
             return from_dlpack(value)
-        except Exception as error:  # whatever another library's object raises
+        except Exception as error:  # another library's object may raise anything
             raise InputError(f"input '{info.name}' cannot be read through __dlpack__: {error}") from error
     raise InputError(
         f"input '{info.name}' must be a numpy array or have __dlpack__ ({info}), but is of type {type(value).__name__}"

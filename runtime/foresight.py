@@ -1,4 +1,4 @@
-"""Types and contents that are known before a run: for compiling all pieces of a model that runs in steps ahead."""
+"""Types and contents known before a run, used to compile all subgraphs of a model that runs in steps."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Known:
 
     Attributes:
         info: element type and shape of a tensor of static shape; None if that is not known.
-        declared: the type as a serialized `onnx.TypeProto`, for nodes on the host that take something else than tensors
-            of numbers; empty if it is not known.
+        declared: the type as a serialized `onnx.TypeProto`, for nodes on the host whose inputs are not numeric
+            tensors; empty if it is not known.
     """
 
     info: TensorInfo | None = None
@@ -32,20 +32,20 @@ class Known:
 UNKNOWN = Known()
 
 Contents = Callable[[int], np.ndarray | None]
-"""The contents of a step's input, given by position; None if only a run can tell them."""
+"""The contents of a step's input, by position; None if they are known only at run time."""
 
 
 class Foresight(Protocol):
-    """Facts about a model that only its compiler has."""
+    """Facts about a model that only its compiler knows."""
 
     def outputs_of(
         self, step: HostStep, inputs: Mapping[str, Known], contents: Mapping[str, np.ndarray]
     ) -> list[Known]:
-        """The types that a node on the host gives for inputs of some types, a few of which have known contents."""
+        """Returns the output types of a node on the host for given input types and some inputs' known contents."""
         ...
 
     def is_decided(self, name: str) -> bool:
-        """Whether the shapes of the model's inputs decide the contents of a value."""
+        """Returns whether the shapes of the model's inputs determine the contents of a value."""
         ...
 
 
@@ -59,15 +59,15 @@ class Runner(Protocol):
 
     @property
     def can_run_ahead(self) -> bool:
-        """Whether a run on inputs of the right types gives the right value for each output that shapes decide."""
+        """Whether a run on inputs of the right types gives correct values for all outputs that shapes determine."""
         ...
 
     def run(self, values: Sequence[Any], threads: int) -> Sequence[Any]:
-        """The step's outputs."""
+        """Runs the step and returns its outputs."""
         ...
 
     def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
-        """Compiles the step for inputs of some types; gives the types of its outputs."""
+        """Compiles the step for the given input types; returns the types of its outputs."""
         ...
 
 
@@ -77,10 +77,10 @@ class Ahead:
 
     Attributes:
         plan: the steps.
-        runners: the same, ready to run.
+        runners: the steps, ready to run.
         foresight: facts about the model; None if there are none.
-        types: the types of values by name, as far as steps have been prepared.
-        values: the contents of values by name. Those of values that shapes do not decide are made up.
+        types: types of values by name, for the steps prepared so far.
+        values: contents of values by name. Those of values that shapes do not determine are placeholders.
         missing: the steps without code, each with the reason.
     """
 
@@ -92,7 +92,7 @@ class Ahead:
     missing: list[tuple[Runner, str]] = field(default_factory=list)
 
     def prepare(self) -> list[Known]:
-        """Prepares all steps in their order; gives the types of the plan's outputs."""
+        """Prepares all steps in order; returns the types of the plan's outputs."""
         for runner in self.runners:
             step = runner.step
             given = [self.types[name] for name in step.inputs]
@@ -101,19 +101,19 @@ class Ahead:
         return [self.types[name] for name in self.plan.outputs]
 
     def contents(self, name: str) -> np.ndarray | None:
-        """The contents of a value; None if the shapes do not decide them, or they cannot be computed here."""
+        """Returns the contents of a value; None if shapes do not determine them, or they cannot be computed here."""
         if name in self.plan.inputs:
             return self.values.get(name)
         if self.foresight is None or not self.foresight.is_decided(name):
             return None
         try:
             value = self._value(name)
-        except (RuntimeFailure, MemoryError):  # then a run tells, or fails likewise and says why
+        except (RuntimeFailure, MemoryError):  # a run will determine it, or fail likewise and report why
             return None
         return value if isinstance(value, np.ndarray) else None
 
     def _value(self, name: str) -> Any:
-        """A value for inputs of zeros; None if a step on the way cannot be run."""
+        """Returns a value computed from zeros as inputs; None if a step on the way cannot be run."""
         if name not in self.values:
             maker = next((runner for runner in self.runners if name in runner.step.outputs), None)
             if maker is None:

@@ -1,4 +1,4 @@
-"""What processor this is, in LLVM's words, and whether code made for another one runs on it."""
+"""This machine's processor, in LLVM's terms, and whether it can run code built for another one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "x86-64-v3": _X86_64_V3,
     "x86-64-v4": _X86_64_V4,
 }
-"""The processor levels of the x86-64 psABI, as the features beyond the first level."""
+"""The x86-64 psABI processor levels, as the features each adds to the first level."""
 
 _KERNEL_NAMES = {
     "pni": "sse3",
@@ -36,10 +36,10 @@ _KERNEL_NAMES = {
     "asimdrdm": "rdm",
     "fp": "fp-armv8",
 }
-"""Where /proc/cpuinfo and LLVM differ in more than punctuation."""
+"""Feature names that differ between /proc/cpuinfo (keys) and LLVM (values) in more than punctuation."""
 
-# What code for tensors is made of, and both LLVM and the system name. What LLVM lists beyond (`64bit`, `avx10.1`)
-# refuses no machine.
+# Features that tensor code uses and that both LLVM and the system name. Other features that LLVM lists (`64bit`,
+# `avx10.1`) do not make a machine unsupported.
 _COMPUTING = frozenset(
     (
         *_X86_64_V4,
@@ -52,7 +52,7 @@ _COMPUTING = frozenset(
 
 @functools.cache
 def features() -> frozenset[str] | None:
-    """The instruction sets of this machine, punctuation left out; None where the system does not tell."""
+    """Returns this machine's instruction sets, without punctuation; None if the system does not report them."""
     path = Path("/proc/cpuinfo")
     if not path.exists():
         return None
@@ -64,7 +64,7 @@ def features() -> frozenset[str] | None:
 
 @functools.cache
 def memory_bytes() -> int:
-    """How much memory this machine has; more than any where the system does not tell."""
+    """Returns this machine's memory in bytes; 2**62 if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -72,20 +72,20 @@ def memory_bytes() -> int:
 
 
 def architecture() -> str:
-    """This machine's architecture as LLVM's triples spell it."""
+    """Returns this machine's architecture as LLVM's triples spell it."""
     name = platform.machine().lower()
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
 def system() -> str:
-    """The part of LLVM's triples that names this machine's system."""
+    """Returns the part of LLVM's triples that names this machine's system."""
     return {"linux": "linux", "darwin": "darwin", "windows": "windows"}.get(
         platform.system().lower(), platform.system()
     )
 
 
 def missing(target: CpuTarget) -> list[str]:
-    """What code for `target` needs and this machine lacks; empty where it runs."""
+    """Returns the requirements of code for `target` that this machine lacks; empty if the code runs."""
     if target.is_gpu:
         from .cuda import devices  # most programs are for a CPU
 
@@ -98,14 +98,14 @@ def missing(target: CpuTarget) -> list[str]:
 
 
 def rank(target: CpuTarget) -> tuple[bool, int]:
-    """Of targets that run here the greatest is the best: a GPU before a CPU, then whichever may use most."""
+    """Returns a sort key of supported targets, the best one last: a GPU above a CPU, then more instruction sets."""
     if target.is_gpu:
         return True, int(re.sub(r"\D", "", target.cpu))
     return False, len(needs(target))
 
 
 def needs(target: CpuTarget) -> list[str]:
-    """The instruction sets beyond the architecture's first that code for `target` may use."""
+    """Returns the instruction sets beyond the architecture's baseline that code for `target` may use."""
     named = {*LEVELS.get(target.cpu, ()), *(name.lstrip("+") for name in target.features if not name.startswith("-"))}
     return sorted(name for name in named if name in _COMPUTING)
 

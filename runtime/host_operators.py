@@ -1,4 +1,4 @@
-"""Operators that ONNX Runtime has and ONNX's reference lacks, on the host: maps, and what texts are made into."""
+"""Host operators that ONNX Runtime has but ONNX's reference implementation lacks: maps, and operators on strings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _START, _END = "\x02", "\x03"
 
 
 class DirectNode:
-    """A node of one of these operators."""
+    """A node with one of these operators."""
 
     def __init__(
         self,
@@ -25,14 +25,14 @@ class DirectNode:
         self._function, self._inputs, self._attributes, self._stored = function, inputs, attributes, stored
 
     def run(self, _: None, values: dict[str, Any]) -> tuple[Any, ...]:
-        """The node's outputs; the interface is that of ONNX's reference evaluator."""
+        """Computes the node's outputs; the interface is that of ONNX's reference evaluator."""
         known = {**self._stored, **values}
         given = [known[name] if name else None for name in self._inputs]
         return self._function(*given, **self._attributes)
 
 
 def direct_node(proto: Any) -> DirectNode | None:
-    """What runs an ONNX model that is one node of one of these operators; None for any other."""
+    """Returns the runner of an ONNX model that consists of one such node; None for any other model."""
     from onnx import helper, numpy_helper
 
     graph = proto.graph
@@ -48,7 +48,7 @@ def direct_node(proto: Any) -> DirectNode | None:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute's value with its texts decoded."""
+    """Returns an attribute's value with bytes decoded to strings."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, list):
@@ -59,7 +59,7 @@ def _plain(value: Any) -> Any:
 def _zip_map(
     scores: np.ndarray, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()
 ) -> tuple[list[dict[Any, float]]]:
-    """A map from class to score for each row."""
+    """Returns a map from class to score for each row."""
     labels = list(classlabels_int64s) or list(classlabels_strings)
     rows = scores.reshape(-1, scores.shape[-1])
     if rows.shape[1] != len(labels):
@@ -70,7 +70,7 @@ def _zip_map(
 def _cast_map(
     values: dict[int, Any], cast_to: str = "TO_FLOAT", map_form: str = "DENSE", max_map: int = 1
 ) -> tuple[np.ndarray]:
-    """The values of a map, by the order of its keys or at the places that these are."""
+    """Returns the values of a map, in the order of its keys or, if it is sparse, with its keys as positions."""
     kinds = {"TO_FLOAT": np.float32, "TO_INT64": np.int64, "TO_STRING": np.object_}
     keys = sorted(values)
     places = range(len(keys)) if map_form == "DENSE" else keys
@@ -89,7 +89,7 @@ def _category_mapper(
     default_int64: int = -1,
     default_string: str = "_Unused",
 ) -> tuple[np.ndarray]:
-    """Categories by name to their numbers, or the other way round."""
+    """Maps category names to their numbers, or numbers to names."""
     if values.dtype.kind in "iu":
         names = dict(zip(cats_int64s, cats_strings, strict=True))
         found = [names.get(item, default_string) for item in values.reshape(-1).tolist()]
@@ -100,7 +100,7 @@ def _category_mapper(
 
 
 def _label_encoder(values: np.ndarray, classes_strings: Sequence[str] = (), **given: Any) -> tuple[np.ndarray]:
-    """The value of each element's key; before version 2, names to their numbers or the other way round."""
+    """Maps each element as a key to its value; before version 2, names to numbers or numbers to names."""
     if classes_strings:
         numbers = range(len(classes_strings))
         return _category_mapper(
@@ -126,7 +126,7 @@ def _label_encoder(values: np.ndarray, classes_strings: Sequence[str] = (), **gi
 
 
 def _side(given: dict[str, Any], side: str) -> np.ndarray:
-    """Keys or values as an array."""
+    """Returns the keys or values as an array."""
     for name, kind in (("strings", np.object_), ("int64s", np.int64), ("floats", np.float32)):
         if given.get(f"{side}_{name}"):
             return np.array(given[f"{side}_{name}"], kind)
@@ -134,7 +134,7 @@ def _side(given: dict[str, Any], side: str) -> np.ndarray:
 
 
 def _array_of(tensor: Any) -> np.ndarray:
-    """A stored tensor; of texts, as Python's."""
+    """Returns a stored tensor as an array; strings as Python objects."""
     from onnx import numpy_helper
 
     array = numpy_helper.to_array(tensor)
@@ -145,7 +145,7 @@ def _array_of(tensor: Any) -> np.ndarray:
 
 
 def _unique(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The elements in the order in which they first come, where each is among these, and how often it comes."""
+    """Returns the distinct elements in order of first occurrence, the index of each among these, and their counts."""
     sorted_, first, inverse, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
     place = np.argsort(order)
@@ -153,7 +153,7 @@ def _unique(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _murmur_hash(values: np.ndarray, seed: int = 0, positive: int = 1) -> tuple[np.ndarray]:
-    """MurmurHash3 in 32 bits of each element's bytes."""
+    """Computes 32-bit MurmurHash3 of each element's bytes."""
     if values.dtype.kind in "OUS":
         parts = [str(item).encode() for item in values.reshape(-1)]
     else:
@@ -163,19 +163,19 @@ def _murmur_hash(values: np.ndarray, seed: int = 0, positive: int = 1) -> tuple[
 
 
 def _murmur(data: bytes, seed: int) -> int:
-    """MurmurHash3_x86_32, from its public definition."""
+    """Computes MurmurHash3_x86_32, after its public definition."""
     mask = 0xFFFFFFFF
 
-    def turned(value: int, bits: int) -> int:
+    def rotated(value: int, bits: int) -> int:
         return (value << bits | value >> (32 - bits)) & mask
 
     def mixed(block: int) -> int:
-        return turned(block * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+        return rotated(block * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
 
     whole = len(data) // 4 * 4
     state = seed
     for start in range(0, whole, 4):
-        state = turned(state ^ mixed(int.from_bytes(data[start : start + 4], "little")), 13)
+        state = rotated(state ^ mixed(int.from_bytes(data[start : start + 4], "little")), 13)
         state = (state * 5 + 0xE6546B64) & mask
     if data[whole:]:
         state ^= mixed(int.from_bytes(data[whole:], "little"))
@@ -193,7 +193,7 @@ def _tokenizer(
     separators: Sequence[str] = (),
     tokenexp: str = "",
 ) -> tuple[np.ndarray]:
-    """The tokens of each text along a new last dimension, filled up to the longest row."""
+    """Splits each text into tokens along a new last dimension, padded to the longest row."""
     if separators and list(separators) != [""]:
         pattern = re.compile("|".join(f"(?:{separator})" for separator in separators), re.ASCII)
         cut = functools.partial(_between, pattern)
@@ -215,7 +215,7 @@ def _tokenizer(
 
 
 def _between(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """What is between the matches of a pattern."""
+    """Yields the text between the matches of a pattern."""
     start = 0
     for match in pattern.finditer(text):
         yield text[start : match.start()]
@@ -224,7 +224,7 @@ def _between(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def _matches(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """What a pattern matches, as a whole."""
+    """Yields the whole matches of a pattern."""
     return (match.group() for match in pattern.finditer(text))
 
 

@@ -1,4 +1,4 @@
-"""A node on the host: run by ONNX's own reference implementation of its operator, or by ours where ONNX has none."""
+"""A node on the host: run by ONNX's reference implementation of its operator, or by ours if ONNX has none."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ class HostStepError(RuntimeFailure):
 
 
 class HostNode:
-    """A node with all that it needs. Calls may come from any number of threads at once."""
+    """A node with all its data. Calls may come from any number of threads at once."""
 
     def __init__(self, model: bytes, name: str) -> None:
-        """Takes a node; nothing is imported for it before it is run.
+        """Stores a node; nothing is imported for it before it runs.
 
         Args:
             model: an ONNX model of the node alone.
-            name: what it is called in messages.
+            name: the node's name in messages.
         """
         self._model, self._name = model, name
         self._idle: list[Any] = []
 
     def check(self) -> None:
-        """Sees that there is an implementation.
+        """Checks that the node has an implementation.
 
         Raises:
-            HostStepError: there is none, or ONNX is not installed.
+            HostStepError: it has none, or ONNX is not installed.
         """
         self._idle.append(self._evaluator())
 
     def run(self, values: Mapping[str, Any]) -> Sequence[Any]:
-        """The node's outputs.
+        """Computes the node's outputs.
 
         Raises:
-            HostStepError: the implementation refuses the inputs, or ONNX is not installed.
-            CapacityError: there is not as much memory as it asks for.
+            HostStepError: the implementation rejects the inputs, or ONNX is not installed.
+            CapacityError: the node needs more memory than is available.
         """
         try:
             evaluator = self._idle.pop()
@@ -53,8 +53,8 @@ class HostNode:
             with np.errstate(all="ignore"):
                 results = evaluator.run(None, dict(values))
         except MemoryError as error:
-            raise CapacityError(f"{self._name} asks for more memory than there is: {error}") from error
-        except Exception as error:  # of whatever type an implementation chooses
+            raise CapacityError(f"{self._name} needs more memory than is available: {error}") from error
+        except Exception as error:  # implementations raise any type
             causes = f"{error.__cause__}: " if error.__cause__ is not None else ""
             raise HostStepError(f"{self._name} failed on the host: {causes}{error}") from error
         finally:
@@ -73,13 +73,13 @@ class HostNode:
             model = onnx.load_model_from_string(self._model)
             direct = direct_node(model)
             return direct or ReferenceEvaluator(model, new_ops=[_optional(), _non_max_suppression()])
-        except Exception as error:  # of whatever type the evaluator chooses
+        except Exception as error:  # the evaluator raises any type
             raise HostStepError(f"{self._name} has no implementation for the host: {error}") from error
 
 
 @functools.cache
 def _optional() -> type:
-    """Optional as the other operators take it: the value, or None; the reference makes a list of it."""
+    """Optional as other operators expect it: the value, or None; the reference implementation makes a list of it."""
     from onnx.reference.op_run import OpRun
 
     class Optional(OpRun):
@@ -94,7 +94,7 @@ def _optional() -> type:
 
 @functools.cache
 def _non_max_suppression() -> type:
-    """NonMaxSuppression on whole arrays; the reference compares boxes one by one in Python."""
+    """NonMaxSuppression on whole arrays; the reference implementation compares boxes one by one in Python."""
     from onnx.reference.op_run import OpRun
 
     class NonMaxSuppression(OpRun):
@@ -118,7 +118,7 @@ def _non_max_suppression() -> type:
 
 
 def _normal(value: Any) -> Any:
-    """A value as native code and users take it: arrays dense, strings as Python objects."""
+    """Returns a value in the form that native code and users expect: dense arrays, strings as Python objects."""
     if isinstance(value, list | tuple):
         return value if value and isinstance(value[0], dict) else [_normal(item) for item in value]
     if value is None or isinstance(value, dict):

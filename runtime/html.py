@@ -1,4 +1,4 @@
-"""Parts of HTML, for what notebooks show."""
+"""HTML fragments for notebooks."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from html import escape
 from typing import Any
 
 MOST_ROWS = 50
-"""The most rows of a table that a notebook shows."""
+"""Maximum number of rows of a table in a notebook."""
 
 
 def heading(text: str) -> str:
-    """A line above a table."""
+    """Returns a line above a table."""
     return f"<p><b>{escape(text)}</b></p>"
 
 
 def paragraph(text: str) -> str:
-    """A line of text."""
+    """Returns a line of text."""
     return f"<p>{escape(text)}</p>"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table of at most `MOST_ROWS` rows; the last line says how many more there are."""
+    """Returns a table of at most `MOST_ROWS` rows; the last line gives the number of further rows."""
     listed = list(rows)
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in listed[:MOST_ROWS])

@@ -1,4 +1,4 @@
-"""Whether the inputs of a call have the shapes that a model declares."""
+"""Checks of a call's input shapes against those that a model declares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .wording import quantity
 
 
 def check_shapes(inputs: Sequence[TensorInfo], shapes: tuple[Shape, ...]) -> None:
-    """Compares shapes with the declared ones; a symbol must stand for the same number wherever it occurs.
+    """Compares shapes with the declared ones; a symbol must have the same value wherever it occurs.
 
     Raises:
         InputError: they differ.

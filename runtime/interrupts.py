@@ -1,4 +1,4 @@
-"""Interrupts from the keyboard that wait: native code that calls Python cannot be left in the middle."""
+"""Deferred keyboard interrupts: native code that calls Python must not be left half-way."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from types import FrameType
 
 @contextmanager
 def held_interrupts() -> Iterator[None]:
-    """While this lasts an interrupt only waits; what it would have done, it does at the end.
+    """Defers interrupts until the end of the block, and then calls their handler.
 
-    An exception in a callback of ctypes is printed and forgotten, and one in the import of an extension may crash.
-    Python handles signals in its main thread alone: in others nothing happens.
+    An exception in a callback of ctypes is printed and lost; one during the import of an extension may crash. Python
+    handles signals in its main thread only, so in other threads this does nothing.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):

@@ -1,4 +1,4 @@
-"""Files too large to keep in memory on the chance that somebody wants them."""
+"""Files too large to keep in memory in case they are needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from .errors import ArtefactError
 
 MOST_BYTES = 1 << 31
-"""Protocol Buffers, which ONNX files are, have no more; larger weights are in files of their own."""
+"""Maximum size of a Protocol Buffers message, hence of an ONNX file; larger weights are in files of their own."""
 
 _CHUNK_BYTES = 1 << 20
 _SETTLED_NS = 2_000_000_000
@@ -21,13 +21,13 @@ _SETTLED_NS = 2_000_000_000
 
 @dataclass(frozen=True)
 class LargeFile:
-    """A file that is read when its contents are needed, and refused where it is not what it was.
+    """A file that is read when its contents are needed, and rejected if it has changed.
 
     Attributes:
-        path: where it is.
-        size: how many bytes it has.
-        modified: when it was last written, in nanoseconds since the epoch.
-        identity: tells this state of this file from others of it and of other files.
+        path: path of the file.
+        size: size in bytes.
+        modified: time of the last write, in nanoseconds since the epoch.
+        identity: a text that identifies this file in this state.
     """
 
     path: Path
@@ -37,11 +37,11 @@ class LargeFile:
 
     @staticmethod
     def at(path: Path) -> LargeFile:
-        """The file at `path` as it is now.
+        """Returns the file at `path` in its present state.
 
         Raises:
-            OSError: there is none, or it is something else: a pipe cannot be read twice, and a device has no end; or no
-                model is so large.
+            OSError: it does not exist, is not a regular file (a pipe cannot be read twice, and a device has no end), or
+                is larger than any model.
         """
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -54,27 +54,27 @@ class LargeFile:
         return LargeFile(path, status.st_size, status.st_mtime_ns, f"{path.absolute()} {marks}")
 
     def __reduce__(self) -> tuple[type[bytes], tuple[bytes]]:
-        """Pickles the contents: the file may not be there in the process that unpickles."""
+        """Pickles the contents: the file may not exist on the machine that unpickles."""
         return bytes, (self.read(),)
 
     @property
     def is_settled(self) -> bool:
-        """Whether a later change of the file would show in its times, which have a certain grain."""
+        """Whether any later change of the file would change its times, whose resolution is limited."""
         return time.time_ns() - self.modified > _SETTLED_NS
 
     def read(self) -> bytes:
-        """All of it.
+        """Returns the contents.
 
         Raises:
-            ArtefactError: the file has changed, or is gone.
+            ArtefactError: the file has changed or no longer exists.
         """
         return b"".join(self.chunks())
 
     def chunks(self) -> Iterator[bytes]:
-        """All of it, a piece at a time.
+        """Yields the contents, a piece at a time.
 
         Raises:
-            ArtefactError: the file has changed, or is gone.
+            ArtefactError: the file has changed or no longer exists.
         """
         try:
             with open(self.path, "rb") as file:
@@ -87,10 +87,10 @@ class LargeFile:
 
 
 def contents_of(path: Path) -> bytes:
-    """All of a file.
+    """Returns the contents of a file.
 
     Raises:
-        OSError: there is none, or it is something else than a file.
+        OSError: it does not exist, or is not a regular file.
     """
     LargeFile.at(path)
     return path.read_bytes()

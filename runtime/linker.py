@@ -1,4 +1,4 @@
-"""Links relocatable objects to a shared library with the system's compiler driver, where there is one."""
+"""Links relocatable objects to a shared library with the system's compiler driver, if there is one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from . import host
 from .errors import StepwellWarning
 from .program import ENTRY, WORK, CpuTarget
 
-# Symbols of its own come before what else the process has loaded. Without a build id equal objects give equal bytes.
+# -Bsymbolic prefers the library's own symbols to the process's. Without a build id, equal objects give equal bytes.
 _FLAGS = (
     "-shared",
     "-nostartfiles",
     "-Wl,-Bsymbolic",
     "-Wl,--build-id=none",
-    # Kernels are called by this library alone, whatever else in the process has a symbol of that name.
+    # Kernels are called by this library alone, even if the process has another symbol of the same name.
     "-Wl,-Bsymbolic",
     "-Wl,--gc-sections",
     f"-Wl,--undefined={ENTRY}",
@@ -28,7 +28,7 @@ _FLAGS = (
 
 
 def link(objects: Mapping[str, bytes], target: CpuTarget) -> bytes | None:
-    """A shared library of `objects`; None where this machine has no linker for the target: the objects do as well."""
+    """Returns a shared library of `objects`; None if this machine cannot link for the target: objects work as well."""
     driver = shutil.which("cc")
     if driver is None or host.system() != "linux" or target.architecture != host.architecture():
         return None
@@ -49,9 +49,11 @@ def _linked(objects: Mapping[str, bytes], driver: str) -> bytes | None:
         command = [driver, *_FLAGS, "-o", "program.so", *names, "-lm"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
-            said = " / ".join(done.stderr.strip().splitlines()[-2:])
+            message = " / ".join(done.stderr.strip().splitlines()[-2:])
             warnings.warn(
-                f"cc could not link, so the artefact has objects, not a library: {said}", StepwellWarning, stacklevel=3
+                f"cc could not link, so the artefact has objects, not a library: {message}",
+                StepwellWarning,
+                stacklevel=3,
             )
             return None
         return Path(folder, "program.so").read_bytes()

@@ -1,7 +1,7 @@
 """Models that run in steps.
 
-Values are numpy arrays, or what stands for other types: lists for sequences, None for an empty optional, dicts for
-maps, arrays of Python objects for strings. A piece is compiled for the shapes that arrive at it, as whole models are.
+Values are numpy arrays, or represent other types: lists for sequences, None for an empty optional, dicts for maps,
+object arrays for strings. A subgraph is compiled for the shapes of its inputs at run time, as whole models are.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 @short_repr
 @dataclass(frozen=True)
 class PieceCode:
-    """Where the code of a piece comes from.
+    """The source of a subgraph's code.
 
     Attributes:
         specialize: compiles it for input shapes.
-        on_host: runs all of it on the host, for a given reason; None where nothing may.
-        compile_piece: the same of pieces of it.
-        foresight: tells types of values in it before a run; None if nothing can.
+        on_host: runs all of it on the host, for a given reason; None if that is not allowed.
+        compile_piece: compiles subgraphs of it.
+        foresight: knows types of its values before a run; None if unavailable.
     """
 
     specialize: Specialize
@@ -46,18 +46,18 @@ class PieceCode:
 
 
 PieceCompiler = Callable[[NativeStep, Kinds], PieceCode]
-"""Gives what compiles a piece for inputs of given element types."""
+"""Returns the code source of a subgraph for inputs of given element types."""
 
 
 @dataclass
 class Share:
-    """How much of a plan's work is done on the host.
+    """The share of a plan's work that is done on the host.
 
     Attributes:
-        host_ops: nodes on the host.
-        ops: all nodes.
-        host_seconds: what runs have spent in nodes on the host.
-        seconds: what runs have spent in all steps.
+        host_ops: number of nodes on the host.
+        ops: number of all nodes.
+        host_seconds: time that runs have spent in nodes on the host.
+        seconds: time that runs have spent in all steps.
     """
 
     host_ops: int = 0
@@ -67,7 +67,7 @@ class Share:
 
 
 class LoadedPlan(Steps):
-    """A plan that runs. Calls may come from any number of threads at once."""
+    """A plan, ready to run. Calls may come from any number of threads at once."""
 
     def __init__(
         self,
@@ -77,14 +77,14 @@ class LoadedPlan(Steps):
         recorder: Recorder | None = None,
         foresight: Foresight | None = None,
     ) -> None:
-        """Takes a plan.
+        """Loads a plan.
 
         Args:
             plan: the steps.
-            compile_piece: what makes code for pieces; None where there is no compiler.
+            compile_piece: compiles subgraphs; None without a compiler.
             name: the model's name, for messages.
-            recorder: what records runs; None where nothing does.
-            foresight: tells types of values before a run; None if nothing can.
+            recorder: records runs; None if nothing is recorded.
+            foresight: knows types of values before a run; None if unavailable.
         """
         self.plan = plan
         self._name, self._foresight = name, foresight
@@ -110,17 +110,17 @@ class LoadedPlan(Steps):
             value = known[name]
             outputs.append(value if name in self._fresh and id(value) not in given else _own(value, given))
             given.update(_identities(outputs[-1:]))
-        if missing:  # the run has compiled what it came to
+        if missing:  # the run has compiled the subgraphs it reached
             left = [item for item, count in zip(missing, runs, strict=True) if item[0].runs == count]
             self._missing[_shapes_of(values)] = left
         return outputs
 
     def prepare(self, inputs: Sequence[Known], contents: Mapping[int, np.ndarray] | None = None) -> list[Known]:
-        """Compiles what can be compiled when only the inputs' types and shapes are known.
+        """Compiles everything that the inputs' types and shapes determine.
 
         Args:
             inputs: the inputs' types.
-            contents: what some inputs hold, by position.
+            contents: contents of some inputs, by position.
 
         Returns:
             The outputs' types.
@@ -135,12 +135,12 @@ class LoadedPlan(Steps):
 
     @property
     def uncompiled(self) -> list[str]:
-        """Why pieces have no code for inputs that were prepared for, or none at all: one reason for each."""
+        """The reasons why subgraphs have no code, or none for prepared inputs: one for each."""
         reasons = [reason for missing in self._missing.copy().values() for _, reason in missing]
-        told = {id(runner) for missing in self._missing.copy().values() for runner, _ in missing}
+        reported = {id(runner) for missing in self._missing.copy().values() for runner, _ in missing}
         for runner in self._natives():
-            if id(runner) not in told and not any(code.own_programs or code.steps for code in runner.codes()):
-                reasons.append(f"no run has come to the piece that gives {_quoted(runner.step.outputs)}")
+            if id(runner) not in reported and not any(code.own_programs or code.steps for code in runner.codes()):
+                reasons.append(f"no run has reached the subgraph that computes {_quoted(runner.step.outputs)}")
         for code in self._codes():
             reasons += code.steps.uncompiled if isinstance(code.steps, LoadedPlan) else []
         return list(dict.fromkeys(reasons))
@@ -151,12 +151,12 @@ class LoadedPlan(Steps):
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The code of all pieces made so far."""
+        """The code of all subgraphs compiled so far."""
         return tuple(program for code in self._codes() for program in code.programs)
 
     @property
     def fallbacks(self) -> tuple[Fallback, ...]:
-        """The nodes on the host, in the order in which they run; those within pieces as far as is known."""
+        """The nodes on the host, in execution order; those within subgraphs as far as they are known."""
         found: list[Fallback] = []
         for runner in self._runners:
             found += [] if isinstance(runner, _Native) else [runner.step.fallback]
@@ -165,7 +165,7 @@ class LoadedPlan(Steps):
 
     @property
     def share(self) -> Share:
-        """How much is done on the host, by the runs so far."""
+        """The share of the runs so far that was done on the host."""
         total = Share()
         for runner in self._runners:
             seconds = runner.nanoseconds / 1e9
@@ -183,7 +183,7 @@ class LoadedPlan(Steps):
         return total
 
     def stored(self) -> Plan:
-        """The plan with all code made so far, for an artefact."""
+        """Returns the plan with all code compiled so far, for an artefact."""
         return replace(self.plan, steps=tuple(runner.stored() for runner in self._runners))
 
     def _codes(self) -> Iterator[Specializations]:
@@ -266,7 +266,7 @@ class _Control:
         return control.scan(operands[: step.carried], operands[step.carried :], step.slicing, step.stacks, body)
 
     def _body(self, index: int, known: dict[str, Any], threads: int) -> control.Body:
-        """What one of the graphs does to its own inputs."""
+        """Returns a function that runs one of the graphs on the graph's own inputs."""
         runner = self.bodies[index]
 
         def run(values: Sequence[Any]) -> Sequence[Any]:
@@ -277,7 +277,7 @@ class _Control:
 
     @property
     def can_run_ahead(self) -> bool:
-        return False  # rounds may depend on what is computed
+        return False  # the number of iterations may depend on computed data
 
     def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
         return prepare_control(self.step, self.bodies, inputs, ahead, contents)
@@ -300,7 +300,7 @@ def _runner(
 
 
 class _Native:
-    """A compiled piece, ready to run: code for each choice of element types that arrives."""
+    """A compiled subgraph, ready to run: code for each combination of element types that occurs."""
 
     def __init__(
         self, step: NativeStep, compile_piece: PieceCompiler | None, name: str, recorder: Recorder | None
@@ -332,7 +332,7 @@ class _Native:
     def prepare(self, inputs: Sequence[Known], ahead: Ahead, contents: Contents) -> list[Known]:
         unknown = [name for name, known in zip(self.step.inputs, inputs, strict=True) if known.info is None]
         if unknown:
-            return self._left_out(ahead, f"only a run tells the shape of {_quoted(unknown)}")
+            return self._left_out(ahead, f"the shape of {_quoted(unknown)} is known only at run time")
         infos = [known.info for known in inputs if known.info is not None]
         kinds = tuple(info.dtype.name if info.kind == "tensor" else "" for info in infos)
         code = self._by_kinds.get(kinds) or self._by_kinds.setdefault(kinds, self._new_code(kinds))
@@ -344,7 +344,9 @@ class _Native:
                 array = contents(position)
                 if array is None:
                     name = self.step.inputs[position]
-                    return self._left_out(ahead, f"only a run tells what '{name}' holds, which decides on sizes")
+                    return self._left_out(
+                        ahead, f"the contents of '{name}', which determine sizes, are known only at run time"
+                    )
                 held[position] = array
             made = code.make(shapes, held)
         if isinstance(made, Program):
@@ -378,7 +380,7 @@ class _Native:
 
 
 def _lacks(program: Program) -> bool:
-    """Whether this machine cannot run a program."""
+    """Returns whether this machine cannot run a program."""
     return bool(host.missing(program.target))
 
 
@@ -396,13 +398,13 @@ def _dtype(kind: str) -> np.dtype:
     try:
         return np.dtype(kind)
     except TypeError:
-        import ml_dtypes  # only models with such elements need it
+        import ml_dtypes  # needed only by models with such elements
 
         return np.dtype(getattr(ml_dtypes, kind))
 
 
 def _last_uses(plan: Plan) -> list[list[str]]:
-    """The values that nothing needs after a step, for each step."""
+    """Returns, for each step, the values that are not needed after it."""
     needed, dying = set(plan.outputs), []
     for step in reversed(plan.steps):
         names = {*step.inputs, *step.outputs} - needed
@@ -412,7 +414,7 @@ def _last_uses(plan: Plan) -> list[list[str]]:
 
 
 def _made_by_code(plan: Plan) -> set[str]:
-    """The outputs in memory that nothing else can have: code made them, and no node on the host has seen them."""
+    """Returns the outputs whose memory is not shared: compiled code produced them, and no host node received them."""
     made = {name for step in plan.steps if isinstance(step, NativeStep) for name in step.outputs}
     return made - {name for step in plan.steps if not isinstance(step, NativeStep) for name in step.inputs}
 
@@ -425,7 +427,7 @@ def _identities(values: Sequence[Any]) -> Iterator[int]:
 
 
 def _own(value: Any, given: set[int]) -> Any:
-    """A value that shares no memory with what the caller gave or has been given."""
+    """Returns a value that shares no memory with the caller's inputs or earlier outputs."""
     if isinstance(value, list):
         return [_own(item, given) for item in value]
     if isinstance(value, dict):

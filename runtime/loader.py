@@ -1,4 +1,4 @@
-"""Makes native code callable: a shared library through the system's loader, objects by linking them in memory."""
+"""Makes native code callable: shared libraries through the system's loader, objects by linking them in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .program import ENTRY, WORK, Program
 from .short_repr import short_repr
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-# For short calls. To hand the interpreter's lock to another thread and get it back takes longer than they do: two
+# For short calls, which keep the interpreter lock. Releasing and reacquiring it takes longer than such a call: two
 # sessions in two threads would together be slower than one.
 _LOCKED_ENTRY_TYPE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _WORK_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
@@ -34,18 +34,18 @@ class NativeCode:
     """A program's entry, ready to be called.
 
     Attributes:
-        entry: takes the address of the table.
-        owner: keeps the code in memory for as long as it is referenced.
+        entry: the entry function; takes the address of the table.
+        owner: keeps the code in memory while it is referenced.
     """
 
     entry: Callable[[Any], None]
     owner: ctypes.CDLL | elf.NativeCode | orc.NativeCode
 
     def work(self) -> Callable[[int, int], None]:
-        """The function in which helpers live: takes a team's address and the helper's number.
+        """Returns the worker function: takes the address of a thread pool and the worker's number.
 
         Raises:
-            ArtefactError: there is none.
+            ArtefactError: the code has none.
         """
         try:
             if isinstance(self.owner, ctypes.CDLL):
@@ -56,7 +56,7 @@ class NativeCode:
 
 
 def load(program: Program) -> NativeCode:
-    """Brings a program's code into this process.
+    """Loads a program's code into this process.
 
     Raises:
         ArtefactError: the code cannot be loaded here; the message says what is missing.
@@ -68,7 +68,7 @@ def load(program: Program) -> NativeCode:
 
 
 def _load_library(image: bytes, kind: Any) -> NativeCode:
-    """Loads a shared library from memory where the system can, else from a file that is gone once it is mapped."""
+    """Loads a shared library from memory if the system can, else from a file that is deleted after mapping."""
     try:
         library = _open_in_memory(image) if os.path.isdir(_OPEN_FILES) else _open_from_file(image)
         entry = kind((ENTRY, library))
@@ -82,7 +82,7 @@ def _open_in_memory(image: bytes) -> ctypes.CDLL:
     try:
         with open(descriptor, "wb", closefd=False) as file:
             file.write(image)
-        # A path seen before would give the library loaded then: slashes, as many as never before, make it a new one.
+        # The loader returns the same library for a known path. A number of slashes not used before makes the path new.
         count = next(_COUNT)
         path = f"/proc/self{'/' * (1 + count % 1000)}fd{'/' * (1 + count // 1000)}{descriptor}"
         return ctypes.CDLL(path, mode=_MODE)
@@ -106,10 +106,10 @@ def _load_objects(program: Program, kind: Any) -> NativeCode:
 
 
 def _linked(objects: Mapping[str, bytes]) -> elf.NativeCode | orc.NativeCode:
-    """The objects in this process; by LLVM only where they have something unusual, as that takes memory."""
+    """Loads objects into this process; uses LLVM, which needs more memory, only for unusual objects."""
     if elf.is_supported():
         try:
             return elf.NativeCode(objects)
         except elf.UnsupportedError:
-            pass  # LLVM knows all there is
+            pass  # LLVM's linker supports everything
     return orc.load_objects(objects)

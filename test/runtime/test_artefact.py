@@ -84,7 +84,7 @@ def test_parameters_are_stored_once_and_others_can_read_them(tmp_path, program):
     assert artefact.read(path).source == source
     load(path).save(path)
     assert artefact.read(path).source is None
-    with pytest.raises(ArtefactError, match="not at hand in one file"):
+    with pytest.raises(ArtefactError, match="does not exist as one file"):
         load(path).save(path, keep_model=True)
 
 

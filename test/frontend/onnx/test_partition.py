@@ -259,7 +259,7 @@ def test_memory_that_is_not_there_is_an_error_that_names_the_node():
     step = HostNode(model.SerializeToString(), "node 'n' (Cast)")
     step.check()
     step._idle[0].run = lambda *_: np.empty(1 << 60, np.int8)
-    with pytest.raises(stepwell.CapacityError, match=r"node 'n' \(Cast\) asks for more memory than there is"):
+    with pytest.raises(stepwell.CapacityError, match=r"node 'n' \(Cast\) needs more memory than is available"):
         step.run({"x": rows(2)})
 
 

@@ -197,7 +197,7 @@ def test_the_model_is_stored_for_what_only_a_run_can_tell(tmp_path, capsys):
     onnx.save(after_nonzero(), path)
     assert main([str(path), "-o", str(tmp_path / "model.stw"), "--fallback=quiet"]) == 0
     told = capsys.readouterr().err
-    assert "the model is stored too" in told and "only a run tells the shape of" in told
+    assert "the model is stored too" in told and "is known only at run time" in told
     loaded = stepwell.load(tmp_path / "model.stw", threads=1)
     assert loaded.source is not None
     np.testing.assert_allclose(loaded(X), np.exp(np.array(np.nonzero(X), np.float32)), rtol=1e-5)
@@ -205,7 +205,7 @@ def test_the_model_is_stored_for_what_only_a_run_can_tell(tmp_path, capsys):
 
 def test_save_stores_the_model_and_warns(tmp_path):
     run = stepwell.compile(after_nonzero(), threads=1, options=QUIET)
-    with pytest.warns(UserWarning, match="holds the model too.*only a run tells the shape of"):
+    with pytest.warns(UserWarning, match="includes the model.*the shape of .* is known only at run time"):
         run.save(tmp_path / "model.stw")
     assert stepwell.load(tmp_path / "model.stw").source is not None
     run(X)
@@ -228,7 +228,7 @@ def test_a_branch_that_no_run_took_is_not_forgotten(tmp_path):
     model.graph.input[0].CopyFrom(value("x", FLOAT, ["n", 4]))
     run = stepwell.compile(model, threads=1, options=QUIET)
     run(X)
-    assert any("no run has come to the piece" in reason for reason in run.uncompiled)
+    assert any("no run has reached the subgraph" in reason for reason in run.uncompiled)
     run.prepare({"x": X.shape})
     assert run.uncompiled == []
 
