@@ -1,4 +1,4 @@
-"""`manifest.json`: what an artefact says of itself, to and from JSON."""
+"""`manifest.json`: the description of an artefact, to and from JSON."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Member:
 
 @dataclass(frozen=True)
 class StoredParameter:
-    """Where a parameter's contents are.
+    """The location of a parameter's contents.
 
     Attributes:
         name: its name in the program.
         tensor: its name among the stored tensors.
-        shape: its shape where the stored tensor is one element that fills it, else None.
+        shape: its shape if the stored tensor is a single element that fills it, else None.
     """
 
     name: str
@@ -51,7 +51,7 @@ class StoredParameter:
 @short_repr
 @dataclass(frozen=True)
 class StoredProgram:
-    """A program whose code and parameters are named, not held; see `Program` for the rest."""
+    """A program that names its code and parameters but does not contain them; see `Program` for the other fields."""
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
@@ -85,7 +85,7 @@ class StoredHostStep:
 @short_repr
 @dataclass(frozen=True)
 class StoredVariant:
-    """The code of a piece for one choice of element types; see `Variant`."""
+    """The code of a subgraph for one combination of element types; see `Variant`."""
 
     kinds: tuple[str, ...]
     programs: tuple[StoredProgram, ...]
@@ -95,7 +95,7 @@ class StoredVariant:
 @short_repr
 @dataclass(frozen=True)
 class StoredNativeStep:
-    """A compiled piece; see `NativeStep`."""
+    """A compiled subgraph; see `NativeStep`."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -107,19 +107,19 @@ class StoredNativeStep:
 @short_repr
 @dataclass(frozen=True)
 class StoredControlStep:
-    """A control-flow node, and what there is of its bodies; see `ControlStep`."""
+    """A control-flow node and the stored parts of its bodies; see `ControlStep`."""
 
     step: ControlStep
     bodies: tuple[StoredNativeStep, ...]
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The values that it takes."""
+        """Names of the values it takes."""
         return self.step.inputs
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The values that it makes."""
+        """Names of the values it computes."""
         return self.step.outputs
 
 
@@ -129,7 +129,7 @@ StoredStep = StoredHostStep | StoredNativeStep | StoredControlStep
 @short_repr
 @dataclass(frozen=True)
 class StoredPlan:
-    """What a model that runs in steps does; see `Plan`."""
+    """The steps of a model that runs in steps; see `Plan`."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -138,7 +138,7 @@ class StoredPlan:
 
 @dataclass(frozen=True)
 class StoredSource:
-    """The model's kind, and the member that it is."""
+    """The model's kind, and the member that contains it."""
 
     kind: str
     member: str
@@ -147,7 +147,7 @@ class StoredSource:
 @short_repr
 @dataclass(frozen=True)
 class Manifest:
-    """An artefact's own account of itself."""
+    """The description of an artefact."""
 
     name: str
     inputs: tuple[TensorInfo, ...]
@@ -157,10 +157,10 @@ class Manifest:
     source: StoredSource | None
     members: Mapping[str, Member]
     made_by: str = ""
-    """The version of Stepwell that wrote the artefact; "" if it does not say."""
+    """Version of Stepwell that wrote the artefact; "" if not recorded."""
 
     def encode(self) -> bytes:
-        """The manifest as JSON; equal manifests give equal bytes."""
+        """Returns the manifest as JSON; equal manifests give equal bytes."""
         record = {
             "schema": SCHEMA,
             "made_by": self.made_by,
@@ -178,10 +178,10 @@ class Manifest:
 
 
 def decode(text: bytes) -> Manifest:
-    """The manifest in JSON.
+    """Reads a manifest from JSON.
 
     Raises:
-        ArtefactError: it is of another schema, or lacks what this one has.
+        ArtefactError: it has another schema, or lacks fields of this one.
     """
     try:
         record = json.loads(text)
@@ -200,7 +200,7 @@ def decode(text: bytes) -> Manifest:
             members={
                 str(name): Member(int(entry["size"]), str(entry["sha256"])) for name, entry in record["members"].items()
             },
-            made_by=str(record.get("made_by", "")),  # older artefacts do not say
+            made_by=str(record.get("made_by", "")),  # missing in older artefacts
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ArtefactError(f"its manifest is not one of schema {SCHEMA}: {error!r}") from error
@@ -220,7 +220,7 @@ def _read_tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[TensorInfo, ...
 
 
 def _read_dtype(name: str) -> np.dtype:
-    """An element type, of those too that only steps on the host have."""
+    """Returns an element type, including those that only steps on the host have."""
     return np.dtype(name) if name in _HOST_DTYPES else dtype_of(name)
 
 
@@ -271,14 +271,14 @@ def _read_program(entry: Mapping[str, Any]) -> StoredProgram:
         library=None if entry["library"] is None else str(entry["library"]),
         kernels=tuple(map(KernelInfo.read, entry["kernels"])),
         uses_threads=bool(entry["uses_threads"]),
-        is_short=bool(entry.get("is_short", False)),  # older artefacts do not say
+        is_short=bool(entry.get("is_short", False)),  # missing in older artefacts
         guards=tuple(map(str, entry["guards"])),
         contents=_read_contents(entry["contents"], {info.name for info in inputs}),
         bounds=_read_bounds(entry["bounds"], len(inputs), outputs),
         buffers=tuple(map(ArenaBuffer.read, entry["buffers"])),
-        # Artefacts of before there were reports have none.
+        # Missing in artefacts that are older than reports.
         facts=None if entry.get("facts") is None else str(entry["facts"]),
-        # Those of before there were programs for GPUs have none of these.
+        # Missing in artefacts that are older than GPU programs.
         launches=None if entry.get("launches") is None else LaunchPlan.read(entry["launches"]),
     )
 
@@ -290,7 +290,7 @@ def _read_bounds(entry: Mapping[str, Any] | None, inputs: int, outputs: Sequence
     most = {name: values.high for name, values in bounds.ranges.items()}
     largest = [tuple(evaluate(dim, most) for dim in shape) for shape in bounds.outputs]
     if not inputs or largest != [info.shape for info in outputs]:
-        raise ValueError("the outputs are not as large as the bounds say")
+        raise ValueError("the output shapes differ from those at the upper bounds")
     return bounds
 
 
@@ -317,20 +317,20 @@ def _step(step: StoredStep) -> dict[str, Any]:
 
 
 def _read_plan(record: Mapping[str, Any]) -> StoredPlan:
-    """A plan whose steps take only what is there by then.
+    """Reads a plan and checks that each step takes only values that are available by then.
 
     Raises:
-        ValueError: one does not.
+        ValueError: a step does not.
     """
     inputs, outputs = _read_names(record["inputs"]), _read_names(record["outputs"])
     steps = tuple(_read_step(entry) for entry in record["steps"])
     known = set(inputs)
     for step in steps:
         if not known.issuperset(step.inputs):
-            raise ValueError(f"a step takes {min(set(step.inputs) - known)!r}, which is not there")
+            raise ValueError(f"a step takes {min(set(step.inputs) - known)!r}, which is not computed before")
         known.update(step.outputs)
     if not known.issuperset(outputs):
-        raise ValueError(f"no step makes the output {min(set(outputs) - known)!r}")
+        raise ValueError(f"no step computes the output {min(set(outputs) - known)!r}")
     return StoredPlan(inputs, outputs, steps)
 
 
@@ -351,10 +351,10 @@ def _read_piece(entry: Mapping[str, Any]) -> StoredNativeStep:
     for variant in entry["variants"]:
         kinds, plan = _read_names(variant["kinds"]), variant["plan"]
         if len(kinds) != len(inputs):
-            raise ValueError(f"a piece takes {quantity(len(inputs), 'value')}, but has code for {len(kinds)}")
+            raise ValueError(f"a subgraph takes {quantity(len(inputs), 'value')}, but has code for {len(kinds)}")
         programs = tuple(map(_read_program, variant["programs"]))
         if any(tuple(info.name for info in program.inputs) != inputs for program in programs):
-            raise ValueError("a program takes something else than the piece that it is for")
+            raise ValueError("a program's inputs differ from those of its subgraph")
         variants.append(StoredVariant(kinds, programs, None if plan is None else _read_plan(plan)))
     body = None if entry["body"] is None else (_natural(entry["body"][0]), str(entry["body"][1]))
     return StoredNativeStep(inputs, outputs, tuple(map(_natural, entry["nodes"])), tuple(variants), body)
@@ -362,7 +362,7 @@ def _read_piece(entry: Mapping[str, Any]) -> StoredNativeStep:
 
 def _read_names(entries: Sequence[Any]) -> tuple[str, ...]:
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
-        raise ValueError(f"{entries!r} is no list of names")
+        raise ValueError(f"{entries!r} is not a list of names")
     return tuple(entries)
 
 
@@ -384,7 +384,7 @@ def _read_parameters(entries: Sequence[Mapping[str, Any]]) -> tuple[StoredParame
 def _read_contents(entries: Sequence[Mapping[str, Any]], inputs: Collection[str]) -> tuple[StoredParameter, ...]:
     contents = _read_parameters(entries)
     if any(parameter.name not in inputs for parameter in contents):
-        raise ValueError("contents are given for what is no input")
+        raise ValueError("contents are given for a name that is not an input")
     return contents
 
 

@@ -1,4 +1,4 @@
-"""Arrays that are mapped from files: their pages take up memory once they have been read, until they are let go."""
+"""Arrays mapped from files: pages that were read occupy memory until they are released."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _DROP = getattr(mmap, "MADV_DONTNEED", None)
 
 
 def forget_pages(array: object) -> None:
-    """Lets the system have back the memory of an array mapped from a file; what is read again comes from the file.
+    """Releases the memory of an array mapped from a file; later reads load it from the file again.
 
-    Nothing happens to arrays that are in memory only, to small ones, and where the system has no such thing.
+    Does nothing for arrays that are not mapped, for small ones, and on systems without `madvise`.
     """
     while isinstance(array, np.ndarray):
-        # numpy keeps the map where only its own class of arrays sees it.
+        # numpy stores the map in an attribute of np.memmap only.
         found = getattr(array, "_mmap", None) if isinstance(array, np.memmap) else None
         if isinstance(found, mmap.mmap):
             if _DROP is not None and len(found) >= _LEAST_BYTES:

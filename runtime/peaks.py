@@ -1,6 +1,6 @@
-"""The machine's own limits: fused multiply-adds per second in registers, and how fast memory is copied.
+"""Measures the machine's limits: fused multiply-adds per second in registers, and memory bandwidth.
 
-Both are loops in LLVM IR, compiled as all of Stepwell's code is, and run by one thread per core at the same time.
+Both are loops in LLVM IR, compiled like all of Stepwell's code, and run by one thread per core at the same time.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _ACCUMULATORS = 12
 _BLOCK = 512
 _BYTES_PER_GO = 4e8
 _LIKELY_STEPS = 5e8
-"""Per second: two multiply-adds per cycle of three gigahertz."""
+"""Expected multiply-add steps of `add` per second: two multiply-adds per cycle at 3 GHz."""
 _ADD_REPEATS, _COPY_REPEATS = 24, 8
 _VERSION = "1"
-"""Of how it is measured."""
+"""Version of the measuring method."""
 _MOST_USED = 0.2
-"""Processor seconds per second that other processes may use during a measurement; an idle system uses below 0.05."""
+"""CPU seconds per second that other processes may use during a measurement; an idle system uses less than 0.05."""
 _SIZES = tuple(1 << shift for shift in (15, 17, 19, 20, 21, 22, 24, 26, 28))
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """What a number of cores can do at best.
+    """The limits of a number of cores together.
 
     Attributes:
-        threads: how many cores at once.
+        threads: number of cores.
         flops: float32 operations per second, two per fused multiply-add.
-        copy: pairs of bytes and bytes per second: copying so many bytes, read and written together, moves so many.
-        read: the same of only reading so many bytes.
-        is_disturbed: whether other processes used the machine meanwhile, so that the figures are too low.
+        copy: pairs (bytes, bytes per second) of copies; both count bytes read plus bytes written.
+        read: the same pairs of reads.
+        is_disturbed: whether other processes used the machine during the measurement, so that the rates are too low.
     """
 
     threads: int
@@ -54,31 +54,31 @@ class Peaks:
     is_disturbed: bool = False
 
     def copy_rate(self, size: float) -> float:
-        """Bytes per second of a copy that reads and writes `size` bytes together."""
+        """Returns the bytes per second of a copy that reads and writes `size` bytes in total."""
         return _at(self.copy, size)
 
     def seconds(self, flops: float, size: float) -> float:
-        """How long work takes at least that computes and moves so much, wherever `size` bytes have room."""
+        """Returns the minimum time in seconds of `flops` operations on `size` bytes, at the bandwidth for that size."""
         return max(flops / self.flops, size / self.rate(size))
 
     def is_compute_bound(self, flops: float, size: float) -> bool:
-        """Whether work waits for its computing, rather than for what it moves."""
+        """Returns whether work is bound by its operations rather than by the bytes it moves."""
         return flops / self.flops > size / self.rate(size)
 
     def rate(self, size: float) -> float:
-        """Bytes per second at which `size` bytes can be moved."""
+        """Returns the bytes per second at which `size` bytes can be moved."""
         return max(_at(self.copy, size), _at(self.read, size))
 
     @staticmethod
     def of(record: Mapping[str, Any]) -> Peaks:
-        """What `dataclasses.asdict` and JSON made a record of."""
+        """Reads the record that `dataclasses.asdict` and JSON made."""
         copy, read = ([(float(size), float(rate)) for size, rate in record[name]] for name in ("copy", "read"))
         return Peaks(
             int(record["threads"]), float(record["flops"]), copy, read, bool(record.get("is_disturbed", False))
         )
 
     def better(self, other: Peaks) -> Peaks:
-        """What was better of two measurements."""
+        """Returns the better values of two measurements."""
         copy, read = (
             [(size, max(rate, rival)) for (size, rate), (_, rival) in zip(ours, theirs, strict=True)]
             for ours, theirs in ((self.copy, other.copy), (self.read, other.read))
@@ -93,13 +93,13 @@ def _at(curve: Sequence[tuple[float, float]], size: float) -> float:
 
 
 def known(threads: int, cache: Cache | None) -> Peaks:
-    """The peaks of so many of this machine's cores, which are measured once, in a second or two, and kept.
+    """Returns the peaks of `threads` cores of this machine; measures them once, in a second or two, and caches them.
 
-    Figures that other processes disturbed are not kept.
+    Measurements that other processes disturbed are not cached.
 
     Args:
-        threads: how many cores, of those that this process may use; as many as there are, if there are fewer.
-        cache: where to keep them; None where nothing is kept.
+        threads: number of cores; at most all that this process may use.
+        cache: where to store the peaks; None for no cache.
     """
     found = kept(threads, cache)
     if found is not None:
@@ -112,7 +112,7 @@ def known(threads: int, cache: Cache | None) -> Peaks:
 
 
 def kept(threads: int, cache: Cache | None) -> Peaks | None:
-    """The same, where they were measured before."""
+    """Returns the cached peaks; None if they have not been measured."""
     data = cache.get("peaks", _key(_cpus()[:threads])) if cache is not None else None
     return None if data is None else Peaks.of(json.loads(bytes(data)))
 
@@ -126,11 +126,11 @@ def _cpus() -> list[int]:
 
 
 def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_GO) -> Peaks:
-    """The peaks of these CPUs together; the calling process must be allowed to use them.
+    """Measures the peaks of these CPUs together; the calling process must be allowed to use them.
 
     Args:
-        cpus: which ones.
-        bytes_per_go: how much each try at moving memory moves at least.
+        cpus: numbers of the CPUs.
+        bytes_per_go: minimum number of bytes moved by each timed run.
     """
     width = lanes()
     code = orc.load_objects({})
@@ -148,7 +148,7 @@ def measure(cpus: Sequence[int], bytes_per_go: float = _BYTES_PER_GO) -> Peaks:
 
 
 def _used_by_others() -> float:
-    """Processor seconds that all other processes together have used so far; 0 where the system does not tell."""
+    """Returns the CPU seconds that all other processes have used so far; 0 if the system does not report them."""
     try:
         with open("/proc/stat", encoding="ascii") as file:
             user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
@@ -159,17 +159,17 @@ def _used_by_others() -> float:
 
 
 def multiply_adds() -> Callable[[float], float]:
-    """What measures one core's peak at the moment: takes about how many seconds to, returns operations per second.
+    """Returns a function that measures one core's present peak: takes a duration in seconds, returns flop/s.
 
-    A core's clock falls while it multiplies, and rises again within milliseconds: right after other work, this is what
-    the core could have done of that.
+    A core's clock falls while it multiplies, and rises again within milliseconds. Measured right after other work, this
+    is the peak that the work could have reached.
     """
     width = lanes()
     code = orc.load_objects({})
     code.add_ir(_additions(width))
 
     def rate(seconds: float) -> float:
-        # The code is there for as long as this function refers to it.
+        # `code` stays loaded because this function refers to it.
         add = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.address("add"))
         steps = max(1, int(seconds * _LIKELY_STEPS))
         start = time.perf_counter()
@@ -180,7 +180,7 @@ def multiply_adds() -> Callable[[float], float]:
 
 
 def lanes() -> int:
-    """How many float32 the widest vector register holds that kernels are made for."""
+    """Returns the number of float32 elements in the widest vector register that kernels use."""
     if host.architecture() != "x86_64":
         return 4
     features = orc.host_cpu()[1]
@@ -214,13 +214,13 @@ def _copy_rate(code: orc.NativeCode, size: int, cpus: Sequence[int], bytes_per_g
     def by_library(source: np.ndarray, target: np.ndarray) -> Callable[[], object]:
         return lambda: [np.copyto(target, source) for _ in range(passes)]
 
-    # Large blocks are faster through the C library, which goes past the caches.
+    # The C library copies large blocks faster, because its stores bypass the caches.
     seconds = min(_fastest([way(*pair) for pair in buffers], cpus, _COPY_REPEATS) for way in (by_loop, by_library))
     return 2 * part * len(cpus) * passes / seconds
 
 
 def _fastest(work: Sequence[Callable[[], object]], cpus: Sequence[int], repeats: int) -> float:
-    """The seconds of the fastest of several goes at running all of `work` at once, each on its CPU."""
+    """Returns the seconds of the fastest of several runs of all of `work` at once, each on its CPU."""
     times = np.zeros((len(work), repeats, 2))
     barrier = threading.Barrier(len(work))
 
@@ -243,7 +243,7 @@ def _fastest(work: Sequence[Callable[[], object]], cpus: Sequence[int], repeats:
 
 
 def _additions(lanes: int) -> str:
-    """Independent chains of fused multiply-adds that never leave their registers."""
+    """Returns IR with independent chains of fused multiply-adds that stay in registers."""
     kind = f"<{lanes} x float>"
     half = f"<{', '.join(['float 0.5'] * lanes)}>"
     chains = range(_ACCUMULATORS)
@@ -273,7 +273,7 @@ end:
 
 
 def _copies(lanes: int) -> str:
-    """Copies block by block, the whole of the memory so many times."""
+    """Returns IR that copies the memory block by block, in `passes` passes."""
     kind, width = f"<{lanes} x float>", 4 * lanes
     moves = "\n".join(
         f"  %p{at} = getelementptr i8, ptr %from, i64 {at}\n  %q{at} = getelementptr i8, ptr %to, i64 {at}\n"
@@ -285,7 +285,7 @@ def _copies(lanes: int) -> str:
 
 
 def _reads(lanes: int) -> str:
-    """Adds everything up block by block, so many times, in as many sums as a block has vectors."""
+    """Returns IR that sums the memory block by block, in `passes` passes; each vector of a block has an accumulator."""
     kind, width = f"<{lanes} x float>", 4 * lanes
     zero, places = f"<{', '.join(['float 0.0'] * lanes)}>", range(0, _BLOCK, 4 * lanes)
     outer = "\n".join(f"  %o{at} = phi {kind} [ {zero}, %entry ], [ %s{at}, %ended ]" for at in places)
@@ -301,14 +301,14 @@ def _reads(lanes: int) -> str:
 
 
 def _over_memory(head: str, outer: str, inner: str, steps: str, last: str) -> str:
-    """A function that goes through the memory at %source block by block, so many times.
+    """Returns a function in IR that traverses the memory at %source block by block, in `passes` passes.
 
     Args:
         head: its type, name and first parameters.
-        outer: what is carried from one time to the next.
-        inner: what is carried from one block to the next.
-        steps: what is done with the block at %from, which is %i bytes in.
-        last: what is done in the end.
+        outer: values carried from pass to pass.
+        inner: values carried from block to block.
+        steps: operations on the block at %from, which is %i bytes in.
+        last: operations at the end.
     """
     return f"""
 define {head}, i64 %bytes, i64 %passes) {{

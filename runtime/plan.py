@@ -1,4 +1,4 @@
-"""What a model does that runs in steps: compiled pieces, and between them nodes on the host."""
+"""Hybrid execution plans: a model as compiled subgraphs with host nodes between them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .short_repr import short_repr
 from .wording import quantity
 
 Kinds = tuple[str, ...]
-"""What a piece takes: numpy's names of element types, "" for what is no array."""
+"""The types of a subgraph's inputs: numpy names of element types, "" for values other than arrays."""
 
 FEWEST_OPERANDS = {"If": 1, "Loop": 2, "Scan": 1}
-"""How many operands a control-flow node has at least; those of a Loop may be empty names."""
+"""Minimum number of operands of each control-flow operator; a Loop's may be empty names."""
 
 
 @short_repr
@@ -25,10 +25,10 @@ class HostStep:
     """A node that runs on the host.
 
     Attributes:
-        inputs: the values that it takes, by name.
-        outputs: the values that it makes.
-        model: the node with all that it needs, as an ONNX model.
-        fallback: which node it is, and why it is not compiled.
+        inputs: names of the values it takes.
+        outputs: names of the values it computes.
+        model: the node with all its data, as an ONNX model.
+        fallback: the node's identity, and why it is not compiled.
     """
 
     inputs: tuple[str, ...]
@@ -40,12 +40,12 @@ class HostStep:
 @short_repr
 @dataclass(frozen=True)
 class Variant:
-    """The code of a piece for one choice of element types: programs, or steps again.
+    """The code of a subgraph for one combination of element types: programs, or steps again.
 
     Attributes:
-        kinds: the element types of its inputs.
-        programs: the code made so far.
-        plan: the steps that it is itself cut into; None where all of it is compiled.
+        kinds: element types of its inputs.
+        programs: the code compiled so far.
+        plan: the steps it is itself cut into; None if all of it is compiled.
     """
 
     kinds: Kinds
@@ -56,14 +56,14 @@ class Variant:
 @short_repr
 @dataclass(frozen=True)
 class NativeStep:
-    """A piece of the model that is compiled.
+    """A subgraph of the model that is compiled.
 
     Attributes:
-        inputs: the values that it takes, by name.
-        outputs: the values that it makes.
-        nodes: the positions of its nodes in the graph that was cut.
-        variants: the code made so far, where the plan comes from an artefact.
-        body: where it is the graph within a node: the position of that node, and the attribute.
+        inputs: names of the values it takes.
+        outputs: names of the values it computes.
+        nodes: positions of its nodes in the graph that was cut.
+        variants: the code compiled so far, if the plan comes from an artefact.
+        body: position of the node, and its attribute, if this is a graph inside that node.
     """
 
     inputs: tuple[str, ...]
@@ -79,16 +79,16 @@ class ControlStep:
     """A control-flow node that runs on the host, whose bodies are compiled.
 
     Attributes:
-        inputs: the values that it and its bodies take, by name.
-        outputs: the values that later steps take from it.
+        inputs: names of the values that it and its bodies take.
+        outputs: names of the values that later steps take from it.
         operator: If, Loop or Scan.
-        operands: the node's own inputs, "" for those left out.
-        results: the node's outputs, "" likewise.
-        bodies: the graphs within it; each takes its own inputs, and then values of the graphs around it.
-        carried: how many values go from round to round.
-        slicing: how the inputs are sliced, of a Scan.
-        stacks: how the results of rounds are stacked.
-        fallback: which node it is, and why it is not compiled.
+        operands: the node's own inputs, "" for omitted ones.
+        results: the node's outputs, "" for omitted ones.
+        bodies: the graphs inside it; each takes its own inputs, then values of the enclosing graphs.
+        carried: number of loop-carried values.
+        slicing: specifications of the sliced inputs of a Scan.
+        stacks: specifications of the stacked outputs.
+        fallback: the node's identity, and why it is not compiled.
     """
 
     inputs: tuple[str, ...]
@@ -109,12 +109,12 @@ Step = HostStep | NativeStep | ControlStep
 @short_repr
 @dataclass(frozen=True)
 class Plan:
-    """A model, or a piece of one, as steps in the order in which they run.
+    """A model, or a subgraph, as steps in execution order.
 
     Attributes:
-        inputs: the names of what a call takes, in order.
-        outputs: the names of what it gives, in order.
-        steps: what it does.
+        inputs: names of the inputs of a call, in order.
+        outputs: names of the outputs of a call, in order.
+        steps: the steps.
     """
 
     inputs: tuple[str, ...]
@@ -127,7 +127,7 @@ class Plan:
         return tuple(step.fallback for step in self.steps if not isinstance(step, NativeStep))
 
     def missing(self) -> str | None:
-        """A value that is read or given, and that nothing before provides; None where all is there."""
+        """Returns a value that is used but not computed before; None if all are."""
         known = set(self.inputs)
         for step in self.steps:
             absent = next((name for name in step.inputs if name not in known), None) or _absent_inside(step)
@@ -137,13 +137,13 @@ class Plan:
         return next((name for name in self.outputs if name not in known), None)
 
     def merged(self, other: Plan) -> Plan:
-        """This plan with the code of another one too, made for another target."""
+        """Returns this plan with the code of another one, compiled for another target, added."""
         pairs = zip(self.steps, other.steps, strict=True)
         return replace(self, steps=tuple(_merged_step(step, theirs) for step, theirs in pairs))
 
 
 def _absent_inside(step: Step) -> str | None:
-    """A value that a control-flow node's graphs take from around it, or that it should give, and that is not there."""
+    """Returns a value that a control-flow node uses or should give but that is not available; None if there is none."""
     if not isinstance(step, ControlStep):
         return None
     own = {"If": 0, "Loop": 2 + step.carried, "Scan": step.carried + len(step.slicing)}[step.operator]
@@ -171,17 +171,17 @@ def _merged(step: NativeStep, other: NativeStep) -> NativeStep:
 
 
 def read_control_step(record: Mapping[str, Any], bodies: Sequence[NativeStep]) -> ControlStep:
-    """A control-flow node from its fields, after JSON has made lists of its tuples.
+    """Reads a control-flow node from its fields, in which JSON has turned tuples into lists.
 
     Raises:
-        ValueError, KeyError, TypeError: they are not those of one.
+        ValueError, KeyError, TypeError: they are not the fields of such a node.
     """
     operator, carried = str(record["operator"]), int(record["carried"])
     operands = _names(record["operands"])
     if operator not in FEWEST_OPERANDS or len(bodies) != (2 if operator == "If" else 1):
-        raise ValueError(f"{operator} of {len(bodies)} graphs is no control flow")
+        raise ValueError(f"{operator} with {quantity(len(bodies), 'graph')} is not a control-flow node")
     if len(operands) < FEWEST_OPERANDS[operator]:
-        raise ValueError(f"{operator} of {quantity(len(operands), 'operand')} is no control flow")
+        raise ValueError(f"{operator} with {quantity(len(operands), 'operand')} is not a control-flow node")
     return ControlStep(
         _names(record["inputs"]),
         _names(record["outputs"]),
@@ -203,5 +203,5 @@ def _stacked(entry: Mapping[str, Any]) -> Stacked:
 
 def _names(entries: Sequence[Any]) -> tuple[str, ...]:
     if not isinstance(entries, list | tuple) or not all(isinstance(entry, str) for entry in entries):
-        raise ValueError(f"{entries!r} is no list of names")
+        raise ValueError(f"{entries!r} is not a list of names")
     return tuple(entries)

@@ -1,6 +1,6 @@
-"""Fills memory that native code must write before it reads it with a pattern, so that reads of unwritten memory show.
+"""Fills memory that native code must write before reading with a pattern, to expose reads of unwritten memory.
 
-Fresh memory often holds what the last run left there, so code that forgets to write a result may look right. With
+Fresh memory often holds the last run's values, so code that forgets to write a result may look right. With
 `STEPWELL_POISON=ff` (any byte, in hexadecimal) or inside `filled_with`, each call fills its outputs and arena first.
 """
 
@@ -14,18 +14,18 @@ import numpy as np
 from . import environment
 
 PATTERNS = (0xFF, 0x55)
-"""Two bytes to compare results by: floats are NaN of the first, and ordinary numbers (1.5e13 in f32) of the second."""
+"""Two bytes to compare results by: floats filled with the first are NaN, with the second ordinary (1.5e13 in f32)."""
 
 
 def _from_environment() -> int | None:
     try:
         return environment.poison()
-    except environment.VariableError:  # what compiles, loads or runs as a tool reports it
+    except environment.VariableError:  # reported by whatever compiles, loads or runs as a tool
         return None
 
 
 byte: int | None = _from_environment()
-"""The byte to fill memory with before each call; None for leaving it as it is."""
+"""The byte to fill memory with before each call; None to leave it unchanged."""
 
 
 @contextmanager

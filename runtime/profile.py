@@ -1,8 +1,8 @@
-"""What a profile says: where the time goes, by kernel, by the model's nodes and operators, and by node on the host.
+"""Profiles: where the time goes, by kernel, by the model's nodes and operators, and by node on the host.
 
-A kernel's time is from when the first thread begins
-until the last one ends. It is divided among the model's nodes that the kernel computes by the work of each. All figures
-are means over the faster half of the calls, so that they add up, and what disturbed single calls is left out.
+A kernel's time lasts from the start of its first thread to the end of its last one. It is divided among the model's
+nodes that the kernel computes, in proportion to their work. All figures are means over the faster half of the calls, so
+that they add up and disturbances of single calls are excluded.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Instance:
     """One call of a kernel.
 
     Attributes:
-        kernel: its row in the program's table.
-        site: which of the program's calls of that kernel it is; None where a loop makes several of one.
-        start: when the first thread began, in nanoseconds.
-        end: when the last thread was done.
-        pieces: the rows of the recording that it is of.
+        kernel: its row in the kernel table.
+        site: index among the program's calls of that kernel; None if a loop makes several calls at one site.
+        start: start of the first thread, in nanoseconds.
+        end: end of the last thread, in nanoseconds.
+        pieces: the rows of the recording that belong to it.
     """
 
     kernel: KernelInfo
@@ -52,10 +52,10 @@ class Call:
     """One call of the model.
 
     Attributes:
-        start: when it began, in nanoseconds.
-        end: when it was over.
-        programs: the programs that ran, with the kernels of each in the order of their beginning.
-        nodes: what ran on the host: name, operator, start, end.
+        start: its start, in nanoseconds.
+        end: its end, in nanoseconds.
+        programs: the programs that ran, each with its kernels in order of their start.
+        nodes: nodes that ran on the host: name, operator, start, end.
     """
 
     start: int
@@ -67,14 +67,14 @@ class Call:
 @short_repr
 @dataclass(frozen=True)
 class Profile:
-    """What calls of a model did.
+    """Measurements of several calls of a model.
 
     Attributes:
         name: the model's name.
-        threads: how many threads a call may use.
-        calls: those that count: the faster half.
-        made: how many calls were recorded.
-        peaks: what the machine can do; None where that was not asked for.
+        threads: maximum number of threads of a call.
+        calls: the calls that count: the faster half.
+        made: number of calls recorded.
+        peaks: the machine's peaks; None if they were not requested.
     """
 
     name: str
@@ -84,16 +84,16 @@ class Profile:
     peaks: Peaks | None = None
 
     def beside(self, peaks: Peaks) -> Profile:
-        """The profile with shares of what the machine can do; see `runtime.peaks.known`."""
+        """Returns the profile with times relative to the machine's peaks; see `runtime.peaks.known`."""
         return replace(self, peaks=peaks)
 
     @property
     def seconds(self) -> float:
-        """The time of a call."""
+        """The mean time of a call in seconds."""
         return sum(call.end - call.start for call in self.calls) / len(self.calls) / 1e9
 
     def record(self) -> dict[str, Any]:
-        """All figures, for JSON; times are seconds per call of the model (docs/profile.md)."""
+        """Returns all figures, for JSON; times are seconds per call of the model (docs/profile.md)."""
         kernels = self._kernels()
         inside = sum(row["seconds"] for row in kernels)
         host, nodes = self._host(), self._nodes()
@@ -121,7 +121,7 @@ class Profile:
         }
 
     def trace(self) -> dict[str, Any]:
-        """The calls as Perfetto and chrome://tracing read them, with `record` under the key "stepwell"."""
+        """Returns the calls in the format of Perfetto and chrome://tracing, with `record` under the key "stepwell"."""
         events = trace_events(self.name, self.calls, os.getpid(), self.peaks)
         return {"traceEvents": events, "displayTimeUnit": "ns", "stepwell": self.record()}
 
@@ -171,13 +171,13 @@ class Profile:
         return sorted(found.values(), key=lambda row: -row["seconds"])
 
     def _roofline(self, row: Mapping[str, Any]) -> float | None:
-        """How long a kernel would take if the machine's peaks were its only limits, by how long it takes."""
+        """Returns a kernel's minimum time under the machine's peaks, divided by its actual time."""
         if self.peaks is None or row["flops"] is None or not row["seconds"]:
             return None
         return row["calls"] * self.peaks.seconds(row["flops"], row["bytes"]) / row["seconds"]
 
     def _nodes(self) -> list[dict[str, Any]]:
-        """The model's nodes, with their shares of kernels."""
+        """Returns the model's nodes, with their shares of kernels."""
         found: dict[str, dict[str, Any]] = {}
         operators = self._operators()
         for instance, _ in self._instances():
@@ -192,7 +192,7 @@ class Profile:
         return sorted(found.values(), key=lambda row: -row["seconds"])
 
     def _operators(self) -> dict[str, str]:
-        """The operators of the model's nodes, as far as programs say them."""
+        """Returns the operators of the model's nodes, as far as programs record them."""
         programs = {id(item.program): item.program for call in self.calls for item, _ in call.programs}
         known = (facts.read(program.facts) for program in programs.values())
         return {node["name"]: node["type"] for item in known for node in item["nodes"]}
@@ -207,7 +207,7 @@ class Profile:
         return sorted(found.values(), key=lambda row: -row["seconds"])
 
     def _seconds_of_nodes_alone(self) -> float:
-        """What nodes on the host take beside kernels and nodes that run within them."""
+        """Returns the seconds in nodes on the host, excluding kernels and nodes that run inside them."""
         total = 0
         for call in self.calls:
             nodes = sorted((start, end) for _, _, start, end in call.nodes)
@@ -234,7 +234,7 @@ def _times(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _shares(instance: Instance) -> list[tuple[str, float]]:
-    """The nodes that a call of a kernel computes, with their shares of it; those merged into others have none."""
+    """Returns the nodes that a call of a kernel computes, with their shares of it; merged nodes have none."""
     sites = instance.kernel.sites
     chosen = sites if instance.site is None else [sites[instance.site]]
     found = [(name, share / len(chosen)) for site in chosen for name, share in site if share]
@@ -242,7 +242,7 @@ def _shares(instance: Instance) -> list[tuple[str, float]]:
 
 
 def _new_row(kernel: KernelInfo, program: Program) -> dict[str, Any]:
-    is_exact = program.bounds is None  # of a range of sizes the work is known at the greatest alone
+    is_exact = program.bounds is None  # for a range of sizes, the work is known only at the upper bounds
     return {
         "kernel": kernel.name,
         "class": kernel.kind,
@@ -258,7 +258,7 @@ def _new_row(kernel: KernelInfo, program: Program) -> dict[str, Any]:
 
 
 def _grouped(rows: Sequence[Mapping[str, Any]], key: str, counted: str) -> list[dict[str, Any]]:
-    """The sums of rows that have the same value of a key."""
+    """Returns the sums of rows with equal values of a key."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         group = found.setdefault(row[key], {key: row[key], counted: 0, "seconds": 0.0, "share": 0.0})

@@ -1,6 +1,6 @@
-"""Profiles a model: runs its code with a recorder in it, and puts together what the threads have recorded.
+"""Profiles a model: runs instrumented code and combines the recordings of its threads.
 
-What is measured are kernels as threads work on them (recorder.py), and on a GPU the launches that each is of.
+The recordings cover kernels as threads work on them (recorder.py), and on a GPU the launches of each kernel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
     """
     if calls < 1 or warmup < 0:
         raise OptionError(f"calls is {calls} and warmup is {warmup}: they must be at least 1 and 0")
-    executable(**inputs)  # makes all code that these inputs need
+    executable(**inputs)  # compiles all code that these inputs need
     recorder = Recorder()
     twin = _twin(executable, recorder)
     for _ in range(warmup + 1):
@@ -39,7 +39,7 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
         end = time.monotonic_ns()
         recordings = recorder.recordings
         if not all(item.is_whole for item in recordings):
-            continue  # there is more room the next time
+            continue  # the next call has larger buffers
         programs = [(item, instances(item)) for item in recordings]
         nodes = [(item.node, item.op_type, began, ended) for item, began, ended in recorder.nodes]
         made.append(Call(start, end, programs, nodes))
@@ -48,7 +48,7 @@ def profile(executable: Executable, inputs: Mapping[str, Any], calls: int, warmu
 
 
 def _twin(executable: Executable, recorder: Recorder) -> Executable:
-    """The same code as a model of its own, which is recorded."""
+    """Returns an instrumented executable with the same code."""
     stored = executable.stored()
     steps = None if stored.plan is None else LoadedPlan(stored.plan, None, stored.name, recorder)
     return type(executable)(
@@ -64,9 +64,9 @@ def _twin(executable: Executable, recorder: Recorder) -> Executable:
 
 
 def instances(recording: Recording) -> list[Instance]:
-    """The calls of kernels that a recording is of, in the order of their beginning.
+    """Returns the calls of kernels in a recording, in order of their start.
 
-    One begins when the last one is over, so that the rows of a kernel belong together until all of its blocks are done.
+    A kernel starts only when the previous one has ended, so its rows are contiguous until all its blocks are done.
     """
     kernels = recording.program.kernels
     open_rows: dict[int, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""Tells how far compiles have come: a callback, and the logger `stepwell` (docs/logging.md)."""
+"""Reports the progress of compiles: to a callback, and to the logger `stepwell` (docs/logging.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 
 _SLOW_SECONDS = 5.0
-"""A compile that takes longer is warned of while it runs."""
+"""Compile time in seconds after which a warning is logged."""
 
 logger = logging.getLogger("stepwell")
 logger.addHandler(logging.NullHandler())
@@ -26,12 +26,12 @@ class Progress:
         phase: "start", "phase" (the IR has reached `step`), "kernels" (some are compiled), "hit" (the code was in the
             cache), "done" or "failed"; the last three end a compile.
         model: the model's name.
-        what: the input shapes, or the ranges of sizes, that code is made for.
+        what: the input shapes or ranges of sizes of the code.
         why: why the code is needed, such as "a call with new shapes".
-        done: how many kernels have been compiled.
-        total: how many kernels have to be compiled; 0 if that is not known yet.
-        seconds: the time since the start.
-        target: the name of the target that code is made for.
+        done: number of kernels compiled so far.
+        total: number of kernels to compile; 0 if not known yet.
+        seconds: time since the start.
+        target: name of the code's target.
         step: the phase of the IR reached last, such as "graph" (docs/logging.md); "" before the first.
     """
 
@@ -55,11 +55,11 @@ Listener = Callable[[Progress], object]
 
 
 class Told:
-    """One compile, as it is told.
+    """One compile, whose events are reported.
 
     Attributes:
         event: the last event.
-        listener: called with each event; None if only the log is told.
+        listener: called with each event; None to report to the log only.
     """
 
     def __init__(self, listener: Listener | None, start: Progress) -> None:
@@ -68,17 +68,17 @@ class Told:
         self.is_hit = True
 
     def miss(self) -> None:
-        """Notes that the code is not in the cache; from here on the compile may take long."""
+        """Records that the code is not in the cache; from here on the compile may take long."""
         self.is_hit = False
         self._warn_later("compiling")
 
     def wait(self) -> None:
-        """Notes that another process or thread compiles the same code, and that this one waits for it."""
+        """Records that this compile waits for another process or thread that compiles the same code."""
         logger.info("%s: waiting for another process that compiles the same model", _where(self.event))
         self._warn_later("waiting for another process that compiles the same model")
 
     def wait_for_kernels(self) -> None:
-        """Notes that other processes or threads compile kernels of this model, and that this one waits for them."""
+        """Records that this compile waits for other processes or threads that compile kernels of this model."""
         logger.info("%s: waiting for another process that compiles the same kernels", _where(self.event))
 
     def _warn_later(self, doing: str) -> None:
@@ -95,7 +95,7 @@ class Told:
             self._timer.cancel()
 
     def tell(self, phase: str, done: int | None = None, total: int | None = None, step: str | None = None) -> None:
-        """Tells an event; what is not given is as before."""
+        """Reports an event; fields that are not given keep their values."""
         event = self.event
         self.event = replace(
             event,
@@ -109,14 +109,14 @@ class Told:
             self.listener(self.event)
 
     def retell(self, line: bytes) -> None:
-        """Tells an event that `written_to` wrote in another process."""
+        """Reports an event that `written_to` wrote in another process."""
         self.event = Progress(**json.loads(line))
         if self.listener is not None:
             self.listener(self.event)
 
     @property
     def is_heard(self) -> bool:
-        """Whether anything listens to events."""
+        """Whether events have a listener."""
         return self.listener is not None
 
 
@@ -129,7 +129,7 @@ _why: ContextVar[str] = ContextVar("why", default="a call with new shapes")
 
 @contextmanager
 def watched_by(listener: Listener) -> Iterator[None]:
-    """Has a listener told of all compiles in here whose options name no callback of their own."""
+    """Reports all compiles inside the block to a listener, unless their options specify a callback of their own."""
     token = _watcher.set(listener)
     try:
         yield
@@ -139,7 +139,7 @@ def watched_by(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def because(why: str) -> Iterator[None]:
-    """Says why the code is needed that is asked for in here."""
+    """Sets the reason for code that is requested inside the block."""
     token = _why.set(why)
     try:
         yield
@@ -148,18 +148,18 @@ def because(why: str) -> Iterator[None]:
 
 
 def reason() -> str:
-    """Why code is needed at this place: the reason that `because` names, or else a call."""
+    """Returns why code is needed here: the reason set by `because`, or else a call."""
     return _why.get()
 
 
 @contextmanager
 def told(listener: Listener | bool | None, model: str, what: str, why: str, target: str = "cpu") -> Iterator[Told]:
-    """Tells the start and the end of a compile, to a callback and to the log.
+    """Reports the start and the end of a compile, to a callback and to the log.
 
     Args:
         listener: the callback, as in `Options.progress`. An exception that it raises ends the compile.
         model: the model's name.
-        what: the shapes or ranges that code is made for.
+        what: the shapes or ranges of sizes of the code.
         why: why the code is needed.
         target: the name of the target.
     """
@@ -183,14 +183,14 @@ def told(listener: Listener | bool | None, model: str, what: str, why: str, targ
 
 
 def _listener_of(choice: Listener | bool | None) -> Listener | None:
-    """The callback that `Options.progress` stands for."""
+    """Returns the callback that `Options.progress` selects."""
     if not isinstance(choice, bool) and choice is not None:
         return choice
     if choice is False:
         return None
     if _watcher.get() is not None:
         return _watcher.get()
-    # Imported here, as the bar makes use of what is above.
+    # Imported here because the bar uses this module.
     from . import progress_bar
 
     return progress_bar.bar(in_terminal=choice is True)
@@ -202,17 +202,17 @@ def _where(event: Progress) -> str:
 
 
 def current() -> Told | None:
-    """The compile at hand; None outside of one."""
+    """Returns the current compile; None outside of one."""
     return _current.get()
 
 
 def mute() -> None:
-    """Has nothing told of the compile at hand; for a child process that is a copy of this one."""
+    """Stops reporting the current compile, in a child process that is a copy of this one."""
     _current.set(None)
 
 
 def written_to(write: Callable[[bytes], object]) -> None:
-    """Has the events of the compile at hand written as lines, for `Told.retell` in another process."""
+    """Writes the events of the current compile as lines, for `Told.retell` in another process."""
     told = _current.get()
     if told is not None:
         told.listener = lambda event: write(json.dumps(asdict(event)).encode() + b"\n")
