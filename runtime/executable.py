@@ -183,7 +183,7 @@ class Executable:
         if isinstance(made, ByContents):
             names = [self.inputs[place].name for place in made.positions]
             missing = next(name for name in names if name not in (contents or {}))
-            raise InputError(f"input '{missing}' must be given with its contents, which decide on sizes: {made.reason}")
+            raise InputError(f"input '{missing}' must be given with its contents, which determine sizes: {made.reason}")
         return made if isinstance(made, Program) else None
 
     def try_prepare(

@@ -59,7 +59,7 @@ class Runner(Protocol):
 
     @property
     def can_run_ahead(self) -> bool:
-        """Whether a run on inputs of the right types gives correct values for all outputs that shapes determine."""
+        """True if a run on inputs of the right types gives correct values for all outputs that shapes determine."""
         ...
 
     def run(self, values: Sequence[Any], threads: int) -> Sequence[Any]:

@@ -59,7 +59,7 @@ class LargeFile:
 
     @property
     def is_settled(self) -> bool:
-        """Whether any later change of the file would change its times, whose resolution is limited."""
+        """True if any later change of the file would change its times, whose resolution is limited."""
         return time.time_ns() - self.modified > _SETTLED_NS
 
     def read(self) -> bytes:

@@ -325,7 +325,7 @@ class _Native:
 
     @property
     def can_run_ahead(self) -> bool:
-        """Whether all of it is code for this machine."""
+        """True if all of it is code for this machine."""
         programs = [program for code in self.codes() for program in code.own_programs]
         return all(code.steps is None for code in self.codes()) and not any(map(_lacks, programs))
 

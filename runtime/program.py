@@ -50,7 +50,7 @@ class TensorInfo:
 
     @property
     def is_static(self) -> bool:
-        """Whether every dimension is a number."""
+        """True if every dimension is a number."""
         return all(isinstance(dim, int) for dim in self.shape)
 
     @property
@@ -98,7 +98,7 @@ class CpuTarget:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it is a GPU."""
+        """True if it is a GPU."""
         return self.architecture == "nvptx64"
 
     def __str__(self) -> str:

@@ -47,7 +47,7 @@ class Progress:
 
     @property
     def has_ended(self) -> bool:
-        """Whether this is the last event of its compile."""
+        """True if this is the last event of its compile."""
         return self.phase in ("hit", "done", "failed")
 
 
@@ -116,7 +116,7 @@ class Told:
 
     @property
     def is_heard(self) -> bool:
-        """Whether events have a listener."""
+        """True if events have a listener."""
         return self.listener is not None
 
 

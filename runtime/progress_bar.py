@@ -10,27 +10,27 @@ from typing import Any, Protocol
 from .progress import Listener, Progress
 
 DELAY = 1.0
-"""Seconds that a compile takes before its bar appears."""
+"""Seconds before the bar of a compile appears."""
 
 _INTERVAL = 0.5
 """Seconds between two updates of a bar."""
 
 
 class Surface(Protocol):
-    """Shows a bar that `rich` draws."""
+    """Displays a bar drawn by `rich`."""
 
     def show(self, drawn: Any) -> None:
-        """Makes the bar appear."""
+        """Shows the bar."""
 
     def update(self) -> None:
-        """Shows how it looks now."""
+        """Redraws the bar."""
 
     def hide(self) -> None:
-        """Makes the bar disappear."""
+        """Removes the bar."""
 
 
 class Notebook:
-    """The output of the cell that runs; takes no widgets."""
+    """The output of the running notebook cell; needs no widgets."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -51,7 +51,7 @@ class Notebook:
 
 
 class Terminal:
-    """The terminal that the standard error stream is."""
+    """The terminal of the standard error stream."""
 
     def __init__(self) -> None:
         self._drawn: Any = None
@@ -71,11 +71,11 @@ class Terminal:
 
 
 class Bar:
-    """A callback of compiles, one at a time: shows a bar if one takes long, which disappears when it ends.
+    """A callback for compiles, one at a time: shows a bar if a compile takes long, and removes it at the end.
 
     Args:
         surface: the place of the bar.
-        delay: seconds that a compile takes before the bar appears; by default `DELAY`.
+        delay: seconds before the bar appears; by default `DELAY`.
     """
 
     def __init__(self, surface: Surface, delay: float | None = None) -> None:
@@ -86,7 +86,7 @@ class Bar:
         self._start = 0.0
 
     def __call__(self, event: Progress) -> None:
-        """Is told of an event."""
+        """Handles an event."""
         self._event = event
         if event.phase == "start":
             self._start = time.perf_counter() - event.seconds
@@ -106,7 +106,7 @@ class Bar:
         from rich.progress import Progress as Drawn
 
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rest]}"))
-        # A notebook's output is no stream: the surface asks for the picture.
+        # A notebook's output is not a stream: the surface renders the bar.
         drawn = Drawn(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
         task = drawn.add_task("", total=None, rest="")
         self._draw(drawn, task)
@@ -128,27 +128,27 @@ class Bar:
 
 
 def described(event: Progress) -> str:
-    """The model and the shapes that are compiled, and the phase that the compile is past."""
+    """Returns the model and shapes that are compiled, and the phase that the compile has passed."""
     at = f" at {event.what}" if event.what else ""
     after = f", after {event.step}" if event.step and not event.total else ""
-    # In rich's markup, brackets stand for styles.
+    # In rich's markup, brackets denote styles.
     return f"compiling {event.model}{at}{after}".replace("[", r"\[")
 
 
 def counted(event: Progress) -> str:
-    """How many kernels are compiled, of how many; "" before that is known."""
+    """Returns the number of compiled kernels and the total; "" before the total is known."""
     return f"{event.done}/{event.total} kernels" if event.total else ""
 
 
 def is_notebook() -> bool:
-    """Whether this process is an IPython kernel; IPython is not imported if it is not loaded."""
+    """Returns whether this process is an IPython kernel; does not import IPython."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None and hasattr(module, "get_ipython") else None
     return getattr(shell, "kernel", None) is not None
 
 
 def bar(*, in_terminal: bool) -> Listener | None:
-    """The bar for this process: in notebooks, and in terminals if that is asked for; None where there is no place."""
+    """Returns the bar for this process: in notebooks, and in terminals if requested; None if there is no place."""
     if is_notebook():
         return Bar(Notebook())
     if in_terminal and sys.stderr is not None and sys.stderr.isatty():

@@ -1,12 +1,12 @@
-"""Native code that tells when each of its kernels began and ended, on which thread, and which blocks of work it did.
+"""Instrumented native code: records the start, end, thread and blocks of work of each kernel call.
 
-The code is the same as ever. Only the linker puts something between its entry and its kernels: for each kernel a
-function of the same name, which looks at the clock, calls the kernel, looks again, and writes a row:
+The kernels are unchanged. The linker only inserts a function of the same name between the entry function and each
+kernel. It reads the clock, calls the kernel, reads the clock again, and writes a row:
 
-    kernel      its place in the program's table
+    kernel      index of the kernel in the program's table
     start, end  nanoseconds of the monotonic clock
-    thread      what tells threads apart
-    first, last the blocks of the kernel that were done; 0 and 0 where it has none
+    thread      identifier of the thread
+    first, last range of the kernel's blocks that were computed; 0 and 0 if it has none
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Recording:
     """One call of a program.
 
     Attributes:
-        program: what was called.
-        start: when, in nanoseconds of the monotonic clock.
-        end: when it was over.
-        thread: the calling thread, as in the rows.
-        is_whole: whether there was room for all rows.
-        rows: a row for each time that a thread worked on a kernel, with the columns `COLUMNS`, by end.
+        program: the program that was called.
+        start: start in nanoseconds of the monotonic clock.
+        end: end in nanoseconds of the monotonic clock.
+        thread: identifier of the calling thread, as in the rows.
+        is_whole: whether all rows fitted into the buffer.
+        rows: a row for each time that a thread worked on a kernel, with the columns `COLUMNS`, ordered by end.
     """
 
     program: Program
@@ -55,10 +55,10 @@ class Recording:
 
 
 class Recorder:
-    """Loads programs so that calls of them are recorded. Calls must come from one thread at a time.
+    """Loads programs so that their calls are recorded. Calls must come from one thread at a time.
 
     Attributes:
-        nodes: the nodes that ran on the host so far, each with its start and end.
+        nodes: the nodes that have run on the host, each with its start and end.
     """
 
     def __init__(self) -> None:
@@ -67,23 +67,23 @@ class Recorder:
 
     @property
     def recordings(self) -> list[Recording]:
-        """The calls so far."""
+        """The calls recorded so far."""
         return [Recording(*taken) for taken in self._taken]
 
     def clear(self) -> None:
-        """Forgets what was recorded."""
+        """Discards all recordings."""
         self._taken.clear()
         self.nodes.clear()
 
     def note_steps(self, program: Program, start: int, seconds: Sequence[float]) -> None:
-        """Notes a call of a program for a GPU, whose steps ran one after the other.
+        """Records a call of a GPU program, whose steps ran one after the other.
 
-        A kernel is of one launch or several, and takes as long as all of them.
+        A kernel consists of one or several launches, and its time is their sum.
 
         Args:
-            program: what was called.
-            start: when, in nanoseconds of the monotonic clock.
-            seconds: how long each step of its plan took.
+            program: the program that was called.
+            start: start in nanoseconds of the monotonic clock.
+            seconds: duration of each step of its launch plan in seconds.
         """
         assert program.launches is not None
         numbers = {kernel.name: number for number, kernel in enumerate(program.kernels)}
@@ -103,7 +103,7 @@ class Recorder:
         self._taken.append((program, start, round(ends[-1]), 0, True, table))
 
     def load(self, program: Program) -> loader.NativeCode:
-        """A program's code between whose entry and kernels there are clocks.
+        """Loads a program's code with its kernels instrumented.
 
         Raises:
             ArtefactError: the code cannot be linked here.
@@ -111,11 +111,11 @@ class Recorder:
         try:
             return self._load(program)
         except orc.NativeCodeError as error:
-            raise ArtefactError(f"the code cannot be linked with clocks: {error}") from error
+            raise ArtefactError(f"the instrumented code cannot be linked: {error}") from error
 
     def _load(self, program: Program) -> loader.NativeCode:
         if ENTRY not in program.objects or any(not kernel.arguments for kernel in program.kernels):
-            raise ArtefactError("the code cannot be profiled, for it does not say how its kernels are called")
+            raise ArtefactError("the code cannot be profiled: it does not record how its kernels are called")
         ends = {name: program.objects[name] for name in (ENTRY, WORK) if name in program.objects}
         kernels = _Kernels(program)
         head = aligned_empty(64).view(np.int64)
@@ -139,7 +139,7 @@ class Recorder:
 
 
 class _Owned(orc.NativeCode):
-    """Linked code, and what it refers to by address."""
+    """Linked code, and the objects it refers to by address."""
 
     def __init__(self, code: orc.NativeCode, parts: Any) -> None:
         self._code, self._parts = code, parts
@@ -149,7 +149,7 @@ class _Owned(orc.NativeCode):
 
 
 class _Kernels:
-    """A program's kernels, wherever their code is."""
+    """The addresses of a program's kernels, in its library or its objects."""
 
     def __init__(self, program: Program) -> None:
         self.addresses: list[int] = []
@@ -165,20 +165,20 @@ class _Kernels:
 
 
 class _Rows:
-    """The memory that rows are written to: as many as there is room for; what does not fit is counted."""
+    """The buffer that rows are written to; rows that do not fit are only counted."""
 
     def __init__(self, head: np.ndarray) -> None:
-        self._head = head.data  # quicker to read than an array
+        self._head = head.data  # faster to read than an array
         self._make_room(_ROOM)
 
     def clear(self) -> None:
-        """Forgets all rows, and makes room where there was too little the last time."""
+        """Discards all rows, and enlarges the buffer if the last rows did not fit."""
         if self._head[0] > self._count:
             self._make_room(2 * self._head[0])
         self._head[0] = 0
 
     def taken(self) -> tuple[bool, np.ndarray]:
-        """Whether there was room for all rows, and a copy of those for which there was."""
+        """Returns whether all rows fitted, and a copy of those that did."""
         count = self._head[0]
         return count <= self._count, self._rows[:count].copy()
 

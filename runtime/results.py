@@ -1,14 +1,14 @@
-"""Memory for the results of calls: where an array lay, the next one lies when nobody has the first any more.
+"""Memory for the results of calls: a block is reused when the array that occupied it is no longer referenced.
 
-To get fresh pages from the system takes longer than to fill them, so memory of large results is kept:
+Getting fresh pages from the system takes longer than filling them, so memory of large results is kept:
 
     Shelf.array() --> np.ndarray --.base--> Loan --from_buffer--> block
                                              | when the array and all views of it are gone
                                              v
-                                      Shelf._blocks, or the system where the shelf is full or gone
+                                      Shelf._blocks, or the system if the shelf is full or gone
 
-The programs of a process share shelves, one per size. A shelf lives as long as a program that puts results of its size
-on it, and has room for those of two calls: a loop holds the last result while it computes the next.
+The programs of a process share shelves, one per block size. A shelf lives as long as a program with results of its
+size. It holds the blocks of two calls, since a loop holds the last result while it computes the next.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ import numpy as np
 from .program import aligned_empty
 
 LEAST_BYTES = 1 << 16
-"""From this size on memory is kept; smaller results cost numpy less than that would."""
+"""Minimum size in bytes of results whose memory is kept; for smaller ones numpy's allocation is cheaper."""
 
 _CALLS = 2
 
 
 class Shelf:
-    """Free blocks of one size. Safe under threads and inside of finalizers: all it does is single operations on lists.
+    """Free blocks of one size. Safe under threads and inside finalizers: all operations are single list operations.
 
     Attributes:
-        nbytes: the size of a block.
-        most: how many free blocks it keeps.
+        nbytes: size of a block in bytes.
+        most: maximum number of free blocks.
     """
 
     def __init__(self, nbytes: int) -> None:
-        """An empty shelf for blocks of `nbytes`."""
+        """Makes an empty shelf for blocks of `nbytes`."""
         self.nbytes, self.most = nbytes, 0
         self._blocks: list[np.ndarray] = []
         self._loan = _loan_type(self)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An uninitialised array that fits a block; its memory comes back when the array and all views are gone."""
+        """Returns an uninitialised array in a block, which is returned when the array and all its views are gone."""
         try:
             block = self._blocks.pop()
         except IndexError:
@@ -54,13 +54,13 @@ class Shelf:
         return np.ndarray(shape, dtype, loan)
 
     def take_back(self, block: np.ndarray) -> None:
-        """Keeps a block that nobody uses, if there is room."""
+        """Keeps an unused block, if there is room."""
         if len(self._blocks) < self.most:
             self._blocks.append(block)
 
 
 def _loan_type(shelf: Shelf) -> Any:
-    """The type of what an array has as its base, and all views of it have too: it goes when the last of them does."""
+    """Returns the type of the base of a shelf's arrays and all their views; it is finalized with the last of them."""
     home = weakref.ref(shelf)
 
     def come_back(loan: Any) -> None:
@@ -77,10 +77,10 @@ _LOCK = threading.Lock()
 
 
 def shelves_for(sizes: Sequence[int]) -> list[Shelf | None]:
-    """A shelf for each result of a program, given their sizes in bytes; None for those that are too small.
+    """Returns a shelf for each result of a program, given their sizes in bytes; None for those that are too small.
 
-    Blocks are powers of two, so that results of models with many shapes share them: of memory that is never touched
-    the system gives none, and all shelves together hold no more than about twice what the largest does.
+    Blocks are powers of two, so that results of models with many shapes share them. Pages that are never touched take
+    no memory, and all shelves together hold no more than about twice the memory of the largest.
     """
     classes = [1 << (size - 1).bit_length() if size >= LEAST_BYTES else 0 for size in sizes]
     found: list[Shelf | None] = []

@@ -1,7 +1,7 @@
-"""Tensors in the safetensors layout: a length, a JSON header, then the bytes. Made to be mapped into memory.
+"""Tensors in the safetensors layout, for memory mapping: a length, a JSON header, then the bytes.
 
-Every tensor starts at a multiple of 64 bytes. The format allows no holes, so what lies between two tensors is a tensor
-of bytes itself, named `.pad<n>`; other readers see it, this one leaves it out.
+Every tensor starts at a multiple of 64 bytes. The format allows no gaps, so padding between two tensors is a byte
+tensor named `.pad<n>`, which other readers see and this one omits.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PAD = ".pad"
 
 
 def dtype_of(name: str) -> np.dtype:
-    """The numpy dtype called `name` ("float32"); those that numpy lacks need ml_dtypes.
+    """Returns the numpy dtype called `name` ("float32"); ml_dtypes supplies those that numpy lacks.
 
     Raises:
         ArtefactError: there is no such element type.
@@ -52,17 +52,17 @@ def dtype_of(name: str) -> np.dtype:
         raise ArtefactError(f"'{name}' is not an element type")
     if hasattr(np, name) or name == "bool":
         return np.dtype(name)
-    import ml_dtypes  # only models with such elements need it
+    import ml_dtypes  # needed only by models with such elements
 
     return np.dtype(getattr(ml_dtypes, name))
 
 
 def chunks(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> list[bytes | memoryview]:
-    """The file's bytes, piece by piece, no tensor copied that is contiguous already.
+    """Returns the file's bytes in pieces; tensors that are contiguous are not copied.
 
     Args:
         tensors: the tensors by name.
-        metadata: what the header says of the file beside them; other readers show it.
+        metadata: entries for the header's metadata, which other readers show.
     """
     header: dict[str, dict] = {} if metadata is None else {"__metadata__": dict(metadata)}
     pieces: list[bytes | memoryview] = []
@@ -75,7 +75,7 @@ def chunks(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None
             end += gap
         shape = list(array.shape)
         header[name] = {"dtype": _NAMES[array.dtype.name], "shape": shape, "data_offsets": [end, end + array.nbytes]}
-        # bfloat16 has no buffer protocol, and a zero-dimensional array no view of another size
+        # bfloat16 has no buffer protocol, and zero-dimensional arrays have no view with another element size
         pieces.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         end += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -84,10 +84,10 @@ def chunks(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None
 
 
 def view(data: np.ndarray) -> dict[str, np.ndarray]:
-    """The tensors in a file's bytes, as views of them.
+    """Returns the tensors in a file's bytes, as views.
 
     Raises:
-        ArtefactError: the header lies about sizes, or is no header.
+        ArtefactError: the header is invalid, or its sizes are wrong.
     """
     length = int.from_bytes(data[:8].tobytes(), "little")
     if len(data) < 8 or length > min(_MAX_HEADER, len(data) - 8):

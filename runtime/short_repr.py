@@ -1,4 +1,4 @@
-"""A `repr` for dataclasses that stays short however much they hold: notebooks print it unasked."""
+"""A `repr` for dataclasses that is always short, since notebooks print it automatically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from .wording import quantity
 
 LONGEST = 900
-"""The most characters of a short `repr`."""
+"""Maximum number of characters of a short `repr`."""
 
 _LONGEST_FIELD = 80
 _LONGEST_TEXT = 60
@@ -22,15 +22,15 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def short_repr(kind: Kind) -> Kind:
-    """A class decorator: gives a dataclass the `repr` of `described`."""
+    """Decorates a dataclass: makes `described` its `repr`."""
     kind.__repr__ = described  # type: ignore[method-assign]
     return kind
 
 
 def described(item: Any) -> str:
-    """A dataclass as `Name(field=value, ...)`, without fields that have their defaults.
+    """Returns a dataclass as `Name(field=value, ...)`, without fields that have their defaults.
 
-    Arrays and bytes are given by type and size, long sequences and mappings by their length.
+    Arrays and bytes are shown by type and size, long sequences and mappings by their length.
     """
     shown = []
     for field in dataclasses.fields(item):
@@ -41,7 +41,7 @@ def described(item: Any) -> str:
 
 
 def brief(value: Any) -> str:
-    """A value in at most 80 characters."""
+    """Returns a value in at most 80 characters."""
     if isinstance(value, np.ndarray):
         return f"<{value.dtype.name}{list(value.shape)}>"
     if isinstance(value, bytes | bytearray | memoryview):
@@ -54,7 +54,7 @@ def brief(value: Any) -> str:
 
 
 def size_of(count: int) -> str:
-    """A number of bytes in the unit that suits it: "31.2 MB"."""
+    """Returns a number of bytes in a suitable unit: "31.2 MB"."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= scale:
             return f"{count / scale:.1f} {unit}"
@@ -62,7 +62,7 @@ def size_of(count: int) -> str:
 
 
 def cut(text: str, longest: int) -> str:
-    """A text, or its beginning and an ellipsis."""
+    """Returns a text, or its beginning and an ellipsis."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 

@@ -14,10 +14,10 @@ from .sizes import power_above, sizes_of
 from .slow import SlowWarning
 
 FEW = 3
-"""Distinct sizes of one dimension that calls compile for before the warning."""
+"""Number of distinct sizes of one dimension that calls compile for before the warning."""
 
 _GRID = 32
-"""Sizes that are all multiples of this, as those of images often are, get a range in steps of it."""
+"""If all sizes are multiples of this, as those of images often are, the suggested range has it as its step."""
 
 _SHOWN = 8
 
@@ -25,7 +25,7 @@ Suggested = Mapping[str, int | tuple[int, ...] | str]
 """Values for `Options.dims`, by the names of dimensions."""
 
 Advice = Callable[[Suggested], str]
-"""Words how a user asks for one compile that serves the suggested sizes."""
+"""Returns text on how to request one compile that serves the suggested sizes."""
 
 
 class SizeWatch:
@@ -48,10 +48,10 @@ class SizeWatch:
         self._seen: list[dict[str, int]] = []
 
     def met(self, shapes: Sequence[Shape]) -> None:
-        """Notes shapes that a call made code for.
+        """Records shapes that a call compiled code for.
 
         Warns:
-            SlowWarning: with them, a dimension has had `FEW` distinct sizes; only once.
+            SlowWarning: a dimension has now had `FEW` distinct sizes; issued only once.
         """
         advice = self.advice
         if advice is None:
@@ -78,10 +78,10 @@ class SizeWatch:
 
 
 def suggested(seen: Sequence[Mapping[str, int]]) -> dict[str, int | tuple[int, ...] | str]:
-    """Values for `dims` that serve all sizes seen, and sizes like them.
+    """Returns values for `dims` that serve all sizes seen, and similar ones.
 
-    A dimension that never varied is a number. One that varied as an earlier one did is the name of that one. A
-    dimension that is called by an expression over others, as `past + length`, follows from these and is left out.
+    A dimension that never varied is a number. One that varied exactly as an earlier one did is the name of that one. A
+    dimension whose name is an expression over others, such as `past + length`, follows from them and is omitted.
     """
     distinct, found = _distinct(seen), {}
     columns: dict[tuple[int, ...], str] = {}
@@ -99,9 +99,9 @@ def suggested(seen: Sequence[Mapping[str, int]]) -> dict[str, int | tuple[int, .
 
 
 def range_around(sizes: Sequence[int]) -> tuple[int, ...]:
-    """The range from 1, or 0 if that is among the sizes, to the next power of two of the greatest of them.
+    """Returns the range from 1, or 0 if it is among the sizes, to the next power of two of the largest.
 
-    If all sizes are multiples of 32, the range has these alone: models of images often fail at others.
+    If all sizes are multiples of 32, the range contains only those: image models often fail at others.
     """
     high = power_above(max(sizes))
     if min(sizes) > 0 and all(size % _GRID == 0 for size in sizes):
@@ -110,12 +110,12 @@ def range_around(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def as_text(dims: Suggested) -> str:
-    """Values for `dims` as `--dims` takes them."""
+    """Returns values for `dims` in the syntax of `--dims`."""
     return ",".join(f"{name}={':'.join(map(str, _parts(given)))}" for name, given in dims.items())
 
 
 def as_option(dims: Suggested) -> str:
-    """The advice to those who call `stepwell.compile` or a tool."""
+    """Returns the advice to users of `stepwell.compile` or a tool."""
     text = f"To compile once for a range, use stepwell.Options(dims={dict(dims)!r})"
     if any("," in name for name in dims):
         return text  # the command line separates dimensions with commas
@@ -123,7 +123,7 @@ def as_option(dims: Suggested) -> str:
 
 
 def users_stacklevel() -> int:
-    """The `stacklevel` at which a warning of the caller names the code that called Stepwell."""
+    """Returns the `stacklevel` with which a warning of the caller names the code that called Stepwell."""
     package = __name__.partition(".")[0]
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
@@ -132,7 +132,7 @@ def users_stacklevel() -> int:
 
 
 def _distinct(seen: Sequence[Mapping[str, int]]) -> dict[str, list[int]]:
-    """The sizes of each dimension, in order."""
+    """Returns the distinct sizes of each dimension, sorted."""
     return {name: sorted({sizes[name] for sizes in seen}) for name in (seen[0] if seen else ())}
 
 

@@ -1,4 +1,4 @@
-"""Sizes that vary from call to call: their ranges, and what of a program depends on them."""
+"""Sizes that vary from call to call: their ranges, and the parts of a program that depend on them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,10 @@ class Range:
 class Bounds:
     """The sizes that one program serves.
 
-    Attributes:
-        ranges: the values of each size.
-        table: what the program's last input holds.
-        outputs: the extents of each output; it is as large as the upper bounds say, and this much of it holds data.
-        derived: the dimensions of inputs that follow from others, as expressions over these.
+    ranges: the values of each size.
+    table: expressions for the contents of the program's last input.
+    outputs: valid extents of each output, whose shape is given by the upper bounds.
+    derived: dimensions of inputs that follow from others, as expressions over those.
     """
 
     ranges: Mapping[str, Range]
@@ -53,24 +52,24 @@ class Bounds:
     derived: Mapping[str, Expression] = field(default_factory=dict)
 
     def covers(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the program is right at given sizes."""
+        """Returns whether the program serves the given sizes."""
         return all(sizes[name] in values for name, values in self.ranges.items())
 
     @property
     def volume(self) -> int:
-        """The product of the upper bounds: of two programs the one with less does less in vain."""
+        """The product of the upper bounds: of two programs, the one with less does less redundant work."""
         return math.prod(values.high for values in self.ranges.values())
 
 
 def table_of(bounds: Bounds, length: int, sizes: Mapping[str, int]) -> np.ndarray:
-    """What the last input of a program holds at given sizes: so many int64, the table and zeros."""
+    """Returns the last input of a program at given sizes: `length` int64, the table followed by zeros."""
     table = np.zeros(length, np.int64)
     table[: len(bounds.table)] = [evaluate(item, sizes) for item in bounds.table]
     return table
 
 
 def sizes_of(inputs: Sequence[TensorInfo], shapes: Sequence[Shape]) -> dict[str, int]:
-    """The value of each size, by the shapes of the inputs, which are what the inputs declare."""
+    """Returns the value of each size, given shapes that match the declared ones."""
     return {
         name: size
         for info, shape in zip(inputs, shapes, strict=True)
@@ -80,32 +79,32 @@ def sizes_of(inputs: Sequence[TensorInfo], shapes: Sequence[Shape]) -> dict[str,
 
 
 def check_ranges(ranges: Mapping[str, Range], sizes: Mapping[str, int]) -> None:
-    """Checks sizes against what a model was compiled for.
+    """Checks sizes against the ranges that a model was compiled for.
 
     Raises:
-        InputError: one is out of its range.
+        InputError: a size is out of its range.
     """
     for name, values in ranges.items():
         if sizes[name] not in values:
             low, high = wide = widened(values, sizes[name])
             raise InputError(
                 f"dimension '{name}' is {sizes[name]}, but the model was compiled for {values}; compile it with "
-                f"a range that holds it: {name!r}: {wide} in `dims`, or --dims {shlex.quote(f'{name}={low}:{high}')}"
+                f"a range that contains it: {name!r}: {wide} in `dims`, or --dims {shlex.quote(f'{name}={low}:{high}')}"
             )
 
 
 def widened(values: Range, size: int) -> tuple[int, int]:
-    """The bounds of a range that holds a size beside the values of another range."""
+    """Returns the bounds of a range that contains a size and the values of another range."""
     return min(values.low, size), values.high if size <= values.high else power_above(size)
 
 
 def power_above(size: int) -> int:
-    """The least power of two, but 2 at least, that is not less than a size."""
+    """Returns the smallest power of two that is not less than a size, but at least 2."""
     return 1 << max(size - 1, 1).bit_length()
 
 
 def with_derived(sizes: Mapping[str, Any], derived: Mapping[str, Expression]) -> dict[str, Any]:
-    """Sizes, numbers or symbolic ones, and those of the dimensions that follow from them."""
+    """Returns sizes, numeric or symbolic, and those of the dimensions that follow from them."""
     return {**sizes, **{name: evaluate(item, sizes) for name, item in derived.items()}}
 
 
@@ -113,7 +112,7 @@ def check_derived(derived: Mapping[str, Expression], sizes: Mapping[str, int]) -
     """Checks sizes that follow from others.
 
     Raises:
-        InputError: one is another.
+        InputError: a size differs from the value of its expression.
     """
     for name, size in with_derived(sizes, derived).items():
         if sizes[name] != size:
@@ -121,21 +120,21 @@ def check_derived(derived: Mapping[str, Expression], sizes: Mapping[str, int]) -
 
 
 def union_of(ranges: Sequence[Range]) -> Range:
-    """The least range that holds some others."""
+    """Returns the smallest range that contains the given ones."""
     first = ranges[0]
     gaps = [number for item in ranges for number in (item.step if item.low < item.high else 0, item.low - first.low)]
     return Range(min(item.low for item in ranges), max(item.high for item in ranges), math.gcd(*gaps) or 1)
 
 
 def union(bounds: Iterable[Bounds]) -> dict[str, Range]:
-    """The least ranges that hold those of several programs."""
+    """Returns the smallest ranges that contain those of several programs."""
     several = list(bounds)
     names = several[0].ranges if several else ()
     return {name: union_of([item.ranges[name] for item in several]) for name in names}
 
 
 def encode(bounds: Bounds | None) -> dict[str, Any] | None:
-    """What a record in JSON says of the sizes of a program."""
+    """Returns the sizes of a program as a record for JSON."""
     if bounds is None:
         return None
     ranges = {name: [values.low, values.high, values.step] for name, values in bounds.ranges.items()}
@@ -144,10 +143,10 @@ def encode(bounds: Bounds | None) -> dict[str, Any] | None:
 
 
 def decode(record: Mapping[str, Any] | None) -> Bounds | None:
-    """The sizes of a program, from what `encode` made of them.
+    """Reads the sizes of a program from a record of `encode`.
 
     Raises:
-        ValueError, KeyError, TypeError: it is no such record.
+        ValueError, KeyError, TypeError: it is not such a record.
     """
     if record is None:
         return None
@@ -158,7 +157,7 @@ def decode(record: Mapping[str, Any] | None) -> Bounds | None:
         derived={str(name): item for name, item in record.get("derived", {}).items()},
     )
     if any(not 0 <= values.low <= values.high or values.step < 1 for values in bounds.ranges.values()):
-        raise ValueError("a range of sizes goes from a lesser to a greater one")
+        raise ValueError("a range of sizes must go from a smaller to a larger one")
     most = {name: values.high for name, values in bounds.ranges.items()}
     with_derived(most, bounds.derived)
     for expression in (*bounds.table, *(dim for shape in bounds.outputs for dim in shape)):

@@ -1,4 +1,4 @@
-"""The warnings about what makes a model slow for a reason that is known; what stands in a report is told unasked.
+"""Warnings about known causes of slow models. A report lists the same causes; the warnings come unrequested.
 
 Nodes on the host have a warning of their own (fallback.py).
 """
@@ -14,11 +14,11 @@ from .program import CpuTarget, Program
 
 
 class SlowWarning(StepwellWarning):
-    """A model runs, or compiles, slower than it could on this machine, for a reason that is known."""
+    """A model runs or compiles slower than it could on this machine, for a known reason."""
 
 
 def unused_features(target: CpuTarget) -> list[str]:
-    """The instructions for wider vectors that this machine has and code for a target does not use."""
+    """Returns wider vector instruction sets that this machine has and code for a target does not use."""
     if target.is_gpu:
         return []
     here, needs = host.features(), set(host.needs(target))
@@ -28,7 +28,7 @@ def unused_features(target: CpuTarget) -> list[str]:
 
 
 def generic_code(programs: Iterable[Program]) -> list[str]:
-    """A line for each target of programs whose code leaves some of this machine unused."""
+    """Returns a line for each target whose code leaves some of this machine's instruction sets unused."""
     found = []
     for target in dict.fromkeys(program.target for program in programs):
         if unused := unused_features(target):
@@ -38,6 +38,6 @@ def generic_code(programs: Iterable[Program]) -> list[str]:
 
 
 def warn(model: str, reasons: Iterable[str], stacklevel: int = 3) -> None:
-    """Warns once, of all reasons together; not at all where there are none."""
+    """Issues one warning with all reasons; none if there are no reasons."""
     if listed := "; ".join(reasons):
         warnings.warn(f"{model}: slower than it could be: {listed}", SlowWarning, stacklevel=stacklevel)

@@ -1,4 +1,4 @@
-"""Native code for one model (or a piece of one) at any input shapes: made, found again and loaded as calls need it."""
+"""Native code of one model or subgraph for any input shapes: compiled, looked up and loaded as calls need it."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
 _PART_BYTES = 8 << 20
 MANY_CONTENTS = 16
-"""So many programs that differ by what an input holds are worth a warning."""
+"""Number of programs that differ by the contents of an input at which a warning is issued."""
 
 MANY_SHAPES = 16
-"""For so many sizes a piece of a model that runs in steps is compiled, if it does not compute much."""
+"""Maximum number of sizes for which a light subgraph of a model that runs in steps is compiled."""
 
 LIGHT_FLOPS = 10_000_000
-"""What numpy does in the time that compiling takes."""
+"""Maximum number of operations of a light subgraph: numpy does as many in the time of a compile."""
 
 Contents = Mapping[int, np.ndarray]
-"""What some inputs hold, by their position."""
+"""Contents of some inputs, by position."""
 
 
 @short_repr
 @dataclass(frozen=True)
 class ByContents:
-    """Stands where a program was asked for: it also depends on what some inputs hold.
+    """Returned in place of a program that also depends on the contents of some inputs.
 
     Attributes:
-        positions: which inputs.
-        reason: why.
+        positions: positions of the inputs.
+        reason: why it depends on them.
     """
 
     positions: tuple[int, ...]
@@ -56,15 +56,15 @@ class ByContents:
 class Steps:
     """A model that runs in steps, some of them on the host: see `plan`.
 
-    No ABC: every call asks whether its code is one of these, and of an abstract class that takes half a microsecond.
+    Not an ABC: every call checks whether its code is of this class, and for an ABC that takes half a microsecond.
     """
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
-        """The outputs for some inputs."""
+        """Computes the outputs for the given inputs."""
         raise NotImplementedError
 
     def prepare(self, inputs: Sequence[Known], contents: Mapping[int, np.ndarray] | None = None) -> list[Known]:
-        """Compiles what can be compiled ahead of a run, given the types of inputs and what some of them hold.
+        """Compiles as much as the types of the inputs and the contents of some of them determine.
 
         Returns:
             The types of the outputs.
@@ -83,7 +83,7 @@ class Steps:
 
 
 Specialize = Callable[[tuple[Shape, ...], Contents], Program | ByContents | Steps]
-"""Makes the program for input shapes, or says what else it must know, or that it can only run in steps."""
+"""Compiles for input shapes: returns the program, or the inputs whose contents it needs, or the steps to run in."""
 
 
 @short_repr
@@ -92,28 +92,28 @@ class Choice:
     """The programs for one set of shapes that differ by the contents of some inputs.
 
     Attributes:
-        by: which inputs, and why.
-        entries: by the bytes that these inputs hold, the program, or the next choice.
+        by: the inputs, and the reason.
+        entries: by the bytes of these inputs, the program or the next choice.
     """
 
     by: ByContents
     entries: dict[tuple[bytes, ...], LoadedProgram | Choice] = field(default_factory=dict)
 
     def key(self, arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
-        """What the inputs hold that the choice is by."""
+        """Returns the contents of the inputs that select the entry."""
         return tuple([arrays[position].tobytes() for position in self.by.positions])
 
 
 class Specializations:
-    """All native code of one model, for the shapes (and contents) met so far.
+    """All native code of one model, for the shapes (and contents) encountered so far.
 
     Attributes:
-        inputs: what the model takes.
-        loaded: by input shapes, what runs; whoever calls often looks here first.
-        ranges: the sizes that calls may have; empty where any will do.
-        steps: what runs whatever the shapes, where not all of the model can be compiled; None as long as all can.
-        specialize: makes code for further shapes; None if there is no compiler.
-        watch: told the shapes that calls make code for; None for pieces of a model.
+        inputs: the model's inputs.
+        loaded: loaded code by input shapes; callers look here first.
+        ranges: the sizes that calls may have; empty if any are allowed.
+        steps: the steps that run for all shapes if part of the model cannot be compiled; else None.
+        specialize: compiles for further shapes; None without a compiler.
+        watch: records the shapes that calls compile for; None for subgraphs.
     """
 
     def __init__(
@@ -129,13 +129,13 @@ class Specializations:
         """Starts with some programs.
 
         Args:
-            inputs: what the model takes, in order.
-            programs: the code at hand.
-            specialize: makes more of it; None where there is no compiler.
+            inputs: the model's inputs, in order.
+            programs: the code compiled so far.
+            specialize: compiles more; None without a compiler.
             name: the model's name, for messages.
-            ranges: the sizes that calls may have; by default those that programs for ranges of sizes are for.
-            on_host: runs all of it on the host, for a given reason; for pieces whose shapes hang on data, of which
-                there may be so many that compiling for each takes longer than it could ever save.
+            ranges: the sizes that calls may have; by default those that the programs for ranges of sizes serve.
+            on_host: runs all of it on the host, for a given reason; for subgraphs whose shapes depend on data, which
+                may be too many for compiling each to pay off.
             recorder: records calls of programs.
         """
         self.inputs = tuple(inputs)
@@ -157,7 +157,7 @@ class Specializations:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The code at hand."""
+        """The code compiled so far."""
         inner = () if self.steps is None else self.steps.programs
         return (*self.own_programs, *inner)
 
@@ -168,7 +168,7 @@ class Specializations:
 
     @property
     def by_contents(self) -> dict[str, str]:
-        """The inputs that there is a program for each content of, with the reason, as far as is known by now."""
+        """The inputs whose contents the programs depend on, with the reason, as far as known."""
         found: dict[str, str] = {}
         for asked in self._asked.copy().values():
             found.update({self._names[position]: asked.reason for position in asked.positions})
@@ -177,7 +177,7 @@ class Specializations:
         return found
 
     def choose(self, shapes: tuple[Shape, ...], arrays: Sequence[Any]) -> LoadedProgram | Steps:
-        """The code for these inputs, made or loaded where that has not been done: the one place that decides on it."""
+        """Returns the code for these inputs, compiled or loaded if necessary. All choices of code are made here."""
         entry = self.loaded.get(shapes)
         while isinstance(entry, Choice):
             entry = entry.entries.get(entry.key(arrays))
@@ -186,10 +186,10 @@ class Specializations:
         return self.steps or self._load_for(shapes, arrays)
 
     def run(self, loaded: LoadedProgram | Steps, arrays: list[Any], threads: int) -> list[Any]:
-        """Runs code on inputs of the shapes that it is for.
+        """Runs code on inputs of the shapes that it was compiled for.
 
         Raises:
-            GuardError: their contents lead the model where it cannot go with inputs of these shapes.
+            GuardError: their contents select a branch of the model that does not support these shapes.
         """
         if isinstance(loaded, Steps):
             return loaded.run(arrays, threads)
@@ -203,11 +203,11 @@ class Specializations:
             self._idle.append(workspace)
 
     def prepare(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
-        """The program for shapes, and for contents where these matter; loaded where it is for this machine.
+        """Compiles for shapes, and for contents if they matter; loads the code if it is for this machine.
 
         Returns:
-            The program, or what else must be known; of a model that runs in steps those, in which all is compiled that
-            these shapes decide on.
+            The program, or the inputs whose contents it needs, or the steps, in which everything that these shapes
+            determine is compiled.
         """
         made = self.make(shapes, contents)
         if isinstance(made, Steps):
@@ -216,7 +216,7 @@ class Specializations:
         return made
 
     def make(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
-        """The same, but nothing is compiled of steps."""
+        """Does the same as `prepare`, but compiles nothing inside steps."""
         with self._lock:
             known: dict[int, np.ndarray] = {}
             made = self._made(shapes, known)
@@ -256,7 +256,7 @@ class Specializations:
                 entries, key = entry.entries, entry.key(arrays)
 
     def _bounded(self, shapes: tuple[Shape, ...]) -> LoadedProgram | None:
-        """The call of a program for a range of sizes, if there is one for these.
+        """Returns the call of a program for a range of sizes that contains these; None if there is none.
 
         Raises:
             InputError: a size is out of the range that the model was compiled for.
@@ -276,7 +276,7 @@ class Specializations:
         return BoundedCall(wide, sizes)
 
     def _covering(self, shapes: tuple[Shape, ...]) -> Program | None:
-        """The program for a range of sizes that holds these.
+        """Returns the program for a range of sizes that contains these; None if there is none.
 
         Raises:
             InputError: a size is out of the range that the model was compiled for.
@@ -304,7 +304,7 @@ class Specializations:
         if self.specialize is None:
             return self._among_stored(shapes, contents)
         if self._on_host is not None and len(self._programs) >= MANY_SHAPES and self._is_light():
-            self.steps = self._on_host(f"it has been compiled for {MANY_SHAPES} sizes, and there are still others")
+            self.steps = self._on_host(f"it was compiled for {MANY_SHAPES} sizes, and further sizes still occur")
             return self.steps
         made = self.specialize(shapes, {position: array.copy() for position, array in contents.items()})
         if isinstance(made, ByContents):
@@ -318,15 +318,15 @@ class Specializations:
         return made
 
     def _is_light(self) -> bool:
-        """Whether any computer does the work faster than it compiles code for it."""
+        """Returns whether running the work takes any machine less time than compiling it."""
         flops = (sum(kernel.flops * kernel.calls for kernel in program.kernels) for program in self.own_programs)
         return max(flops, default=0) <= LIGHT_FLOPS
 
     def _among_stored(self, shapes: tuple[Shape, ...], contents: Contents) -> ByContents:
-        """By what else the programs at hand for some shapes differ.
+        """Returns the next input by whose contents the existing programs for some shapes differ.
 
         Raises:
-            ShapeError: there are none, or none for such contents.
+            ShapeError: there are none for these shapes, or none for such contents.
         """
         given = set(_key_of(contents))
         for program_shapes, key in self._programs:
@@ -348,7 +348,7 @@ class Specializations:
             return
         names = " and ".join(f"'{name}'" for name in self.by_contents)
         warnings.warn(
-            f"{self._name}: compiled {MANY_CONTENTS} times for different contents of {names}, which decide on sizes in "
+            f"{self._name}: compiled {MANY_CONTENTS} times for different contents of {names}, which determine sizes in "
             "the model; every new content is compiled for again",
             SlowWarning,
             stacklevel=2,
@@ -372,27 +372,27 @@ class Specializations:
         return LoadedProgram(program, code, arrays)
 
     def _resident(self, array: np.ndarray) -> np.ndarray:
-        """The parameter as the native code reads it, dense and aligned; programs that share one share its memory."""
+        """Returns the parameter as native code reads it, dense and aligned; programs that share it share its memory."""
         if id(array) in self._memory:
             return self._memory[id(array)][1]
         dense = aligned(array)
         if is_splat(array):
             dense = aligned_empty(array.nbytes).view(array.dtype).reshape(array.shape)
             _fill(dense, array)
-        self._memory[id(array)] = (array, dense)  # the key stays valid for as long as the array lives
+        self._memory[id(array)] = (array, dense)  # keeps the array alive, and so its id unique
         return dense
 
 
 def _fill(dense: np.ndarray, array: np.ndarray) -> None:
-    """Fills an array with the one element of another; a large one by two threads, as fresh pages take the time."""
+    """Fills an array with the one element of another; uses two threads for large ones, as page faults dominate."""
     if array.nbytes < 2 * _PART_BYTES:
         dense[...] = array
         return
-    from concurrent.futures import ThreadPoolExecutor  # most starts do without
+    from concurrent.futures import ThreadPoolExecutor  # most starts do not need it
 
     flat, step = dense.reshape(-1), _PART_BYTES // array.itemsize
     parts = [flat[start : start + step] for start in range(0, flat.size, step)]
-    with ThreadPoolExecutor(2) as pool:  # filling holds no lock of Python's
+    with ThreadPoolExecutor(2) as pool:  # filling releases Python's lock
         list(pool.map(lambda part: part.fill(array.flat[0]), parts))
 
 
@@ -401,5 +401,5 @@ def _key_of(contents: Contents) -> tuple[tuple[int, bytes], ...]:
 
 
 def _known(info: TensorInfo, shape: Shape) -> Known:
-    """The type of a model's input; of what is no tensor only a run tells more."""
+    """Returns the type of a model's input; unknown before a run if it is not a tensor."""
     return Known(TensorInfo(info.name, info.dtype, shape, info.kind) if info.kind == "tensor" else None)

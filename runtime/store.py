@@ -1,4 +1,4 @@
-"""Programs and model interfaces in the cache: a record of each; objects and parameters once, by content."""
+"""Programs and model interfaces in the cache: one record each; objects and parameters once, by content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .specialization import ByContents
 
 
 def key_of(*parts: str | bytes | memoryview | LargeFile) -> str:
-    """The key of what is made from `parts`; a file counts as its contents."""
+    """Returns the key of data made from `parts`; a file counts as its contents."""
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, LargeFile):
@@ -29,14 +29,14 @@ def key_of(*parts: str | bytes | memoryview | LargeFile) -> str:
             for chunk in part.chunks():
                 digest.update(chunk)
             continue
-        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part  # names of files may be no UTF-8
+        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part  # file names need not be UTF-8
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
 
 
 def fingerprint_of_file(cache: Cache, file: LargeFile, make: Callable[[], str]) -> str:
-    """What `make` gives for a file in this state: from the cache, where it has been made before."""
+    """Returns the result of `make` for a file in this state, from the cache if it is there."""
     key = key_of(file.identity)
     known = cache.get("files", key)
     if known is not None:
@@ -50,13 +50,13 @@ def fingerprint_of_file(cache: Cache, file: LargeFile, make: Callable[[], str]) 
 def put_interface(
     cache: Cache, key: str, name: str, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]
 ) -> None:
-    """Keeps what goes into a model and what comes out of it."""
+    """Stores a model's name, inputs and outputs."""
     record = {"name": name, "inputs": [*map(_tensor, inputs)], "outputs": [*map(_tensor, outputs)]}
     cache.put("models", key, json.dumps(record).encode())
 
 
 def get_interface(cache: Cache, key: str) -> tuple[str, tuple[TensorInfo, ...], tuple[TensorInfo, ...]] | None:
-    """A model's name, inputs and outputs; None where they are not in the cache."""
+    """Returns a model's name, inputs and outputs; None if they are not in the cache."""
     data = cache.get("models", key)
     if data is None:
         return None
@@ -65,7 +65,7 @@ def get_interface(cache: Cache, key: str) -> tuple[str, tuple[TensorInfo, ...], 
 
 
 def put_program(cache: Cache, key: str, program: Program) -> None:
-    """Keeps a program."""
+    """Stores a program."""
     parameters = _put_arrays(cache, program.parameters)
     objects = {name: _put_object(cache, data) for name, data in program.objects.items()}
     record = {
@@ -89,12 +89,12 @@ def put_program(cache: Cache, key: str, program: Program) -> None:
 
 
 def put_by_contents(cache: Cache, key: str, asked: ByContents) -> None:
-    """Keeps that what was asked for depends on what some inputs hold."""
+    """Stores that the requested program depends on the contents of some inputs."""
     cache.put("programs", key, json.dumps({"by_contents": asked.positions, "reason": asked.reason}).encode())
 
 
 def put_plan(cache: Cache, key: str, plan: Plan) -> None:
-    """Keeps that what was asked for runs in steps, without the code of these."""
+    """Stores that the requested model runs in steps, without the code of the steps."""
     steps = [_step(cache, step) for step in plan.steps]
     record = {"plan": {"inputs": plan.inputs, "outputs": plan.outputs, "steps": steps}}
     cache.put("programs", key, json.dumps(record).encode())
@@ -129,7 +129,7 @@ def _get_plan(cache: Cache, record: dict[str, Any]) -> Plan | None:
 
 
 def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
-    """A program from the cache, or what took its place; None where it, or a part of it, is not there."""
+    """Returns a program from the cache, or what replaced it; None if any part of it is missing."""
     data = cache.get("programs", key)
     if data is None:
         return None
@@ -164,8 +164,8 @@ def get_program(cache: Cache, key: str) -> Program | ByContents | Plan | None:
 
 
 def _put_arrays(cache: Cache, arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Keeps arrays, two at a time: their checksums take the time, and hold no lock of Python's."""
-    from concurrent.futures import ThreadPoolExecutor  # a start from the cache does without
+    """Stores arrays, two at a time: checksums take most of the time, and release Python's lock."""
+    from concurrent.futures import ThreadPoolExecutor  # not needed for a start from the cache
 
     with ThreadPoolExecutor(2) as pool:
         return dict(

@@ -1,30 +1,30 @@
-"""NonMaxSuppression on the host: which boxes remain where those that overlap a better one go (ONNX, opset 11)."""
+"""NonMaxSuppression on the host: selects boxes that do not overlap better ones (ONNX, opset 11)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Of so many of the best boxes at a time it is found which remain, before the rest is compared with those.
+# Boxes are suppressed in blocks of this many, best first.
 _TOGETHER = 64
-# So many comparisons at a time stay in a cache.
+# Maximum number of comparisons at a time, so that they stay in a cache.
 _MOST_PAIRS = 1 << 18
 
 
 def suppress(
     boxes: np.ndarray, scores: np.ndarray, most: int, overlap: float, least: float, is_center: bool
 ) -> np.ndarray:
-    """The boxes that remain, class by class, the best first.
+    """Returns the remaining boxes, class by class, best first.
 
     Args:
         boxes: [batch, count, 4], two corners in any order, or (`is_center`) centre x and y, width and height.
         scores: [batch, classes, count].
-        most: how many boxes of a class may remain.
-        overlap: boxes go whose intersection with a better one is more than this share of their union.
-        least: boxes go whose score is not greater.
-        is_center: how boxes are given.
+        most: maximum number of boxes of a class.
+        overlap: a box is removed if its intersection with a better one exceeds this share of their union.
+        least: a box is removed if its score does not exceed this.
+        is_center: whether boxes are given by centre and size.
 
     Returns:
-        [remaining, 3] int64: batch, class and number of each.
+        [remaining, 3] int64: batch, class and index of each box.
     """
     first, second = boxes[..., :2], boxes[..., 2:]
     low, high = (
@@ -33,7 +33,7 @@ def suppress(
         else (np.minimum(first, second), np.maximum(first, second))
     )
     areas = (high[..., 0] - low[..., 0]) * (high[..., 1] - low[..., 1])
-    # One line per side, so that what is computed of many boxes reads them one after the other.
+    # One row per side, so that operations on many boxes read contiguous memory.
     lines = np.stack([low[..., 0], low[..., 1], high[..., 0], high[..., 1], areas], axis=1)
     share, kept = lines.dtype.type(overlap), [np.empty((0, 3), np.int64)]
     for batch, kind in np.argwhere((scores > least).any(axis=-1)) if most > 0 else ():
@@ -43,12 +43,12 @@ def suppress(
 
 
 def _best(lines: np.ndarray, scores: np.ndarray, most: int, overlap: np.floating, least: float) -> np.ndarray:
-    """The numbers of the boxes of one class that remain; of equal scores the first is the better."""
+    """Returns the indices of the remaining boxes of one class; of boxes with equal scores the first is better."""
     numbers = np.flatnonzero(scores > least)
     numbers = numbers[_from_the_greatest(scores[numbers])]
     kept, better = [np.empty(0, np.int64)], lines[:, :0]
     first, size = 0, 4 * _TOGETHER
-    # Often the wanted number is found among the first ones: others are not looked at before it has to be.
+    # The first boxes often suffice: further ones are examined only if necessary.
     while first < numbers.size and better.shape[1] < most:
         some = numbers[first : first + size]
         own = lines[:, some]
@@ -63,9 +63,9 @@ def _best(lines: np.ndarray, scores: np.ndarray, most: int, overlap: np.floating
 
 
 def _from_the_greatest(scores: np.ndarray) -> np.ndarray:
-    """Where the scores are from the greatest to the least, equal ones in order.
+    """Returns the indices that sort the scores in descending order, with equal ones in their original order.
 
-    Integers of a score and its place are sorted, which takes vectors, where a stable sort of floats takes none.
+    Integers that combine a score and its index are sorted: numpy sorts integers with vectors, but not floats stably.
     """
     if scores.dtype != np.float32:
         return np.argsort(-scores, kind="stable")
@@ -77,7 +77,7 @@ def _from_the_greatest(scores: np.ndarray) -> np.ndarray:
 
 
 def _among(rest: np.ndarray, most: int, overlap: np.floating) -> np.ndarray:
-    """The places of those of some boxes, given by their lines, that remain, but no more than `most`."""
+    """Returns the indices of the boxes that remain among those given by their rows, at most `most`."""
     places, kept, count = np.arange(rest.shape[1]), [np.empty(0, np.int64)], 0
     while places.size and count < most:
         own = rest[:, :_TOGETHER]
@@ -92,7 +92,7 @@ def _among(rest: np.ndarray, most: int, overlap: np.floating) -> np.ndarray:
 
 
 def _overlap(better: np.ndarray, others: np.ndarray, overlap: np.floating) -> np.ndarray:
-    """Which of `others` go because of which of the better ones: [better, others]."""
+    """Returns which of `others` each of the better boxes removes: [better, others]."""
     left, top, right, bottom, area = better[:, :, None]
     width = np.minimum(right, others[2])
     width -= np.maximum(left, others[0])
@@ -101,12 +101,12 @@ def _overlap(better: np.ndarray, others: np.ndarray, overlap: np.floating) -> np
     np.maximum(width, 0, out=width)
     shared = np.multiply(width, np.maximum(height, 0, out=height), out=width)
     union = np.subtract(area + others[4], shared, out=height)
-    # Empty boxes overlap nothing; the comparison is one without a division.
+    # Empty boxes overlap nothing; the comparison avoids a division.
     return (shared > 0) & (shared > np.multiply(union, overlap, out=union))
 
 
 def _greedy(pairs: np.ndarray) -> list[int]:
-    """Which of some boxes remain, the best first, where `pairs` are those of which the second goes with the first."""
+    """Returns the boxes that remain, best first; `pairs[i, j]` means that box i removes box j."""
     gone, chosen = 0, []
     for number, row in enumerate(np.packbits(pairs, axis=-1, bitorder="little")):
         if not gone >> number & 1:

@@ -1,8 +1,8 @@
-"""Threads that help with calls: teams that wait in native code, and a pool that lends each to one call at a time.
+"""Thread pools for calls: workers wait in native code, and each pool is lent to one call at a time.
 
-A team is memory, laid out as the compiler's `team.py` says, and helpers: threads that spend their life in the native
-function `stepwell_work`. They look for work for some tens of microseconds after the last, then sleep until there is
-more. A call never waits for a helper that has not begun, so that teams may outnumber the cores.
+A pool is memory, laid out as the compiler's `team.py` defines, and workers: threads that never leave the native
+function `stepwell_work`. They spin for some tens of microseconds after the last work, then sleep until there is more. A
+call never waits for a worker that has not begun, so pools may have more workers in total than there are cores.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from .program import aligned_empty
 if TYPE_CHECKING:
     from .loader import NativeCode
 
-# What the native code expects of the memory: the number of threads first, then so much of its own, all zero.
+# The memory layout that native code expects: first the number of threads, then bytes for its own use, all zero.
 _FIXED_BYTES, _BYTES_PER_THREAD = 512, 128
 
-# Helpers never leave, so that nothing of a team may be freed.
+# Workers never exit, so the memory of a pool must not be freed.
 _TEAMS: list[Team] = []
 
 
 class Team:
-    """Helpers for one call at a time, and the code that they are in; both stay for as long as the process lives.
+    """The workers for one call at a time, and the code they run; both stay for as long as the process lives.
 
     Attributes:
-        address: what native code takes.
+        address: address of its memory, for native code.
     """
 
     def __init__(self, threads: int, code: NativeCode) -> None:
-        """Starts the helpers.
+        """Starts the workers.
 
         Args:
-            threads: how many there are with the caller.
-            code: a program that shares out work; any will do.
+            threads: number of threads, including the caller.
+            code: any program that uses thread pools.
         """
         self._memory = aligned_empty(_FIXED_BYTES + _BYTES_PER_THREAD * threads)
         self._memory.fill(0)
@@ -46,32 +46,32 @@ class Team:
         self.address = self._memory.ctypes.data
         _TEAMS.append(self)
         self._code, work = code, code.work()
-        # Where the system refuses a thread, those that are there do its part. A thread of `threading` would be waited
-        # for when the process ends.
+        # If the system cannot start a thread, the existing ones do its part. A thread of `threading` would be joined
+        # at the end of the process.
         with contextlib.suppress(RuntimeError):
             for index in range(1, threads):
                 _thread.start_new_thread(work, (self.address, index))
 
 
 class Pool:
-    """The teams of a process. Safe under threads: lending and returning are single operations on lists."""
+    """The thread pools of a process. Safe under threads: lending and returning are single list operations."""
 
     def __init__(self) -> None:
         self._idle: dict[int, list[Team]] = {}
 
     def lend(self, threads: int, code: NativeCode) -> Team:
-        """A team for a call, a new one if all of its size are at work."""
+        """Returns a thread pool for a call, a new one if all of its size are in use."""
         try:
             return self._idle[threads].pop()
         except (KeyError, IndexError):
             return Team(threads, code)
 
     def take_back(self, threads: int, team: Team) -> None:
-        """Keeps a team for the next call."""
+        """Keeps a thread pool for the next call."""
         self._idle.setdefault(threads, []).append(team)
 
     def forget(self) -> None:
-        """Drops all teams; in a child of `fork`, which has none of its parent's threads."""
+        """Drops all thread pools; in a child of `fork`, which has none of its parent's threads."""
         self._idle = {}
 
 

@@ -1,5 +1,6 @@
-"""A profile in Chrome's trace event format, which Perfetto and chrome://tracing read: complete events ("X"), a track
-per thread.
+"""Profiles in Chrome's trace event format, for Perfetto and chrome://tracing.
+
+Uses complete events ("X"), with a track per thread.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ _MOST_EVENTS = 50_000
 
 
 def trace_events(name: str, calls: Sequence[Call], pid: int, peaks: Peaks | None) -> list[dict[str, Any]]:
-    """The events of some calls, as many of them as stay below a number that viewers are quick with.
+    """Returns the events of the first calls, up to a number that viewers handle quickly.
 
     Args:
         name: the model's name.
-        calls: in order of time.
-        pid: of the process.
-        peaks: what the machine can do, where that is known.
+        calls: calls in order of time.
+        pid: process id.
+        peaks: the machine's peaks, if known.
     """
     threads = _threads(calls)
     events = [_named("process_name", pid, 0, f"stepwell: {name}")]
@@ -36,7 +37,7 @@ def trace_events(name: str, calls: Sequence[Call], pid: int, peaks: Peaks | None
 
 
 def _threads(calls: Sequence[Call]) -> dict[int, int]:
-    """The threads' tracks, the calling thread first."""
+    """Returns the track of each thread, the calling thread first."""
     found: dict[int, int] = {}
     for call in calls:
         for recording, _ in call.programs:
@@ -65,7 +66,7 @@ def _of_call(
 
 
 def _kernel_title(instance: Instance) -> str:
-    """The node that does most of a kernel's work and its class: 'conv1 (convolution)'."""
+    """Returns the node that does most of a kernel's work, and the kernel's class: 'conv1 (convolution)'."""
     sites = instance.kernel.sites
     site = sites[instance.site or 0] if sites else ()
     return f"{site[0][0]} ({instance.kernel.kind})" if site else instance.kernel.kind

@@ -6,12 +6,12 @@ _IRREGULAR = {"axis": "axes", "index": "indices", "matrix": "matrices"}
 
 
 def quantity(number: object, noun: str) -> str:
-    """A number, or a symbol that stands for one, with its noun: "1 kernel", "2 kernels", "n entries"."""
+    """Returns a number, or a symbol for one, with its noun: "1 kernel", "2 kernels", "n entries"."""
     return f"{number} {noun}" if str(number) == "1" else f"{number} {plural(noun)}"
 
 
 def plural(noun: str) -> str:
-    """The plural of a noun, of which the last word counts: "model inputs"."""
+    """Returns the plural of a noun phrase, whose last word is inflected: "model inputs"."""
     head, space, last = noun.rpartition(" ")
     if last in _IRREGULAR:
         ending = _IRREGULAR[last]

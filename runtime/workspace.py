@@ -1,4 +1,4 @@
-"""What one call of native code needs: the loaded program, its table of addresses, the arena."""
+"""The state of one call of native code: the loaded program, its table of addresses, the arena."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADDRESS_OF, _FROM_BUFFER = ctypes.addressof, ctypes.c_char.from_buffer
 
 
 class LoadedProgram:
-    """A program in this process: its entry, its parameters' addresses, and how to make its outputs."""
+    """A program in this process: its entry function, its parameters' addresses, and the types of its outputs."""
 
     def __init__(self, program: Program, code: loader.NativeCode, parameters: list[np.ndarray]) -> None:
         self.program, self.code, self.parameters = program, code, parameters
@@ -33,27 +33,27 @@ class LoadedProgram:
         self._outputs += [((), np.dtype(np.bool_), None)] * len(program.guards)
 
     def new_outputs(self) -> list[np.ndarray]:
-        """Arrays for one call that nobody else has: the outputs, then the guards."""
+        """Returns new arrays for one call: the outputs, then the guards."""
         return [
             np.empty(shape, dtype) if shelf is None else shelf.array(shape, dtype)
             for shape, dtype, shelf in self._outputs
         ]
 
     def run(self, workspace: Workspace, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
-        """The outputs for inputs of the program's shapes.
+        """Computes the outputs for inputs of the program's shapes.
 
         Raises:
-            GuardError: a guard says that the outputs mean nothing; a `DataError` if the data is at fault.
+            GuardError: a guard reports that the outputs are invalid; a `DataError` if the data is at fault.
         """
         outputs = self.new_outputs()
         workspace.run(self, arrays, outputs, threads)
         return self.checked(outputs, arrays) if self.program.guards else outputs
 
     def checked(self, outputs: list[np.ndarray], inputs: Sequence[Any] = ()) -> list[np.ndarray]:
-        """The outputs without the guards; of `inputs` the message of an error tells.
+        """Returns the outputs without the guards; `inputs` are for the message of an error.
 
         Raises:
-            GuardError: a guard says that the outputs mean nothing; a `DataError` if the data is at fault.
+            GuardError: a guard reports that the outputs are invalid; a `DataError` if the data is at fault.
         """
         count = len(self.program.outputs)
         for reason, holds in zip(self.program.guards, outputs[count:], strict=True):
@@ -71,9 +71,9 @@ class _Table:
 
 
 class Workspace:
-    """What one call at a time needs for itself: an arena, and a table per program.
+    """The private memory of one call at a time: an arena, and a table per program.
 
-    There are as many as there were calls at once, and all programs of a model share them.
+    There is one per concurrent call; all programs of a model share them.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Workspace:
         self._buffers: dict[LoadedProgram, Any] = {}
 
     def buffers(self, loaded: LoadedProgram, make: Callable[[Program], T]) -> T:
-        """What `make` gives for a program, which then belongs to this workspace."""
+        """Returns this workspace's buffers for a program; `make` creates them at first."""
         if loaded not in self._buffers:
             self._buffers[loaded] = make(loaded.program)
         return self._buffers[loaded]
@@ -91,7 +91,7 @@ class Workspace:
     def run(
         self, loaded: LoadedProgram, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], threads: int
     ) -> None:
-        """Fills the program's table and calls its entry."""
+        """Fills the program's table and calls its entry function."""
         table = self._tables.get(loaded) or self._new_table(loaded)
         if poison.byte is not None:
             poison.fill([self._arena, *outputs])
@@ -128,9 +128,9 @@ class Workspace:
 
 
 def address(array: np.ndarray) -> int:
-    """Where the first element of a contiguous array is."""
+    """Returns the address of the first element of a contiguous array."""
     try:
-        # A third of the time that `__array_interface__` or `array.ctypes.data` take.
+        # Takes a third of the time of `__array_interface__` or `array.ctypes.data`.
         return _ADDRESS_OF(_FROM_BUFFER(array))  # type: ignore[arg-type]  an array is a buffer
     except (TypeError, ValueError):  # read-only, empty, or of a type without a buffer
         return array.__array_interface__["data"][0]

@@ -1,1 +1,1 @@
-"""Why a model is as fast as it is: its nodes, its kernels, and what bounds them."""
+"""Reports on a model's performance: its nodes, its kernels, and their bounds."""

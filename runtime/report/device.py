@@ -1,7 +1,7 @@
-"""How long work takes on a GPU if the peaks that its maker publishes are its only limit; nothing of it is measured.
+"""Estimates of the time of work on a GPU from the peaks that its maker publishes; nothing is measured.
 
-The peaks are those of NVIDIA's data sheets: of the A100 80GB SXM, A10, L40S, H100 SXM and, for one GPU of it, HGX B200;
-matrices are taken as dense, whose rates are half of what some of the sheets give.
+The peaks are from NVIDIA's data sheets of the A100 80GB SXM, A10, L40S, H100 SXM, and of one GPU of the HGX B200.
+Matrices are assumed dense; some sheets give sparse rates, which are twice as high.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ..program import CpuTarget, KernelInfo
 SOURCE = "published"
 _FLOAT, _SHORT, _BYTES = "float32", "16 bits", "8 bits"
 _KINDS = {"f32": _FLOAT, "tf32": "tf32", "f16": _SHORT, "bf16": _SHORT}
-"""What is multiplied, as schedules name it; all else is of 8 bits."""
+"""Element types that are multiplied, by their names in schedules; any other has 8 bits."""
 _DTYPES = {"float16": _SHORT, "bfloat16": _SHORT, "int8": _BYTES, "uint8": _BYTES}
 _MULTIPLIES = {"contraction", "attention"}
 
 
 @dataclass(frozen=True)
 class DevicePeaks:
-    """What the data sheet of a GPU says.
+    """The peaks in the data sheet of a GPU.
 
     Attributes:
         name: the GPU.
-        bandwidth: bytes per second from its memory.
-        rates: operations per second, two per multiply-add: of `float32` as exact as on a CPU, and of tensor cores, by
-            what they multiply: `tf32`, elements of `16 bits`, of `8 bits`.
+        bandwidth: bytes per second of its memory.
+        rates: operations per second, two per multiply-add: for `float32` as exact as on a CPU, and for tensor cores by
+            the multiplied elements: `tf32`, `16 bits`, `8 bits`.
     """
 
     name: str
@@ -38,12 +38,12 @@ class DevicePeaks:
     rates: Mapping[str, float]
 
     def seconds(self, kind: str, flops: float, size: float) -> tuple[float, str]:
-        """An estimate for work that computes and moves so much, and what bounds it: "compute" or "memory"."""
+        """Returns the estimated time of work with these operations and bytes, and its bound: "compute" or "memory"."""
         compute, memory = flops / self.rates[kind], size / self.bandwidth
         return max(compute, memory), "compute" if compute >= memory else "memory"
 
     def record(self) -> dict[str, Any]:
-        """The peaks as the report's record has them."""
+        """Returns the peaks in the form of the report's record."""
         return {
             "source": SOURCE,
             "device": self.name,
@@ -55,7 +55,7 @@ class DevicePeaks:
 
 
 def _sheet(name: str, gigabytes: float, float32: float, tf32: float, short: float, bytes: float) -> DevicePeaks:
-    """The peaks of a GPU from gigabytes and tera-operations per second."""
+    """Returns the peaks of a GPU from gigabytes per second and tera-operations per second."""
     rates = {_FLOAT: float32, "tf32": tf32, _SHORT: short, _BYTES: bytes}
     return DevicePeaks(name, gigabytes * 1e9, {kind: rate * 1e12 for kind, rate in rates.items()})
 
@@ -70,7 +70,7 @@ _SHEETS = {
 
 
 def peaks_of(target: CpuTarget) -> DevicePeaks:
-    """What the first of the GPUs that code is made for can do.
+    """Returns the peaks of the lowest GPU that the code supports.
 
     Raises:
         KeyError: its data sheet is not known.
@@ -85,7 +85,7 @@ def code_of(
     launches: Sequence[Launch],
     peaks: DevicePeaks,
 ) -> dict[str, Any]:
-    """What the report says of a kernel's code: the blocks of threads of each of its launches, and its estimate."""
+    """Returns the report's entries on a kernel's code: the thread blocks of each of its launches, and its estimate."""
     distinct = {launch.entry: launch for launch in launches}.values()
     seconds, bound = peaks.seconds(_kind(details.get("schedule", {}), operands), info.flops, info.bytes)
     return {
@@ -102,7 +102,7 @@ def code_of(
 
 
 def _kind(schedule: Mapping[str, Any], operands: Sequence[Mapping[str, Any]]) -> str:
-    """What a kernel multiplies: as its schedule says, or by its first operand where that says only its name."""
+    """Returns the element type that a kernel multiplies: from its schedule, or else from its first operand."""
     if "compute" in schedule:
         return _KINDS.get(str(schedule["compute"]), _BYTES)
     if not _MULTIPLIES & set(str(schedule.get("name", "")).split("+")) or not operands:

@@ -1,4 +1,4 @@
-"""What the compiler wrote down of a program, read back; `driver/facts.py` writes it."""
+"""Reads the facts that the compiler recorded about a program; `driver/facts.py` writes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING: dict[str, Any] = {
 
 
 def read(data: bytes) -> dict[str, Any]:
-    """The facts; all empty where a program has none, as those of older artefacts.
+    """Returns the facts; all are empty if a program has none, as those in older artefacts.
 
     Raises:
         ArtefactError: they are damaged.
@@ -31,7 +31,7 @@ def read(data: bytes) -> dict[str, Any]:
     try:
         text = zlib.decompressobj().decompress(data, _MOST_BYTES)
         record = json.loads(text)
-        # A program of MLIR that is past the first phases has no nodes to tell of.
+        # A program compiled from MLIR past the first phases has no nodes to report.
         return {key: type(empty)(record.get(key, empty)) for key, empty in _NOTHING.items()}
     except (zlib.error, ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise ArtefactError(f"what it says for its report cannot be read: {error!r}") from error
+        raise ArtefactError(f"the facts for its report cannot be read: {error!r}") from error

@@ -1,4 +1,4 @@
-"""`Executable.report()`: per node of the model what became of it, per kernel what bounds it.
+"""`Executable.report()`: the fate of each of the model's nodes, and the bound of each kernel.
 
 The record's keys are documented in docs/report.md.
 """
@@ -21,7 +21,7 @@ from .roofline import Roofline, roofline_of
 from .text import table_of
 
 SCHEMA = 1
-# From when on kernels of single elements count as slow: what part of their ops, of a run, and how many seconds.
+# Kernels count as slow above this share of scalar operations, this share of a run, and this many seconds.
 _MOSTLY, _GOOD_PART, _NOTICED = 0.5, 0.1, 5e-5
 
 
@@ -32,8 +32,8 @@ class Report:
 
     Attributes:
         model: the model's name.
-        threads: how many threads a call uses.
-        summary: what makes the model slow for a reason that is known: `kind`, `message`, `share` of the estimated time.
+        threads: number of threads of a call.
+        summary: known causes of slowness: `kind`, `message`, `share` of the estimated time.
         programs: a record of each program.
         host: a record of each node on the host.
     """
@@ -46,15 +46,15 @@ class Report:
 
     @staticmethod
     def of(model: str, programs: Sequence[Program], fallbacks: Sequence[Fallback], threads: int) -> Report:
-        """The report of programs and of the nodes between them.
+        """Makes the report of programs and of the host nodes between them.
 
         Raises:
-            ArtefactError: what the compiler wrote down of a program is damaged.
+            ArtefactError: the compiler's facts about a program are damaged.
         """
         try:
             records = [_program(program, threads) for program in programs]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ArtefactError(f"{model}: what it says for its report cannot be read: {error!r}") from error
+            raise ArtefactError(f"{model}: the facts for its report cannot be read: {error!r}") from error
         on_host = [item.record() for item in fallbacks]
         return Report(model, threads, _summary(programs, records, fallbacks), records, on_host)
 
@@ -65,12 +65,12 @@ class Report:
 
     @property
     def kernels(self) -> list[Mapping[str, Any]]:
-        """The kernels of all programs, those first that take the most time by estimate."""
+        """The kernels of all programs, ordered by estimated time, the longest first."""
         found = [kernel for program in self.programs for kernel in program["kernels"]]
         return sorted(found, key=lambda kernel: -kernel["predicted_seconds"] * kernel["calls"])
 
     def record(self) -> dict[str, Any]:
-        """The report as JSON has it."""
+        """Returns the report as a record for JSON."""
         return {
             "schema": SCHEMA,
             "model": self.model,
@@ -81,11 +81,11 @@ class Report:
         }
 
     def text(self, *, by_order: bool = False, rows: int | None = None) -> str:
-        """The report for people.
+        """Returns the report as text.
 
         Args:
-            by_order: kernels in the order in which they are first called, not those first that take the most time.
-            rows: of how many kernels and nodes to tell; by default of all.
+            by_order: whether to list kernels in the order of their first call, instead of by estimated time.
+            rows: maximum number of kernels and nodes to list; by default all.
         """
         return table_of(self.record(), by_order, rows)
 
@@ -112,7 +112,7 @@ class Report:
 
 
 def slow_kernels(program: Program, threads: int = 1) -> list[str]:
-    """What to warn of in a program's own code: kernels on single elements, where they take a good part of the time."""
+    """Returns warnings about a program's kernels on single elements, if they take a good part of the time."""
     return [item["message"] for item in _scalar([_program(program, threads)])]
 
 
@@ -140,11 +140,11 @@ def _host_row(item: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 _Describe = Callable[[KernelInfo], dict[str, Any]]
-"""What is known of a kernel's code, and how long it is estimated to take."""
+"""Returns the entries on a kernel's code and its estimated time."""
 
 
 def _on_cpu(program: Program, known: Mapping[str, Any], threads: int) -> tuple[_Describe, int, dict[str, Any]]:
-    """What describes kernels for a CPU, the width of its vectors, and its peaks."""
+    """Returns the function that describes CPU kernels, the width of the CPU's vectors in bits, and its peaks."""
     limits = {
         count: roofline_of(program.target, known["vector_bytes"], count)
         for count in {1, threads if program.uses_threads else 1}
@@ -162,7 +162,7 @@ def _on_cpu(program: Program, known: Mapping[str, Any], threads: int) -> tuple[_
 
 
 def _on_gpu(program: Program, known: Mapping[str, Any], threads: int) -> tuple[_Describe, int, dict[str, Any]]:
-    """The same for a GPU, which has no vectors."""
+    """Returns the same for a GPU, which has no vectors."""
     del threads
     peaks = device.peaks_of(program.target)
     launches: dict[str, list[Launch]] = {}
@@ -213,7 +213,7 @@ def _cpu_code(info: KernelInfo, details: Mapping[str, Any], limits: Mapping[int,
 
 
 def _ops(known: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The nodes, each with the kernels that compute it and what else is in these."""
+    """Returns the nodes, each with the kernels that compute it and the other nodes in them."""
     calls: dict[str, list[int]] = {}
     for position, (_, names) in enumerate(known["calls"]):
         for name in names:
@@ -247,7 +247,7 @@ def _ops(known: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _summary(
     programs: Sequence[Program], records: Sequence[Mapping[str, Any]], fallbacks: Sequence[Fallback]
 ) -> list[dict[str, Any]]:
-    """What is known to make a model slow."""
+    """Returns the known causes of slowness."""
     found: list[dict[str, Any]] = []
     found += [{"kind": "generic", "message": message, "share": 1.0} for message in slow.generic_code(programs)]
     found += _scalar(records)
@@ -260,7 +260,7 @@ def _summary(
 
 
 def _scalar(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The kernels that do most of their work on single elements, where they take a good part of the time."""
+    """Returns a warning for each program whose mostly scalar kernels take a good part of the time."""
     found = []
     for record in records:
         scalar = [kernel for kernel in record["kernels"] if kernel["scalar_share"] > _MOSTLY]

@@ -1,4 +1,4 @@
-"""How long work takes on a processor if its peaks are the only limit: those measured of it, or those by its clock."""
+"""Roofline estimates of the time of work on a processor, from measured peaks or from its clock."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..cache import default_cache
 from ..peaks import Peaks
 from ..program import CpuTarget
 
-# Of processors that do not tell their clock, and of others than this one.
+# For processors that do not report their clock, and for targets other than this machine.
 _CLOCK = 3.0e9
-# Of one core: two multiply-adds a cycle; what the caches near it give in a cycle, and what memory gives in a second.
+# Per core: multiply-adds per cycle, bytes per cycle of the nearest caches, bytes per second of memory.
 _FMA_UNITS, _CACHE_BYTES_PER_CYCLE, _MEMORY_BYTES_PER_SECOND = 2, 16, 12e9
 _CACHE_BYTES, _FAR_BYTES = 1 << 20, 1 << 28
 _ELEMENT_BITS = 32
@@ -22,16 +22,16 @@ _ELEMENT_BITS = 32
 
 @dataclass(frozen=True)
 class Roofline:
-    """What a number of cores can do.
+    """The peaks of a number of cores.
 
     Attributes:
-        source: where the numbers come from: "measured" on this machine, or "nominal", from clock and vector width.
-        vector_bits: the width of the target's vectors.
-        threads: how many cores.
-        flops: float32 operations per second of all of them, two per multiply-add.
-        near: bytes per second of all of them where the data stays near the cores.
-        bandwidth: bytes per second from memory.
-        measured: what was measured of so many cores.
+        source: origin of the numbers: "measured" on this machine, or "nominal", from clock and vector width.
+        vector_bits: width of the target's vectors in bits.
+        threads: number of cores.
+        flops: float32 operations per second of all cores, two per multiply-add.
+        near: bytes per second of all cores if the data stays in the nearest caches.
+        bandwidth: bytes per second of memory.
+        measured: the measurements, if the peaks are measured.
     """
 
     source: str
@@ -43,10 +43,10 @@ class Roofline:
     measured: Peaks | None = None
 
     def seconds(self, flops: float, size: float, vector_bits: float) -> tuple[float, str]:
-        """An estimate for work that computes so much on vectors of a width and moves so much, and what bounds it.
+        """Estimates the time of work with these operations, on vectors of this width, and these bytes.
 
         Returns:
-            The time, and "compute" or "memory".
+            The time in seconds, and its bound: "compute" or "memory".
         """
         compute = flops / (self.flops * min(1.0, max(_ELEMENT_BITS, vector_bits) / self.vector_bits))
         memory = size / self._rate(size)
@@ -59,7 +59,7 @@ class Roofline:
 
 
 def roofline_of(target: CpuTarget, vector_bytes: int, threads: int) -> Roofline:
-    """What code for a target can do on so many cores: of this machine, where it was measured; else nominally."""
+    """Returns the peaks of code for a target on a number of cores: measured ones of this machine, else nominal ones."""
     bits = 8 * (vector_bytes or vector_bytes_of(target))
     measured = None if host.missing(target) else _measured(threads)
     if measured is not None:
@@ -75,14 +75,14 @@ def roofline_of(target: CpuTarget, vector_bytes: int, threads: int) -> Roofline:
 def _measured(threads: int) -> Peaks | None:
     try:
         found = peaks.kept(threads, default_cache())
-    except FileNotFoundError:  # no LLVM is installed, by which the processor is told from others
+    except FileNotFoundError:  # LLVM, which identifies the processor, is not installed
         return None
-    # More threads than cores are no faster, and were not measured.
+    # More threads than cores are not faster, and were not measured.
     return found if found is not None and found.threads == threads else None
 
 
 def vector_bytes_of(target: CpuTarget) -> int:
-    """The width of a target's vectors by its features."""
+    """Returns the width of a target's vectors in bytes, by its features."""
     if target.architecture != "x86_64":
         return 16
     features = {*target.features, target.cpu}
@@ -97,7 +97,7 @@ def _clock() -> float:
     try:
         return float(fastest.read_text()) * 1e3
     except (OSError, ValueError):
-        pass  # many virtual machines do not tell it there
+        pass  # many virtual machines lack this file
     try:
         found = re.search(r"^cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:

@@ -15,7 +15,7 @@ _WIDEST = 48
 
 
 def table_of(record: Mapping[str, Any], by_order: bool, rows: int | None) -> str:
-    """The text of a report's record."""
+    """Returns the text of a report's record."""
     parts = [f"slow: {item['message']}" for item in record["summary"]]
     for program in record["programs"]:
         parts += _program(program, by_order, rows)
@@ -39,7 +39,7 @@ def _program(program: Mapping[str, Any], by_order: bool, rows: int | None) -> li
 
 
 def _slow_code(kernels: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What in kernels is no plain vector code."""
+    """Returns a line for each kernel with code other than plain vector code."""
     lines = []
     for kernel in kernels:
         found = [f"{kernel['scalar_share']:.0%} of it on single elements"] if kernel["scalar_share"] > 0.1 else []
@@ -62,7 +62,7 @@ def _cores(program: Mapping[str, Any]) -> str:
 def _device(peaks: Mapping[str, Any]) -> str:
     matrices = ", ".join(f"{rate / 1e12:.4g} of {kind}" for kind, rate in peaks["matrix_flops"].items())
     return (
-        f"by the peaks that are published of {peaks['device']}, not measured: {peaks['flops'] / 1e12:.4g} TFLOP/s of "
+        f"by the published peaks of {peaks['device']}, not measured: {peaks['flops'] / 1e12:.4g} TFLOP/s of "
         f"float32, by tensor cores {matrices}; {peaks['bandwidth'] / 1e9:.4g} GB/s. Launching takes time besides"
     )
 
@@ -97,13 +97,13 @@ def _tile(kernel: Mapping[str, Any]) -> str:
 
 
 def _block_tile(kernel: Mapping[str, Any]) -> str:
-    """The tile of a block of threads: rows, columns and depth."""
+    """Returns the tile of a thread block: rows, columns and depth."""
     sizes = [kernel["parameters"].get(name) for name in ("rows", "columns", "depth")]
     return "x".join(map(str, sizes)) if all(sizes) else ""
 
 
 _Column = tuple[str, bool, Callable[[Mapping[str, Any]], str]]
-"""A column: its head, whether it has numbers, and what it says of a kernel."""
+"""A column: its head, whether it contains numbers, and its text for a kernel."""
 _NAMES: Sequence[_Column] = (
     ("kernel", False, lambda kernel: kernel["name"][:SHORT_NAME]),
     ("class", False, lambda kernel: kernel["class"]),
@@ -134,7 +134,7 @@ _GPU_COLUMNS: Sequence[_Column] = (
 
 
 def _fates(ops: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many nodes are in no kernel of their own, and why."""
+    """Returns the number of nodes without a kernel of their own, by the reason."""
     counts = Counter((op["fate"], op["by"]) for op in ops if op["fate"] != "kernel")
     lines = [""] if counts else []
     for (fate, by), count in counts.most_common():
@@ -160,7 +160,7 @@ def _short(names: Sequence[str]) -> str:
 
 
 def _end(name: str) -> str:
-    """The end of a long name, which is what tells it from others."""
+    """Returns the end of a long name, which distinguishes it from others."""
     return name if len(name) <= 24 else f"..{name[-22:]}"
 
 
@@ -169,7 +169,7 @@ def _time(seconds: float) -> str:
 
 
 def _aligned(heads: Sequence[str], lines: Sequence[Sequence[str]], numbers: Sequence[int]) -> str:
-    from rich.console import Console  # most who run a model print no report
+    from rich.console import Console  # imported here: most runs print no report
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)

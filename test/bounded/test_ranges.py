@@ -177,7 +177,7 @@ def test_expressions_are_evaluated():
 def test_bounds_survive_being_written():
     bounds = Bounds({"n": Range(1, 8, 1)}, ("n", ["*", "n", 2]), (("n", 4),))
     assert decode(encode(bounds)) == bounds
-    with pytest.raises(ValueError, match="from a lesser to a greater"):
+    with pytest.raises(ValueError, match="from a smaller to a larger"):
         decode({**(encode(bounds) or {}), "ranges": {"n": [8, 1, 1]}})
 
 

@@ -143,7 +143,7 @@ def test_prepare_takes_contents():
     program = run.prepare({"x": (2, 3, 4)}, contents)
     assert program.outputs[0].shape == (2, 3, 2)
     assert {name: list(array) for name, array in program.contents.items()} == {"b": [0], "e": [2], "a": [-1]}
-    with pytest.raises(InputError, match="input 'b' must be given with its contents, which decide on sizes"):
+    with pytest.raises(InputError, match="input 'b' must be given with its contents, which determine sizes"):
         run.prepare({"x": (2, 3, 4)})
 
 
