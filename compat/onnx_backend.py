@@ -1,10 +1,10 @@
-"""ONNX's own backend interface on Stepwell, as `onnx.backend.base` declares it.
+"""ONNX's backend interface, as `onnx.backend.base` declares it, implemented by Stepwell.
 
     from stepwell.frontend.onnx import backend
 
     outputs = backend.prepare(model).run([x])
 
-What takes backends takes this module: `onnx.backend.test.BackendTest(backend, __name__)` for one.
+Tools that take backends take this module, for example `onnx.backend.test.BackendTest(backend, __name__)`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StepwellBackendRep(BackendRep):
     """A compiled model.
 
     Attributes:
-        executable: it, with all that Stepwell's own interface offers.
+        executable: the model in Stepwell's own interface.
     """
 
     def __init__(self, executable: Executable) -> None:
@@ -39,14 +39,14 @@ class StepwellBackendRep(BackendRep):
         """Runs the model.
 
         Args:
-            inputs: the model's inputs, in its order or by name; of a model with one input also the array itself.
-            kwargs: settings of other backends.
+            inputs: the model's inputs, in its order or by name; for a model with one input also the array itself.
+            kwargs: settings of other backends, ignored.
 
         Returns:
-            The outputs, which can be had by index, by name and as attributes.
+            The outputs, accessible by index, by name and as attributes.
 
         Raises:
-            InputError: the inputs are not what the model takes.
+            InputError: the inputs do not match the model's inputs.
         """
         if isinstance(inputs, Mapping):
             outputs = self.executable(**inputs)
@@ -62,7 +62,7 @@ class StepwellBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether models can run on the device; what a model lacks to be compiled, `prepare` says."""
+        """Returns whether models can run on the device; `prepare` reports what a model needs beyond that."""
         return cls.supports_device(device)
 
     @classmethod
@@ -80,15 +80,15 @@ class StepwellBackend(Backend):
         Args:
             model: the model.
             device: "CPU".
-            threads: how many threads a run uses; by default one for each core.
-            options: how to compile.
-            kwargs: settings of other backends.
+            threads: number of threads of a run; by default one for each core.
+            options: compile options.
+            kwargs: settings of other backends, ignored.
 
         Raises:
             OptionError: there is no such device.
-            ModelError: the model is damaged, or has what Stepwell cannot compile; names the node.
+            ModelError: the model is damaged or cannot be compiled; the message names the node.
         """
-        # The one place where the frontend looks up to the compiler: tools look for a backend among its models' formats.
+        # The only import of the compiler in the frontend: tools expect a backend beside its models' formats.
         from ..driver.api import compile
 
         if not cls.supports_device(device):
@@ -108,13 +108,13 @@ class StepwellBackend(Backend):
 
         Args:
             node: the node.
-            inputs: its inputs: arrays, lists of them for sequences, None for what is left out.
+            inputs: its inputs: arrays, lists of them for sequences, None for omitted ones.
             device: "CPU".
-            outputs_info: element type and shape of each output; by default what ONNX infers.
-            kwargs: `opset_version`, and settings of other backends.
+            outputs_info: element type and shape of each output; by default as inferred by ONNX.
+            kwargs: `opset_version`, and settings of other backends, ignored.
 
         Raises:
-            ModelError: it is no valid node, or Stepwell cannot compile it.
+            ModelError: the node is invalid, or Stepwell cannot compile it.
         """
         values = dict(zip(node.input, inputs, strict=False))
         values = {name: value for name, value in values.items() if name and value is not None}
@@ -123,7 +123,7 @@ class StepwellBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether models can run on a device: "CPU" or "CPU:0"."""
+        """Returns whether models can run on a device: "CPU" or "CPU:0"."""
         return device.partition(":")[0] == "CPU" and Device(device).type == DeviceType.CPU
 
 
@@ -133,7 +133,7 @@ def _model_of(
     outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None,
     opset: int,
 ) -> onnx.ModelProto:
-    """A model of one node, for inputs like these."""
+    """Returns a model of one node, for inputs with the types of these."""
     alone = onnx.NodeProto()
     alone.CopyFrom(node)
     del alone.input[:]

@@ -1,4 +1,4 @@
-"""The drop-in from the start of an interpreter, if `STEPWELL_DROP_IN=onnxruntime` is in the environment.
+"""Activates the drop-in at interpreter start, if `STEPWELL_DROP_IN=onnxruntime` is in the environment.
 
 The file `stepwell-drop-in.pth`, installed beside the package, imports this module if the variable is set. Child
 processes inherit the variable, however they are started, and so run on the drop-in as their parent does. Neither
@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from typing import Any
 
 VARIABLE = "STEPWELL_DROP_IN"
-"""The environment variable: the name of the module that Stepwell stands in for; empty or 0 for none."""
+"""The environment variable: name of the module that Stepwell replaces; empty or 0 for none."""
 
 MODULE = "onnxruntime"
 
 
 def inherit() -> None:
-    """Makes processes that this one starts run on the drop-in too."""
+    """Makes child processes of this one use the drop-in too."""
     os.environ[VARIABLE] = MODULE
 
 
@@ -51,20 +51,20 @@ class _Finder:
         return importlib.machinery.ModuleSpec(fullname, _Loader(), is_package=True)
 
     def find_distributions(self, context: Any) -> Iterator[Any]:
-        """Installs the drop-in before its version is asked for: its own finder then answers, as the last one."""
+        """Installs the drop-in before its version is looked up; the drop-in's own finder then answers."""
         if context.name == MODULE and MODULE not in sys.modules:
             importlib.import_module(MODULE)
         return iter(())
 
 
 class _Loader(importlib.abc.Loader):
-    """Gives the drop-in as the module that is imported."""
+    """Loads the drop-in as the imported module."""
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
         return None
 
     def exec_module(self, module: types.ModuleType) -> None:
-        # The import system takes from `sys.modules` the module that stands there in the end.
+        # The import system returns the module that is in `sys.modules` at the end.
         del sys.modules[module.__name__]
         importlib.import_module("stepwell.compat.onnxruntime").install()
 

@@ -1,6 +1,6 @@
-"""The build backend: setuptools, and a start hook that wheels and editable installs put beside the package.
+"""The build backend: setuptools, plus a start hook that wheels and editable installs place beside the package.
 
-setuptools can put files into packages only, and Python looks for start hooks (`.pth` files) beside packages.
+setuptools can install files only inside packages, but Python looks for start hooks (`.pth` files) beside them.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ HOOK = Path(__file__).parent / "stepwell-drop-in.pth"
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
-    """Builds a wheel with the start hook in it, and returns its file name."""
+    """Builds a wheel that includes the start hook; returns its file name."""
     name = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
     add_file(Path(wheel_directory, name), HOOK.name, HOOK.read_bytes())
     return name
 
 
 def build_editable(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
-    """Builds a wheel that refers to the checkout, with the start hook in it, and returns its file name."""
+    """Builds a wheel that refers to the checkout and includes the start hook; returns its file name."""
     with warnings.catch_warnings():
-        # The warning says that a folder called stepwell in the working directory would be imported instead.
+        # setuptools warns that a folder called stepwell in the working directory would be imported instead.
         warnings.filterwarnings("ignore", message="Editable installation")
         name = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
     add_file(Path(wheel_directory, name), HOOK.name, HOOK.read_bytes())
@@ -55,7 +55,7 @@ def build_editable(wheel_directory: str, config_settings: Any = None, metadata_d
 
 
 def add_file(wheel: Path, name: str, contents: bytes) -> None:
-    """Adds a file to a wheel, and to the record of its files."""
+    """Adds a file to a wheel, and to the wheel's RECORD."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(contents).digest()).rstrip(b"=").decode()
     changed = wheel.with_suffix(".tmp")
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as target:

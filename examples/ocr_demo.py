@@ -1,8 +1,8 @@
-"""Reads a picture with RapidOCR, unchanged, on Stepwell in place of ONNX Runtime; then the same on the latter.
+"""Reads a picture with unmodified RapidOCR on Stepwell in place of ONNX Runtime; then repeats it on ONNX Runtime.
 
-RapidOCR runs three PP-OCRv4 models: one finds lines of text, one tells which are upside down, one reads them. It asks
-for the module `onnxruntime`; `stepwell.compat.onnxruntime.install()` puts Stepwell there. Each system runs in a process
-of its own, Stepwell in two: one with an empty cache, one that finds in the cache what the first compiled.
+RapidOCR runs three PP-OCRv4 models: one finds lines of text, one detects upside-down lines, one reads them. It imports
+the module `onnxruntime`, which `stepwell.compat.onnxruntime.install()` replaces by Stepwell. Each system runs in a
+process of its own, Stepwell in two: one with an empty cache, one that reuses the code that the first compiled.
 
     python examples/ocr_demo.py [--threads N] [--output FILE.png]
 """
@@ -26,7 +26,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-# Words that stand far enough apart for RapidOCR to tell them apart.
+# The spaces are wide enough for RapidOCR to separate the words.
 TEXT = (
     ("Down the steps of a well", 44, 0.0),
     ("A  model  goes  down  eight  levels", 36, 0.0),
@@ -41,12 +41,12 @@ PASSES = 7
 
 @dataclass
 class Reading:
-    """What one system made of the picture.
+    """The result and times of one system.
 
     Attributes:
         lines: the corners, text and confidence of every line.
         first: per model, seconds until the first picture was read: opening, compiling and running.
-        run: per model, seconds that a picture takes from then on.
+        run: per model, median seconds of each further picture.
     """
 
     lines: list[tuple[list[list[float]], str, float]]
@@ -80,26 +80,26 @@ def main() -> int:
 
 
 def missing_packages() -> str:
-    """Says how to install what the demonstration needs and cannot import; empty if there is nothing."""
+    """Returns how to install missing packages of the demonstration; empty if none are missing."""
     try:
         for name in ("PIL", "onnxruntime", "cv2", "rapidocr_onnxruntime"):
             importlib.import_module(name)
     except ModuleNotFoundError as error:
         lines = [f"ocr_demo: the package {error.name} is missing. In the checkout, run", "    pip install '.[demo]'"]
         if sys.version_info >= (3, 13):
-            # It says that it needs an older Python, and runs all the same.
+            # Its metadata requires an older Python, but it runs.
             lines += ["    pip install --no-deps --ignore-requires-python rapidocr-onnxruntime==1.4.4"]
         return "\n".join(lines)
     except ImportError as error:
         return (
-            f"ocr_demo: OpenCV cannot be loaded: {error}. The OpenCV that needs no screen may do:\n"
+            f"ocr_demo: OpenCV cannot be loaded: {error}. Try the variant of OpenCV that needs no display:\n"
             "    pip install --force-reinstall --no-deps opencv-python-headless"
         )
     return ""
 
 
 def draw() -> np.ndarray:
-    """The picture, in RGB: the same on every machine, for the font comes with Pillow."""
+    """Draws the picture, in RGB: the same on every machine, because the font comes with Pillow."""
     from PIL import Image, ImageDraw, ImageFont
 
     page = Image.new("RGB", (700, 560), (250, 248, 240))
@@ -107,14 +107,14 @@ def draw() -> np.ndarray:
     for text, size, angle in TEXT:
         line = Image.new("RGBA", (640, size * 2), (0, 0, 0, 0))
         ImageDraw.Draw(line).text((4, size // 3), text, (25, 30, 60), ImageFont.load_default(size))
-        turned = line.rotate(angle, Image.Resampling.BICUBIC, expand=True)
-        page.paste(turned, (30, y), turned)
-        y += turned.height
+        rotated = line.rotate(angle, Image.Resampling.BICUBIC, expand=True)
+        page.paste(rotated, (30, y), rotated)
+        y += rotated.height
     return np.asarray(page)
 
 
 def draw_boxes(picture: np.ndarray, reading: Reading, path: Path) -> None:
-    """Writes the picture with a box around every line and the text that was read above it."""
+    """Writes the picture with a box around every line and the recognised text above it."""
     from PIL import Image, ImageDraw, ImageFont
 
     page = Image.fromarray(picture)
@@ -129,10 +129,10 @@ def draw_boxes(picture: np.ndarray, reading: Reading, path: Path) -> None:
 
 
 def read_apart(systems: list[str], threads: int, cache: str, passes: int) -> list[Reading]:
-    """What systems make of the picture, each in a process of its own; after the first reading they take turns.
+    """Reads the picture on each system in a process of its own; after the first reading they take turns.
 
     Raises:
-        SystemExit: one failed.
+        SystemExit: a process failed.
     """
     environment = {**os.environ, "STEPWELL_CACHE_DIR": cache}
     command = [sys.executable, __file__, "--threads", str(threads), "--read"]
@@ -140,7 +140,7 @@ def read_apart(systems: list[str], threads: int, cache: str, passes: int) -> lis
     processes = [subprocess.Popen([*command, system], env=environment, **pipes) for system in systems]
     for number in range(passes + 1):
         for process in processes:
-            # One at a time: what runs meanwhile would be timed along.
+            # One at a time: another process would disturb the timing.
             print(number, file=process.stdin, flush=True)
             assert process.stdout is not None
             process.stdout.readline()
@@ -167,7 +167,7 @@ def read(picture: np.ndarray, system: str, threads: int) -> Reading:
     while True:
         for times in runs.values():
             times.append(0.0)
-        lines, _ = reader(picture[:, :, ::-1])  # it takes colours as OpenCV does: blue first
+        lines, _ = reader(picture[:, :, ::-1])  # RapidOCR expects OpenCV's order of colours: BGR
         print("done", flush=True)
         if not sys.stdin.readline():
             break
@@ -179,10 +179,10 @@ def read(picture: np.ndarray, system: str, threads: int) -> Reading:
 
 
 def time_sessions() -> tuple[dict[str, float], dict[str, list[float]]]:
-    """Puts a stop watch into `onnxruntime.InferenceSession`, whichever it is.
+    """Replaces `onnxruntime.InferenceSession`, of either system, by a class that measures its time.
 
     Returns:
-        The seconds that each model took to open, and those it ran: to its last entry every run is added.
+        The seconds each model took to open, and the seconds of its runs; each run adds to the last entry.
     """
     import onnxruntime
 
@@ -207,7 +207,7 @@ def time_sessions() -> tuple[dict[str, float], dict[str, list[float]]]:
 
 
 def report(cold: Reading, cached: Reading, peer: Reading, options: argparse.Namespace) -> None:
-    """Prints what was read and how long it took."""
+    """Prints the recognised text and the times."""
     console = Console(width=None if sys.stdout.isatty() else 80, highlight=False)
     drawn = {" ".join(text.split()) for text, _, _ in TEXT}
     there = {text for _, text, _ in peer.lines}
@@ -238,7 +238,7 @@ def report(cold: Reading, cached: Reading, peer: Reading, options: argparse.Name
 
 
 def mark(is_right: bool) -> str:
-    """Returns a cell of the table for whether something is as it should be."""
+    """Returns a table cell for whether a result is correct."""
     return "yes" if is_right else "[red]no[/red]"
 
 

@@ -3,7 +3,7 @@
     import stepwell.compat.onnxruntime
     stepwell.compat.onnxruntime.install()   # before the program imports onnxruntime
 
-or `python -m stepwell.compat.onnxruntime program.py`, or in a program of one's own
+or `python -m stepwell.compat.onnxruntime program.py`, or in your own program
 `import stepwell.compat.onnxruntime as onnxruntime`.
 """
 
@@ -40,7 +40,7 @@ from .session import InferenceSession
 from .values import ModelMetadata, NodeArg, OrtValue, OrtValueVector
 
 __version__ = "1.31.1"
-"""The version of ONNX Runtime whose interface this is: programs compare it."""
+"""The version of ONNX Runtime whose interface this implements; programs compare it."""
 
 __all__ = [
     "ExecutionMode",
@@ -88,17 +88,17 @@ __all__ = [
 
 
 def install(children: bool = True) -> None:
-    """Makes `import onnxruntime` give this module, in this process and in those that it starts.
+    """Makes `import onnxruntime` return this module, in this process and in those it starts.
 
-    The parts of ONNX Runtime that are Python alone (quantization, transformers, tools) are taken from it, where it is
-    installed too, and run on Stepwell.
+    ONNX Runtime's pure Python parts (quantization, transformers, tools) are imported from it if it is installed too,
+    and run on Stepwell.
 
     Args:
-        children: sets `STEPWELL_DROP_IN` in the environment, so that processes started from now on do the same. A
-            process that is forked does so in any case.
+        children: whether to set `STEPWELL_DROP_IN` in the environment, so that processes started from now on use the
+            drop-in too. Forked processes always do.
 
     Raises:
-        RuntimeError: the true onnxruntime has been imported already.
+        RuntimeError: the original onnxruntime has been imported already.
     """
     modules.install(sys.modules[__name__], capi)
     if children:
@@ -110,82 +110,82 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def get_available_providers() -> list[str]:
-    """What models can run on."""
+    """Returns the providers that models can run on."""
     return [PROVIDER]
 
 
 def get_all_providers() -> list[str]:
-    """What models can run on."""
+    """Returns the providers that models can run on."""
     return [PROVIDER]
 
 
 def get_device() -> str:
-    """The kind of device that models run on."""
+    """Returns the kind of device that models run on."""
     return "CPU"
 
 
 def get_build_info() -> str:
-    """What this is."""
+    """Returns the name and version of this drop-in."""
     return f"Stepwell's drop-in for ONNX Runtime {__version__}"
 
 
 def get_version_string() -> str:
-    """The version of the interface."""
+    """Returns the version of the interface."""
     return __version__
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """Takes the level; Stepwell raises or warns, and logs nothing."""
+    """Accepts the level without effect; Stepwell raises or warns, and logs nothing."""
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
-    """Takes the level; Stepwell raises or warns, and logs nothing."""
+    """Accepts the level without effect; Stepwell raises or warns, and logs nothing."""
 
 
 def set_seed(seed: int) -> None:
-    """Takes the seed; compiled models draw no random numbers."""
+    """Accepts the seed without effect; compiled models draw no random numbers."""
 
 
 def disable_telemetry_events() -> None:
-    """There is no telemetry."""
+    """Does nothing: there is no telemetry."""
 
 
 def enable_telemetry_events() -> None:
-    """There is no telemetry."""
+    """Does nothing: there is no telemetry."""
 
 
 def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:
-    """There are no libraries of another device to load."""
+    """Does nothing: there are no libraries of another device to load."""
 
 
 def set_global_thread_pool_sizes(intra_op_num_threads: int, inter_op_num_threads: int) -> None:
-    """Takes the sizes; sessions have threads of their own."""
+    """Accepts the sizes without effect; sessions have threads of their own."""
 
 
 def has_collective_ops() -> bool:
-    """Whether models may run on several machines: they do not."""
+    """Returns False: models do not run on several machines."""
     return False
 
 
 def get_default_session_options() -> SessionOptions:
-    """Options as they are by default."""
+    """Returns the default options."""
     return SessionOptions()
 
 
 def copy_tensors(src: list[OrtValue], dst: list[OrtValue], stream: object = None) -> None:
-    """Copies the contents of values to others."""
+    """Copies the contents of values to other values."""
     for source, target in zip(src, dst, strict=True):
         np.copyto(target.numpy(), source.numpy())
 
 
 def print_debug_info() -> None:
-    """Prints what this is."""
+    """Prints the name and version of this drop-in."""
     print(get_build_info())
 
 
 _OUTER = ("capi", "install", "preload_dlls", "print_debug_info")
 _INNER = (OrtValueVector, Session, devices.get_ort_device_type, get_default_session_options)
-"""What programs reach by its outer name only, and by its inner name only."""
+"""Names in the outer module only (`_OUTER`), and objects in the inner modules only (`_INNER`)."""
 
 capi = modules.inner_modules(
     {name: globals()[name] for name in __all__ if name not in _OUTER}

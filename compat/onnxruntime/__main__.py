@@ -1,4 +1,4 @@
-"""Runs a Python program on Stepwell in the place of ONNX Runtime.
+"""Runs a Python program on Stepwell in place of ONNX Runtime.
 
 python -m stepwell.compat.onnxruntime program.py arguments...
 python -m stepwell.compat.onnxruntime -m module arguments...
@@ -28,7 +28,7 @@ _NAME = "python -m stepwell.compat.onnxruntime"
 
 
 def main() -> None:
-    """Runs the program that the arguments name, as `python` would."""
+    """Runs the program given by the arguments, as `python` would."""
     arguments = sys.argv[1:]
     dims: list[str] = []
     while arguments[:1] == ["--dims"]:
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _check(dims: list[str]) -> None:
-    """Ends the process if a `--dims` option is not of a known form."""
+    """Ends the process if a `--dims` option has an unknown form."""
     try:
         read_dims(dims)
     except InputError as error:

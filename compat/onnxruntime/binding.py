@@ -1,4 +1,4 @@
-"""Inputs and outputs that are bound to a session ahead of a run."""
+"""Inputs and outputs bound to a session before a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SessionIOBinding:
-    """What is bound; programs reach it as `IOBinding._iobinding`, and name devices to it by `OrtDevice`."""
+    """The bound values, which programs access as `IOBinding._iobinding`; devices are given as `OrtDevice`."""
 
     def __init__(self, session: InferenceSession) -> None:
         self.session = session
@@ -34,10 +34,10 @@ class SessionIOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int = 0,
     ) -> None:
-        """Binds memory, which must stay where it is until after the runs, or an array.
+        """Binds an array, or memory that must stay valid until after the runs.
 
         Raises:
-            RuntimeError: there is no such input, or another device than the CPU is named.
+            RuntimeError: there is no such input, or the device is not the CPU.
         """
         self._check(name, [arg.name for arg in self.session.get_inputs()])
         if isinstance(device, OrtDevice):
@@ -63,10 +63,10 @@ class SessionIOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Asks for an output in memory that is given, or else that the run allocates.
+        """Requests an output, in the given memory or else in memory that the run allocates.
 
         Raises:
-            RuntimeError: there is no such output, or another device than the CPU is named.
+            RuntimeError: there is no such output, or the device is not the CPU.
         """
         check_device(device)
         self._check(name, [arg.name for arg in self.session.get_outputs()])
@@ -75,7 +75,7 @@ class SessionIOBinding:
             self._outputs[name] = OrtValue(_at(buffer_ptr, element_type, shape or ()))
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Asks for an output in the memory of `ortvalue`.
+        """Requests an output in the memory of `ortvalue`.
 
         Raises:
             RuntimeError: there is no such output.
@@ -84,10 +84,10 @@ class SessionIOBinding:
         self._outputs[name] = ortvalue
 
     def run(self, run_options: Any = None) -> None:
-        """Runs the session on what is bound.
+        """Runs the session on the bound values.
 
         Raises:
-            RuntimeError: no output is bound, its memory is of another size, or the run failed.
+            RuntimeError: no output is bound, its memory has another size, or the run failed.
         """
         names = list(self._outputs)
         if not names:
@@ -104,26 +104,26 @@ class SessionIOBinding:
             self._results.append(value or OrtValue(array))
 
     def get_outputs(self) -> OrtValueVector:
-        """The outputs of the last run, in the order of binding."""
+        """Returns the outputs of the last run, in the order of binding."""
         return self._results
 
     def copy_outputs_to_cpu(self) -> list[np.ndarray]:
-        """The outputs' contents, in the order of binding."""
+        """Returns the outputs' contents, in the order of binding."""
         return [value.numpy() for value in self._results]
 
     def clear_binding_inputs(self) -> None:
-        """Forgets the inputs."""
+        """Removes all bound inputs."""
         self._inputs.clear()
 
     def clear_binding_outputs(self) -> None:
-        """Forgets the outputs."""
+        """Removes all bound outputs."""
         self._outputs.clear()
 
     def synchronize_inputs(self) -> None:
-        """Nothing to wait for on a CPU."""
+        """Does nothing: on a CPU there is nothing to wait for."""
 
     def synchronize_outputs(self) -> None:
-        """Nothing to wait for on a CPU."""
+        """Does nothing: on a CPU there is nothing to wait for."""
 
     @staticmethod
     def _check(name: str, names: Sequence[str]) -> None:
@@ -132,7 +132,7 @@ class SessionIOBinding:
 
     @staticmethod
     def _fill(name: str, value: OrtValue, array: np.ndarray) -> None:
-        """Writes an output where it was asked for; another shape or type would be cut or stretched in silence."""
+        """Writes an output to its bound memory; rejects another shape or type, which numpy might broadcast or cast."""
         target = value.numpy()
         if target.shape != array.shape or target.dtype != array.dtype:
             raise RuntimeError(
@@ -143,7 +143,7 @@ class SessionIOBinding:
 
 
 class IOBinding:
-    """Inputs and outputs bound to a session, which names devices by their kind and number."""
+    """Inputs and outputs bound to a session; devices are given by kind and number."""
 
     def __init__(self, session: InferenceSession) -> None:
         self._iobinding = SessionIOBinding(session)
@@ -175,7 +175,7 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Asks for an output; see `SessionIOBinding.bind_output`.
+        """Requests an output; see `SessionIOBinding.bind_output`.
 
         Raises:
             ValueError: memory is given without an element type or a shape.
@@ -185,38 +185,38 @@ class IOBinding:
         self._iobinding.bind_output(name, OrtDevice.make(device_type, device_id), element_type, shape, buffer_ptr)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Asks for an output in the memory of `ortvalue`; see `SessionIOBinding.bind_ortvalue_output`."""
+        """Requests an output in the memory of `ortvalue`; see `SessionIOBinding.bind_ortvalue_output`."""
         self._iobinding.bind_ortvalue_output(name, ortvalue)
 
     def get_outputs(self) -> list[OrtValue]:
-        """The outputs of the last run, in the order of binding."""
+        """Returns the outputs of the last run, in the order of binding."""
         return list(self._iobinding.get_outputs())
 
     def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
-        """The outputs of the last run, in the order of binding."""
+        """Returns the outputs of the last run, in the order of binding."""
         return self._iobinding.get_outputs()
 
     def copy_outputs_to_cpu(self) -> list[np.ndarray]:
-        """The outputs' contents, in the order of binding."""
+        """Returns the outputs' contents, in the order of binding."""
         return self._iobinding.copy_outputs_to_cpu()
 
     def clear_binding_inputs(self) -> None:
-        """Forgets the inputs."""
+        """Removes all bound inputs."""
         self._iobinding.clear_binding_inputs()
 
     def clear_binding_outputs(self) -> None:
-        """Forgets the outputs."""
+        """Removes all bound outputs."""
         self._iobinding.clear_binding_outputs()
 
     def synchronize_inputs(self) -> None:
-        """Nothing to wait for on a CPU."""
+        """Does nothing: on a CPU there is nothing to wait for."""
 
     def synchronize_outputs(self) -> None:
-        """Nothing to wait for on a CPU."""
+        """Does nothing: on a CPU there is nothing to wait for."""
 
 
 def _at(address: int, element_type: Any, shape: Sequence[int]) -> np.ndarray:
-    """What is in memory, as an array that shares it."""
+    """Returns an array that shares the memory at an address."""
     dtype = element_dtype(element_type)
     size = math.prod(shape) * dtype.itemsize
     if not size:  # an empty tensor has no address

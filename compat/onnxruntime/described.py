@@ -1,4 +1,4 @@
-"""What a session says of its model and of what it runs on."""
+"""Descriptions of a session: its model, its options and its devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_VERSION = 2**63 - 1
 
 
 class Session:
-    """A model that is described; `InferenceSession` runs it."""
+    """A session's description of its model; `InferenceSession` runs the model."""
 
     _sess_options: SessionOptions
     _given: GivenModel
@@ -28,22 +28,22 @@ class Session:
     _enable_fallback: bool
 
     def get_inputs(self) -> list[NodeArg]:
-        """The model's inputs."""
+        """Returns the model's inputs."""
         args = {value.name: value for value in self._given.description.graph.input}
         return [self._node_arg(args[info.name], info.dtype) for info in self._executable.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
-        """The model's outputs."""
+        """Returns the model's outputs."""
         args = {value.name: value for value in self._given.description.graph.output}
         return [self._node_arg(args[info.name], info.dtype) for info in self._executable.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Initialisers that a run may replace."""
+        """Returns the initializers that a run may replace."""
         args = {value.name: value for value in self._given.description.graph.input}
         return [self._node_arg(args[name], np.dtype(object)) for name in self._given.overridable]
 
     def get_modelmeta(self) -> ModelMetadata:
-        """What the ONNX file says of itself."""
+        """Returns the metadata of the ONNX file."""
         proto = self._given.description
         return ModelMetadata(
             custom_metadata_map={item.key: item.value for item in proto.metadata_props},
@@ -56,64 +56,64 @@ class Session:
         )
 
     def get_session_options(self) -> SessionOptions:
-        """The options that the session was opened with."""
+        """Returns the options that the session was opened with."""
         return self._sess_options
 
     def get_providers(self) -> list[str]:
-        """What the model runs on."""
+        """Returns the providers that the model runs on."""
         return self._providers
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
-        """The options of what the model runs on: none."""
+        """Returns the options of these providers: none."""
         return self._provider_options
 
     def set_providers(
         self, providers: Sequence[Any] | None = None, provider_options: Sequence[dict[str, Any]] | None = None
     ) -> None:
-        """Passes over every provider but the CPU's, with a warning.
+        """Ignores every provider other than the CPU's, with a warning.
 
         Raises:
-            ValueError: these are not names, or names with options.
+            ValueError: the providers are neither names nor names with options.
         """
         normalized(providers, provider_options, [PROVIDER])
         self._providers = [PROVIDER]
         self._provider_options: dict[str, dict[str, str]] = {PROVIDER: {}}
 
     def disable_fallback(self) -> None:
-        """There is nothing to fall back to."""
+        """Has no effect: there is nothing to fall back to."""
         self._enable_fallback = False
 
     def enable_fallback(self) -> None:
-        """There is nothing to fall back to."""
+        """Has no effect: there is nothing to fall back to."""
         self._enable_fallback = True
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where each input lies."""
+        """Returns the memory of each input."""
         return [CPU_MEMORY for _ in self._executable.inputs]
 
     def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where each output lies."""
+        """Returns the memory of each output."""
         return [CPU_MEMORY for _ in self._executable.outputs]
 
     def get_input_epdevices(self) -> list[OrtEpDevice]:
-        """What takes each input."""
+        """Returns the device that takes each input."""
         return [OrtEpDevice() for _ in self._executable.inputs]
 
     def create_ortvalue_from_shape_and_type(
         self, shape: Sequence[int], element_type: Any, device_type: str, device_id: int = 0, vendor_id: int = -1
     ) -> OrtValue:
-        """A value of zeros; see `OrtValue.ortvalue_from_shape_and_type`."""
+        """Returns a value of zeros; see `OrtValue.ortvalue_from_shape_and_type`."""
         return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id)
 
     def set_ep_dynamic_options(self, options: dict[str, str]) -> None:
-        """Takes the options, without effect."""
+        """Accepts the options without effect."""
 
     def get_tuning_results(self) -> list[dict[str, Any]]:
-        """What was tuned while running: nothing."""
+        """Returns the results of tuning at run time: none."""
         return []
 
     def set_tuning_results(self, results: Sequence[dict[str, Any]], *, error_on_invalid: bool = False) -> None:
-        """Takes the results, without effect."""
+        """Accepts the results without effect."""
 
     def _node_arg(self, value: onnx.ValueInfoProto, dtype: np.dtype) -> NodeArg:
         sizes = self._sess_options.free_dimensions

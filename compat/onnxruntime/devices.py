@@ -1,4 +1,4 @@
-"""What names devices, their memory and its allocators: programs say with it that they mean the CPU."""
+"""Devices, their memory and their allocators, as programs name them; all of them mean the CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TYPES = {"cpu": 0, "cuda": 1, "gpu": 1, "cann": 3, "npu": 3, "dml": 4, "webgpu"
 
 
 class OrtDeviceVendorId(enum.IntEnum):
-    """Who made a device."""
+    """The vendor of a device."""
 
     NONE = 0
     AMD = 0x1002
@@ -25,7 +25,7 @@ class OrtDeviceVendorId(enum.IntEnum):
 
 
 class OrtAllocatorType(enum.IntEnum):
-    """How memory is allocated; here the compiler plans it."""
+    """The kind of a memory allocator; here the compiler plans memory."""
 
     INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0
@@ -33,7 +33,7 @@ class OrtAllocatorType(enum.IntEnum):
 
 
 class OrtMemType(enum.IntEnum):
-    """What memory is for."""
+    """The purpose of memory."""
 
     CPU_INPUT = -2
     CPU_OUTPUT = -1
@@ -42,14 +42,14 @@ class OrtMemType(enum.IntEnum):
 
 
 class OrtDeviceMemoryType(enum.IntEnum):
-    """Who can read a device's memory."""
+    """The accessibility of a device's memory."""
 
     DEFAULT = 0
     HOST_ACCESSIBLE = 5
 
 
 class OrtHardwareDeviceType(enum.IntEnum):
-    """What a device is."""
+    """The kind of a hardware device."""
 
     CPU = 0
     GPU = 1
@@ -64,7 +64,7 @@ class OrtDevice:
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
-        """A device by its name.
+        """Returns a device, given its name.
 
         Raises:
             Exception: there is no such kind of device; of this class, as in ONNX Runtime.
@@ -73,33 +73,33 @@ class OrtDevice:
 
     @staticmethod
     def cpu() -> int:
-        """The number of the kind."""
+        """Returns the number of this kind of device."""
         return _TYPES["cpu"]
 
     @staticmethod
     def cuda() -> int:
-        """The number of the kind."""
+        """Returns the number of this kind of device."""
         return _TYPES["cuda"]
 
     @staticmethod
     def default_memory() -> int:
-        """The number of the kind of memory."""
+        """Returns the number of the default kind of memory."""
         return 0
 
     def device_type(self) -> int:
-        """The number of the kind."""
+        """Returns the number of the kind of device."""
         return self._type
 
     def device_mem_type(self) -> int:
-        """The number of the kind of memory."""
+        """Returns the number of the kind of memory."""
         return self._memory
 
     def device_id(self) -> int:
-        """Which of its kind it is."""
+        """Returns the device's number among those of its kind."""
         return self._id
 
     def device_vendor_id(self) -> int:
-        """Who made it."""
+        """Returns the number of the vendor."""
         return self._vendor
 
     def _get_c_device(self) -> OrtDevice:
@@ -107,10 +107,10 @@ class OrtDevice:
 
 
 def get_ort_device_type(device_type: str) -> int:
-    """The number of a kind of device.
+    """Returns the number of a kind of device.
 
     Raises:
-        Exception: there is no such kind; of this class, as in ONNX Runtime.
+        Exception: there is no such kind of device; of this class, as in ONNX Runtime.
     """
     if device_type not in _TYPES:
         raise Exception(f"Unsupported device type: {device_type}")
@@ -118,10 +118,10 @@ def get_ort_device_type(device_type: str) -> int:
 
 
 def check_device(device: str | OrtDevice) -> None:
-    """Refuses every device but the CPU.
+    """Checks that a device is the CPU.
 
     Raises:
-        RuntimeError: it is another.
+        RuntimeError: it is not.
     """
     kind = device.device_type() if isinstance(device, OrtDevice) else get_ort_device_type(device)
     if kind != OrtDevice.cpu():
@@ -131,7 +131,7 @@ def check_device(device: str | OrtDevice) -> None:
 
 @dataclass(frozen=True)
 class OrtMemoryInfo:
-    """A kind of memory, by the name of its allocator."""
+    """A kind of memory, identified by the name of its allocator."""
 
     name: str
     allocator_type: int = OrtAllocatorType.ORT_ARENA_ALLOCATOR
@@ -140,7 +140,7 @@ class OrtMemoryInfo:
 
 
 class OrtArenaCfg:
-    """How an arena grows; nothing here asks for more than what the compiler planned."""
+    """Settings of an arena's growth, ignored here: the compiler plans all memory."""
 
     def __init__(self, *settings: Any, **named: Any) -> None:
         self.settings = {**(settings[0] if settings and isinstance(settings[0], dict) else {}), **named}
@@ -148,7 +148,7 @@ class OrtArenaCfg:
 
 @dataclass(frozen=True)
 class OrtHardwareDevice:
-    """A device as the machine has it."""
+    """A hardware device of the machine."""
 
     type: OrtHardwareDeviceType = OrtHardwareDeviceType.CPU
     vendor_id: int = 0
@@ -159,7 +159,7 @@ class OrtHardwareDevice:
 
 @dataclass(frozen=True)
 class OrtEpDevice:
-    """A device together with what runs on it."""
+    """A device together with its execution provider."""
 
     ep_name: str = PROVIDER
     ep_vendor: str = "Stepwell"
@@ -172,15 +172,15 @@ CPU_MEMORY = OrtMemoryInfo("Cpu")
 
 
 def get_ep_devices() -> list[OrtEpDevice]:
-    """What there is to run on: the CPU."""
+    """Returns the available devices: the CPU."""
     return [OrtEpDevice()]
 
 
 def create_and_register_allocator(memory_info: OrtMemoryInfo, config: OrtArenaCfg | None = None) -> None:
-    """Takes the wish: memory is planned when a model is compiled."""
+    """Accepts the request without effect: memory is planned when a model is compiled."""
 
 
 def create_and_register_allocator_v2(
     provider: str, memory_info: OrtMemoryInfo, options: dict[str, str], config: OrtArenaCfg | None = None
 ) -> None:
-    """Takes the wish: memory is planned when a model is compiled."""
+    """Accepts the request without effect: memory is planned when a model is compiled."""

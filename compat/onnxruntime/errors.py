@@ -10,11 +10,11 @@ class Fail(StepwellError):
 
 
 class InvalidArgument(StepwellError):
-    """A run's inputs or outputs are not the model's."""
+    """A run's inputs or outputs do not match the model's."""
 
 
 class NoSuchFile(StepwellError):
-    """The model's file is not there."""
+    """The model's file does not exist."""
 
 
 class NoModel(StepwellError):
@@ -38,11 +38,11 @@ class ModelLoaded(StepwellError):
 
 
 class NotImplemented(StepwellError):
-    """The model uses what cannot be compiled."""
+    """The model uses a feature that cannot be compiled."""
 
 
 class InvalidGraph(StepwellError):
-    """The model breaks ONNX's rules."""
+    """The model violates ONNX's rules."""
 
 
 class EPFail(StepwellError):
@@ -73,6 +73,6 @@ _CODES = {
 
 
 def failure(kind: type[Exception], message: str) -> Exception:
-    """An exception whose message begins as ONNX Runtime's do; some programs look for that."""
+    """Returns an exception whose message begins as in ONNX Runtime, since some programs check that."""
     code, name = _CODES[kind]
     return kind(f"[ONNXRuntimeError] : {code} : {name} : {message}")

@@ -1,4 +1,4 @@
-"""The model that a session is given: what it says of itself, and itself with what options and runs change."""
+"""The model that a session was opened with: its description, and the model as changed by options and runs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .options import SessionOptions
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
 _LARGEST = 2**31 - 1
-"""Protobuf writes no longer messages."""
+"""Maximum size in bytes of a message that Protocol Buffers can write."""
 
 
 class GivenModel:
-    """A model by its path or contents.
+    """A model given by its path or contents.
 
     Attributes:
-        path: the file; None where contents were given.
-        contents: what was given in the place of a file.
+        path: the file; None if contents were given.
+        contents: the contents given instead of a file.
         description: the model without its weights.
-        overridable: the initializers that are inputs too, so that a run may give others.
+        overridable: the initializers that are also inputs, so that a run may replace them.
     """
 
     def __init__(self, path_or_bytes: str | bytes | os.PathLike[str], options: SessionOptions) -> None:
@@ -51,35 +51,35 @@ class GivenModel:
         if not graph.node and not graph.input and not graph.output:
             raise failure(InvalidArgument, f"{self._prefix}No graph was found in the protobuf.")
         stored = {tensor.name: tensor for tensor in graph.initializer}
-        # Before version 4 initializers had to be inputs, and were constants all the same.
+        # Before IR version 4, initializers had to be inputs although they were constants.
         inputs = [value.name for value in graph.input] if self.description.ir_version >= 4 else []
         self.overridable = [name for name in inputs if name in stored]
         self._is_changed = bool(options.initializers or options.files or options.has_session_config_entry(_FOLDER))
-        if not is_path:  # a path says where the files with weights are, contents do not
+        if not is_path:  # a path locates the files with weights, contents do not
             self._is_changed |= any(uses_external_data(tensor) for tensor in stored.values())
         del graph.initializer[:]
 
     def source(self) -> Path | bytes | onnx.ModelProto:
-        """What is compiled: the model as it was given, where options ask for nothing else."""
+        """Returns what to compile: the model unchanged, unless options require changes."""
         if self._is_changed:
             return self.whole()
         return Path(self.path) if self.path is not None else self.contents or b""
 
     def whole(self, without: Collection[str] = ()) -> onnx.ModelProto:
-        """The model with all weights in it, those that options give for the model's own.
+        """Returns the model with all weights included; options may replace the model's own.
 
         Args:
-            without: initializers to leave out, which then are inputs.
+            without: initializers to omit, which become inputs.
 
         Raises:
-            InvalidArgument: options give an initializer that the model has not.
-            Fail: weights lie in a file that cannot be read.
+            InvalidArgument: options replace an initializer that the model does not have.
+            Fail: a file with weights cannot be read.
         """
         proto = self._read()
         given = {name: value.numpy() for name, value in self._options.initializers.items()}
         unknown = sorted(set(given) - {tensor.name for tensor in proto.graph.initializer})
         if unknown:
-            raise failure(InvalidArgument, f"the model has no initializer '{unknown[0]}', which options give")
+            raise failure(InvalidArgument, f"the model has no initializer '{unknown[0]}', which the options replace")
         for tensor in proto.graph.initializer:
             if tensor.name in given:
                 tensor.CopyFrom(onnx.numpy_helper.from_array(np.ascontiguousarray(given[tensor.name]), tensor.name))
@@ -91,7 +91,7 @@ class GivenModel:
         return proto
 
     def write(self, path: str) -> None:
-        """Writes the model with all that options change; the weights beside it where they are too many for one file."""
+        """Writes the model with all changes by options; weights too large for one file go into a second one."""
         proto = self.whole()
         options = self._options
         beside = (
@@ -112,15 +112,15 @@ class GivenModel:
             if self.path is None:
                 return onnx.load_model_from_string(self.contents or b"")
             return onnx.load_model(self.path, load_external_data=False)
-        except (FileNotFoundError, ValueError) as error:  # a zero byte in the name
+        except (FileNotFoundError, ValueError) as error:  # ValueError: the name contains a zero byte
             raise failure(NoSuchFile, f"{self._prefix}Load model {self.path} failed. File doesn't exist") from error
         except IsADirectoryError as error:
             raise failure(InvalidProtobuf, f"{self._prefix}Protobuf parsing failed.") from error
         except Exception as error:  # protobuf's DecodeError, whose module differs between protobuf's own versions
             if type(error).__name__ != "DecodeError":
                 raise
-            said = f"{self._prefix}Protobuf parsing failed." if self.path else ""
-            raise failure(InvalidProtobuf, said or "Failed to load model because protobuf parsing failed.") from error
+            text = f"{self._prefix}Protobuf parsing failed." if self.path else ""
+            raise failure(InvalidProtobuf, text or "Failed to load model because protobuf parsing failed.") from error
 
     def _take_in(self, tensors: Iterable[onnx.TensorProto]) -> None:
         """Reads weights from other files into the model."""
@@ -146,7 +146,7 @@ class GivenModel:
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """The stored tensors of a graph and of those in its nodes."""
+    """Yields the stored tensors of a graph and of the graphs inside its nodes."""
     yield from graph.initializer
     for attribute in (attribute for node in graph.node for attribute in node.attribute):
         if attribute.HasField("t"):

@@ -1,4 +1,4 @@
-"""What programs reach as `InferenceSession._sess`: the session by the names that its own module gives it."""
+"""The session's inner object, which programs access as `InferenceSession._sess`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class InnerSession:
-    """A session whose binding and values are the inner ones."""
+    """A session that takes and returns the inner classes of bindings and values."""
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
@@ -30,7 +30,7 @@ class InnerSession:
 
     @property
     def model_meta(self) -> ModelMetadata:
-        """What the ONNX file says of itself."""
+        """The metadata of the ONNX file."""
         return self._session.get_modelmeta()
 
     def run(self, output_names: Sequence[str], input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
@@ -40,9 +40,9 @@ class InnerSession:
     def run_with_ort_values(
         self, input_feed: Mapping[str, OrtValue], output_names: Sequence[str], run_options: Any = None
     ) -> OrtValueVector:
-        """Runs the model from and to values."""
+        """Runs the model with `OrtValue`s as inputs and outputs."""
         return OrtValueVector(self._session.run_with_ort_values(output_names, input_feed, run_options))
 
     def run_with_iobinding(self, iobinding: SessionIOBinding, run_options: Any = None) -> None:
-        """Runs the model on what is bound."""
+        """Runs the model on the bound values."""
         iobinding.run(run_options)

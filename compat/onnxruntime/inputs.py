@@ -1,4 +1,4 @@
-"""What a run is given: taken as compiled code takes it, and what is wrong with it in ONNX Runtime's words."""
+"""The inputs of a run: converted for compiled code, and checked with ONNX Runtime's error messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .values import OrtValue, type_name
 
 
 def arranged(feed: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]:
-    """The values of a feed in the order of the inputs; optional ones may be missing.
+    """Returns the values of a feed in the order of the inputs; optional ones may be missing.
 
     Raises:
         ValueError: an input is missing.
@@ -35,43 +35,43 @@ def arranged(feed: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]
 
 @contextmanager
 def errors_of_onnxruntime() -> Iterator[None]:
-    """Turns Stepwell's errors into those that programs expect."""
+    """Converts Stepwell's errors into those that programs expect."""
     try:
         yield
     except Exception as error:
-        told = as_in_onnxruntime(error)
-        if told is error:
+        converted = as_in_onnxruntime(error)
+        if converted is error:
             raise
-        raise told from error
+        raise converted from error
 
 
 def as_in_onnxruntime(error: Exception, inputs: Sequence[TensorInfo] = (), values: Sequence[Any] = ()) -> Exception:
-    """An error of Stepwell's as programs expect it, of whatever level; others' as they are.
+    """Converts any of Stepwell's errors into the one that programs expect; returns others unchanged.
 
     Args:
-        error: what was raised.
-        inputs: what a run takes.
-        values: what it was given for them.
+        error: the exception that was raised.
+        inputs: the inputs of the run.
+        values: the values given for them.
     """
     if isinstance(error, UnsupportedError):
         return failure(NotImplemented, str(error))
     if isinstance(error, DataError):
         return _data_failure(error)
     if isinstance(error, InputError):
-        said = [text for info, value in zip(inputs, values, strict=True) if (text := _fault(info, value))]
-        return failure(InvalidArgument, said[0] if said else str(error))
+        faults = [text for info, value in zip(inputs, values, strict=True) if (text := _fault(info, value))]
+        return failure(InvalidArgument, faults[0] if faults else str(error))
     is_ours = type(error).__module__.startswith("stepwell.") and not isinstance(error, Warning)
     return failure(Fail, str(error)) if is_ours else error
 
 
 def _data_failure(error: DataError) -> Exception:
-    """ONNX Runtime's message for data that a node cannot process."""
-    said = {
+    """Returns ONNX Runtime's error for data that a node cannot process."""
+    messages = {
         "Div": "Integer division by zero",
         "Mod": "Integer modulo by zero",
         "GatherElements": "GatherElements op: Out of range value in index tensor",
     }
-    kind, text = (Fail, said[error.op_type]) if error.op_type in said else (InvalidArgument, _of_index(error))
+    kind, text = (Fail, messages[error.op_type]) if error.op_type in messages else (InvalidArgument, _of_index(error))
     where = f"Non-zero status code returned while running {error.op_type} node. Name:'{error.node}'"
     return failure(kind, f"{where} Status Message: {text}")
 
@@ -89,7 +89,7 @@ def _of_index(error: DataError) -> str:
 
 
 def _with_absent(feed: Mapping[str, Any], inputs: Sequence[TensorInfo]) -> list[Any]:
-    """The values of a feed that is not of one for each input."""
+    """Returns the values of a feed that does not have exactly one for each input."""
     missing = [info.name for info in inputs if info.name not in feed and not info.kind.startswith("optional")]
     if missing:
         raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed)}).")
@@ -109,7 +109,7 @@ def _plain(value: Any, info: TensorInfo) -> Any:
 
 
 def _from_list(value: Any, info: TensorInfo) -> np.ndarray:
-    """Makes an array of nested lists, whose numbers become the input's element type, and anything a string for strings.
+    """Makes an array of nested lists: converts numbers to the input's element type, or anything to strings.
 
     Raises:
         RuntimeError: the lists differ in length, or an element cannot be converted; as in ONNX Runtime.
@@ -126,10 +126,10 @@ def _from_list(value: Any, info: TensorInfo) -> np.ndarray:
 
 
 def _fault(info: TensorInfo, value: Any) -> str:
-    """ONNX Runtime's message for a tensor that does not fit the input; empty if it fits."""
+    """Returns ONNX Runtime's message for a tensor that does not match the input; empty if it does."""
     if info.kind != "tensor" or not isinstance(value, np.ndarray):
         return ""
-    if not value.dtype.isnative:  # ONNX Runtime reads it in the wrong order, and has no words for it
+    if not value.dtype.isnative:  # ONNX Runtime reads it in the wrong byte order and has no message for it
         return ""
     if info.dtype != object and value.dtype != info.dtype:
         kind = value.dtype.name if value.dtype.name not in ("str", "bytes") else "object"
@@ -150,5 +150,5 @@ def _fault(info: TensorInfo, value: Any) -> str:
 def _kind(name: str) -> str:
     try:
         return type_name(np.dtype(name))
-    except (KeyError, TypeError):  # what no tensor of ONNX Runtime's holds
+    except (KeyError, TypeError):  # not an element type of ONNX Runtime's tensors
         return name

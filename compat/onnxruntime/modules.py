@@ -1,4 +1,4 @@
-"""Makes the drop-in importable under ONNX Runtime's name, with the modules inside of it that programs import."""
+"""Makes the drop-in importable under ONNX Runtime's name, including the inner modules that programs import."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 
 _INNER = "onnxruntime.capi"
 _BORROWED = ("backend", "datasets", "quantization", "tools", "transformers")
-"""Parts of ONNX Runtime that are Python alone, and run on what is installed in its place."""
+"""ONNX Runtime's pure Python parts, which run on whatever is installed in its place."""
 
 
 def inner_modules(public: Mapping[str, Any]) -> types.ModuleType:
-    """`onnxruntime.capi`, through which programs reach exceptions and classes by their inner names."""
+    """Returns `onnxruntime.capi`, in which programs look up exceptions and classes by their inner names."""
     package = _module(_INNER, is_package=True)
     for name in ("onnxruntime_pybind11_state", "_pybind_state", "onnxruntime_inference_collection"):
         module = _module(f"{_INNER}.{name}")
@@ -33,10 +33,10 @@ def inner_modules(public: Mapping[str, Any]) -> types.ModuleType:
 
 
 def install(here: types.ModuleType, capi: types.ModuleType) -> None:
-    """Makes `import onnxruntime` give a module, in this process, and what is inside of it likewise.
+    """Makes `import onnxruntime` return a module, in this process, and likewise its inner modules.
 
     Raises:
-        RuntimeError: the true onnxruntime has been imported already.
+        RuntimeError: the original onnxruntime has been imported already.
     """
     if sys.modules.get("onnxruntime", here) is not here:
         raise RuntimeError("onnxruntime is imported already: call install() before the first import of it")
@@ -50,7 +50,7 @@ def install(here: types.ModuleType, capi: types.ModuleType) -> None:
 
 
 def borrowed(here: types.ModuleType, name: str) -> types.ModuleType:
-    """Imports a part of ONNX Runtime that is Python alone, for `from onnxruntime import quantization`.
+    """Imports a pure Python part of ONNX Runtime, for `from onnxruntime import quantization`.
 
     Raises:
         AttributeError: there is no such part, or the drop-in is not installed as onnxruntime.
@@ -65,7 +65,7 @@ def borrowed(here: types.ModuleType, name: str) -> types.ModuleType:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the parts of ONNX Runtime that are Python alone where it is installed, and says its version where not."""
+    """Finds ONNX Runtime's pure Python parts if it is installed; supplies its version in any case."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -81,13 +81,13 @@ class _Finder(importlib.abc.MetaPathFinder):
         return importlib.machinery.PathFinder.find_spec(fullname, places)
 
     def find_distributions(self, context: importlib.metadata.DistributionFinder.Context) -> Iterator[_Distribution]:
-        """What `importlib.metadata` asks after all others."""
+        """Yields the drop-in's version, after the finders before this one."""
         if context.name in (None, "onnxruntime"):
             yield _Distribution(self._version)
 
 
 class _Distribution(importlib.metadata.Distribution):
-    """The package `onnxruntime` as far as its version goes."""
+    """The distribution `onnxruntime`, with its version only."""
 
     def __init__(self, version: str) -> None:
         self._metadata = f"Metadata-Version: 2.1\nName: onnxruntime\nVersion: {version}\n"

@@ -1,7 +1,7 @@
-"""`SessionOptions`, `RunOptions` and their enumerations: every setting that programs make can be read back.
+"""`SessionOptions`, `RunOptions` and their enumerations: every setting can be read back.
 
 Only `intra_op_num_threads`, `enable_profiling`, `optimized_model_filepath`, the free dimensions and the initializers
-change what happens: the rest tunes parts that a compiled model does not have.
+have an effect: the others tune parts that a compiled model does not have.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class _Named(enum.IntEnum):
-    """Numbers that print as ONNX Runtime's do: by their names."""
+    """Numbers that print by name, as ONNX Runtime's do."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
 
 
 class GraphOptimizationLevel(_Named):
-    """How far graphs are optimised; here always all the way."""
+    """The level of graph optimisation; here always the highest."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -36,14 +36,14 @@ class GraphOptimizationLevel(_Named):
 
 
 class ExecutionMode(_Named):
-    """Whether independent nodes run at once; here kernels run one after the other, each on all threads."""
+    """The execution mode of independent nodes; here kernels run one after the other, each on all threads."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
 class ExecutionOrder(_Named):
-    """In which order nodes run; here the compiler's."""
+    """The order in which nodes run; here the compiler's."""
 
     DEFAULT = 0
     PRIORITY_BASED = 1
@@ -52,7 +52,7 @@ class ExecutionOrder(_Named):
 
 @dataclass(slots=True)
 class SessionOptions:
-    """What a session is asked for. As in ONNX Runtime, an unknown attribute is an error."""
+    """The options of a session. As in ONNX Runtime, an unknown attribute is an error."""
 
     enable_cpu_mem_arena: bool = True
     enable_mem_pattern: bool = True
@@ -78,19 +78,19 @@ class SessionOptions:
     providers: dict[str, dict[str, str]] = field(default_factory=dict, init=False, repr=False)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Keeps a setting by name."""
+        """Stores a setting by name."""
         self._entries[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
-        """A setting by name.
+        """Returns a setting by name.
 
         Raises:
-            RuntimeError: it was not made.
+            RuntimeError: it is not set.
         """
         return _entry(self, self._entries, key)
 
     def has_session_config_entry(self, key: str) -> bool:
-        """Whether a setting was made."""
+        """Returns whether a setting is set."""
         return key in self._entries
 
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
@@ -102,22 +102,22 @@ class SessionOptions:
         self.denoted_dimensions[denotation] = value
 
     def add_initializer(self, name: str, ort_value: OrtValue) -> None:
-        """Gives an initializer of the model another value."""
+        """Replaces the value of an initializer of the model."""
         self.initializers[name] = ort_value
 
     def add_external_initializers(self, names: Sequence[str], values: Sequence[OrtValue]) -> None:
-        """Gives initializers that the model has in other files."""
+        """Supplies the values of initializers that the model stores in other files."""
         self.initializers.update(zip(names, values, strict=True))
 
     def add_external_initializers_from_files_in_memory(
         self, names: Sequence[str], buffers: Sequence[bytes], lengths: Sequence[int]
     ) -> None:
-        """Gives the contents of the files that the model has its initializers in, by their names."""
+        """Supplies the contents of the files that contain the model's initializers, by file name."""
         for name, buffer, length in zip(names, buffers, lengths, strict=True):
             self.files[name] = bytes(buffer)[:length]
 
     def add_provider(self, name: str, options: dict[str, str]) -> None:
-        """Asks for a provider.
+        """Requests a provider.
 
         Raises:
             InvalidArgument: it is not the CPU's.
@@ -127,16 +127,16 @@ class SessionOptions:
         self.providers[name] = dict(options)
 
     def add_provider_for_devices(self, devices: Sequence[Any], options: dict[str, str]) -> None:
-        """Asks for the devices of `get_ep_devices`."""
+        """Requests devices of `get_ep_devices`."""
         for device in devices:
             self.add_provider(device.ep_name, options)
 
     def has_providers(self) -> bool:
-        """Whether providers were asked for here."""
+        """Returns whether providers were requested here."""
         return bool(self.providers)
 
     def register_custom_ops_library(self, path: str) -> NoReturn:
-        """Refuses: operators in another runtime's machine code cannot be compiled.
+        """Rejects the library: operators in another runtime's machine code cannot be compiled.
 
         Raises:
             NotImplemented: always.
@@ -146,7 +146,7 @@ class SessionOptions:
 
 @dataclass(slots=True)
 class RunOptions:
-    """What a run is asked for."""
+    """The options of a run."""
 
     log_severity_level: int = -1
     log_verbosity_level: int = 0
@@ -157,14 +157,14 @@ class RunOptions:
     _entries: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Keeps a setting by name."""
+        """Stores a setting by name."""
         self._entries[key] = value
 
     def get_run_config_entry(self, key: str) -> str:
-        """A setting by name.
+        """Returns a setting by name.
 
         Raises:
-            RuntimeError: it was not made.
+            RuntimeError: it is not set.
         """
         return _entry(self, self._entries, key)
 

@@ -1,4 +1,4 @@
-"""Execution providers as programs name them."""
+"""Execution providers, as programs specify them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def normalized(
     provider_options: Sequence[dict[Any, Any]] | None,
     available_provider_names: Sequence[str],
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """Names, and the options of each; what is not available, or named twice, is warned of.
+    """Returns the names of providers and the options of each; warns of unavailable or repeated ones.
 
     Raises:
-        ValueError: they are not names, or names with options, or options are not as many as names.
+        ValueError: they are neither names nor names with options, or the numbers of names and options differ.
     """
     if providers is None:
         return [], []

@@ -1,4 +1,4 @@
-"""Ranges of sizes that a session is compiled for at once, rather than for each size when a run first has it."""
+"""Ranges of sizes that a session is compiled for at once, rather than for each size when it first occurs in a run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ...runtime.slow import SlowWarning
 from .options import SessionOptions
 
 ENTRY = "stepwell.dims"
-"""The setting of a session that names ranges, as in "n=1:64,m=1:128"."""
+"""The session setting for ranges, such as "n=1:64,m=1:128"."""
 
 VARIABLE = "STEPWELL_DIMS"
-"""The environment variable that names ranges for all sessions without such a setting."""
+"""The environment variable with ranges for all sessions without such a setting."""
 
 _SHOWN = 8
 
@@ -34,7 +34,7 @@ class Asked:
     """The names that ranges were given for in this process, and the models that were opened.
 
     Attributes:
-        names: the names as they were written, each with whether some model has it.
+        names: the names as written, each with whether a model has it.
         models: the dimensions of each model, by its name.
     """
 
@@ -43,10 +43,10 @@ class Asked:
         self.models: dict[str, list[str]] = {}
 
     def unmatched(self, *, with_files: bool = True) -> str:
-        """An error about names that no model has; "" if there are none, or no model was opened.
+        """Returns an error about names that no model has; "" if there are none, or no model was opened.
 
         Args:
-            with_files: whether names with a model's file count, which another process may have opened.
+            with_files: whether to include names with a model's file, which another process may have opened.
         """
         odd = [name for name, is_known in self.names.items() if not is_known and (with_files or ":" not in name)]
         if not odd or not self.models:
@@ -60,7 +60,7 @@ asked = Asked()
 
 
 class Ranged:
-    """A model compiled for ranges, and for each other size when a run first has it."""
+    """A model compiled for ranges, and for each size outside of them when it first occurs in a run."""
 
     def __init__(self, ranged: Executable, plain: Executable, prefix: str) -> None:
         self.name, self.inputs, self.outputs = ranged.name, ranged.inputs, ranged.outputs
@@ -70,7 +70,7 @@ class Ranged:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The code at hand."""
+        """The code compiled so far."""
         return self._ranged.programs + self._plain.programs
 
     def __call__(self, *args: Any) -> Outputs:
@@ -84,7 +84,7 @@ class Ranged:
         ]
         if not outside:
             return self._ranged(*args)
-        outputs = self._plain(*args)  # which refuses wrong inputs
+        outputs = self._plain(*args)  # rejects invalid inputs
         if not self._is_warned:
             self._is_warned = True
             self._warn(*outside[0])
@@ -104,18 +104,18 @@ class Ranged:
 def for_ranges(
     plain: Executable, model: Path | bytes | onnx.ModelProto, options: SessionOptions, path: str | None = None
 ) -> Executable | Ranged:
-    """A model compiled for the ranges of its dimensions that are named, if there are any.
+    """Returns a model compiled for the declared ranges of its dimensions, if there are any.
 
-    A name without a model is for all models that have it.
+    A name without a model applies to all models that have it.
 
     Args:
-        plain: the model, compiled for each size by itself.
-        model: what was compiled.
-        options: of the session.
+        plain: the model, compiled for each size separately.
+        model: the source of the model.
+        options: options of the session.
         path: the model's file, if it has one.
 
     Raises:
-        InputError: what is named is no range, or a name is given for this model, and it has no such dimension.
+        InputError: a range is invalid, or a name is given for this model but it has no such dimension.
     """
     varying = list(dict.fromkeys(dim for info in plain.inputs for dim in info.shape if isinstance(dim, str)))
     prefix = f"{PurePath(path).name}:" if path else ""
@@ -130,15 +130,15 @@ def for_ranges(
         message = f"{plain.name}: each size is compiled by itself, when a run first has it: {reason}"
         warnings.warn(message, SlowWarning, stacklevel=users_stacklevel())
         return plain
-    from ... import Options, compile  # what only imports the drop-in need not load a compiler
+    from ... import Options, compile  # programs that only import the drop-in need not load a compiler
 
     ranged = compile(model, threads=plain.threads, options=Options(dims=dims, checked="inputs"))
-    plain.watch.advice = None  # a warning is given of the first size out of range, or was given of what refused ranges
+    plain.watch.advice = None  # warned at the first size out of range, or when the ranges were rejected
     return plain if ranged.unranged else Ranged(ranged, plain, prefix)
 
 
 def _named(options: SessionOptions, path: str | None, varying: Collection[str], model: str) -> Dims:
-    """The sizes that are named for a model's dimensions; those that are named for it alone go first."""
+    """Returns the sizes declared for a model's dimensions; those for this model take precedence over general ones."""
     has_entry = options.has_session_config_entry(ENTRY)
     text = options.get_session_config_entry(ENTRY) if has_entry else os.environ.get(VARIABLE, "")
     if not text:
@@ -166,7 +166,7 @@ def _named(options: SessionOptions, path: str | None, varying: Collection[str], 
 
 
 def _for_model(key: str, path: str | None) -> str | None:
-    """The name after a model's file, or the end of its path, and a colon; None if the name is for another model."""
+    """Returns the name after a model's file, or the end of its path, and a colon; None if it is for another model."""
     if path is None:
         return None
     parts = PurePath(os.path.abspath(path)).parts

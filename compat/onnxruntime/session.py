@@ -28,7 +28,7 @@ from .values import OrtValue
 
 
 class InferenceSession(Session):
-    """A model that is compiled when it is opened (or, where its shapes vary, for each new shape that it is run on)."""
+    """A model that is compiled when it is opened or, if its shapes vary, for each new shape in a run."""
 
     def __init__(
         self,
@@ -43,16 +43,16 @@ class InferenceSession(Session):
         Args:
             path_or_bytes: an ONNX file, or its contents.
             sess_options: see `SessionOptions`.
-            providers: what to run on; all but the CPU's are passed over with a warning.
-            provider_options: taken, and without effect.
-            **kwargs: likewise (`disabled_optimizers`).
+            providers: providers to run on; all but the CPU's are ignored with a warning.
+            provider_options: accepted without effect.
+            **kwargs: accepted without effect (`disabled_optimizers`).
 
         Raises:
             TypeError: it is neither a path nor contents.
             NoSuchFile: there is no such file.
             InvalidProtobuf: it is not ONNX.
             InvalidArgument: it holds no graph.
-            NotImplemented: the model uses what cannot be compiled.
+            NotImplemented: the model uses a feature that cannot be compiled.
             Fail: it cannot be compiled.
         """
         self._sess_options = copy(sess_options) if sess_options else SessionOptions()
@@ -70,7 +70,7 @@ class InferenceSession(Session):
         if self._sess_options.optimized_model_filepath:
             warnings.warn("optimized_model_filepath: what is written is the model as it was given", stacklevel=2)
             self._given.write(self._sess_options.optimized_model_filepath)
-        # Names inside of the original that programs read all the same.
+        # Attributes of the original that are private but that programs read.
         self._model_path, self._model_bytes = self._given.path, self._given.contents
         self._inputs_meta, self._outputs_meta = self.get_inputs(), self.get_outputs()
         self._model_meta, self._sess = self.get_modelmeta(), InnerSession(self)
@@ -84,15 +84,15 @@ class InferenceSession(Session):
         """Runs the model.
 
         Args:
-            output_names: which outputs to give; None or none for all of them.
-            input_feed: arrays, nested lists or `OrtValue`s by input, or by initializer that a run may replace: for each
-                set of these the model is compiled once more.
-            run_options: a run that they terminate fails.
+            output_names: names of the outputs to return; None or empty for all of them.
+            input_feed: arrays, nested lists or `OrtValue`s by the name of an input, or of an initializer that a run may
+                replace: the model is compiled again for each set of these.
+            run_options: if they request termination, the run fails.
 
         Raises:
             ValueError: an input is missing.
-            InvalidArgument: the inputs or outputs are not the model's.
-            NotImplemented, Fail: the model cannot be compiled for these shapes, or has no answer to these inputs.
+            InvalidArgument: the inputs or outputs do not match the model's.
+            NotImplemented, Fail: the model cannot be compiled for these shapes, or cannot process these inputs.
         """
         executable = self._executable
         if self._given.overridable:
@@ -104,10 +104,10 @@ class InferenceSession(Session):
         try:
             outputs = executable(*values)
         except Exception as error:
-            told = as_in_onnxruntime(error, executable.inputs, values)
-            if told is error:
+            converted = as_in_onnxruntime(error, executable.inputs, values)
+            if converted is error:
                 raise
-            raise told from error
+            raise converted from error
         if self._sess_options.enable_profiling:
             self._record("model_run", start)
         results = list(outputs) if isinstance(outputs, tuple) else [outputs]
@@ -121,7 +121,7 @@ class InferenceSession(Session):
     def run_with_ort_values(
         self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue], run_options: Any = None
     ) -> list[OrtValue]:
-        """Runs the model from and to `OrtValue`s."""
+        """Runs the model with `OrtValue`s as inputs and outputs."""
         return [OrtValue(array) for array in self.run(output_names, input_dict_ort_values, run_options)]
 
     def run_async(
@@ -144,14 +144,14 @@ class InferenceSession(Session):
         threading.Thread(target=work, daemon=True).start()
 
     def io_binding(self) -> IOBinding:
-        """Something to bind inputs and outputs to."""
+        """Returns an object to bind inputs and outputs to."""
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        """Runs the model on what is bound.
+        """Runs the model on the bound values.
 
         Raises:
-            ValueError: it is bound to another session.
+            ValueError: the binding belongs to another session.
             RuntimeError: nothing is bound, or memory of another size.
         """
         if iobinding._iobinding.session is not self:
@@ -159,11 +159,11 @@ class InferenceSession(Session):
         iobinding._iobinding.run(run_options)
 
     def get_profiling_start_time_ns(self) -> int:
-        """When the session was opened."""
+        """Returns the time at which the session was opened, in nanoseconds."""
         return self._profiling_start_time_ns
 
     def end_profiling(self) -> str:
-        """Writes the times of the runs so far as a Chrome trace; gives the file's name, "" where profiling is off."""
+        """Writes the times of the runs so far as a Chrome trace; returns the file's name, "" if profiling is off."""
         if not self._sess_options.enable_profiling:
             return ""
         path = f"{self._sess_options.profile_file_prefix}{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
@@ -185,7 +185,7 @@ class InferenceSession(Session):
             self._executable.prepare({name: tuple(map(int, shape)) for name, shape in shapes.items()})
 
     def _choose(self, providers: Sequence[Any] | None, options: Sequence[dict[str, Any]] | None) -> None:
-        """Takes the providers; those that are not said as they should be are passed over as if they had failed."""
+        """Selects the providers; ignores invalid ones with a warning, as if they had failed."""
         try:
             self.set_providers(providers, options)
         except ValueError as error:
@@ -195,14 +195,14 @@ class InferenceSession(Session):
             self.set_providers()
 
     def _compiled(self, model: Path | bytes | onnx.ModelProto) -> Executable | Ranged:
-        """A model with as many threads as options ask for, and for the sizes that they name."""
+        """Compiles a model for the number of threads and the sizes that the options specify."""
         threads = self._sess_options.intra_op_num_threads
-        # ONNX Runtime takes every number that counts nothing for its own choice.
+        # ONNX Runtime chooses the number of threads itself if it is not positive.
         plain = compile_model(model, threads if threads > 0 else None)
         return for_ranges(plain, model, self._sess_options, self._given.path)
 
     def _overridden(self, names: frozenset[str]) -> Executable | Ranged:
-        """The model with these initializers as inputs."""
+        """Returns the model with these initializers as inputs."""
         if not names:
             return self._executable
         if names not in self._overriding:
@@ -213,7 +213,7 @@ class InferenceSession(Session):
 
 
 def compile_model(model: Path | bytes | onnx.ModelProto, threads: int | None) -> Executable:
-    """Compiles through Stepwell's ordinary entry."""
-    from ... import Options, compile  # what only imports the drop-in need not load a compiler
+    """Compiles a model through Stepwell's public interface."""
+    from ... import Options, compile  # programs that only import the drop-in need not load a compiler
 
     return compile(model, threads=threads, options=Options(checked="inputs"))

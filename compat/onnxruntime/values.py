@@ -1,4 +1,4 @@
-"""What describes and holds tensors: `NodeArg`, `ModelMetadata`, `OrtValue`."""
+"""Tensors and their descriptions: `NodeArg`, `ModelMetadata`, `OrtValue`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _TYPE_NAMES = {
 
 
 def type_name(dtype: np.dtype) -> str:
-    """The element type in ONNX Runtime's words: "tensor(float)"."""
+    """Returns ONNX Runtime's name of a tensor type: "tensor(float)"."""
     return f"tensor({_TYPE_NAMES[dtype.name]})"
 
 
 def type_of(kind: onnx.TypeProto) -> str:
-    """A type in ONNX Runtime's words: "seq(map(int64,tensor(float)))"."""
+    """Returns ONNX Runtime's name of a type: "seq(map(int64,tensor(float)))"."""
     which = kind.WhichOneof("value")
     if which == "sequence_type":
         return f"seq({type_of(kind.sequence_type.elem_type)})"
@@ -45,13 +45,13 @@ def type_of(kind: onnx.TypeProto) -> str:
 
 
 def tensor_of(kind: onnx.TypeProto) -> onnx.TypeProto.Tensor:
-    """The tensor that an optional type may hold, or the type itself: of what is neither an empty description."""
+    """Returns the tensor type, or that inside an optional type; an empty description for other types."""
     return tensor_of(kind.optional_type.elem_type) if kind.HasField("optional_type") else kind.tensor_type
 
 
 def _element_name(kind: int) -> str:
-    """An element type of ONNX in ONNX Runtime's words."""
-    import onnx  # only here, and slow to import
+    """Returns ONNX Runtime's name of an element type of ONNX."""
+    import onnx  # imported here because it is slow
 
     name = onnx.TensorProto.DataType.Name(kind).lower()
     return name.replace("_", "") if name.startswith("float8") else name
@@ -63,7 +63,7 @@ class NodeArg:
 
     Attributes:
         name: its name.
-        type: "tensor(float)" and the like.
+        type: "tensor(float)" or similar.
         shape: a number, a symbol, or None (unnamed) per dimension.
     """
 
@@ -74,7 +74,7 @@ class NodeArg:
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """What an ONNX file says of itself."""
+    """The metadata of an ONNX file."""
 
     custom_metadata_map: dict[str, str] = field(default_factory=dict)
     description: str = ""
@@ -86,7 +86,7 @@ class ModelMetadata:
 
 
 class OrtValue:
-    """A tensor in main memory, or what is no tensor: a list, a dictionary, None."""
+    """A tensor in main memory, or another value: a list, a dictionary, None."""
 
     def __init__(self, ortvalue: Any, numpy_obj: np.ndarray | None = None, session: Any = None) -> None:
         self._array = ortvalue._array if isinstance(ortvalue, OrtValue) else ortvalue
@@ -95,10 +95,10 @@ class OrtValue:
     def ortvalue_from_numpy(
         numpy_obj: np.ndarray, device_type: str | OrtDevice = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> OrtValue:
-        """A value that shares the array's memory.
+        """Returns a value that shares the array's memory.
 
         Raises:
-            RuntimeError: another device than the CPU is asked for, or what was given is no array of numbers.
+            RuntimeError: the device is not the CPU, or the argument is not an array of numbers.
         """
         check_device(device_type)
         if (
@@ -111,12 +111,12 @@ class OrtValue:
 
     @staticmethod
     def ortvalue_from_numpy_with_onnx_type(data: np.ndarray, onnx_element_type: int) -> OrtValue:
-        """A value of an element type of ONNX that shares the array's memory, for types that numpy has not."""
+        """Returns a value that shares the array's memory as an element type of ONNX, for types that numpy lacks."""
         return OrtValue(np.ascontiguousarray(data).view(element_dtype(onnx_element_type)).reshape(data.shape))
 
     @staticmethod
     def from_dlpack(data: Any, is_bool_tensor: bool = False) -> OrtValue:
-        """A value that shares another library's memory."""
+        """Returns a value that shares another library's memory."""
         array = from_dlpack(data)
         return OrtValue(array.view(np.bool_) if is_bool_tensor else array)
 
@@ -129,69 +129,69 @@ class OrtValue:
         vendor_id: int = -1,
         memory_info: Any = None,
     ) -> OrtValue:
-        """A value of zeros, of an element type of numpy or the number of one of ONNX.
+        """Returns a value of zeros, of an element type given as numpy's or by its number in ONNX.
 
         Raises:
-            RuntimeError: another device than the CPU is asked for.
+            RuntimeError: the device is not the CPU.
         """
         check_device(device_type)
         return OrtValue(np.zeros(shape, element_dtype(element_type)))
 
     def numpy(self) -> np.ndarray:
-        """The contents."""
+        """Returns the contents."""
         return self._array
 
     def to_dlpack(self) -> Any:
-        """The contents for other libraries."""
+        """Returns the contents for other libraries."""
         return self._array.__dlpack__()
 
     def shape(self) -> list[int]:
-        """The shape."""
+        """Returns the shape."""
         return list(self._array.shape)
 
     def data_type(self) -> str:
-        """The type: "tensor(float)" and the like."""
+        """Returns the type: "tensor(float)" or similar."""
         return type_name(self._array.dtype)
 
     def element_type(self) -> int:
-        """The number of the element type in ONNX."""
-        import onnx  # only here, and slow to import
+        """Returns the number of the element type in ONNX."""
+        import onnx  # imported here because it is slow
 
         return onnx.helper.np_dtype_to_tensor_dtype(self._array.dtype)
 
     def device_name(self) -> str:
-        """Where it is."""
+        """Returns the name of the device."""
         return "cpu"
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """Returns the address of the first element."""
         return self._array.ctypes.data
 
     def tensor_size_in_bytes(self) -> int:
-        """The size of the contents."""
+        """Returns the size of the contents in bytes."""
         return self._array.nbytes
 
     def has_value(self) -> bool:
-        """Whether there are contents."""
+        """Returns whether the value has contents."""
         return self._array is not None
 
     def is_tensor(self) -> bool:
-        """Whether it is a tensor."""
+        """Returns whether the value is a tensor."""
         return isinstance(self._array, np.ndarray)
 
     def is_sparse_tensor(self) -> bool:
-        """Whether it is a sparse tensor."""
+        """Returns False: sparse tensors are not supported."""
         return False
 
     def is_tensor_sequence(self) -> bool:
-        """Whether it is a sequence."""
+        """Returns whether the value is a sequence."""
         return isinstance(self._array, list)
 
     def update_inplace(self, np_arr: np.ndarray) -> None:
         """Replaces the contents.
 
         Raises:
-            RuntimeError: the new ones are of another size.
+            RuntimeError: the new contents have another size.
         """
         if np_arr.size != self._array.size:
             raise RuntimeError("The input size of numpy arrays does not match the size of the OrtValue.")
@@ -208,7 +208,7 @@ class OrtValue:
 
     @property
     def _ortvalue(self) -> OrtValue:
-        """The value under the name by which programs take what is inside of it."""
+        """The value itself, under the name by which programs access its inner object."""
         return self
 
     def _get_c_value(self) -> OrtValue:
@@ -216,27 +216,27 @@ class OrtValue:
 
 
 class OrtValueVector(list[OrtValue]):
-    """Values in a row."""
+    """A list of values."""
 
     def push_back(self, value: OrtValue) -> None:
-        """Puts a value behind the others."""
+        """Appends a value."""
         self.append(value)
 
     def reserve(self, size: int) -> None:
-        """Nothing to do ahead."""
+        """Does nothing: lists grow as needed."""
 
     def shrink_to_fit(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: lists need no trimming."""
 
     def element_type_at(self, index: int) -> int:
-        """The number of the element type of one of them in ONNX."""
+        """Returns the number of a value's element type in ONNX."""
         return self[index].element_type()
 
 
 def element_dtype(element_type: Any) -> np.dtype:
-    """An element type that is numpy's, or a number of ONNX."""
+    """Returns an element type, given as numpy's or by its number in ONNX."""
     if not isinstance(element_type, int):
         return np.dtype(element_type)
-    import onnx  # only here, and slow to import
+    import onnx  # imported here because it is slow
 
     return onnx.helper.tensor_dtype_to_np_dtype(element_type)

@@ -1,4 +1,4 @@
-"""Packages of stepwell-runtime: those of Stepwell, whose folder is the checkout's root."""
+"""Sets up stepwell-runtime with the packages of Stepwell, whose folder is the root of the checkout."""
 
 import sys
 from pathlib import Path
