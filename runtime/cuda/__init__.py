@@ -1,1 +1,1 @@
-"""Runs what was compiled for NVIDIA GPUs: on a device, or on a simulator of one."""
+"""Execution of programs compiled for NVIDIA GPUs, on a device or on a simulator."""

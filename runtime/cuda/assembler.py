@@ -1,4 +1,4 @@
-"""PTX to machine code ahead of time, by NVIDIA's assembler where it is installed; drivers have one of their own."""
+"""Ahead-of-time assembly of PTX by NVIDIA's ptxas, if installed; otherwise the driver compiles PTX itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..cores import available_cores
 from ..errors import ArtefactError
 
 _PACKAGES = ("nvidia.cu13", "nvidia.cuda_nvcc")
-"""Where the package `nvidia-cuda-nvcc` puts its programs, in folders `bin`."""
+"""Packages that contain NVIDIA's programs in folders `bin`; installed by `nvidia-cuda-nvcc`."""
 
 _ENTRY = re.compile(
     r"Compiling entry function '(?P<entry>[^']+)'.*?(?P<stack>\d+) bytes stack frame, "
@@ -28,14 +28,14 @@ _ENTRY = re.compile(
 
 @dataclass(frozen=True)
 class Resources:
-    """What the assembler says that a kernel takes.
+    """Resources of a kernel as the assembler reports them.
 
     Attributes:
-        entry: the kernel's name.
-        registers: of 32 bits, of a thread.
-        shared_bytes: shared memory of a block that its code asks for; a launch adds its dynamic part.
-        stack_bytes: memory of a thread: what is indexed, or spilled.
-        spill_bytes: what a thread writes to memory and reads from there for want of registers.
+        entry: name of the kernel.
+        registers: 32-bit registers per thread.
+        shared_bytes: static shared memory per block; a launch adds its dynamic part.
+        stack_bytes: local memory per thread, for indexed arrays and spilled registers.
+        spill_bytes: bytes per thread of spill stores and loads.
     """
 
     entry: str
@@ -46,7 +46,7 @@ class Resources:
 
 
 def find_assembler() -> Path | None:
-    """The program `ptxas`: that of the package `nvidia-cuda-nvcc`, or one on the PATH; None where there is none."""
+    """Returns the path of `ptxas` from the package `nvidia-cuda-nvcc` or the PATH; None if it is not installed."""
     for package in _PACKAGES:
         try:
             found = importlib.util.find_spec(package)
@@ -61,14 +61,14 @@ def find_assembler() -> Path | None:
 
 
 def with_cubins(objects: Mapping[str, bytes], architecture: str) -> dict[str, bytes]:
-    """The objects of a program, and for each PTX among them the machine code of an architecture, `sm_90a` for one.
+    """Returns a program's objects, plus the machine code of each PTX object for an architecture such as `sm_90a`.
 
     Raises:
-        ArtefactError: there is no assembler, or it refuses the code.
+        ArtefactError: there is no assembler, or it rejects the code.
     """
     assembler = find_assembler()
     if assembler is None:
-        raise ArtefactError("there is no ptxas to make cubins: install nvidia-cuda-nvcc")
+        raise ArtefactError("ptxas, needed to make cubins, was not found: install nvidia-cuda-nvcc")
     texts = {name.removesuffix(".ptx"): code for name, code in objects.items() if name.endswith(".ptx")}
     with ThreadPoolExecutor(available_cores()) as pool:
         made = pool.map(lambda item: assemble(assembler, item[1], architecture), texts.items())
@@ -76,19 +76,19 @@ def with_cubins(objects: Mapping[str, bytes], architecture: str) -> dict[str, by
 
 
 def assemble(assembler: Path, ptx: bytes, architecture: str, options: tuple[str, ...] = ()) -> bytes:
-    """The machine code of one PTX module.
+    """Returns the machine code of a PTX module.
 
     Raises:
-        ArtefactError: the assembler refuses it.
+        ArtefactError: the assembler rejects it.
     """
     return _assembled(assembler, ptx, architecture, options)[0]
 
 
 def resources(assembler: Path, ptx: bytes, architecture: str) -> list[Resources]:
-    """What every kernel of a PTX module takes.
+    """Returns the resources of every kernel of a PTX module.
 
     Raises:
-        ArtefactError: the assembler refuses it.
+        ArtefactError: the assembler rejects it.
     """
     _, report = _assembled(assembler, ptx, architecture, ("-v",))
     return [
@@ -104,12 +104,12 @@ def resources(assembler: Path, ptx: bytes, architecture: str) -> list[Resources]
 
 
 def _assembled(assembler: Path, ptx: bytes, architecture: str, options: tuple[str, ...]) -> tuple[bytes, str]:
-    """The machine code, and what was said of it."""
+    """Returns the machine code and the assembler's report."""
     with tempfile.TemporaryDirectory(prefix="stepwell-") as folder:
         source, made = Path(folder, "module.ptx"), Path(folder, "module.cubin")
         source.write_bytes(ptx)
         command = [str(assembler), f"-arch={architecture}", *options, str(source), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise ArtefactError(f"ptxas refuses the code: {done.stderr.strip()}")
+            raise ArtefactError(f"ptxas rejects the code: {done.stderr.strip()}")
         return made.read_bytes(), done.stdout + done.stderr

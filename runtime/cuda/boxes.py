@@ -1,4 +1,4 @@
-"""Copies between the prefixes of dense tensors, as the driver makes them: boxes of at most three dimensions."""
+"""Copies between the prefixes of dense tensors, as the driver performs them: boxes of at most three dimensions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _DIMS = 2
-"""So many dimensions around its rows a box of the driver's has."""
+"""Number of dimensions of a driver's box besides its rows."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """Where a box lies in a tensor.
+    """Position of a box in a tensor.
 
     Attributes:
-        offset: the bytes before its first row.
-        pitch: the bytes from row to row.
-        rows: the rows from plane to plane.
+        offset: byte offset of its first row.
+        pitch: distance of rows in bytes.
+        rows: distance of planes in rows.
     """
 
     offset: int
@@ -28,14 +28,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Box:
-    """One copy of the driver's.
+    """One copy by the driver.
 
     Attributes:
-        source: where it is read.
-        target: where it is written.
-        width: the bytes of a row.
-        height: the rows of a plane.
-        depth: the planes.
+        source: position in the source tensor.
+        target: position in the target tensor.
+        width: bytes per row.
+        height: rows per plane.
+        depth: number of planes.
     """
 
     source: Side
@@ -46,19 +46,19 @@ class Box:
 
 
 def boxes(source: Sequence[int], target: Sequence[int], itemsize: int) -> list[Box]:
-    """The copies that bring what two dense tensors both have from one to the other.
+    """Returns the copies that transfer the common prefix of two dense tensors from one to the other.
 
     Args:
-        source: the shape of what is read.
-        target: the shape of what is written, of the same rank.
-        itemsize: the bytes of an element.
+        source: shape of the source.
+        target: shape of the target, of the same rank.
+        itemsize: bytes per element.
     """
     if 0 in source or 0 in target:
         return []
     merged = _merged(source, target)
     extents = [min(pair) for pair in merged]
     shapes = [[pair[side] for pair in merged] for side in (0, 1)]
-    # The innermost dimension is a row, the two around it are the driver's, and those around these a loop.
+    # The innermost dimension is a row; the box has the two dimensions around it; a loop covers the others.
     outer = max(0, len(merged) - 1 - _DIMS)
     height, depth = [*extents[outer:-1][::-1], 1, 1][:_DIMS]
     found = []
@@ -69,7 +69,7 @@ def boxes(source: Sequence[int], target: Sequence[int], itemsize: int) -> list[B
 
 
 def _merged(source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
-    """The extents of both, with whatever lies side by side in both as one dimension."""
+    """Returns the extents of both tensors, with dimensions merged that are contiguous in both."""
     merged: list[tuple[int, int]] = [(1, 1)]
     for pair in zip(source, target, strict=True):
         outer = merged[-1]

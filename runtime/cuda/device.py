@@ -1,4 +1,4 @@
-"""What the runtime asks of a device: the driver of a GPU does it (driver.py), or the simulator (simulated.py)."""
+"""Interface of a device, implemented by the driver of a GPU (driver.py) and by the simulator (simulated.py)."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from .boxes import Box
 from .launch_plan import Launch, TensorMap
 
 Stream = int
-"""An order in which a device does things; a handle of the driver's."""
+"""A queue of work that a device executes in order; a handle of the driver's."""
 
 Arguments = Sequence[bytes]
 """The bytes of each of a kernel's parameters."""
 
 Kernel = Callable[[Arguments, Stream], None]
-"""Puts a launch on a stream; the driver copies the arguments at once."""
+"""Enqueues a launch on a stream; the driver copies the arguments immediately."""
 
 
 class Device(Protocol):
-    """A device with memory of its own. Addresses are numbers; errors are `DeviceError`s."""
+    """A device with its own memory. Addresses are numbers; errors are `DeviceError`s."""
 
     @property
     def number(self) -> int:
-        """Which of the machine's devices it is."""
+        """Index of the device on this machine."""
         ...
 
     def describe(self) -> str:
-        """Its name, for messages and tables."""
+        """Returns the device's name, for messages and tables."""
         ...
 
     def new_stream(self) -> Stream:
-        """A stream that orders nothing but what is put on it."""
+        """Creates a stream that is not ordered with other streams."""
         ...
 
     def allocate(self, nbytes: int) -> int:
-        """The address of so many bytes, a multiple of 256.
+        """Allocates memory; returns its address, a multiple of 256.
 
         Raises:
-            DeviceMemoryError: there are not so many.
+            DeviceMemoryError: there is not enough memory.
         """
         ...
 
     def free(self, address: int) -> None:
-        """Gives an allocation back, once all that was put on streams before is done."""
+        """Frees an allocation once all work enqueued before has finished."""
         ...
 
     def discard(self, address: int, nbytes: int, *, garbage: bool = False) -> None:
-        """What these bytes hold is of no use any longer; `garbage` may be read, if nothing comes of it."""
+        """Marks bytes as undefined; with `garbage`, kernels may read them if the values do not affect results."""
         ...
 
     def write(self, address: int, array: np.ndarray, stream: Stream) -> None:
-        """Copies a contiguous array to the device; it may change afterwards."""
+        """Copies a contiguous array to the device; the array may be modified after the call."""
         ...
 
     def read(self, address: int, array: np.ndarray, stream: Stream) -> None:
-        """Copies from the device into a contiguous array, which is there after `synchronize`."""
+        """Copies from the device into a contiguous array, which is valid after `synchronize`."""
         ...
 
     def copy(self, target: int, source: int, nbytes: int, stream: Stream) -> None:
@@ -65,15 +65,15 @@ class Device(Protocol):
         ...
 
     def copy_box(self, target: int, source: int, box: Box, stream: Stream) -> None:
-        """Copies a part of a tensor at one address into a part of a tensor at another, within the device."""
+        """Copies a part of a tensor into a part of another tensor on the same device."""
         ...
 
     def fill(self, address: int, nbytes: int, value: int, stream: Stream) -> None:
-        """Sets all of some bytes."""
+        """Sets every byte of a range to a value."""
         ...
 
     def prepare(self, launch: Launch, objects: Mapping[str, bytes]) -> Kernel:
-        """Makes a launch ready, with the code of its module from the program's objects.
+        """Prepares a launch, with the code of its module from the program's objects.
 
         Raises:
             DeviceError: the device cannot run it.
@@ -81,25 +81,25 @@ class Device(Protocol):
         ...
 
     def tensor_map(self, tensor: TensorMap, address: int) -> bytes:
-        """The descriptor of a tensor at an address."""
+        """Returns the descriptor of a tensor at an address."""
         ...
 
     def synchronize(self, stream: Stream) -> None:
-        """Waits until all is done that was put on a stream.
+        """Waits for all work enqueued on a stream.
 
         Raises:
-            DeviceError: something of it failed.
+            DeviceError: some of it failed.
         """
         ...
 
     def hand_over(self, stream: Stream, consumer: Stream) -> None:
-        """What is put on another stream from now on comes after what is on one so far."""
+        """Makes later work on the stream `consumer` wait for the work enqueued on `stream` so far."""
         ...
 
     def record(self, run: Callable[[Stream], None], stream: Stream) -> Callable[[Stream], None] | None:
-        """What does again what `run` puts on a stream, for less; None where there is no such thing."""
+        """Records the work that `run` enqueues as a graph that is cheaper to run; None if not supported."""
         ...
 
     def times(self, runs: Sequence[Callable[[Stream], None]], stream: Stream) -> list[float]:
-        """How many seconds each of some runs takes on the device, one after the other."""
+        """Returns the seconds that each of several runs takes on the device, in sequence."""
         ...

@@ -1,4 +1,4 @@
-"""Whether there is a GPU here, and which code runs on it."""
+"""Detection of GPUs, and compatibility of code with them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .simulated import SimulatedDevice
 
 
 def is_simulated() -> bool:
-    """Whether programs for GPUs run on the simulator instead of a device."""
+    """Returns whether GPU programs run on the simulator instead of a device."""
     return environment.is_simulated()
 
 
 def missing(architecture: str) -> list[str]:
-    """What code for an architecture (`sm_80`, `sm_90a`) needs and this machine lacks; empty where it runs."""
+    """Returns what this machine lacks to run code for an architecture (`sm_80`, `sm_90a`); empty if nothing."""
     if is_simulated():
         return []
     here = capability()
@@ -29,10 +29,11 @@ def missing(architecture: str) -> list[str]:
 
 
 def runs_on(architecture: str, capability: int) -> bool:
-    """Whether code for an architecture runs on a device of a compute capability (80 for 8.0).
+    """Returns whether code for an architecture runs on a device of a compute capability (80 for 8.0).
 
-    PTX is compiled for whatever device is there, as long as that can do as much; what is named with an `a` uses what
-    one architecture alone has.
+    PTX is compiled for the present device, if its capability is at least that of the code. Architectures with the
+    suffix
+    `a` use features of that architecture only.
     """
     wanted = int(re.sub(r"\D", "", architecture))
     return capability == wanted if architecture.endswith("a") else capability >= wanted
@@ -40,7 +41,7 @@ def runs_on(architecture: str, capability: int) -> bool:
 
 @functools.cache
 def capability() -> int | str:
-    """The compute capability of the first device, 90 for 9.0; where there is none, the reason."""
+    """Returns the compute capability of the first device, 90 for 9.0, or the reason why there is none."""
     try:
         return driver.device().capability
     except DeviceError as error:
@@ -48,9 +49,9 @@ def capability() -> int | str:
 
 
 def current() -> Device:
-    """The device that programs run on: the first GPU, or a simulator, whose memory is a program's own.
+    """Returns the device that programs run on: the first GPU, or a new simulator with memory of its own.
 
     Raises:
-        DeviceError: there is none.
+        DeviceError: there is no device.
     """
     return SimulatedDevice() if is_simulated() else driver.device()

@@ -1,4 +1,4 @@
-"""Tensors on a device, taken from and given to other libraries without copies (DLPack)."""
+"""Zero-copy exchange of tensors on a device with other libraries (DLPack)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..dlpack import DELETER, Managed, Tensor, element_code, element_type
 from ..errors import InputError
 
 CUDA = 2
-"""DLPack's number of memory on a GPU."""
+"""DLPack's device type of GPU memory."""
 
 DEFAULT_STREAM = 1
-"""The default stream, as DLPack and the driver name it."""
+"""The default stream, in the numbering of DLPack and the driver."""
 
 _NAME = b"dltensor"
 _USED = b"used_dltensor"
@@ -29,12 +29,12 @@ _api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _api.PyCapsule_SetName.argtypes = (ctypes.py_object, ctypes.c_char_p)
 _api.PyCapsule_New.restype = ctypes.py_object
 _api.PyCapsule_New.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-# A capsule that is going away is no object any more that Python may count references of.
+# Declared with a pointer argument: a capsule that is being destroyed must not be reference-counted.
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
 
 _lent: dict[int, tuple[Managed, Any]] = {}
-"""What other libraries hold, by the address of its record, until they give it back."""
+"""Tensors held by other libraries, keyed by the address of their DLPack record, until they are released."""
 
 
 @DELETER
@@ -44,7 +44,7 @@ def _take_back(address: int) -> None:
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _drop(capsule: int) -> None:
-    """A capsule goes away; what nobody has taken out of it is ours again."""
+    """Destructor of a capsule: releases the tensor if no library has taken it."""
     if _is_valid(capsule, _NAME):
         _lent.pop(_pointer(capsule, _NAME), None)
 
@@ -55,14 +55,14 @@ class _Flags:
 
 
 class DeviceArray:
-    """A tensor on a device, dense, row by row.
+    """A dense, row-major tensor on a device.
 
     Attributes:
-        address: where it is.
-        shape: its shape.
-        dtype: its element type.
-        number: the device.
-        flags: that it is dense, as numpy says it.
+        address: address of the tensor.
+        shape: shape of the tensor.
+        dtype: element type.
+        number: index of the device.
+        flags: numpy-style flags: the tensor is dense.
     """
 
     flags = _Flags()
@@ -76,35 +76,35 @@ class DeviceArray:
         owner: Any,
         hand_over: Callable[[int], None] | None = None,
     ) -> None:
-        """Names a tensor.
+        """Creates a reference to a tensor.
 
         Args:
-            address: where it is.
-            shape: its shape.
-            dtype: its element type.
-            number: the device.
-            owner: keeps the memory.
-            hand_over: lets a stream, whose handle it takes, wait until the tensor has been computed.
+            address: address of the tensor.
+            shape: shape of the tensor.
+            dtype: element type.
+            number: index of the device.
+            owner: object that keeps the memory alive.
+            hand_over: makes a stream, given by its handle, wait until the tensor has been computed.
         """
         self.address, self.shape, self.dtype, self.number = address, shape, dtype, number
         self._owner, self._hand_over = owner, hand_over
 
     @property
     def nbytes(self) -> int:
-        """Its size."""
+        """Size in bytes."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """What numpy would read it by.
+        """The interface through which numpy would read the tensor.
 
         Raises:
-            InputError: always: no program for a CPU can.
+            InputError: always: host code cannot access device memory.
         """
         raise InputError(f"{self!r} cannot be read on the host: copy it there first")
 
@@ -112,13 +112,13 @@ class DeviceArray:
         return CUDA, self.number
 
     def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
-        """The tensor for another library, on a stream of its own; -1 says that it needs no order."""
+        """Returns the tensor as a capsule for another library, ordered with its stream; -1 for no ordering."""
         if stream != -1:
             self.ready(stream or DEFAULT_STREAM)
         return _capsule(self)
 
     def ready(self, stream: int) -> None:
-        """What is put on a stream from now on finds the tensor computed."""
+        """Makes later work on a stream wait until the tensor has been computed."""
         if self._hand_over is not None:
             self._hand_over(stream)
 
@@ -127,19 +127,19 @@ class DeviceArray:
 
 
 def on_device(value: Any) -> bool:
-    """Whether something is a tensor in the memory of a GPU."""
+    """Returns whether a value is a tensor in GPU memory."""
     return hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == CUDA
 
 
 def adopt(value: Any, name: str) -> DeviceArray:
-    """A tensor of another library, to be read behind what is on the default stream by now.
+    """Wraps a tensor of another library, to be read after the work on the default stream so far.
 
     Args:
-        value: has `__dlpack__`, and is in the memory of a GPU.
-        name: the input's, for messages.
+        value: object with `__dlpack__`, in GPU memory.
+        name: name of the input, for messages.
 
     Raises:
-        InputError: its element type is none of ours, or it is not dense.
+        InputError: its element type is not supported, or it is not dense.
     """
     capsule = value.__dlpack__(stream=DEFAULT_STREAM)
     managed = ctypes.cast(_api.PyCapsule_GetPointer(capsule, _NAME), ctypes.POINTER(Managed)).contents
@@ -147,7 +147,9 @@ def adopt(value: Any, name: str) -> DeviceArray:
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     dtype = element_type(tensor)
     if dtype is None:
-        raise InputError(f"input '{name}' has elements of DLPack's type {tensor.code} with {tensor.bits} bits")
+        raise InputError(
+            f"input '{name}' has the unsupported DLPack element type {tensor.code} with {tensor.bits} bits"
+        )
     if tensor.strides and not _is_dense(shape, [tensor.strides[axis] for axis in range(tensor.ndim)]):
         raise InputError(f"input '{name}' is on a device and not dense: make it contiguous first")
     _api.PyCapsule_SetName(capsule, _USED)

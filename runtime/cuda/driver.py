@@ -1,4 +1,4 @@
-"""A GPU of NVIDIA, through the driver's API as the package cuda-bindings gives it."""
+"""An NVIDIA GPU, through the driver API of the package cuda-bindings."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _REASONS = {
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "the driver is older than the PTX: update it, or compile where ptxas is "
     "installed, so that the artefact holds machine code",
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the code is for another architecture",
-    "CUDA_ERROR_INVALID_PTX": "the driver's compiler refuses the PTX",
+    "CUDA_ERROR_INVALID_PTX": "the driver's compiler rejects the PTX",
     "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "the kernel needs more registers or shared memory than a block can have",
-    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel has left its buffers",
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel accessed memory outside its buffers",
 }
 
 
 def bindings() -> Any:
-    """The module `cuda.bindings.driver`, initialised.
+    """Returns the module `cuda.bindings.driver`, initialised.
 
     Raises:
         DeviceError: it is not installed, or there is no driver or no device.
@@ -42,27 +42,27 @@ def bindings() -> Any:
         raise DeviceError("the package cuda-bindings is not installed (pip install 'cuda-bindings>=13,<14')") from error
     try:
         _checked(driver, driver.cuInit(0), "start")
-    except RuntimeError as error:  # the driver's library is not there
+    except RuntimeError as error:  # the driver's library is missing
         raise DeviceError(f"there is no NVIDIA driver: {error}") from error
     return driver
 
 
 @functools.cache
 def device(number: int = 0) -> CudaDevice:
-    """A device of this machine; always the same object for it.
+    """Returns a device of this machine, always the same object for the same number.
 
     Raises:
-        DeviceError: there is none.
+        DeviceError: there is no such device.
     """
     return CudaDevice(bindings(), number)
 
 
 def _checked(driver: Any, results: tuple, doing: str) -> Any:
-    """The results of a call but for the status.
+    """Returns the results of a driver call without its status.
 
     Raises:
-        DeviceMemoryError: it says that memory is short.
-        DeviceError: it says that something else failed.
+        DeviceMemoryError: the device is out of memory.
+        DeviceError: the call failed for another reason.
     """
     status, *values = results
     if status == driver.CUresult.CUDA_SUCCESS:
@@ -78,11 +78,11 @@ class CudaDevice:
     """One GPU, with its primary context, which other libraries in the process share."""
 
     def __init__(self, driver: Any, number: int = 0) -> None:
-        """Takes a device.
+        """Opens a device.
 
         Args:
             driver: the initialised module `cuda.bindings.driver`.
-            number: which device.
+            number: index of the device.
 
         Raises:
             DeviceError: there is no such device.
@@ -124,7 +124,7 @@ class CudaDevice:
         except DeviceMemoryError:
             free, total = self._call("ask for memory", "cuMemGetInfo")
             raise DeviceMemoryError(
-                f"{nbytes / 2**20:.0f} MiB of device memory are needed in one piece, but of "
+                f"{nbytes / 2**20:.0f} MiB of contiguous device memory are needed, but of "
                 f"{int(total) / 2**20:.0f} MiB only {int(free) / 2**20:.0f} are free"
             ) from None
 
@@ -132,11 +132,11 @@ class CudaDevice:
         self._call("free memory", "cuMemFree", address)
 
     def discard(self, address: int, nbytes: int, *, garbage: bool = False) -> None:
-        pass  # a device keeps no account of that
+        pass  # a device does not track undefined bytes
 
     def write(self, address: int, array: np.ndarray, stream: Stream) -> None:
         if array.nbytes:
-            # From memory that is not pinned, the driver has taken the bytes when it returns.
+            # For memory that is not pinned, the driver has copied the bytes when the call returns.
             self._call("copy to the device", "cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, stream)
 
     def read(self, address: int, array: np.ndarray, stream: Stream) -> None:
@@ -226,7 +226,7 @@ class CudaDevice:
         return seconds
 
     def hand_over(self, stream: Stream, consumer: Stream) -> None:
-        """What is put on another stream from now on comes after what is on one so far."""
+        """Makes later work on the stream `consumer` wait for the work enqueued on `stream` so far."""
         flags = self._driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
         event = self._call("make an event", "cuEventCreate", flags)
         self._call("record an event", "cuEventRecord", event, stream)
@@ -268,8 +268,8 @@ class CudaDevice:
         except DeviceMemoryError:
             raise
         except DeviceError as error:
-            told = bytes(log).split(b"\0", 1)[0].decode(errors="replace").strip()
-            raise DeviceError(f"{self.describe()}: {error}{': ' if told else ''}{told}") from None
+            log_text = bytes(log).split(b"\0", 1)[0].decode(errors="replace").strip()
+            raise DeviceError(f"{self.describe()}: {error}{': ' if log_text else ''}{log_text}") from None
 
     def _config(self, launch: Launch) -> Any:
         driver = self._driver
@@ -289,7 +289,7 @@ class CudaDevice:
         return config
 
     def _call(self, doing: str, name: str, *arguments: Any) -> Any:
-        """Calls the driver, with the device's context current in this thread, whatever other libraries have set."""
+        """Calls the driver with the device's context current, since other libraries may have set another one."""
         self._do("use the device", self._driver.cuCtxSetCurrent(self._context))
         return self._do(doing, getattr(self._driver, name)(*arguments))
 

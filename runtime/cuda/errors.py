@@ -1,4 +1,4 @@
-"""What can go wrong with a program for a GPU."""
+"""Errors of programs for GPUs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from ..errors import CapacityError, RuntimeFailure
 
 
 class DeviceError(RuntimeFailure):
-    """There is no device, or it cannot do what is asked of it."""
+    """There is no device, or it cannot execute the request."""
 
 
 class DeviceMemoryError(CapacityError):
-    """The device has not as much memory as a program needs."""
+    """The device has less memory than a program needs."""
 
 
 class SimulationError(RuntimeFailure):
-    """A kernel does what the PTX ISA does not allow, or what the simulator does not know.
+    """A kernel violates the PTX ISA, or uses a feature that the simulator does not support.
 
     Attributes:
-        line: the line of the PTX text; 0 where the fault is not of one.
+        line: line of the PTX text; 0 if the error has no line.
     """
 
     def __init__(self, message: str, line: int = 0) -> None:
@@ -26,4 +26,4 @@ class SimulationError(RuntimeFailure):
 
 
 class PtxError(SimulationError):
-    """Text that is not PTX, or PTX that the simulator does not know."""
+    """Text that is not valid PTX, or PTX that the simulator does not support."""

@@ -1,4 +1,4 @@
-"""Runs launch plans on a device: parameters uploaded once, an arena, and whatever repeats recorded as a graph."""
+"""Execution of launch plans on a device: parameters are uploaded once, repeated runs are recorded as a graph."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .launch_plan import ARENA, INPUT, OUTPUT, PARAMETER, Argument, Buffer, Copy
 
 _ALIGNMENT = 256
 _READABLE = 16
-"""Bytes at multiples of which kernels expect their buffers."""
+"""Alignment in bytes that kernels expect of their buffers."""
 
 _SCALARS = {"int32": np.int32, "int64": np.int64, "float32": np.float32, "float64": np.float64}
 _GRAPHS = 8
-"""So many graphs are kept: each is for one choice of input and output addresses."""
+"""Maximum number of cached graphs; each is for one combination of input and output addresses."""
 
 Run = Callable[[Stream], None]
 Addresses = tuple[int, ...]
@@ -33,17 +33,17 @@ Addresses = tuple[int, ...]
 
 @dataclass
 class Lane:
-    """What one call at a time needs for itself.
+    """Resources of one call; concurrent calls use different lanes.
 
     Attributes:
-        stream: the order of its launches.
-        arena: the address of its scratch memory.
-        inputs: where inputs from the host are copied to.
-        outputs: where outputs for the host are computed.
-        graphs: by input and output addresses what does a whole run; None after the first run with them.
-        spare: outputs on the device that nobody has any longer.
-        staged: of a program for a range of sizes, where inputs and outputs lie that are smaller than the greatest.
-        held: of the inputs on the device, the shapes of what they hold; around that there are zeros.
+        stream: stream of its launches.
+        arena: address of its scratch memory.
+        inputs: buffers for inputs copied from the host.
+        outputs: buffers for outputs that are copied to the host.
+        graphs: graph of a run by input and output addresses; None after the first run with them.
+        spare: output buffers on the device that are not referenced any more.
+        staged: for programs with symbolic sizes, dense buffers for inputs and outputs smaller than the maximum.
+        held: shapes of the data in the input buffers, which are zero-padded.
     """
 
     stream: Stream
@@ -57,14 +57,14 @@ class Lane:
 
 
 class DeviceProgram:
-    """A program on a device. Calls may come from any number of threads at once."""
+    """A program on a device. Calls may come from several threads at once."""
 
     def __init__(self, program: Program, device: Device) -> None:
-        """Brings code and parameters to the device.
+        """Loads code and parameters onto the device.
 
         Raises:
             DeviceError: the device cannot run the code.
-            DeviceMemoryError: it has not as much memory as the program needs; the message says how much that is.
+            DeviceMemoryError: there is not enough memory; the message states the program's requirements.
         """
         assert program.launches is not None
         self._plan, self._device = program.launches, device
@@ -91,12 +91,12 @@ class DeviceProgram:
         device.synchronize(stream)
 
     def run(self, inputs: Sequence[np.ndarray | DeviceArray], outputs: Sequence[np.ndarray]) -> None:
-        """Runs the plan on arrays of the host, or inputs on the device, into arrays of the host.
+        """Runs the plan on arrays of the host or inputs on the device; writes the results to arrays of the host.
 
-        A program for a range of sizes takes and gives arrays that are smaller than its own.
+        A program with symbolic sizes accepts arrays that are smaller than its own.
 
         Raises:
-            DeviceError: something failed.
+            DeviceError: a step failed.
         """
         with self._borrowed() as lane:
             self._discard(lane)
@@ -104,13 +104,13 @@ class DeviceProgram:
             self._read(lane, outputs)
 
     def run_timed(self, inputs: Sequence[np.ndarray | DeviceArray], outputs: Sequence[np.ndarray]) -> list[float]:
-        """The same, step by step.
+        """Runs the plan like `run`, and measures every step.
 
         Returns:
             The seconds that each step of the plan took on the device.
 
         Raises:
-            DeviceError: something failed.
+            DeviceError: a step failed.
         """
         with self._borrowed() as lane:
             self._discard(lane)
@@ -124,14 +124,14 @@ class DeviceProgram:
     def run_on_device(
         self, inputs: Sequence[np.ndarray | DeviceArray], shapes: Sequence[Shape] | None = None
     ) -> list[DeviceArray]:
-        """Runs the plan into tensors on the device, which may still be computed when this returns.
+        """Runs the plan with results on the device, which may still be under computation at the return.
 
         Args:
-            inputs: what it takes.
-            shapes: of the outputs (and guards), where those are smaller than the program's.
+            inputs: the inputs.
+            shapes: shapes of the outputs (and guards), if smaller than the program's.
 
         Raises:
-            DeviceError: something failed.
+            DeviceError: a step failed.
         """
         wide = [_shape(info) for info in self._results]
         shapes = list(shapes or wide)
@@ -144,11 +144,11 @@ class DeviceProgram:
                 self._replay(lane, sources, lane.outputs)
                 for place, target in enumerate(targets):
                     self._copy_box(place, target, lane.outputs[place], shapes[place], lane.stream)
-            # Whoever gets the lane next puts its work behind, on the same stream.
+            # The next user of the lane enqueues its work on the same stream, after this.
             return self._handed_out(targets, lane, inputs, shapes)
 
     def fetched(self, array: DeviceArray) -> np.ndarray:
-        """A result on the host."""
+        """Copies a result to the host."""
         with self._borrowed() as lane:
             array.ready(lane.stream)
             host = np.empty(array.shape, array.dtype)
@@ -157,7 +157,7 @@ class DeviceProgram:
         return host
 
     def timed(self, inputs: Sequence[np.ndarray], runs: int = 30, warmup: int = 5) -> float:
-        """The median of the seconds that the whole plan takes on the device, on inputs that are there already."""
+        """Returns the median of the seconds that the whole plan takes on the device, with inputs already there."""
         with self._borrowed() as lane:
             sources = self._placed(inputs, lane)
 
@@ -168,7 +168,7 @@ class DeviceProgram:
         return float(np.median(taken[warmup:]))
 
     def _discard(self, lane: Lane) -> None:
-        """What the last call has left in the outputs counts as never written."""
+        """Marks the outputs of the previous call as undefined."""
         for address, nbytes in zip(lane.outputs, self._outputs, strict=True):
             self._device.discard(address, nbytes, garbage=self._is_bounded)
 
@@ -182,7 +182,7 @@ class DeviceProgram:
         self._device.synchronize(lane.stream)
 
     def _copy_box(self, place: int, target: int, source: int, shape: Shape, stream: Stream) -> None:
-        """Copies as much of a result as a shape says into a dense tensor of that shape."""
+        """Copies the prefix of a result with the given shape into a dense tensor of that shape."""
         info = self._results[place]
         for box in boxes(_shape(info), shape, info.dtype.itemsize):
             self._device.copy_box(target, source, box, stream)
@@ -190,9 +190,9 @@ class DeviceProgram:
     def _handed_out(
         self, targets: Addresses, lane: Lane, inputs: Sequence[Any], shapes: Sequence[Shape]
     ) -> list[DeviceArray]:
-        """The results as tensors; when all of them are gone, their memory is used again."""
+        """Returns the results as tensors; their memory is reused when all of them are released."""
         device, readers = self._device, set()
-        # Inputs are kept as long, as they may still be read.
+        # The inputs are kept alive with the results, as they may still be read.
         owner = _Owner(self, tuple(inputs))
         weakref.finalize(owner, _give_back, device, lane, targets, readers).atexit = False
 
@@ -206,7 +206,7 @@ class DeviceProgram:
         ]
 
     def _placed(self, inputs: Sequence[np.ndarray | DeviceArray], lane: Lane) -> Addresses:
-        """The addresses of the inputs: their own, where kernels can read them there, else those of copies."""
+        """Returns the addresses of the inputs: their own if kernels can read them there, else those of copies."""
         if any(isinstance(value, DeviceArray) for value in inputs):
             self._device.hand_over(DEFAULT_STREAM, lane.stream)
         return tuple(self._place(place, value, lane) for place, value in enumerate(inputs))
@@ -214,7 +214,7 @@ class DeviceProgram:
     def _place(self, place: int, value: np.ndarray | DeviceArray, lane: Lane) -> int:
         target = lane.inputs[place]
         if isinstance(value, DeviceArray) and value.number != self._device.number:
-            raise DeviceError(f"{value!r} is given to a program on device {self._device.number}")
+            raise DeviceError(f"expected an input on device {self._device.number}, got {value!r}")
         if self._is_bounded and value.shape != _shape(self._takes[place]):
             self._spread(place, value, lane)
             return target
@@ -229,7 +229,7 @@ class DeviceProgram:
         return target
 
     def _spread(self, place: int, value: np.ndarray | DeviceArray, lane: Lane) -> None:
-        """Puts an input into the one as large as the bounds, with zeros around it: the program relies on these."""
+        """Copies an input into the buffer of maximum size, zero-padded: the program relies on the padding."""
         device, target, info = self._device, lane.inputs[place], self._takes[place]
         if lane.held.get(place) != value.shape:
             device.fill(target, info.nbytes, 0, lane.stream)
@@ -243,14 +243,14 @@ class DeviceProgram:
             device.copy_box(target, source, box, lane.stream)
 
     def _staged(self, lane: Lane) -> tuple[Addresses, Addresses]:
-        """Where inputs and outputs lie dense that are smaller than the program's."""
+        """Returns dense buffers for inputs and outputs that are smaller than the program's."""
         if lane.staged is None:
             inputs = self._allocated(self._inputs, "inputs of fewer elements")
             lane.staged = inputs, self._allocated(self._outputs, "outputs of fewer elements")
         return lane.staged
 
     def _replay(self, lane: Lane, inputs: Addresses, outputs: Addresses) -> None:
-        """All steps: one by one the first time that these addresses come, from the second time on as a graph."""
+        """Runs all steps: individually at the first use of these addresses, then as a graph."""
         key = inputs, outputs
         if key not in lane.graphs:
             if len(lane.graphs) >= _GRAPHS:
@@ -296,7 +296,7 @@ class DeviceProgram:
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[Lane]:
-        """A lane for one call."""
+        """Provides a lane for one call."""
         try:
             lane = self._idle.pop()
         except IndexError:
@@ -313,10 +313,10 @@ class DeviceProgram:
         return Lane(self._device.new_stream(), arena, inputs, outputs)
 
     def _allocated(self, sizes: Sequence[int], what: str) -> Addresses:
-        """Buffers of some sizes, in one allocation.
+        """Allocates buffers of the given sizes in one allocation.
 
         Raises:
-            DeviceMemoryError: the device has not so much memory; the message says what the program needs.
+            DeviceMemoryError: there is not enough memory; the message states the program's requirements.
         """
         spaced = [-(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT for size in sizes]
         try:
@@ -336,20 +336,20 @@ class DeviceProgram:
 
 
 def _shape(info: TensorInfo) -> Shape:
-    """The shape of what a program takes or gives, which is always known."""
+    """Returns the shape of a program's input or output, which is always static."""
     return tuple(map(int, info.shape))
 
 
 @dataclass(frozen=True, eq=False)
 class _Owner:
-    """What the results of a call keep alive."""
+    """Keeps alive the program and the inputs that the results of a call depend on."""
 
     program: DeviceProgram
     inputs: tuple[Any, ...]
 
 
 def _give_back(device: Device, lane: Lane, targets: Addresses, readers: set[Stream]) -> None:
-    """Results may be overwritten once those have read them who were given them."""
+    """Returns result buffers for reuse after all streams that read them."""
     for reader in readers:
         device.hand_over(reader, lane.stream)
     lane.spare.append(targets)

@@ -1,6 +1,6 @@
-"""Checks that a launch plan is one that a device can run and that stays inside its own program's buffers.
+"""Validation of launch plans: every step must be possible on a device and stay inside the program's own buffers.
 
-An artefact is untrusted: whatever its plan says, no kernel gets an address outside the buffers of its own program.
+Artefacts are untrusted: a kernel never gets an address outside the buffers of its own program.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$%][A-Za-z0-9_$]*")
 
 @dataclass(frozen=True)
 class BufferSizes:
-    """How many bytes the buffers of a program have."""
+    """Sizes in bytes of a program's buffers."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -48,7 +48,7 @@ class BufferSizes:
     arena: int
 
     def of(self, space: str, index: int) -> int:
-        """The size of one buffer; -1 where there is no such buffer."""
+        """Returns the size of a buffer, or -1 if there is no such buffer."""
         if space == ARENA:
             return self.arena if index == 0 else -1
         sizes = {INPUT: self.inputs, OUTPUT: self.outputs, PARAMETER: self.parameters}.get(space, ())
@@ -59,7 +59,7 @@ def check_plan(plan: LaunchPlan, inputs: Iterable[int], outputs: Iterable[int], 
     """Checks every step of a plan, given the sizes in bytes of the program's buffers, in order.
 
     Raises:
-        ValueError: a device cannot do one, it leaves its buffer, or it writes an input or a parameter by itself.
+        ValueError: a step is not possible, leaves its buffer, or writes an input or a parameter.
     """
     sizes = BufferSizes(tuple(inputs), tuple(outputs), tuple(parameters), plan.arena_bytes)
     for place, step in enumerate(plan.steps):
@@ -70,10 +70,10 @@ def check_plan(plan: LaunchPlan, inputs: Iterable[int], outputs: Iterable[int], 
 
 
 def check_step(step: Step, sizes: BufferSizes) -> None:
-    """Checks that a step is one a device can do, and stays inside the program's buffers.
+    """Checks that a device can execute a step, and that the step stays inside the program's buffers.
 
     Raises:
-        ValueError: it does not.
+        ValueError: a check fails.
     """
     if isinstance(step, Launch):
         _check_launch(step)
@@ -85,9 +85,9 @@ def check_step(step: Step, sizes: BufferSizes) -> None:
     target = step.target if isinstance(step, Copy) else step.buffer
     _check_buffer(target, sizes)
     if target.space not in (OUTPUT, ARENA):
-        raise ValueError(f"{target} is not to be written")
+        raise ValueError(f"{target} is read-only: expected an output or the arena")
     if isinstance(step, Fill):
-        _require(0 <= step.value < 256, f"{step.value} is no byte")
+        _require(0 <= step.value < 256, f"fill value {step.value} is not a byte")
         return
     if step.source.bytes != step.target.bytes:
         raise ValueError(f"{step.source} and {step.target} differ in size")
@@ -98,7 +98,7 @@ def check_step(step: Step, sizes: BufferSizes) -> None:
 
 def _check_launch(launch: Launch) -> None:
     name = f"launch of {launch.entry!r}"
-    _require(bool(_IDENTIFIER.fullmatch(launch.entry)), f"{launch.entry!r} is no name of a PTX entry")
+    _require(bool(_IDENTIFIER.fullmatch(launch.entry)), f"{launch.entry!r} is not a valid name of a PTX entry")
     _require(bool(launch.module), f"{name}: it names no module")
     for what, dims, most in (
         ("grid", launch.grid, _MOST_GRID),
@@ -106,17 +106,20 @@ def _check_launch(launch: Launch) -> None:
         ("cluster", launch.cluster, _MOST_GRID),
     ):
         fits = len(dims) == 3 and all(1 <= dim <= limit for dim, limit in zip(dims, most, strict=True))
-        _require(fits, f"{name}: a {what} of {dims} is not possible")
-    _require(math.prod(launch.block) <= MOST_THREADS, f"{name}: a block of {launch.block} is of too many threads")
-    _require(math.prod(launch.cluster) <= MOST_BLOCKS_OF_A_CLUSTER, f"{name}: the cluster {launch.cluster} is too big")
+        _require(fits, f"{name}: invalid {what} {dims}")
+    _require(math.prod(launch.block) <= MOST_THREADS, f"{name}: the block {launch.block} has too many threads")
+    _require(
+        math.prod(launch.cluster) <= MOST_BLOCKS_OF_A_CLUSTER,
+        f"{name}: the cluster {launch.cluster} has too many blocks",
+    )
     whole = all(grid % cluster == 0 for grid, cluster in zip(launch.grid, launch.cluster, strict=True))
-    _require(whole, f"{name}: the grid {launch.grid} is not of whole clusters of {launch.cluster}")
+    _require(whole, f"{name}: the grid {launch.grid} is not a multiple of the cluster")
     _require(
         0 <= launch.shared_bytes <= MOST_SHARED_BYTES,
         f"{name}: {launch.shared_bytes} bytes of shared memory are more than a block can have ({MOST_SHARED_BYTES})",
     )
     total = sum(map(argument_bytes, launch.arguments))
-    _require(total <= MOST_ARGUMENT_BYTES, f"{name}: its arguments are of too many bytes ({total})")
+    _require(total <= MOST_ARGUMENT_BYTES, f"{name}: its arguments take too many bytes ({total})")
 
 
 def _check_argument(argument: Argument, sizes: BufferSizes) -> None:
@@ -128,7 +131,7 @@ def _check_argument(argument: Argument, sizes: BufferSizes) -> None:
     elif argument.type.startswith("int"):
         bits = 8 * SCALAR_BYTES[argument.type]
         fits = isinstance(argument.value, int) and -(2 ** (bits - 1)) <= argument.value < 2 ** (bits - 1)
-        _require(fits, f"{argument.value!r} is no {argument.type}")
+        _require(fits, f"{argument.value!r} is not a valid {argument.type}")
 
 
 def _check_buffer(buffer: Buffer, sizes: BufferSizes) -> None:
@@ -139,28 +142,28 @@ def _check_buffer(buffer: Buffer, sizes: BufferSizes) -> None:
 
 
 def _check_map(tensor: TensorMap) -> None:
-    """The rules of `cuTensorMapEncodeTiled` without interleaving."""
-    _require(tensor.element in ELEMENT_BYTES, f"{tensor.element!r} is no element type of a tensor map")
+    """Checks the rules of `cuTensorMapEncodeTiled` without interleaving."""
+    _require(tensor.element in ELEMENT_BYTES, f"{tensor.element!r} is not an element type of a tensor map")
     rank, width = len(tensor.sizes), ELEMENT_BYTES[tensor.element]
-    _require(1 <= rank <= 5, f"a tensor map of rank {rank} is not possible")
+    _require(1 <= rank <= 5, f"invalid rank {rank} of a tensor map: expected 1 to 5")
     listed = len(tensor.strides) == rank - 1 and len(tensor.box) == rank and len(tensor.steps) in (0, rank)
-    _require(listed, f"the tensor map does not give sizes, strides and box of all {quantity(rank, 'dimension')}")
-    _require(all(1 <= size <= 2**32 for size in tensor.sizes), f"sizes {tensor.sizes} are not possible")
+    _require(listed, f"the tensor map lacks strides, box or steps of its {quantity(rank, 'dimension')}")
+    _require(all(1 <= size <= 2**32 for size in tensor.sizes), f"invalid sizes {tensor.sizes}: expected 1 to 2**32")
     _require(
         all(stride % 16 == 0 and 0 <= stride < 2**40 for stride in tensor.strides),
         f"strides {tensor.strides} are not multiples of 16 bytes below 2**40",
     )
-    _require(all(1 <= extent <= 256 for extent in tensor.box), f"a box of {tensor.box} is not possible")
-    _require(all(1 <= step <= 8 for step in tensor.steps), f"steps of {tensor.steps} are not possible")
+    _require(all(1 <= extent <= 256 for extent in tensor.box), f"invalid box {tensor.box}: expected 1 to 256")
+    _require(all(1 <= step <= 8 for step in tensor.steps), f"invalid steps {tensor.steps}: expected 1 to 8")
     inner = tensor.box[0] * width
-    _require(inner % 16 == 0, f"the box's rows are of {inner} bytes, which is no multiple of 16")
-    _require(tensor.swizzle in (0, 32, 64, 128), f"there is no swizzle of {tensor.swizzle} bytes")
-    _require(not tensor.swizzle or inner <= tensor.swizzle, f"rows of {inner} bytes cannot swizzle by {tensor.swizzle}")
-    _require(tensor.fill in ("zero", "nan"), f"nothing is filled with {tensor.fill!r}")
+    _require(inner % 16 == 0, f"the box's rows have {inner} bytes, which is not a multiple of 16")
+    _require(tensor.swizzle in (0, 32, 64, 128), f"invalid swizzle {tensor.swizzle}: expected 0, 32, 64 or 128 bytes")
+    _require(not tensor.swizzle or inner <= tensor.swizzle, f"rows of {inner} bytes exceed swizzle {tensor.swizzle}")
+    _require(tensor.fill in ("zero", "nan"), f"invalid fill {tensor.fill!r}: expected 'zero' or 'nan'")
     _require(tensor.fill == "zero" or "float" in tensor.element, f"{tensor.element} has no NaN to fill with")
-    _require(tensor.promotion in (0, 64, 128, 256), f"there is no promotion to {tensor.promotion} bytes")
-    _require(tensor.buffer.offset % 16 == 0, f"{tensor.buffer} does not begin at a multiple of 16 bytes")
-    _require(tensor.extent <= tensor.buffer.bytes, f"the tensor map spans {tensor.extent} bytes of {tensor.buffer}")
+    _require(tensor.promotion in (0, 64, 128, 256), f"invalid promotion {tensor.promotion}: expected 0, 64, 128 or 256")
+    _require(tensor.buffer.offset % 16 == 0, f"{tensor.buffer} is not aligned to 16 bytes")
+    _require(tensor.extent <= tensor.buffer.bytes, f"a tensor map of {tensor.extent} bytes exceeds {tensor.buffer}")
 
 
 def _require(holds: bool, message: str) -> None:

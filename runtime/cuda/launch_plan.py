@@ -1,8 +1,7 @@
-"""What a program for a GPU does: kernels launched one after the other on one stream, and where their data are.
+"""Launch plan of a GPU program: the kernels launched in sequence on one stream, and the locations of their data.
 
-A plan holds no code: a launch names the module, whose PTX and cubin are among the program's objects as `<module>.ptx`
-and `<module>.cubin`, and the entry in it. A plan read from an artefact is checked before anything is done with it
-(launch_checks.py).
+A plan holds no code. A launch names an entry and its module, whose PTX and cubin are among the program's objects as
+`<module>.ptx` and `<module>.cubin`. A plan read from an artefact is validated before use (launch_checks.py).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ ELEMENT_BYTES = {
     "uint8": 1, "uint16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8,
     "float16": 2, "bfloat16": 2, "float32": 4, "tfloat32": 4, "float64": 8,
 }  # fmt: skip
-"""The element types that a tensor map may have, and their sizes; elements of 8-bit floats are moved as uint8."""
+"""Element types of a tensor map, and their sizes in bytes; elements of 8-bit floats are moved as uint8."""
 
 SCALAR_BYTES = {"int32": 4, "int64": 8, "float32": 4, "float64": 8}
 
@@ -30,13 +29,13 @@ Dims = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Buffer:
-    """Where some data are: a part of one of the program's buffers.
+    """Part of one of the program's buffers.
 
     Attributes:
         space: "input", "output", "parameter" or "arena".
-        index: which input, output or parameter; 0 for the arena.
-        offset: where the part begins, in bytes.
-        bytes: its size: what lies beyond is not a kernel's to touch.
+        index: index of the input, output or parameter; 0 for the arena.
+        offset: offset of the part in bytes.
+        bytes: size of the part; a kernel must not access memory beyond it.
     """
 
     space: str
@@ -47,18 +46,18 @@ class Buffer:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor as the copy engine sees it (`cuTensorMapEncodeTiled`); dimensions are listed innermost first.
+    """Tensor description for the copy engine (`cuTensorMapEncodeTiled`); dimensions are listed innermost first.
 
     Attributes:
-        buffer: where it is.
+        buffer: location of the tensor.
         element: a key of `ELEMENT_BYTES`.
         sizes: elements in each dimension.
-        strides: bytes from element to element in each dimension but the innermost, which is dense.
-        box: the elements that one copy moves, in each dimension.
-        swizzle: how many bytes 16-byte pieces are permuted within: 0, 32, 64 or 128.
-        fill: what is read out of bounds: "zero" or "nan".
+        strides: distance of elements in bytes, for each dimension but the innermost, which is dense.
+        box: elements that one copy moves, in each dimension.
+        swizzle: bytes within which 16-byte chunks are permuted: 0, 32, 64 or 128.
+        fill: value of elements out of bounds: "zero" or "nan".
         promotion: bytes that a miss brings to the second-level cache: 0, 64, 128 or 256.
-        steps: of which elements one is taken, in each dimension; all 1 if empty.
+        steps: traversal stride in each dimension; all 1 if empty.
     """
 
     buffer: Buffer
@@ -73,7 +72,7 @@ class TensorMap:
 
     @property
     def extent(self) -> int:
-        """How many bytes the tensor spans."""
+        """Number of bytes that the tensor spans."""
         outer = sum((size - 1) * stride for size, stride in zip(self.sizes[1:], self.strides, strict=True))
         return outer + self.sizes[0] * ELEMENT_BYTES[self.element]
 
@@ -100,14 +99,14 @@ class Launch:
     """One launch of a kernel.
 
     Attributes:
-        module: whose PTX or cubin holds the entry.
-        entry: the kernel's name there.
+        module: name of the module whose PTX or cubin holds the entry.
+        entry: name of the kernel in the module.
         grid: blocks in x, y and z.
-        block: threads of a block in x, y and z.
-        cluster: blocks of a cluster in x, y and z; (1, 1, 1) for none.
-        shared_bytes: dynamic shared memory of a block.
-        arguments: what the kernel takes, in order.
-        kernel: the kernel of the program's table that it is a part of.
+        block: threads per block in x, y and z.
+        cluster: blocks per cluster in x, y and z; (1, 1, 1) for none.
+        shared_bytes: dynamic shared memory per block.
+        arguments: arguments of the kernel, in order.
+        kernel: entry of the program's kernel table that the launch belongs to.
     """
 
     module: str
@@ -122,7 +121,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Fill:
-    """Sets all bytes of a part of the arena or of an output."""
+    """Sets every byte of a part of the arena or of an output."""
 
     buffer: Buffer
     value: int = 0
@@ -130,7 +129,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Copy:
-    """Copies between two parts of equal size, which do not overlap."""
+    """Copies between two parts of equal size, which must not overlap."""
 
     source: Buffer
     target: Buffer
@@ -142,11 +141,11 @@ Step = Launch | Fill | Copy
 @short_repr
 @dataclass(frozen=True)
 class LaunchPlan:
-    """The steps of a program in the order in which they run: each sees what those before it wrote.
+    """The steps of a program in execution order; each step sees the writes of those before it.
 
     Attributes:
-        steps: what is done.
-        arena_bytes: scratch memory on the device that a call needs.
+        steps: the steps.
+        arena_bytes: scratch memory on the device per call.
     """
 
     steps: tuple[Step, ...]
@@ -159,37 +158,37 @@ class LaunchPlan:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The modules that it needs, each once, in order of first use."""
+        """The modules of the launches, without duplicates, in order of first use."""
         return tuple(dict.fromkeys(launch.module for launch in self.launches))
 
     def record(self) -> dict[str, Any]:
-        """The plan as JSON takes it; `LaunchPlan.read` is its inverse."""
+        """Returns the plan as a JSON-serializable dictionary; `LaunchPlan.read` is the inverse."""
         return {"arena_bytes": self.arena_bytes, "steps": [_step_record(step) for step in self.steps]}
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> LaunchPlan:
-        """The plan that `record` and JSON made a record of; what it asks for is not checked yet.
+        """Reads a plan from the JSON form of `record`; does not validate the steps themselves.
 
         Raises:
-            ValueError, KeyError, TypeError: it is not one.
+            ValueError, KeyError, TypeError: the record is malformed.
         """
         arena_bytes = _natural(record["arena_bytes"])
         return LaunchPlan(tuple(_read_step(entry) for entry in record["steps"]), arena_bytes)
 
 
 def ptx_of(launch: Launch, objects: Mapping[str, bytes]) -> bytes:
-    """The PTX of a launch, among a program's objects.
+    """Returns the PTX of a launch, from a program's objects.
 
     Raises:
-        DeviceError: it is not there.
+        DeviceError: it is missing.
     """
     if f"{launch.module}.ptx" not in objects:
-        raise DeviceError(f"the program has no code of the module {launch.module!r}")
+        raise DeviceError(f"the program has no code for the module {launch.module!r}")
     return objects[f"{launch.module}.ptx"]
 
 
 def argument_bytes(argument: Argument) -> int:
-    """The size of an argument as the kernel gets it."""
+    """Returns the size of an argument in the kernel's parameters, in bytes."""
     if isinstance(argument, Scalar):
         return SCALAR_BYTES[argument.type]
     return 128 if isinstance(argument, TensorMap) else 8
@@ -220,7 +219,7 @@ def _read_step(entry: Mapping[str, Any]) -> Step:
     if kind == "copy":
         return Copy(_read_buffer(entry["source"]), _read_buffer(entry["target"]))
     if kind != "launch":
-        raise ValueError(f"{kind!r} is no step of a launch plan")
+        raise ValueError(f"{kind!r} is not a step of a launch plan")
     return Launch(
         module=_text(entry["module"]),
         entry=_text(entry["entry"]),
@@ -240,7 +239,7 @@ def _read_argument(entry: Mapping[str, Any]) -> Argument:
     if kind == "scalar":
         return _read_scalar(entry)
     if kind != "map":
-        raise ValueError(f"{kind!r} is no argument of a launch")
+        raise ValueError(f"{kind!r} is not an argument of a launch")
     return TensorMap(
         buffer=_read_buffer(entry["buffer"]),
         element=_text(entry["element"]),
@@ -257,13 +256,13 @@ def _read_argument(entry: Mapping[str, Any]) -> Argument:
 def _read_scalar(entry: Mapping[str, Any]) -> Scalar:
     kind, value = entry["type"], entry["value"]
     if kind not in SCALAR_BYTES or isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is no number of type {kind!r}")
+        raise ValueError(f"{value!r} is not a number of type {kind!r}")
     return Scalar(kind, value)
 
 
 def _read_buffer(entry: Mapping[str, Any]) -> Buffer:
     if entry["space"] not in SPACES:
-        raise ValueError(f"{entry['space']!r} is no kind of buffer")
+        raise ValueError(f"{entry['space']!r} is not a kind of buffer")
     return Buffer(entry["space"], *(_natural(entry[name]) for name in ("index", "offset", "bytes")))
 
 
@@ -274,7 +273,7 @@ def _dims(entry: Sequence[Any]) -> Dims:
 
 def _naturals(entry: Sequence[Any]) -> tuple[int, ...]:
     if not isinstance(entry, list | tuple):
-        raise ValueError(f"{entry!r} is no list of sizes")
+        raise ValueError(f"{entry!r} is not a list of sizes")
     return tuple(map(_natural, entry))
 
 

@@ -1,4 +1,4 @@
-"""A program for GPUs as calls see it: numpy arrays in and out, or tensors on the device in and out."""
+"""A loaded GPU program as callers see it: numpy arrays or tensors on the device, as inputs and outputs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 class LoadedLaunches(LoadedProgram):
-    """A program on a device, or on the simulator of one where `STEPWELL_CUDA=simulate`."""
+    """A program on a device, or on the simulator if `STEPWELL_CUDA=simulate`."""
 
     def __init__(self, program: Program, recorder: Recorder | None = None) -> None:
-        """Checks the plan and brings code and parameters to where they run.
+        """Checks the plan, and loads code and parameters onto the device.
 
         Args:
             program: the program.
-            recorder: told how long each step takes on the device, where arrays of the host come and go.
+            recorder: receives the time of each step on the device, for runs with arrays of the host.
 
         Raises:
-            ArtefactError: the plan is none that stays inside its own buffers.
+            ArtefactError: the plan is invalid or leaves its own buffers.
             DeviceError: there is no device that runs it.
         """
         assert program.launches is not None
@@ -53,17 +53,17 @@ class LoadedLaunches(LoadedProgram):
         )
 
     def run(self, workspace: Workspace, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
-        """The outputs for inputs of the program's shapes.
+        """Returns the outputs for inputs of the program's shapes.
 
         Raises:
-            GuardError: a guard says that the outputs mean nothing.
+            GuardError: a guard reports that the outputs are invalid.
             DeviceError: the device fails.
-            SimulationError: on the simulator, a kernel does what it must not.
+            SimulationError: on the simulator, a kernel violates the PTX ISA.
         """
         return self._run(arrays, None)
 
     def _run(self, arrays: Sequence[np.ndarray], shapes: Sequence[Shape] | None) -> list[np.ndarray]:
-        """A run whose outputs have these shapes, without guards; None: the program's own."""
+        """Runs the program; `shapes` are those of the outputs, without guards (None: the program's own)."""
         guards = [()] * len(self.program.guards)
         if any(type(array) is DeviceArray for array in arrays):
             kinds = None if shapes is None else [*shapes, *guards]
@@ -85,13 +85,13 @@ class LoadedLaunches(LoadedProgram):
 
 
 class BoundedLaunches(LoadedLaunches):
-    """What calls with inputs of one set of shapes do with a program for more of them.
+    """A program with symbolic sizes, bound to one set of input shapes.
 
-    Inputs go into tensors as large as the bounds, and results are cut out of such, on the device.
+    Inputs are copied into tensors of maximum size, and results are extracted from such tensors, on the device.
     """
 
     def __init__(self, wide: LoadedLaunches, sizes: Mapping[str, int]) -> None:
-        """The call at given sizes of a program that is loaded."""
+        """Binds a loaded program to given sizes."""
         self.program, self._recorder, self._outputs = wide.program, wide._recorder, wide._outputs
         self.code_on_device = wide.code_on_device
         bounds = wide.program.bounds
@@ -100,5 +100,5 @@ class BoundedLaunches(LoadedLaunches):
         self._shapes = [tuple(evaluate(item, sizes) for item in shape) for shape in bounds.outputs]
 
     def run(self, workspace: Workspace, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
-        """The outputs, as of any program for GPUs."""
+        """Returns the outputs, as `LoadedLaunches.run` does."""
         return self._run([*arrays, self._table], self._shapes)

@@ -1,4 +1,4 @@
-"""The simulator as a device: slow, and with every access of memory checked."""
+"""The simulator as a device: slow, but with every memory access checked."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .simulator.memory import DEFINED, UNDEFINED, GlobalMemory
 from .simulator.simulate import SimulatedModule
 from .simulator.tensor_maps import encode
 
-_GARBAGE = 0xFF
-"""No number, as a float of any width."""
+_NAN_BYTE = 0xFF
+"""Byte pattern that is a NaN for floats of any width."""
 
 
 class SimulatedDevice:
-    """A device that is none."""
+    """A simulated device."""
 
     number = 0
 
     def __init__(self, checks: Checks | None = None, observer: Observer | None = None) -> None:
-        """Makes one with no memory allocated.
+        """Creates a device with no memory allocated.
 
         Args:
-            checks: what launches are checked for.
-            observer: is told of every access of memory.
+            checks: the checks to apply to launches.
+            observer: receives every memory access.
         """
         checks = checks or Checks()
         self.memory = GlobalMemory(allow_undefined=not checks.undefined_reads)
@@ -53,20 +53,20 @@ class SimulatedDevice:
     def discard(self, address: int, nbytes: int, *, garbage: bool = False) -> None:
         part = self.memory.part(address, nbytes)
         self.memory.state[part] = DEFINED if garbage else UNDEFINED
-        self.memory.data[part] = _GARBAGE
+        self.memory.data[part] = _NAN_BYTE
 
     def write(self, address: int, array: np.ndarray, stream: Stream) -> None:
         self.memory.write(address, array)
 
     def read(self, address: int, array: np.ndarray, stream: Stream) -> None:
-        """As of any device.
+        """Copies to the host, as for any device.
 
         Raises:
-            SimulationError: not all of it was written.
+            SimulationError: some of the bytes were never written.
         """
         unwritten = self.memory.state[self.memory.part(address, array.nbytes)] == UNDEFINED
         if unwritten.any():
-            raise SimulationError(f"{int(unwritten.sum())} of {array.nbytes} bytes that are read were never written")
+            raise SimulationError(f"{int(unwritten.sum())} of {array.nbytes} bytes read were never written")
         array[...] = self.memory.read(address, array.nbytes).view(array.dtype).reshape(array.shape)
 
     def copy(self, target: int, source: int, nbytes: int, stream: Stream) -> None:
@@ -105,7 +105,7 @@ class SimulatedDevice:
         return encode(tensor, address)
 
     def synchronize(self, stream: Stream) -> None:
-        pass  # everything is done at once
+        pass  # all work is done immediately
 
     def record(self, run: Callable[[Stream], None], stream: Stream) -> Callable[[Stream], None] | None:
         return None
@@ -119,4 +119,4 @@ class SimulatedDevice:
         return seconds
 
     def hand_over(self, stream: Stream, consumer: Stream) -> None:
-        pass  # everything is done at once
+        pass  # all work is done immediately

@@ -200,7 +200,7 @@ def test_a_plan_whose_code_is_not_there_is_refused(fake: FakeDriver) -> None:
     complete = program()
     lacking = replace(complete, objects={"add.ptx": complete.objects["add.ptx"]})
     for device in (CudaDevice(fake), SimulatedDevice()):
-        with pytest.raises(DeviceError, match="no code of the module 'scale'"):
+        with pytest.raises(DeviceError, match="no code for the module 'scale'"):
             DeviceProgram(lacking, device)
 
 

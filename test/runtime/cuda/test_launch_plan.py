@@ -30,26 +30,26 @@ def test_a_plan_goes_through_json_and_back() -> None:
 @pytest.mark.parametrize(
     ("plan", "reason"),
     [
-        (launching(grid=(3, 2, 1)), "not of whole clusters"),
+        (launching(grid=(3, 2, 1)), "not a multiple of the cluster"),
         (launching(block=(1024, 2, 1)), "too many threads"),
-        (launching(block=(0, 1, 1)), "not possible"),
+        (launching(block=(0, 1, 1)), "invalid block"),
         (launching(shared_bytes=2**20), "more than a block can have"),
-        (launching(cluster=(32, 1, 1), grid=(32, 1, 1)), "too big"),
-        (launching(entry="a b"), "no name of a PTX entry"),
+        (launching(cluster=(32, 1, 1), grid=(32, 1, 1)), "too many blocks"),
+        (launching(entry="a b"), "not a valid name of a PTX entry"),
         (launching(module=""), "names no module"),
         (launching(arguments=(INPUT,) * 600), "too many bytes"),
         (launching(arguments=(replace(INPUT, offset=1),)), "not inside"),
         (launching(arguments=(replace(INPUT, index=1),)), "there is no input 1"),
         (launching(arguments=(replace(MAP, strides=(8,)),)), "multiples of 16"),
         (launching(arguments=(replace(MAP, box=(65, 8)),)), "multiple of 16"),
-        (launching(arguments=(replace(MAP, swizzle=64),)), "cannot swizzle"),
-        (launching(arguments=(replace(MAP, sizes=(64, 33)),)), "spans"),
-        (launching(arguments=(replace(MAP, box=(64, 8, 1)),)), "does not give"),
-        (launching(arguments=(replace(MAP, element="int4"),)), "no element type"),
-        (launching(arguments=(replace(MAP, fill="one"),)), "nothing is filled"),
-        (launching(arguments=(Scalar("int32", 2**31),)), "is no int32"),
-        (LaunchPlan((Fill(INPUT),), 0), "not to be written"),
-        (LaunchPlan((Fill(ARENA, 256),), 512), "no byte"),
+        (launching(arguments=(replace(MAP, swizzle=64),)), "exceed swizzle"),
+        (launching(arguments=(replace(MAP, sizes=(64, 33)),)), "tensor map of .* exceeds"),
+        (launching(arguments=(replace(MAP, box=(64, 8, 1)),)), "lacks strides, box or steps"),
+        (launching(arguments=(replace(MAP, element="int4"),)), "not an element type"),
+        (launching(arguments=(replace(MAP, fill="one"),)), "invalid fill"),
+        (launching(arguments=(Scalar("int32", 2**31),)), "is not a valid int32"),
+        (LaunchPlan((Fill(INPUT),), 0), "read-only"),
+        (LaunchPlan((Fill(ARENA, 256),), 512), "not a byte"),
         (LaunchPlan((Fill(ARENA),), 511), "not inside"),
         (LaunchPlan((Copy(INPUT, OUTPUT),), 0), "differ in size"),
         (LaunchPlan((Copy(ARENA, replace(ARENA, offset=255)),), 512), "overlap"),
@@ -84,5 +84,5 @@ def test_a_record_that_is_no_plan_is_refused(path: tuple, value: object) -> None
     for step in way:
         inner = inner[step]
     inner[last] = value
-    with pytest.raises(ValueError, match=r"is not a|is no"):
+    with pytest.raises(ValueError, match="is not a"):
         LaunchPlan.read(record)
