@@ -85,7 +85,7 @@ def _call(location: ir.Location) -> ir.Location | None:
 
 
 def _callers(location: ir.Location) -> Iterator[ir.Location]:
-    """The callers of a location, innermost first, at most as many as MLIR prints."""
+    """The callers of a location, innermost first, limited to the number that MLIR prints."""
     for _ in range(_MOST_CALLS):
         call = _call(location)
         if call is None:

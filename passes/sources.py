@@ -32,7 +32,7 @@ class Source:
 
     @property
     def is_bytecode(self) -> bool:
-        """Whether the contents are bytecode."""
+        """True if the contents are bytecode."""
         return self.contents.startswith(_BYTECODE_MAGIC)
 
     @property

@@ -1,1 +1,1 @@
-"""Passes on the stepwell dialect, model-shaped: canonicalise, fold, fuse composites, choose layouts."""
+"""Passes on the stepwell dialect at graph level: canonicalise, fold, fuse composites, choose layouts."""

@@ -1,4 +1,4 @@
-"""Products of bytes: what is done to operands before their weights are packed, and where they are not packed at all."""
+"""Contractions of bytes: padding of operands before weights are packed, and widening if they cannot be packed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .values import dtype_of, is_fixed
 
 
 def sum_bytes(op: MatmulOp | ConvOp) -> int:
-    """The bytes of the sums of products: those of short floats are f32."""
+    """The size in bytes of an accumulator element; sums of 16-bit floats are f32."""
     return max(4, dtype_of(op.result).itemsize)
 
 
 def in_whole_grains(value: ir.Value, groups: int = 1) -> ir.Value:
-    """A tensor whose last dimension, in each of `groups` parts of it, is so long that bytes come in whole grains.
+    """Pads the last dimension, in each of its `groups` parts, to a multiple of the grain in which bytes are packed.
 
-    What is added are zeros, and so are the weights that they meet.
+    The padding is zeros, and so are the corresponding weights.
     """
     grain, shape = grain_of(dtype_of(value)), list(ir.RankedTensorType(value.type).shape)
     missing = -(shape[-1] // groups) % grain
@@ -35,14 +35,14 @@ def in_whole_grains(value: ir.Value, groups: int = 1) -> ir.Value:
 
 
 def must_widen(op: MatmulOp | ConvOp) -> bool:
-    """Whether it is bytes that are multiplied, but not those that packed kernels take: ui8 by an i8 weight."""
+    """Returns whether the op multiplies bytes that packed kernels do not take (they take ui8 by fixed i8 weights)."""
     value, weight = (op.lhs, op.rhs) if isinstance(op, MatmulOp) else (op.input, op.weight)
     kinds = dtype_of(value), dtype_of(weight)
     return kinds[0].itemsize == 1 and not (kinds == (np.uint8, np.int8) and is_fixed(weight))
 
 
 class WidenBytes(Pattern[MatmulOp]):
-    """matmul(bytes x, bytes y) --> matmul(cast(x), cast(y)) in i32, where they cannot be packed; conv(x, w) likewise"""
+    """matmul(bytes x, bytes y) --> matmul(cast(x), cast(y)) in i32, if they cannot be packed; conv(x, w) likewise"""
 
     root = (MatmulOp, ConvOp)
 

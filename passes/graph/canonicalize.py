@@ -14,10 +14,10 @@ from .patterns import algebra, attention, broadcasting, clamping, dynamic, movem
 @register
 @dataclass(frozen=True)
 class CanonicalizePass(Pass):
-    """Bring ops into the one form that the other passes look for, and drop what does nothing.
+    """Bring ops into the canonical form that the other passes match, and drop ops without effect.
 
-    Ops whose shapes are operands become static where those are constants, redundant data movement goes, arithmetic with
-    constants is simplified where float32 results stay the same. The patterns are in `passes/graph/patterns`.
+    Ops with dynamic shape operands become static if these are constants. Redundant data movement is removed. Arithmetic
+    with constants is simplified if float32 results stay the same. The patterns are in `passes/graph/patterns`.
 
     ```mlir
     %0 = "stepwell.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
@@ -31,7 +31,7 @@ class CanonicalizePass(Pass):
     name = "stepwell-canonicalize"
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the patterns until none fits."""
+        """Applies the patterns to a fixed point."""
         apply_patterns(op, patterns())
 
 

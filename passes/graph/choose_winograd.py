@@ -1,4 +1,4 @@
-"""The pass `stepwell-choose-winograd`."""
+"""The pass `stepwell-choose-winograd`: computes 3x3 convolutions by Winograd's method if that is faster."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .pack_weights import pack
 from .values import dtype_of, is_fixed, shape_of
 
-# What one core does, roughly, in a nanosecond: multiply-adds of a product, bytes of weights that come from beyond the
-# second-level cache, elements that a transform makes, bytes that are copied.
+# Approximate throughput of one core per nanosecond: multiply-adds of a product, bytes of weights from beyond the
+# second-level cache, elements computed by a transform, bytes copied.
 _MULTIPLY_ADDS, _WEIGHT_BYTES, _TRANSFORMED, _MOVED_BYTES = 100.0, 10.0, 16.0, 5.0
 
-# How much of the shorter of two things the longer one does not hide, and what a product takes beside its rows.
+# Part of the shorter of two overlapping phases that is not hidden, and overhead of a product in rows.
 _NOT_HIDDEN, _ROWS_MORE = 0.3, 4
 
 
 @register
 @dataclass(frozen=True)
 class ChooseWinogradPass(Pass):
-    """Compute 3x3 convolutions of stride 1 by Winograd's method where that takes less time.
+    """Compute 3x3 convolutions of stride 1 by Winograd's method if that takes less time.
 
-    A convolution over volumes is one over planes: the planes that its windows meet along the depth become channels.
+    A convolution over volumes becomes one over planes: the planes that its windows cover along the depth are stacked as
+    channels.
 
     ```mlir
     %0 = "stepwell.conv"(%x, %w) {pads = array<i64: 1, 1, 1, 1>, layout = "channels_last", ...}
@@ -46,9 +47,9 @@ class ChooseWinogradPass(Pass):
     Preconditions: images have their channels last.
 
     Attributes:
-        vector_bytes: the width of the target's vector registers.
-        tile: the size of tile for all convolutions for which there is a choice; 0 for what takes the least time, which
-            may be no tile at all.
+        vector_bytes: width of the target's vector registers in bytes.
+        tile: tile size of all convolutions that allow the method; 0 selects the fastest one for each, or the direct
+            convolution.
     """
 
     name = "stepwell-choose-winograd"
@@ -57,7 +58,7 @@ class ChooseWinogradPass(Pass):
 
     def run(self, op: ir.Operation) -> None:
         """Applies the pattern to every convolution."""
-        # If extents vary along the depth, what holds data of one volume does not lie side by side as planes.
+        # If extents vary along the depth, the data of one volume is not contiguous when stacked as planes.
         apply_patterns(op, (WinogradForConv(self.vector_bytes, self.tile, may_stack=RANGES not in op.attributes),))
 
 
@@ -71,7 +72,7 @@ class WinogradForConv(Pattern[ConvOp]):
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
-        refusal = _why_not(op, self.may_stack)
+        refusal = _refusal(op, self.may_stack)
         if refusal is not None:
             return refusal
         lanes = self.vector_bytes // dtype_of(op.weight).itemsize
@@ -90,18 +91,18 @@ class WinogradForConv(Pattern[ConvOp]):
 
 
 def _is_deep(op: ConvOp) -> bool:
-    """Whether it is over volumes."""
+    """Returns whether the convolution is over volumes."""
     return len(op.strides) == 3
 
 
 def _planar(pads: tuple[int, ...]) -> tuple[int, ...]:
-    """Padding without that along the depth."""
+    """The padding without that along the depth."""
     count = len(pads) // 2
     return (*pads[count - 2 : count], *pads[-2:])
 
 
 def _stacked_planes(op: ConvOp) -> ir.Value:
-    """Volumes [N, D, H, W, C] as planes [N * depth of the result, H, W, taps * C]: all that a window meets."""
+    """Volumes [N, D, H, W, C] as planes [N * depth of the result, H, W, taps * C]: all planes that a window covers."""
     taps = ir.RankedTensorType(op.weight.type).shape[2]
     low, high = op.pads[0], op.pads[3]
     around = op.input
@@ -123,8 +124,8 @@ def _stacked_planes(op: ConvOp) -> ir.Value:
 def _stacked_taps(op: ConvOp) -> ir.Value:
     """The weight [K, C, taps, 3, 3] as [K, taps * C, 3, 3]."""
     columns, channels, taps, *kernel = ir.RankedTensorType(op.weight.type).shape
-    turned = TransposeOp(op.weight, permutation=(0, 2, 1, 3, 4)).result
-    return ReshapeOp(turned, shape=(columns, taps * channels, *kernel)).result
+    transposed = TransposeOp(op.weight, permutation=(0, 2, 1, 3, 4)).result
+    return ReshapeOp(transposed, shape=(columns, taps * channels, *kernel)).result
 
 
 def _transformed(weight: ir.Value, tile: int) -> ir.Value:
@@ -138,20 +139,20 @@ def _transformed(weight: ir.Value, tile: int) -> ir.Value:
     return TransposeOp(rounded, permutation=(2, 0, 1)).result
 
 
-def _why_not(op: ConvOp, may_stack: bool) -> Refusal | None:
+def _refusal(op: ConvOp, may_stack: bool) -> Refusal | None:
     shape, image, result = shape_of(op.weight), shape_of(op.input), shape_of(op.result)
     if op.layout != "channels_last":
         return Refusal("the channels are not the last dimension")
     if shape is None or image is None or result is None:
         return Refusal("the shapes are not static")
     if shape[-2:] != (KERNEL, KERNEL) or {*op.strides[-2:], *op.dilations[-2:], op.group} != {1}:
-        return Refusal("it is not 3x3 of stride 1, dilation 1 and one group")
+        return Refusal("it is not 3x3 with stride 1, dilation 1 and one group")
     if len(shape) not in (4, 5) or (len(shape) == 5 and not may_stack):
-        return Refusal("it is not over planes, or over volumes whose extents do not vary")
+        return Refusal("it is neither over planes nor over volumes whose extents do not vary")
     if dtype_of(op.input) != np.float32:
-        return Refusal("its numbers are not float32")
+        return Refusal("its elements are not float32")
     if min(op.pads) < 0 or not all(result):
-        return Refusal("it crops its input, or has no result")
+        return Refusal("it crops its input, or its result is empty")
     return None if is_fixed(op.weight) else Refusal("the weight is not the same in every run")
 
 
@@ -161,12 +162,12 @@ def _tiles(op: ConvOp, tile: int) -> int:
 
 
 def _best_tile(op: ConvOp, lanes: int) -> int:
-    """The size of tile that takes the least time; 0 for the direct convolution."""
+    """The tile size that takes the least time; 0 for the direct convolution."""
     return min((0, *TILES), key=lambda tile: _nanoseconds(op, tile, lanes))
 
 
 def _nanoseconds(op: ConvOp, tile: int, lanes: int) -> float:
-    """A rough guess of the time on one core; for tile 0, of the direct convolution."""
+    """A rough estimate of the time on one core; for tile 0, that of the direct convolution."""
     columns, channels, *taps = ir.RankedTensorType(op.weight.type).shape[:-2]
     channels *= math.prod(taps)
     weights = ((tile + KERNEL - 1) ** 2 if tile else KERNEL**2) * columns * channels
@@ -174,11 +175,11 @@ def _nanoseconds(op: ConvOp, tile: int, lanes: int) -> float:
     if not tile:
         return max(weights * _tiles(op, 1) / _MULTIPLY_ADDS, streaming)
     products = weights * (_tiles(op, tile) + _ROWS_MORE) / _MULTIPLY_ADDS
-    # A vector is transformed as a whole, whether all of it is used or not.
+    # Whole vectors are transformed, even if partly unused.
     elements = sum(-(-size // lanes) * lanes for size in (channels, columns))
     transforms = (tile + KERNEL - 1) ** 2 * _tiles(op, tile) * elements / _TRANSFORMED
     if _is_deep(op):
-        # Planes are stacked first.
+        # Adds the time to stack the planes.
         *places, _ = ir.RankedTensorType(op.result.type).shape
         transforms += dtype_of(op.input).itemsize * math.prod(places) * channels / _MOVED_BYTES
     return max(products, streaming) + _NOT_HIDDEN * min(products, streaming) + transforms

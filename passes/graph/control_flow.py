@@ -1,4 +1,4 @@
-"""Resolving control flow whose outcome is known."""
+"""Simplification of control flow whose outcome is known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mlir import ir
 
 
 def inline_branch(op: ir.Operation, condition: bool) -> None:
-    """Puts the branch that is taken in the place of an `scf.if`, and drops the other.
+    """Replaces an `scf.if` by the branch that is taken.
 
     scf.if true { a; yield %0 } else { b; yield %1 } --> a
     """

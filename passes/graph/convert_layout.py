@@ -1,4 +1,4 @@
-"""The pass `stepwell-convert-layout`."""
+"""The pass `stepwell-convert-layout`: moves the channels of images to the last dimension."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CHANNELS_LAST = "channels_last"
 @register
 @dataclass(frozen=True)
 class ConvertLayoutPass(Pass):
-    """Let every op on images work with the channels last, with transposes around it.
+    """Convert every op on images to channels-last layout, with transposes around it.
 
-    The transposes between two such ops cancel; `stepwell-propagate-transposes` brings them together. Ops between the
-    program's inputs and its results that take less time plane by plane than with transposes around them stay as they
-    are: convolutions of single pixels become products, depthwise ones `stepwell.planar_conv`.
+    The transposes between two such ops cancel; `stepwell-propagate-transposes` brings them together. Ops near the
+    program's inputs and results stay channels-first if that is faster than transposes around them. There, convolutions
+    of single pixels become products, depthwise ones `stepwell.planar_conv`.
 
     ```mlir
     %0 = "stepwell.max_pool"(%x) {...} : (tensor<1x8x4x6xf32>) -> tensor<1x8x2x3xf32>
@@ -36,8 +36,8 @@ class ConvertLayoutPass(Pass):
     ```
 
     Attributes:
-        layout: where the channels go.
-        vector_bytes: the width of the target's vector registers.
+        layout: layout of the result.
+        vector_bytes: width of the target's vector registers in bytes.
     """
 
     name = "stepwell-convert-layout"
@@ -53,7 +53,7 @@ class ConvertLayoutPass(Pass):
 
 @dataclass(frozen=True)
 class ChannelsLast(Pattern[Op]):
-    """op(x, channels_first) --> transpose(op(transpose(x), channels_last)), but for `kept` results"""
+    """op(x, channels_first) --> transpose(op(transpose(x), channels_last)), except for `kept` results"""
 
     kept: list[ir.Value]
     root = IMAGE_OPS

@@ -1,4 +1,4 @@
-"""The pass `stepwell-cse`."""
+"""The pass `stepwell-cse`: common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _COMMUTATIVE = {f"stepwell.{name}" for name in ("add", "mul", "minimum", "maximu
 @register
 @dataclass(frozen=True)
 class CsePass(Pass):
-    """Compute equal things once: of two ops with the same name, operands and attributes the second goes.
+    """Compute equal values once: of two ops with the same name, operands and attributes, the second is removed.
 
-    An inner region sees what the regions around it have computed, not the other way round. The operands of commutative
-    ops may be in either order.
+    A nested region can reuse values of the regions around it, but not the other way round. Operands of commutative ops
+    may be in either order.
 
     ```mlir
     %0 = "stepwell.add"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -39,7 +39,7 @@ class CsePass(Pass):
     name = "stepwell-cse"
 
     def run(self, op: ir.Operation) -> None:
-        """Walks forward once with a table of what has been computed, one layer per region."""
+        """Walks forward once with a table of computed values, one scope per region."""
         _share(op, ChainMap())
 
 
@@ -53,7 +53,7 @@ def _share(op: ir.Operation, seen: ChainMap[Hashable, ir.Operation]) -> None:
 
 def _share_one(op: ir.Operation, scope: ChainMap[Hashable, ir.Operation]) -> None:
     if op.name not in OPS and op.name not in _ALSO:
-        # What a function computes is not visible in another.
+        # Values of one function are not visible in another.
         _share(op, ChainMap() if op.name == "func.func" else scope)
         return
     if not may_share(op):

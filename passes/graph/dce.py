@@ -1,4 +1,4 @@
-"""The pass `stepwell-dce`."""
+"""The pass `stepwell-dce`: dead code elimination."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _PURE = {
 @register
 @dataclass(frozen=True)
 class DcePass(Pass):
-    """Drop the ops whose results nobody reads, in nested regions too.
+    """Drop ops whose results are unused, including those in nested regions.
 
     MLIR's own passes do not know that stepwell ops are pure. Control flow on tensors is pure as well: nothing in it has
-    an effect but its results.
+    side effects.
 
     ```mlir
     %0 = "stepwell.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
@@ -47,7 +47,7 @@ class DcePass(Pass):
     name = "stepwell-dce"
 
     def run(self, op: ir.Operation) -> None:
-        """Walks backwards once, inner ops before the op that holds them: what a dead op reads is dead with it."""
+        """Walks backwards once, inner ops before their parent, so that operands of dead ops become dead too."""
         _sweep(op)
 
 

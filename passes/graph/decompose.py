@@ -1,4 +1,4 @@
-"""The pass `stepwell-decompose`."""
+"""The pass `stepwell-decompose`: splits ops that no kernel computes as a whole."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .patterns.unsigned import SignContraction
 @register
 @dataclass(frozen=True)
 class DecomposePass(Pass):
-    """Take apart the ops that no kernel computes as a whole: recurrent layers, attention, contractions of unsigned
-    integers, on CPUs those of floats of 16 bits, and transposed convolutions whose channels are last.
+    """Decompose ops that no kernel computes as a whole: recurrent layers, attention, contractions of unsigned
+    integers, on CPUs those of 16-bit floats, and transposed convolutions in channels-last layout.
 
     ```mlir
     %y, %h, %c = "stepwell.lstm"(%x, %w, %r, %b) {...}
@@ -29,8 +29,8 @@ class DecomposePass(Pass):
     ```
 
     Attributes:
-        max_steps: a layer of more steps stays as it is.
-        on_gpu: whether the kernels are for GPUs, where those of attention take more types and sizes.
+        max_steps: maximum number of steps of a layer that is unrolled.
+        on_gpu: whether the kernels are for GPUs, whose attention kernels support more types and sizes.
     """
 
     name = "stepwell-decompose"
@@ -38,7 +38,7 @@ class DecomposePass(Pass):
     on_gpu: bool = False
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the patterns until none fits."""
+        """Applies the patterns to a fixed point."""
         types = (SignContraction(),) if self.on_gpu else (SignContraction(), WidenHalf())
         split = SplitAttention(self.on_gpu)
         apply_patterns(op, (UnrollLstm(self.max_steps), split, *types, *transposed_conv.PATTERNS))

@@ -1,4 +1,4 @@
-"""The pass `stepwell-evaluate-init`."""
+"""The pass `stepwell-evaluate-init`: runs @init at compile time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..rewriting import walk
 from ..state import CompileState
 
 _VALUES = ("stepwell.parameter", "stepwell.constant", "arith.constant")
-"""Ops in @init that do no work."""
+"""Ops in @init that only define values and compute nothing."""
 
 
 @register
 @dataclass(frozen=True)
 class EvaluateInitPass(ParameterPass):
-    """Evaluate @init by the interpreter: its results become parameters, and the function is erased.
+    """Evaluate @init in the interpreter: its results become parameters, and the function is erased.
 
     ```mlir
     func.func @init(%w: tensor<8x4xf32>) -> tensor<4x8xf32> { ... }
@@ -32,13 +32,13 @@ class EvaluateInitPass(ParameterPass):
     func.func @main(...) { ... }
     ```
 
-    Without the parameters, as in `stepwell-opt`, @init stays.
+    Without parameters, as in `stepwell-opt`, @init stays.
     """
 
     name = "stepwell-evaluate-init"
 
     def run_with(self, op: ir.Operation, state: CompileState) -> None:
-        """Evaluates the function if it is there."""
+        """Evaluates the function if it exists."""
         symbols = ir.SymbolTable(op)
         if "init" not in symbols:
             return
@@ -49,7 +49,7 @@ class EvaluateInitPass(ParameterPass):
 
 
 def evaluate_init(module: ir.Operation, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The parameters of a module and the results of its @init, which is erased.
+    """Returns the parameters of a module with the results of its @init, and erases @init.
 
     Raises:
         EvaluationError: @init cannot be evaluated.
@@ -61,7 +61,7 @@ def evaluate_init(module: ir.Operation, parameters: Mapping[str, np.ndarray]) ->
     inputs, outputs = (value_names(init, key, "parameter") for key in ("arg_attrs", "res_attrs"))
     results = interpreter.evaluate(module, "init", [parameters[name] for name in inputs], parameters)
     init.operation.erase()
-    # One by one, so that the weights of a large model are not there twice.
+    # One by one, so that the weights of a large model are never in memory twice.
     for index, result in enumerate(results):
         results[index] = aligned(result)
     return {**parameters, **dict(zip(outputs, results, strict=True))}

@@ -1,4 +1,4 @@
-"""The pass `stepwell-fold-batch-norm`."""
+"""The pass `stepwell-fold-batch-norm`: folds batch norms into the weights before them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .patterns import batch_norm
 @register
 @dataclass(frozen=True)
 class FoldBatchNormPass(Pass):
-    """Compute batch norms, per-channel factors and terms into the weights and biases of the op before them.
+    """Fold batch norms, per-channel factors and terms into the weights and biases of the preceding op.
 
-    A batch norm that follows no convolution becomes a factor and a term.
+    A batch norm that does not follow a convolution becomes a factor and a term.
 
     ```mlir
     %0 = "stepwell.conv"(%x, %w) {...} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
@@ -27,11 +27,11 @@ class FoldBatchNormPass(Pass):
     %1 = "stepwell.conv"(%x, %w1) {...} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
     ```
 
-    Preconditions: weights, factors and terms are parameters, constants or computed from such.
+    Preconditions: weights, factors and terms are parameters, constants or computed from these.
     """
 
     name = "stepwell-fold-batch-norm"
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the patterns until none fits."""
+        """Applies the patterns to a fixed point."""
         apply_patterns(op, batch_norm.PATTERNS)

@@ -1,4 +1,4 @@
-"""The pass `stepwell-fold-constants`."""
+"""The pass `stepwell-fold-constants`: constant folding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .inference import infer_function, input_specs
 from .values import constant, constant_of, dtype_of, size_of, splat_constant
 
 WORK_PER_ELEMENT = 64
-"""An op is evaluated if its operands have at most so many times the elements that its result may have."""
+"""Maximum ratio of operand elements to the maximum number of result elements for an op to be evaluated."""
 
 _KEEPS_SPLATS = (
     UnaryOp,
@@ -40,10 +40,10 @@ _KEEPS_SPLATS = (
 @register
 @dataclass(frozen=True)
 class FoldConstantsPass(Pass):
-    """Replace what is computed from constants alone by constants.
+    """Replace values computed only from constants by constants.
 
-    The shape of a static tensor is a constant, so the shape arithmetic of a model goes. A constant of which all
-    elements are equal stays that compact whatever its size. A branch whose condition is known is inlined.
+    The shape of a static tensor is a constant, so a model's shape arithmetic disappears. A splat constant stays compact
+    at any size. A branch whose condition is known is inlined.
 
     ```mlir
     %0 = "stepwell.shape_of"(%x) : (tensor<2x3xf32>) -> tensor<2xi64>
@@ -53,7 +53,7 @@ class FoldConstantsPass(Pass):
     ```
 
     Attributes:
-        max_elements: results with more elements than this (and not all of them equal) are not computed.
+        max_elements: maximum number of elements of a result to compute, unless it is a splat.
     """
 
     name = "stepwell-fold-constants"
@@ -100,7 +100,7 @@ class FoldConstantsPass(Pass):
 
 
 def _contents(value: ir.Value) -> np.ndarray | None:
-    """What is known of a value's contents: all, where it is a constant or has no elements."""
+    """The contents of a value if it is a constant or empty; None otherwise."""
     kind = ir.RankedTensorType(value.type)
     return _nothing(value) if kind.has_static_shape and size_of(value) == 0 else constant_of(value)
 
@@ -110,7 +110,7 @@ def _nothing(value: ir.Value) -> np.ndarray:
 
 
 def _fold_splat(view: Op, operands: dict[ir.Value, np.ndarray]) -> list[ir.Value] | None:
-    """The splat that an op makes of splats: computed for one element, whatever the number of them."""
+    """The splat that an op computes from splats, evaluated on one element; None for other ops and operands."""
     shape = tuple(ir.RankedTensorType(view.operation.results[0].type).shape)
     if isinstance(view, FillOp):
         return [splat_constant(view.value.flat[0], shape)]

@@ -1,4 +1,4 @@
-"""The pass `stepwell-fold-transposes`."""
+"""The pass `stepwell-fold-transposes`: folds transposes into matmuls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .values import is_fixed, rank_of, shape_of
 @register
 @dataclass(frozen=True)
 class FoldTransposesPass(Pass):
-    """Let matmul read an operand transposed, instead of transposing it before.
+    """Let matmul read an operand transposed, instead of transposing it first.
 
     ```mlir
     %0 = "stepwell.transpose"(%k) {permutation = array<i64: 0, 2, 1>} : (tensor<12x128x32xf32>) -> tensor<12x32x128xf32>
@@ -32,15 +32,15 @@ class FoldTransposesPass(Pass):
     name = "stepwell-fold-transposes"
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the patterns until none fits."""
+        """Applies the patterns to a fixed point."""
         apply_patterns(op, (TransposeIntoMatmul(), FlattenIntoMatmul()))
 
 
 class TransposeIntoMatmul(Pattern[MatmulOp]):
     """matmul(transpose(x, p), y) --> matmul(transpose(x, p'), y, transpose_lhs), the same for y
 
-    p' is p without the exchange of the last two dimensions. It is done only if p' leaves the last dimension in its
-    place, so that whole rows move.
+    p' is p without the exchange of the last two dimensions. Applies only if p' keeps the last dimension in place, so
+    that whole rows move.
     """
 
     root = MatmulOp
@@ -68,9 +68,9 @@ def _folded(value: ir.Value, is_transposed: bool) -> tuple[ir.Value, bool]:
 
 
 class FlattenIntoMatmul(Pattern[MatmulOp]):
-    """matmul(reshape(transpose(x, p)), w) --> matmul(reshape(x), w with its rows in the order of x), w being fixed
+    """matmul(reshape(transpose(x, p)), w) --> matmul(reshape(x), w with its rows in the order of x), for a fixed w
 
-    So the fully connected layer after an image takes the image with the channels last.
+    A fully connected layer after an image then reads the image with channels last.
     """
 
     root = MatmulOp
@@ -86,9 +86,9 @@ class FlattenIntoMatmul(Pattern[MatmulOp]):
             return None
         first = groups[-1].before[0]
         if p[:first] != tuple(range(first)):
-            return Refusal("more is transposed than the dimensions that are contracted")
+            return Refusal("the transpose also moves dimensions that are not contracted")
         if not is_fixed(op.rhs):
-            return Refusal("the weight is no parameter")
+            return Refusal("the weight is not a parameter")
         order = sorted(range(first, len(p)), key=p.__getitem__)
         axes = tuple(axis - first for axis in order)
         weight = _reordered(op.rhs, shape[first:], axes, by_columns=op.transpose_rhs)
@@ -97,7 +97,7 @@ class FlattenIntoMatmul(Pattern[MatmulOp]):
 
 
 def _reordered(weight: ir.Value, dims: tuple[int, ...], axes: tuple[int, ...], by_columns: bool) -> ir.Value:
-    """A matrix whose rows (or columns) are places in a tensor of `dims`, for that tensor transposed by `axes`."""
+    """A matrix whose rows (or columns) are indices into a tensor of `dims`, reordered for a transpose by `axes`."""
     rows, columns = ir.RankedTensorType(weight.type).shape
     if by_columns:
         wide = ReshapeOp(weight, shape=(rows, *dims)).result

@@ -1,4 +1,4 @@
-"""The pass `stepwell-fuse-composites`."""
+"""The pass `stepwell-fuse-composites`: recognises composite ops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .patterns.attention import FuseAttention
 @register
 @dataclass(frozen=True)
 class FuseCompositesPass(Pass):
-    """Recognise activations and normalisations that a model spells out, and make each one op.
+    """Recognise activations and normalisations written as several ops, and replace each by one op.
 
     Silu, hard swish, gelu (with erf and with tanh), sigmoid, layer norm, root-mean-square norm, softmax, log softmax,
     attention.
@@ -28,8 +28,8 @@ class FuseCompositesPass(Pass):
     ```
 
     Attributes:
-        on_gpu: whether the kernels are for GPUs, where those of attention take more types and sizes.
-        at_any_size: whether lengths of attention do not count, being one of many.
+        on_gpu: whether the kernels are for GPUs, whose attention kernels support more types and sizes.
+        at_any_size: whether to ignore the lengths of attention, because they are only one of several possible sizes.
 
     Preconditions: canonical form (constants on the right), common subexpressions shared.
     """
@@ -39,5 +39,5 @@ class FuseCompositesPass(Pass):
     at_any_size: bool = False
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the patterns until none fits."""
+        """Applies the patterns to a fixed point."""
         apply_patterns(op, (*products.PATTERNS, *normalization.PATTERNS, FuseAttention(self.on_gpu, self.at_any_size)))

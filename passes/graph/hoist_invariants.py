@@ -1,4 +1,4 @@
-"""The pass `stepwell-hoist-invariants`."""
+"""The pass `stepwell-hoist-invariants`: loop-invariant code motion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOPS = ("scf.for", "scf.while")
 @register
 @dataclass(frozen=True)
 class HoistInvariantsPass(Pass):
-    """Compute before a loop what is the same in each of its rounds.
+    """Compute loop-invariant values before the loop.
 
     ```mlir
     %r = scf.for %i = %c0 to %c9 step %c1 iter_args(%s = %x) -> (tensor<4x4xf32>) {
@@ -30,13 +30,13 @@ class HoistInvariantsPass(Pass):
       scf.yield %1
     ```
 
-    Nothing fails or takes effect that a loop of no rounds would not have done: stepwell ops are pure.
+    Stepwell ops are pure, so hoisting is safe even if the loop has no iterations.
     """
 
     name = "stepwell-hoist-invariants"
 
     def run(self, op: ir.Operation) -> None:
-        """Visits the loops, inner ones first: what leaves them may leave those around them too."""
+        """Visits the loops from the inside out, so that hoisted ops may leave the outer loops too."""
         if find_op(op, lambda inner: inner.name in _LOOPS) is None:
             return
         for loop in reversed([inner for inner in walk(op) if inner.name in _LOOPS]):
@@ -47,7 +47,7 @@ class HoistInvariantsPass(Pass):
 
 
 def _is_inside(value: ir.Value, loop: ir.Operation) -> bool:
-    """Whether a value is made in a loop."""
+    """Returns whether a value is defined inside a loop."""
     block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
     while block is not None:
         parent = block.owner.operation

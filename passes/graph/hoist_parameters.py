@@ -1,4 +1,4 @@
-"""The pass `stepwell-hoist-parameters`."""
+"""The pass `stepwell-hoist-parameters`: moves computation on parameters to compile time."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from ..rewriting import identity, walk
 from .values import dtype_of, shape_of, size_of, splat_of
 
 MAX_GROWTH = 16
-"""What makes more than so many times what it reads, and more than MAX_GROWN elements, is computed in every run.
+"""An op stays in @main if its result has more than MAX_GROWTH times its operands' elements and more than MAX_GROWN.
 
-A kernel of one tap becomes nine times as large with zeros around it, one of nine four times by Winograd's transform."""
+For comparison, zeros around a kernel of one tap make it nine times as large, Winograd's transform one of nine taps
+four times."""
 
 MAX_GROWN = 1 << 16
 
 MAX_NUMBERS = 1 << 24
-"""Longer ranges of numbers are not made when a model is compiled: a few bytes in a file could ask for any length."""
+"""Maximum length of a range computed at compile time, because a few bytes in a file could request any length."""
 
 
 @register
 @dataclass(frozen=True)
 class HoistParametersPass(Pass):
-    """Move what is computed from parameters and constants alone out of @main, into @init.
+    """Move computation that depends only on parameters and constants out of @main, into @init.
 
-    @init runs once, when the model is compiled; @main then reads its results as parameters. Constants of more than
-    `max-elements` elements become parameters in the same way, so that no tensor is part of the code. What would make a
-    small parameter much larger (a broadcast) stays in @main, and so does a result of which all elements are equal.
-    Ranges of numbers do not, up to a length: no kernel makes them.
+    @init runs once, at compile time; @main then reads its results as parameters. Constants of more than `max-elements`
+    elements become parameters in the same way, so that the code contains no large tensors. Ops that would make a small
+    parameter much larger (a broadcast) stay in @main, and so do splat results. Ranges of numbers move up to a maximum
+    length, because no kernel computes them.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -56,17 +57,17 @@ class HoistParametersPass(Pass):
     }
     ```
 
-    Preconditions: shapes are static where parameters are computed; there is no @init yet.
+    Preconditions: shapes are static where values are computed from parameters; there is no @init yet.
 
     Attributes:
-        max_elements: the largest constant that stays in the code.
+        max_elements: maximum number of elements of a constant that stays in the code.
     """
 
     name = "stepwell-hoist-parameters"
     max_elements: int = 1024
 
     def run(self, op: ir.Operation) -> None:
-        """Splits @main. Equal results are one, as the pass `stepwell-cse` before this one has made them one value."""
+        """Splits @main. Assumes that `stepwell-cse` has run, so that equal results are one value."""
         main = main_function(op)
         if function_named(op, "init") is not None:
             return
@@ -78,7 +79,7 @@ class HoistParametersPass(Pass):
             _split(main, fixed, handed)
 
     def _fixed_ops(self, main: ir.Operation) -> dict[int, ir.Operation]:
-        """The ops in @main, inner regions included, that need no input, by identity."""
+        """The ops in @main, including nested regions, that depend on no input, by identity."""
         fixed: dict[int, ir.Operation] = {}
         for inner in walk(main):
             if inner.name in OPS and _is_fixed(inner, fixed):
@@ -93,7 +94,7 @@ class HoistParametersPass(Pass):
             return False
         readers = [use.owner.operation for use in value.uses]
         if owner.name == ConstantOp.OPERATION_NAME and not any(len(reader.results) for reader in readers):
-            return splat_of(value) is None  # a result that is one number everywhere is filled with it
+            return splat_of(value) is None  # a returned splat is filled at run time instead
         return any(not len(reader.results) or identity(reader) not in fixed for reader in readers)
 
 
@@ -135,7 +136,7 @@ def _split(main: ir.Operation, fixed: dict[int, ir.Operation], handed: list[ir.V
 
 
 def _needed(handed: list[ir.Value]) -> set[int]:
-    """The ops, by identity, that the values handed over are computed by."""
+    """The ops, by identity, that the results of @init are computed by."""
     pending, needed = [value.owner.operation for value in handed], set()
     while pending:
         op = pending.pop()
@@ -172,7 +173,7 @@ def _name_attributes(names: list[str]) -> ir.ArrayAttr:
 
 
 def _read_back(main: ir.Operation, handed: list[ir.Value], names: list[str]) -> None:
-    """Lets @main read the results of @init as parameters; its ops that made them become dead and go."""
+    """Makes @main read the results of @init as parameters, and erases the ops that have become dead."""
     with ir.InsertionPoint.at_block_begin(body_of(main)):
         for value, name in zip(handed, names, strict=True):
             shape = shape_of(value)
@@ -184,7 +185,7 @@ def _read_back(main: ir.Operation, handed: list[ir.Value], names: list[str]) -> 
 
 
 def _names(handed: list[ir.Value]) -> list[str]:
-    """A name for each value: of the first parameter that it is computed from, and of the op that makes it."""
+    """A name for each value, from the largest parameter that it is computed from and the op that computes it."""
     taken: dict[str, int] = {}
     names = []
     for value in handed:

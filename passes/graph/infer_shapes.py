@@ -1,4 +1,4 @@
-"""The pass `stepwell-infer-shapes`."""
+"""The pass `stepwell-infer-shapes`: shape inference."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .inference import Inference, infer_function, input_specs, is_settled
 @register
 @dataclass(frozen=True)
 class InferShapesPass(Pass):
-    """Refine the result types of all ops from those of the inputs.
+    """Refine the result types of all ops from the input types.
 
-    An op whose result stays dynamic gets `stepwell.dims`: one list per result, of numbers and of expressions over the
-    symbols that name the inputs' dimensions.
+    An op whose result stays dynamic gets `stepwell.dims`: one list per result, of integers and of expressions over the
+    symbolic dimensions of the inputs.
 
     ```mlir
     func.func @main(%x: tensor<?x8xf32> {stepwell.dims = ["n", 8]}) -> tensor<?x?xf32> {

@@ -1,7 +1,7 @@
-"""Shape inference over a program: what is known of every value, from what is known of the inputs.
+"""Shape inference over a program: derives the shape of every value from the shapes of the inputs.
 
-One walk in program order. Small contents are followed too, so that a shape which the model computes (shape_of, gather,
-concat, reshape) is a number where it is needed.
+One walk in program order. Small contents are propagated too, so that a shape which the model computes (shape_of,
+gather, concat, reshape) becomes static where it is used.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..rewriting import find_op
 from .control_flow import drop_casts, inline_branch
 
 MAX_ELEMENTS = 1024
-"""Contents of more elements than this are not followed."""
+"""Maximum number of elements of contents that are propagated."""
 
 
 class Inference:
-    """What is known of the values of a function; `run` fills it and refines the types in the IR."""
+    """The shapes and contents known for the values of a function; `run` infers them and refines the types in the IR."""
 
     def __init__(self) -> None:
         self.specs: dict[ir.Value, TensorSpec] = {}
@@ -35,7 +35,7 @@ class Inference:
         """Infers everything inside a block whose arguments are known.
 
         Raises:
-            PassError: an op breaks its rules, now that more is known of its operands.
+            PassError: an op violates its invariants for the refined operands.
         """
         for operation in block.operations:
             op = operation.operation
@@ -50,14 +50,14 @@ class Inference:
                         self.run(inner)
 
     def spec(self, value: ir.Value) -> TensorSpec:
-        """What is known of a value."""
+        """The known shape and contents of a value."""
         known = self.specs.get(value)
         if known is None:
             known = self.specs[value] = spec_of(value)
         return known
 
     def refine(self, value: ir.Value, spec: TensorSpec) -> None:
-        """Notes what a value is, and says it in its type."""
+        """Stores the shape and contents of a value, and updates its type."""
         self.specs[value] = spec
         kind = tensor_type(spec)
         if value.type != kind:
@@ -146,13 +146,13 @@ class Inference:
         inits = list(op.operands)
         forwarded = list(_terminator(before).operands)[1:]
         if forwarded != list(before.arguments):
-            raise PassError("'scf.while' op gives its body other values than it carries", op.location)
+            raise PassError("'scf.while' op passes values to its body other than those it carries", op.location)
         self._infer_loop(op, [before, after], [*before.arguments, *after.arguments], inits)
 
     def _infer_loop(
         self, op: ir.Operation, blocks: Sequence[ir.Block], carried: Sequence[ir.Value], inits: Sequence[ir.Value]
     ) -> None:
-        """Infers a loop whose blocks have `carried` as arguments, for each block those that `inits` are at first."""
+        """Infers a loop whose blocks take `carried` as arguments; per block, these start as `inits`."""
         for index, argument in enumerate(carried):
             self._continue(argument, inits[index % len(inits)])
         for block in blocks:
@@ -164,20 +164,20 @@ class Inference:
             self._continue(result, init)
 
     def _continue(self, value: ir.Value, init: ir.Value) -> None:
-        """Notes that a loop makes one value of another, whose shape it has."""
+        """Gives a value that a loop derives from another the same shape."""
         if isinstance(value.type, ir.RankedTensorType):
             self.refine(value, self.spec(init).with_shape(self.spec(init).shape))
 
 
 def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec | None]) -> Inference:
-    """Infers all of a function, refines its type, and inlines the branches that turn out to be taken.
+    """Infers all of a function, refines its type, and inlines branches whose condition is known.
 
     Args:
         function: a `func.func` with a body.
-        inputs: what is known of each argument, None for one that is no tensor.
+        inputs: the known shape and contents of each argument, None for one that is not a tensor.
 
     Raises:
-        PassError: an op breaks its rules, now that more is known of its operands.
+        PassError: an op violates its invariants for the refined operands.
     """
     inference = Inference()
     block = function.regions[0].blocks[0]
@@ -185,7 +185,7 @@ def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec | None]) 
         if spec is not None:
             inference.refine(argument, spec)
     inference.run(block)
-    # Inner ones come after the outer ones in which they are, and so are inlined first.
+    # Inner branches come after the outer ones that contain them, so they are inlined first.
     for op, condition in reversed(inference.decided):
         inline_branch(op, condition)
     drop_casts(function)
@@ -196,7 +196,7 @@ def infer_function(function: ir.Operation, inputs: Sequence[TensorSpec | None]) 
 
 
 def is_settled(function: ir.Operation) -> bool:
-    """Whether inference would find nothing new: all shapes are numbers, and there are no branches to take."""
+    """Returns whether inference would find nothing new: all shapes are static, and there are no branches."""
     return find_op(function, _is_open) is None
 
 
@@ -217,7 +217,7 @@ def argument_attributes(function: ir.Operation) -> list[dict[str, ir.Attribute]]
 
 
 def input_specs(function: ir.Operation) -> list[TensorSpec | None]:
-    """What the types of a function's arguments say, with the symbols that `stepwell.dims` names; None for no tensor."""
+    """The shapes from a function's argument types, with the symbols in `stepwell.dims`; None if not a tensor."""
     arguments = function.regions[0].blocks[0].arguments
     return [
         _named(argument.type, attributes) if isinstance(argument.type, ir.RankedTensorType) else None
@@ -242,7 +242,7 @@ def _is_small(spec: TensorSpec) -> bool:
 
 
 def _prefer(spec: TensorSpec, value: ir.Value) -> TensorSpec:
-    """`spec`, with the numbers that the type already has where inference knows none."""
+    """`spec`, with static sizes from the existing type where inference knows none."""
     kind = ir.RankedTensorType(value.type)
     if spec.is_static or kind.rank != spec.rank:
         return spec

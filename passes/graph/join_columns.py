@@ -1,4 +1,4 @@
-"""The pass `stepwell-join-columns`."""
+"""The pass `stepwell-join-columns`: processes all columns of a row together in norms written as sums."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ..rewriting import Pattern, Refusal, Replacement, apply_patterns, defining_
 from .patterns.movement import DropIdentity, ReshapeOfReshape
 from .values import dtype_of, shape_of
 
-# Columns of a group fill a vector from here on.
+# Minimum width of a group whose columns fill a vector.
 _WIDE = 16
-# An operand so many times smaller may as well be repeated along the columns.
+# Minimum size ratio of the result to an operand that may be repeated along the columns.
 _SMALLER = 16
 
 
 @register
 @dataclass(frozen=True)
 class JoinColumnsPass(Pass):
-    """Work on all columns of a row together, where a norm of sums takes them in groups that fill no vector.
+    """Process all columns of a row together if a norm of sums processes them in groups too narrow for a vector.
 
-    What is reduced over rows and over the columns of a group is reduced over rows first, when all columns lie side by
-    side; so they do for the elementwise ops around it.
+    A reduction over rows and over the columns of a group is split: rows first, while all columns are contiguous, then
+    columns. The elementwise ops around it also work on contiguous columns.
 
     ```mlir
     %1 = "stepwell.reshape"(%x) {shape = array<i64: 1, 24, 8, 4>} : (tensor<1x24x32xf32>) -> tensor<1x24x8x4xf32>
@@ -42,7 +42,7 @@ class JoinColumnsPass(Pass):
     %3 = "stepwell.reduce_sum"(reshape(%2) : tensor<1x1x8x4xf32>) {axes = array<i64: 3>, keepdims = true}
     ```
 
-    Only where sizes vary: otherwise norms are ops of their own.
+    Applies only if sizes vary; otherwise norms are single ops.
     """
 
     name = "stepwell-join-columns"
@@ -54,7 +54,7 @@ class JoinColumnsPass(Pass):
 
 
 def _joined(value: ir.Value) -> ir.Value | None:
-    """What becomes `value` when its columns fall into narrow groups; None where it is no such thing."""
+    """The value that is reshaped to `value` by splitting its columns into narrow groups; None if there is none."""
     reshape = defining_op(value, ReshapeOp)
     before = None if reshape is None else shape_of(reshape.input)
     if reshape is None or not before or len(reshape.shape) != len(before) + 1:
@@ -65,7 +65,7 @@ def _joined(value: ir.Value) -> ir.Value | None:
 
 
 class JoinElementwise(Pattern):
-    """f(reshape(x), y) --> reshape(f(x, reshape(broadcast_to(y)))), where y is small"""
+    """f(reshape(x), y) --> reshape(f(x, reshape(broadcast_to(y)))) for a small y"""
 
     root = (UnaryOp, BinaryOp, KeepOp)
 
@@ -88,7 +88,7 @@ class JoinElementwise(Pattern):
 
 
 def _aligned(value: ir.Value, wide: Sequence[int]) -> ir.Value | None:
-    """A small operand of what has dimensions for groups and their columns, with one dimension for both."""
+    """A small operand of an op on groups and their columns, with one dimension for both; None if too large."""
     shape = shape_of(value)
     if shape is None or math.prod(shape) * _SMALLER > math.prod(wide):
         return None
@@ -118,7 +118,7 @@ class SplitReduction(Pattern):
         if len(rows) == len(op.axes) or last - 1 in rows or math.prod(shape[axis] for axis in rows) == 1:
             return None
         if dtype_of(source).itemsize < 4:
-            return Refusal("sums of narrow numbers are rounded when they are whole")
+            return Refusal("sums of narrow types would be rounded after each part")
         first = _reduced(op, source, rows)
         parts = tuple(1 if axis in rows else size for axis, size in enumerate(shape))
         return _reduced(op, ReshapeOp(first, shape=parts).result, [last])

@@ -1,4 +1,4 @@
-"""The pass `stepwell-make-padding-explicit`."""
+"""The pass `stepwell-make-padding-explicit`: pads the inputs of convolutions by separate ops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..rewriting import Pattern, Replacement, apply_patterns
 @register
 @dataclass(frozen=True)
 class MakePaddingExplicitPass(Pass):
-    """Pad the input of convolutions by an op of its own, so that the convolution reads only what is there.
+    """Pad the input of convolutions by a separate op, so that the convolution needs no bounds checks.
 
     ```mlir
     %0 = "stepwell.conv"(%x, %w) {pads = array<i64: 1, 1, 1, 1>, layout = "channels_last", ...}
@@ -24,7 +24,7 @@ class MakePaddingExplicitPass(Pass):
     %0 = "stepwell.conv"(%p, %w) {pads = array<i64: 0, 0, 0, 0>, layout = "channels_last", ...}
     ```
 
-    After it `stepwell-canonicalize` must not run, which would undo it.
+    `stepwell-canonicalize` must not run after this pass, because it would undo it.
     """
 
     name = "stepwell-make-padding-explicit"

@@ -1,4 +1,4 @@
-"""The pass `stepwell-merge-convolutions`."""
+"""The pass `stepwell-merge-convolutions`: merges sums of convolutions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .values import is_fixed, shape_of
 @register
 @dataclass(frozen=True)
 class MergeConvolutionsPass(Pass):
-    """Compute a sum of convolutions of one input as one convolution, whose weight is the sum of theirs.
+    """Compute a sum of convolutions of one input as one convolution, whose weight is the sum of their weights.
 
-    Networks are trained with several branches that add up, of which one is enough to run (RepVGG, MobileOne). A smaller
-    kernel counts as a larger one with zeros around it.
+    Some networks are trained with several branches that are summed but need only one at run time (RepVGG, MobileOne). A
+    smaller kernel is treated as a larger one with zeros around it.
 
     ```mlir
     %0 = "stepwell.conv"(%x, %v) {pads = [0, 0, 0, 0], ...} : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>)
@@ -32,13 +32,13 @@ class MergeConvolutionsPass(Pass):
     %2 = "stepwell.conv"(%x, %u) {pads = [1, 1, 1, 1], ...} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>)
     ```
 
-    Preconditions: weights and biases are parameters, constants or computed from such.
+    Preconditions: weights and biases are parameters, constants or computed from these.
     """
 
     name = "stepwell-merge-convolutions"
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the pattern until it fits nowhere."""
+        """Applies the pattern to a fixed point."""
         apply_patterns(op, (MergeConvolutions(),))
 
 
@@ -68,7 +68,7 @@ class MergeConvolutions(Pattern[AddOp]):
 
 
 def _convolution(value: ir.Value) -> ConvOp | None:
-    """The convolution, of fixed weights, of which a value is the only use."""
+    """The convolution with fixed weights whose only use is `value`; None otherwise."""
     conv = defining_op(value, ConvOp) if has_one_use(value) else None
     if conv is None or not is_fixed(conv.weight) or not (conv.bias is None or is_fixed(conv.bias)):
         return None
@@ -76,7 +76,7 @@ def _convolution(value: ir.Value) -> ConvOp | None:
 
 
 def _merged(first: ConvOp, second: ConvOp | None) -> ir.Value | None:
-    """The sum of two convolutions as one; None where they look at different places."""
+    """The sum of two convolutions as one; None if their windows do not line up."""
     if second is None or first.operation == second.operation or first.input != second.input:
         return None
     if (first.strides, first.group, first.layout) != (second.strides, second.group, second.layout):
@@ -95,7 +95,7 @@ def _merged(first: ConvOp, second: ConvOp | None) -> ir.Value | None:
 
 
 def _around(small: ConvOp, large: ConvOp) -> tuple[list[int], list[int]] | None:
-    """How many taps the larger kernel has before and after the smaller one, per dimension; None if that varies."""
+    """The zeros to add before and after the smaller kernel, per dimension; None if the kernels do not line up."""
     shapes = shape_of(small.weight), shape_of(large.weight)
     if shapes[0] is None or shapes[1] is None or shapes[0][:2] != shapes[1][:2]:
         return None

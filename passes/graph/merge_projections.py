@@ -1,4 +1,4 @@
-"""The pass `stepwell-merge-projections`."""
+"""The pass `stepwell-merge-projections`: merges the projections of attention operands."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .values import constant, dtype_of, is_fixed, shape_of, size_of
 @register
 @dataclass(frozen=True)
 class MergeProjectionsPass(Pass):
-    """Make one product of those that project one value to query, key and value.
+    """Merge products that project one value to query, key and value into one product.
 
-    Attention reads its operands wherever they lie, so the projections may be slices of one contraction, which reads
-    its input once. The weights are joined in @init.
+    Attention can read strided operands, so the projections may be slices of one contraction, which reads its input
+    once. The weights are concatenated in @init.
 
     ```mlir
     %q = "stepwell.matmul"(%x, %wq) : (tensor<1x8x4xf32>, tensor<4x6xf32>) -> tensor<1x8x6xf32>
@@ -46,14 +46,14 @@ class MergeProjectionsPass(Pass):
     name = "stepwell-merge-projections"
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the pattern until it fits nowhere."""
+        """Applies the pattern to a fixed point."""
         apply_patterns(op, (MergeProjections(),))
 
 
 class MergeProjections(Pattern[AttentionOp]):
     """attention(matmul(x, u), matmul(x, v), w) --> attention(slice(p), slice(p), w) with p = matmul(x, concat(u, v))
 
-    Biases may be added, and what comes then may be reshaped and transposed.
+    Biases may be added, and the results may then be reshaped and transposed.
     """
 
     root = AttentionOp
@@ -69,17 +69,17 @@ class MergeProjections(Pattern[AttentionOp]):
                 for index, value in zip(same, _merged(list(same.values())), strict=True):
                     operands[index] = value
                 return AttentionOp(*operands, op.mask, **op.attribute_values()).result
-        return Refusal("its operands are no projections of one value") if found else None
+        return Refusal("its operands are not projections of one value") if found else None
 
 
 @dataclass(frozen=True)
 class _Projection:
-    """A product with a weight, and what happens to it.
+    """A product with a weight, and the ops applied to it.
 
     Attributes:
         product: the product.
-        bias: what is added to every row.
-        movement: the ops after that, in order, all of them views.
+        bias: term added to every row.
+        movement: the following ops, in order, all of them views.
     """
 
     product: MatmulOp
@@ -88,7 +88,7 @@ class _Projection:
 
     @property
     def columns(self) -> int:
-        """The columns of the product."""
+        """The number of columns of the product."""
         return ir.RankedTensorType(self.product.result.type).shape[-1]
 
     def weight(self) -> ir.Value:
@@ -97,7 +97,7 @@ class _Projection:
         return TransposeOp(rhs, permutation=(1, 0)).result if self.product.transpose_rhs else rhs
 
     def row(self) -> ir.Value:
-        """The bias, [columns]; zeros where there is none."""
+        """The bias, [columns]; zeros if there is none."""
         if self.bias is None:
             return constant(np.zeros(self.columns, dtype_of(self.product.result)))
         return (
@@ -106,7 +106,7 @@ class _Projection:
 
 
 def _projection(value: ir.Value) -> _Projection | None:
-    """The projection that makes `value`, if one does and nothing else reads it or what is in between."""
+    """The projection that computes `value`, if neither it nor an intermediate value has another reader; else None."""
     movement: list[Op] = []
     bias = None
     while has_one_use(value) and not isinstance(value.owner, ir.Block):
@@ -119,7 +119,7 @@ def _projection(value: ir.Value) -> _Projection | None:
             columns = ir.RankedTensorType(value.type).shape[-1]
             if product.type != value.type or not is_fixed(bias) or size_of(bias) != columns:
                 return None
-            # The bias may be one element of each row, and not of each column.
+            # The last dimension must be the columns: a bias of the same size may vary along the rows instead.
             if (shape_of(bias) or (0,))[-1] != columns:
                 return None
             value = product
@@ -136,7 +136,7 @@ def _is_projection(op: MatmulOp) -> bool:
 
 
 def _merged(projections: Sequence[_Projection]) -> list[ir.Value]:
-    """The values of several projections of one input, as views of one product."""
+    """The results of several projections of one input, as views of one product."""
     weight = _joined([item.weight() for item in projections], 1)
     with fused_location([item.product.operation for item in projections]):
         whole = MatmulOp(projections[0].product.lhs, weight).result

@@ -1,4 +1,4 @@
-"""The pass `stepwell-pack-rows`."""
+"""The pass `stepwell-pack-rows`: packs the rows of padded sequences."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ..kernel.prefixes import Prefix, sizes_of
 from .values import constant
 
 _FLOPS_PER_ELEMENT = 640
-"""Operations of products per element that is moved from which on packing pays.
+"""Minimum number of product flops per moved element for packing to pay.
 
-A product of 512 features is 5 % slower with its rows packed than without, at most lengths up to 64; one of 768 takes as
-long either way.
+A product of 512 features is 5 % slower with packed rows than without, at most lengths up to 64; one of 768 takes the
+same time either way.
 """
 
 _NORMS = LayerNormOp | RmsNormOp | SoftmaxOp
@@ -34,10 +34,10 @@ _NORMS = LayerNormOp | RmsNormOp | SoftmaxOp
 @register
 @dataclass(frozen=True)
 class PackRowsPass(Pass):
-    """Lay the rows of several sequences one after the other, where their number and their length vary.
+    """Pack the rows of several sequences without gaps if the number and length of the sequences vary.
 
-    In [batch, length, features] as large as the bounds, a sequence ends in garbage, and products compute whole tiles of
-    rows of each. Without garbage between, only the last tile of all is not full.
+    In [batch, length, features] at the upper bounds, each sequence ends in padding, and products compute whole tiles of
+    rows for each. With packed rows, only the last tile is incomplete.
 
         %1 = packed_matmul(%0, %w) : (tensor<64x32x384xf32>, ...) -> tensor<64x32x1536xf32>
         -->
@@ -45,9 +45,10 @@ class PackRowsPass(Pass):
         %products = packed_matmul(%rows, %w) : (tensor<2048x384xf32>, ...) -> tensor<2048x1536xf32>
         %1 = take_rows(%products, %apart) : (tensor<2048x1536xf32>, tensor<64x32xi64>) -> tensor<64x32x1536xf32>
 
-    So are all ops between that work on rows, if products are enough work to move what goes in and comes out.
+    The other ops on rows in between are packed too. Packing applies if the products are enough work to pay for moving
+    the rows in and out.
 
-    Preconditions: weights are packed; the module says how far sizes go, `stepwell.table`.
+    Preconditions: weights are packed; the module has a table of extents, `stepwell.table`.
     """
 
     name = "stepwell-pack-rows"
@@ -71,14 +72,14 @@ class PackRowsPass(Pass):
 
 @dataclass(frozen=True)
 class _Lead:
-    """The first two dimensions of tensors: how many elements there are, and how many hold data."""
+    """The first two dimensions of tensors: their sizes, and the extents that hold data."""
 
     sizes: tuple[int, int]
     prefixes: tuple[Prefix, Prefix]
 
 
 def _lead(demand: Demand, op: ir.Operation) -> _Lead | None:
-    """The first two dimensions of what an op makes, where both vary."""
+    """The first two dimensions of an op's result if both vary; None otherwise."""
     if len(op.results) != 1 or not isinstance(op.results[0].type, ir.RankedTensorType):
         return None
     prefixes, sizes = demand.data(op.results[0]), sizes_of(op.results[0])
@@ -93,10 +94,10 @@ def _lead(demand: Demand, op: ir.Operation) -> _Lead | None:
 
 
 def _works_on_rows(op: ir.Operation, demand: Demand, lead: _Lead) -> bool:
-    """Whether an op makes each row of its result of the same rows of operands, and of what all rows share."""
+    """Returns whether an op computes each row of its result from the same rows of operands and from shared values."""
     view = view_of(op)
     if isinstance(view, KeepOp):
-        # All rows that are left hold data.
+        # Such a mask has no effect on packed rows, which all hold data.
         mask = sizes_of(op.operands[1])
         along = [axis for axis, size in enumerate(mask, len(sizes_of(op.results[0])) - len(mask)) if size != 1]
         return along in ([0], [1]) and view.extent >= 0 and demand.entry(lead.prefixes[along[0]]) == view.extent
@@ -126,7 +127,7 @@ class _Region:
     operations: list[ir.Operation] = field(default_factory=list)
 
     def pack(self, main: ir.Operation, table: ir.Value) -> None:
-        """Packs the parts of it that are worth it."""
+        """Packs the parts for which it pays."""
         parts = [part for part in self._parts() if _is_worth_it(part)]
         if not parts:
             return
@@ -137,7 +138,7 @@ class _Region:
             _Packer(part, self.lead, places).run()
 
     def _parts(self) -> list[list[ir.Operation]]:
-        """The ops that hang together."""
+        """The connected components of the ops."""
         number_of: dict[ir.Value, int] = {}
         parts: dict[int, list[int]] = {}
         for place, op in enumerate(self.operations):
@@ -150,7 +151,7 @@ class _Region:
 
 
 def _rows_of(op: ir.Operation) -> list[ir.Value]:
-    """The operands whose rows become those of the result."""
+    """The operands with the same rows as the result."""
     if view_of(op) is None or isinstance(view_of(op), PackedMatmulOp | KeepOp | _NORMS):
         return [op.operands[0]]
     lead = sizes_of(op.results[0])[:2]
@@ -159,7 +160,7 @@ def _rows_of(op: ir.Operation) -> list[ir.Value]:
 
 
 def _is_worth_it(part: Sequence[ir.Operation]) -> bool:
-    """Whether the products of a part are enough work for what is moved."""
+    """Returns whether the products of a part are enough work to pay for moving rows."""
     views = [view_of(op) for op in part]
     work = sum(flops(view) for view in views if isinstance(view, PackedMatmulOp))
     made = {op.results[0] for op in part}
@@ -169,19 +170,20 @@ def _is_worth_it(part: Sequence[ir.Operation]) -> bool:
 
 
 def _is_by(use: ir.OpOperand, made: Collection[ir.Value]) -> bool:
-    """Whether what uses a value is one of the ops that make some others."""
+    """Returns whether the user of a value is one of the ops that compute the values `made`."""
     results = use.owner.operation.results
     return len(results) == 1 and results[0] in made
 
 
 @dataclass(frozen=True)
 class _Places:
-    """Where rows are.
+    """Indices that convert between padded and packed rows.
 
     Attributes:
-        dense: of each row, where it is in the tensor with garbage [rows].
-        apart: of each place in that tensor, which row belongs there, of garbage the one before [first, second].
-        entries: the table's: of both dimensions, and of the rows.
+        dense: for each packed row, its index in the padded tensor [rows].
+        apart: for each position in the padded tensor, its packed row, or that of the preceding row in padding
+            [first, second].
+        entries: entries of the table for both dimensions and for the number of packed rows.
     """
 
     dense: ir.Value
@@ -205,7 +207,7 @@ class _Places:
 
 @dataclass
 class _Packer:
-    """Replaces some ops by such on rows without garbage between them."""
+    """Replaces ops by the same ops on packed rows."""
 
     part: Sequence[ir.Operation]
     lead: _Lead
@@ -213,7 +215,7 @@ class _Packer:
     _packed: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Does it."""
+        """Rewrites the ops."""
         inside = {op.results[0] for op in self.part}
         for op in self.part:
             with op.location, ir.InsertionPoint(op):
@@ -245,21 +247,21 @@ class _Packer:
         return new.results[0]
 
     def _rows(self, value: ir.Value) -> ir.Value:
-        """A value's rows without garbage between."""
+        """The packed rows of a value."""
         if value not in self._packed:
             taken = TakeRowsOp(value, self.places.dense, leading=2, extents=self.places.entries[:2]).result
             self._packed[value] = taken
         return self._packed[value]
 
     def _shared(self, value: ir.Value, op: ir.Operation) -> ir.Value:
-        """What all rows share, with a dimension less if it has all of them."""
+        """A value shared by all rows, without one of its leading unit dimensions if it has full rank."""
         sizes, rank = sizes_of(value), len(sizes_of(op.results[0]))
         if isinstance(view_of(op), PackedMatmulOp | _NORMS) or len(sizes) < rank:
             return value
         return ReshapeOp(value, shape=tuple(sizes[1:])).result
 
     def _unpacked(self, op: ir.Operation) -> ir.Value:
-        """The rows where they were; garbage is the row before it."""
+        """The rows in their padded layout; padding repeats the row before it."""
         packed = self._packed[op.results[0]]
         value = TakeRowsOp(packed, self.places.apart, leading=1, extents=self.places.entries[2:]).result
         view = view_of(op)

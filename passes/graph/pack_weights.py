@@ -1,4 +1,4 @@
-"""The pass `stepwell-pack-weights`."""
+"""The pass `stepwell-pack-weights`: packs weights in the layout of the micro-kernels."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from .byte_products import WidenBytes, in_whole_grains, must_widen, sum_bytes
 from .turned_weights import TurnMatmul, TurnPointwiseConv, is_turned
 from .values import dtype_of, is_fixed, shape_of
 
-# A second-level cache as most are, and the rows of a product that make up for a copy of its right-hand side.
+# A typical second-level cache, and the number of rows of a product that pay for a copy of its right-hand side.
 _WAYS, _WAY_BYTES, _LEAST_ROWS = 16, 128 * 1024, 64
 
-# Rows from this distance on are a page for every two steps, and are not fetched ahead; of so many bytes, the pages are
-# more than a first-level TLB holds beside all else.
+# Stride in bytes at which two rows take a page, so that prefetching stops; and size in bytes of a matrix whose pages
+# exceed what a first-level TLB holds in addition to everything else.
 _FAR_BYTES, _MANY_BYTES = 2048, 32 * 4096
 
 
 @register
 @dataclass(frozen=True)
 class PackWeightsPass(Pass):
-    """Lay the weights of contractions and convolutions out as the micro-kernel reads them.
+    """Lay out the weights of contractions and convolutions in the order in which the micro-kernel reads them.
 
-    The packing is made of ordinary ops on the parameter; `stepwell-hoist-parameters` moves them to @init. What every
-    run computes is packed in every run if it is a convolution's weight, or a matmul's that is transposed or whose rows
-    lie so far apart that they take many pages or push each other out of the cache; any other right-hand side is read
-    where it lies.
+    The packing consists of ordinary ops on the parameter; `stepwell-hoist-parameters` moves them to @init. A weight
+    computed in every run is packed in every run if it is a convolution's weight or a transposed matmul operand. The
+    same holds for a matmul operand whose rows are so far apart that they take many pages or evict each other from the
+    cache. Any other right-hand side is read in place.
 
     ```mlir
     %0 = "stepwell.matmul"(%x, %w) : (tensor<8x4xf32>, tensor<4x64xf32>) -> tensor<8x64xf32>
@@ -54,15 +54,14 @@ class PackWeightsPass(Pass):
     %0 = "stepwell.packed_matmul"(%x, %3) {columns = 64, panel = 32}
     ```
 
-    Convolutions keep the padding that they have.
+    Convolutions keep their padding.
 
     Preconditions: images have their channels last.
 
     Attributes:
-        vector_bytes: the width of the target's vector registers.
-        by_depth: whether float32 weights of products have their lines along what is summed over, and are rounded to
-            tf32.
-        bytes_by_depth: whether weights of bytes have their lines along what is summed over: panels of one column.
+        vector_bytes: width of the target's vector registers in bytes.
+        by_depth: whether float32 weights of products are stored along the contracted dimension and rounded to tf32.
+        bytes_by_depth: whether weights of bytes are stored along the contracted dimension: panels of one column.
     """
 
     name = "stepwell-pack-weights"
@@ -83,7 +82,7 @@ class PackWeightsPass(Pass):
 
 @dataclass(frozen=True)
 class PackMatmul(Pattern[MatmulOp]):
-    """matmul(x, w) --> packed_matmul(x, packed w), but for weights that are to stay turned"""
+    """matmul(x, w) --> packed_matmul(x, packed w), except for weights that are to stay transposed"""
 
     vector_bytes: int
     leaves_turned: bool = False
@@ -114,11 +113,10 @@ class PackMatmul(Pattern[MatmulOp]):
 
 @dataclass(frozen=True)
 class PackRhs(Pattern[MatmulOp]):
-    """matmul(x, y) --> packed_matmul(x, packed y), where every run packs a right-hand side that it is worth it
+    """matmul(x, y) --> packed_matmul(x, packed y), where packing y in every run pays
 
-    Vectors run along the columns, so a transposed y is rearranged in any case. Any other y is packed if its rows are so
-    many and far apart that they take many pages or push each other out of the cache, and if there is work enough to pay
-    for the copy.
+    Vectors run along the columns, so a transposed y is rearranged in any case. Any other y is packed if its rows take
+    many pages or evict each other from the cache, and if there is enough work to pay for the copy.
     """
 
     vector_bytes: int
@@ -131,14 +129,14 @@ class PackRhs(Pattern[MatmulOp]):
         if dtype_of(op.rhs).itemsize == 1:
             return Refusal("bytes are packed once, or not at all")
         if op.transpose_lhs or len(right) < 2 or math.prod(right[:-2]) not in (1, math.prod(left[:-2])):
-            return Refusal("the two sides are not matrices in pairs")
+            return Refusal("the operands are not matrices in equal batches")
         size, lanes = dtype_of(op.rhs).itemsize, self.vector_bytes // sum_bytes(op)
         columns, depth = right[-2:] if op.transpose_rhs else right[:-3:-1]
         batch = math.prod(right[:-2])
         rows = math.prod(left[:-1]) // batch
         panel = choose_panel(columns, lanes, rows, even=True)
         if columns % panel or not (op.transpose_rhs or _is_worth_packing(rows, depth, columns * size)):
-            return Refusal("the right operand can be read where it lies")
+            return Refusal("the right operand can be read in place")
         axes = (0, 1, 3, 2) if op.transpose_rhs else (0, 2, 1, 3)
         split = (batch, columns // panel, panel, depth) if op.transpose_rhs else (batch, depth, columns // panel, panel)
         panels = TransposeOp(ReshapeOp(op.rhs, shape=split).result, permutation=axes).result
@@ -147,14 +145,14 @@ class PackRhs(Pattern[MatmulOp]):
 
 
 def _is_worth_packing(rows: int, depth: int, stride: int) -> bool:
-    """Whether `depth` rows, `stride` bytes apart, take many pages, or do not stay in a cache of 16 ways of 128 KiB."""
+    """Returns whether `depth` rows, `stride` bytes apart, take many pages or exceed a cache of 16 ways of 128 KiB."""
     places = _WAY_BYTES // math.gcd(stride, _WAY_BYTES)
     takes_pages = rows >= 2 * _LEAST_ROWS and stride >= _FAR_BYTES and depth * stride >= _MANY_BYTES
     return takes_pages or (rows >= _LEAST_ROWS and depth > _WAYS * places // 2)
 
 
 class TransposeRhs(Pattern[MatmulOp]):
-    """matmul(x, y) {transpose_rhs} --> matmul(x, transpose(y)), as vectors run along the columns"""
+    """matmul(x, y) {transpose_rhs} --> matmul(x, transpose(y)), because vectors run along the columns"""
 
     root = MatmulOp
 
@@ -170,7 +168,7 @@ class TransposeRhs(Pattern[MatmulOp]):
 
 @dataclass(frozen=True)
 class PackConv(Pattern[ConvOp]):
-    """conv(x, w, b) --> add(packed_conv(x, packed w), b), and to packed_matmul where the kernel is one pixel"""
+    """conv(x, w, b) --> add(packed_conv(x, packed w), b); a convolution of one pixel becomes a packed_matmul"""
 
     vector_bytes: int
     bytes_by_depth: bool = False
@@ -178,7 +176,7 @@ class PackConv(Pattern[ConvOp]):
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
-        refusal = _why_not(op)
+        refusal = _refusal(op)
         if refusal is not None or _is_depthwise(op) or _is_narrow(op, self.vector_bytes):
             return refusal
         outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
@@ -205,7 +203,7 @@ class PackDepthwiseConv(Pattern[ConvOp]):
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
-        refusal = _why_not(op)
+        refusal = _refusal(op)
         if refusal is not None or not _is_depthwise(op):
             return refusal
         outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
@@ -224,7 +222,7 @@ class PackGroupedConv(Pattern[ConvOp]):
     root = ConvOp
 
     def rewrite(self, op: ConvOp) -> Replacement:
-        refusal = _why_not(op)
+        refusal = _refusal(op)
         if refusal is not None or _is_depthwise(op) or not _is_narrow(op, self.vector_bytes):
             return refusal
         rank = len(ir.RankedTensorType(op.weight.type).shape)
@@ -234,7 +232,7 @@ class PackGroupedConv(Pattern[ConvOp]):
 
 
 def pack(weight: ir.Value, count: int, columns: int, depth: int, panel: int) -> ir.Value:
-    """A weight [count * columns, *reduction], with `depth` elements of reduction, packed flat by stepwell ops."""
+    """A weight [count * columns, *reduction] with `depth` reduction elements, packed flat by stepwell ops."""
     whole, grain = ReshapeOp(weight, shape=(count, columns, depth)).result, grain_of(dtype_of(weight))
     packed: ir.Value | None = None
     for group in column_groups(columns, panel):
@@ -252,7 +250,7 @@ def pack(weight: ir.Value, count: int, columns: int, depth: int, panel: int) -> 
 _OTHER_BYTES = "packed kernels multiply ui8 by an i8 weight; other bytes are widened"
 
 
-def _why_not(op: ConvOp) -> Refusal | None:
+def _refusal(op: ConvOp) -> Refusal | None:
     if op.layout != "channels_last":
         return Refusal("the channels are not the last dimension")
     if shape_of(op.weight) is None or shape_of(op.result) is None:
@@ -261,7 +259,7 @@ def _why_not(op: ConvOp) -> Refusal | None:
 
 
 def _pads(op: ConvOp) -> tuple[int, ...]:
-    """The padding, where there is some: on the way to a CPU it is an op of its own by now."""
+    """The padding, () if there is none; in the CPU pipeline it is already a separate op."""
     return tuple(op.pads) if any(op.pads) else ()
 
 
@@ -271,7 +269,7 @@ def _is_depthwise(op: ConvOp) -> bool:
 
 
 def _is_narrow(op: ConvOp, vector_bytes: int) -> bool:
-    """Whether a vector of columns holds whole groups, and a vector of channels what they read."""
+    """Returns whether a vector of columns holds whole groups, and a vector of channels holds their inputs."""
     outputs, channels = ir.RankedTensorType(op.weight.type).shape[:2]
     columns, lanes = outputs // op.group, vector_bytes // sum_bytes(op)
     return op.group > 1 and columns < lanes and lanes % columns == 0 and channels <= columns

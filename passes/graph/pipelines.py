@@ -1,4 +1,4 @@
-"""The pipeline to the phase `graph`: from a model as it was imported to one that is canonical, fused and laid out."""
+"""The pipeline from phase `import` to phase `graph`: canonicalises, fuses and lays out an imported model."""
 
 from __future__ import annotations
 
@@ -32,43 +32,43 @@ from .sum_single_columns import SumSingleColumnsPass
 CLEAN_UP: tuple[Element, ...] = (CanonicalizePass(), CsePass(), DcePass())
 
 GRAPH_PIPELINE: tuple[Element, ...] = (
-    # Shapes first, as hardly a pattern fits without; then the shape arithmetic is constant and goes.
+    # Shapes first, because most patterns need them; then shape arithmetic is constant and folds away.
     InferShapesPass(),
     FoldConstantsPass(),
     *CLEAN_UP,
-    # Before ops become parts of composites or kernels that stay in their loops.
+    # Before ops become parts of composites or kernels, which stay in their loops.
     HoistInvariantsPass(),
-    # What no kernel computes as a whole is taken apart while the other passes can still work on the parts.
+    # Ops that no kernel computes as a whole are split early, so that the other passes can optimise the parts.
     DecomposePass(),
-    # Composites are recognised in canonical form, before other rewrites take the pattern apart.
+    # Composites are recognised in canonical form, before other rewrites destroy their patterns.
     FuseCompositesPass(),
-    # Before the layout changes: what is per channel is easily told while channels are where the model has them.
+    # Before the layout changes, because per-channel values are easy to recognise in the model's own layout.
     FoldBatchNormPass(),
-    # Then branches that add up have nothing between them and the sum.
+    # After it, nothing is left between summed branches and their sum.
     MergeConvolutionsPass(),
     *CLEAN_UP,
-    # All images have their channels last, so that a vector holds neighbouring channels of one pixel; transposes are
-    # left where images enter and leave the program.
+    # All images become channels-last, so that a vector holds adjacent channels of one pixel; transposes remain where
+    # images enter and leave the program.
     ConvertLayoutPass(),
-    # Transposed convolutions become plain ones, in the layout that makes their pixels' channels neighbours.
+    # Transposed convolutions become plain ones, in the layout in which the channels of a pixel are adjacent.
     DecomposePass(),
     PropagateTransposesPass(),
     *CLEAN_UP,
-    # Only those transposes that met no other are a matter for matmul.
+    # Last, because only transposes that did not cancel are folded into matmuls.
     FoldTransposesPass(),
     DcePass(),
 )
 
 
 def gpu_graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipeline:
-    """The passes that make the phase `graph` of the phase `import`, for GPUs.
+    """The passes from phase `import` to phase `graph`, for GPUs.
 
-    Weights stay matrices, their columns innermost: blocks of threads take the tiles that they need. Kernels round to
-    `tf32` as they multiply; warp groups take it only by lines along what is summed over.
+    Weights stay matrices with contiguous columns: thread blocks load the tiles that they need. Kernels round to `tf32`
+    as they multiply. Warp groups multiply `tf32` only if lines run along the contracted dimension.
 
     Args:
-        precision: what products of float32 are computed in.
-        has_wgmma: whether warp groups multiply.
+        precision: precision in which products of float32 are computed.
+        has_wgmma: whether the target has warp-group multiplication.
     """
     return Pipeline(
         (
@@ -76,8 +76,8 @@ def gpu_graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipel
             MergeProjectionsPass(),
             DcePass(),
             *([] if precision == "tf32" else _in_precision(precision)),
-            # Padding stays with convolutions: what loads their windows knows the edges. One panel holds all columns,
-            # but of bytes, whose lines tensor cores want along what is summed over.
+            # Convolutions keep their padding, because the loads of their windows handle the edges. One panel holds all
+            # columns, except for bytes: tensor cores read their lines along the contracted dimension.
             PackWeightsPass(WHOLE_ROWS, by_depth=has_wgmma and precision == "tf32", bytes_by_depth=True),
             SinkMovementPass(),
             CsePass(),
@@ -88,48 +88,48 @@ def gpu_graph_pipeline(precision: str = "f32", has_wgmma: bool = False) -> Pipel
 
 
 def _for_gpu(element: Element) -> Element:
-    """The same, where it asks what kernels there are, of those for GPUs."""
+    """The pass with the rules for GPU kernels, if it depends on the available kernels."""
     return replace(element, on_gpu=True) if isinstance(element, DecomposePass | FuseCompositesPass) else element
 
 
 WHOLE_ROWS = 1 << 40
-"""A vector so long that every row of a weight is one."""
+"""A vector width in bytes so large that every row of a weight fits into one vector."""
 
 
 def _in_precision(precision: str) -> Iterable[Element]:
-    """What makes products of float32 products of something shorter, when it is settled which there are."""
+    """The passes that convert products of float32 to a shorter type, after all products are known."""
     return [] if precision == "f32" else [ReducePrecisionPass(precision), *CLEAN_UP]
 
 
 def graph_pipeline(vector_bytes: int, precision: str = "f32") -> Pipeline:
-    """The passes that make the phase `graph` of the phase `import`.
+    """The passes from phase `import` to phase `graph`.
 
     Args:
-        vector_bytes: the width of the target's vector registers.
-        precision: what products of float32 are computed in.
+        vector_bytes: width of the target's vector registers in bytes.
+        precision: precision in which products of float32 are computed.
     """
     return Pipeline(
         (
             *GRAPH_PIPELINE,
-            # When movement is where it stays, and weights are still as the model has them.
+            # After movement is in its final place, but while weights are still in the model's layout.
             MergeProjectionsPass(),
             DcePass(),
             *_in_precision(precision),
-            # Where transposes have left the columns of groups side by side.
+            # After transposes have made the columns of groups contiguous.
             JoinColumnsPass(),
-            # Before weights are laid out for kernels that hold neighbouring columns in a vector.
+            # Before weights are packed for kernels that hold adjacent columns in a vector.
             SumSingleColumnsPass(),
-            # Such a convolution pads its input itself.
+            # Winograd convolutions pad their input themselves.
             ChooseWinogradPass(vector_bytes),
-            # Kernels read their windows without asking whether they are inside of the image.
+            # Direct convolutions then read their windows without bounds checks.
             MakePaddingExplicitPass(),
-            # Weights in the order in which the micro-kernel reads them: now the graph is for one kind of machine.
+            # Packs weights in the order of the micro-kernel; from here on the graph is target-specific.
             PackWeightsPass(vector_bytes),
-            # What is left of movement stands in the way of fusion least where it comes last.
+            # Remaining movement is least in the way of fusion after the other ops.
             SinkMovementPass(),
             CsePass(),
             DcePass(),
-            # Last, when all that is computed from parameters alone is there.
+            # Last, when everything that is computed only from parameters exists.
             HoistParametersPass(),
         )
     )

@@ -1,8 +1,8 @@
-"""Which ops on images keep their channels first, as the program's inputs and results have them.
+"""Chooses the image ops that keep their channels first, as in the program's inputs and results.
 
-Between them and an op with its channels last an image is transposed, which may take longer than the op itself. So ops
-that can work plane by plane do so where all images around them come from the program's inputs and leave as its results:
-a convolution of single pixels is a product of its weight with the planes, a depthwise one and a pooling slide along
+Between them and a channels-last op an image is transposed, which may take longer than the op itself. So ops that can
+work plane by plane do so if all images around them come from the program's inputs and become its results. There, a
+convolution of single pixels is a product of its weight with the planes; depthwise convolutions and poolings slide along
 rows.
 """
 
@@ -32,30 +32,30 @@ IMAGE_OPS = (ConvOp, ConvTransposeOp, PoolOp, ResizeOp, LocalResponseNormOp, Bat
 
 _INDIFFERENT = (UnaryOp, BinaryOp, CastOp, ComparisonOp, KeepOp, LogicalOp, SelectOp, ConcatOp)
 
-# What one core does, roughly, in a nanosecond: multiply-adds of a product, elements transposed, vectors of a window.
+# Approximate throughput of one core per nanosecond: multiply-adds of a product, elements transposed, window vectors.
 _MULTIPLY_ADDS, _TRANSPOSED, _WINDOW_VECTORS = 90.0, 4.0, 2.5
 
-# The bytes that go to and from memory in that time, and what a row of a plane takes beside its windows.
+# Memory traffic in bytes per nanosecond, and overhead of a row of a plane in nanoseconds.
 _BYTES, _ROW_NS = 40.0, 4.0
 
-# Rows of a weight that are so far apart push each other out of the first-level cache.
+# Rows of a weight at multiples of this distance in bytes evict each other from the first-level cache; cost factor.
 _APART, _CONFLICTS = 4096, 1.15
 
 _IMPOSSIBLE = math.inf
 
 
 def planar_images(body: ir.Block, lanes: int) -> list[ir.Value]:
-    """The results of the ops of a block that are better computed plane by plane.
+    """The results of the ops of a block that are faster plane by plane.
 
     Args:
-        body: the body of @main.
-        lanes: the elements of a vector register.
+        body: body of @main.
+        lanes: number of elements of a vector register.
     """
     found: list[ir.Value] = []
     for component in _components(body):
         better = component.ops
         if component.planes_cost(lanes) >= component.pixels_cost(lanes):
-            # An image of one channel is the same in memory either way: such an op need not ask its neighbours.
+            # An image of one channel has the same layout either way, so such an op is decided independently.
             better = [op for op in better if _is_alone(op) and _planes_cost(op, lanes) < _pixels_cost(op, lanes)]
         found += [op.operation.results[0] for op in better]
     return found
@@ -63,13 +63,13 @@ def planar_images(body: ir.Block, lanes: int) -> list[ir.Value]:
 
 @dataclass
 class _Component:
-    """Ops on images that hand them to each other, through ops that have no layout.
+    """Image ops connected directly or through ops without a layout.
 
     Attributes:
-        ops: those that have one.
-        inputs: the images that come from elsewhere.
-        results: those that leave.
-        is_closed: whether they all come from the program's inputs and leave as its results.
+        ops: the image ops.
+        inputs: images from outside the component.
+        results: images read outside the component.
+        is_closed: whether all inputs are program inputs and all results program results.
     """
 
     ops: Sequence[ConvOp | ConvTransposeOp | PoolOp | ResizeOp | LocalResponseNormOp | BatchNormOp]
@@ -78,11 +78,11 @@ class _Component:
     is_closed: bool
 
     def planes_cost(self, lanes: int) -> float:
-        """Nanoseconds with the channels first."""
+        """The time in nanoseconds with channels first."""
         return sum(_planes_cost(op, lanes) for op in self.ops) if self.is_closed else _IMPOSSIBLE
 
     def pixels_cost(self, lanes: int) -> float:
-        """Nanoseconds with the channels last, and transposes around all."""
+        """The time in nanoseconds with channels last, including the transposes around the component."""
         moved = sum(size_of(value) for value in (*self.inputs, *self.results) if not _has_one_channel(value))
         return sum(_pixels_cost(op, lanes) for op in self.ops) + moved / _TRANSPOSED
 
@@ -129,7 +129,7 @@ def _components(body: ir.Block) -> Iterator[_Component]:
 
 
 def _fixed(ops: Sequence[ir.Operation], position: Mapping[ir.OpResult, int]) -> list[bool]:
-    """Whether each op of a block is computed from parameters and constants alone."""
+    """For each op of a block, whether it is computed only from parameters and constants."""
     found: list[bool] = []
     for op in ops:
         makers = [position.get(value) for value in op.operands]
@@ -138,7 +138,7 @@ def _fixed(ops: Sequence[ir.Operation], position: Mapping[ir.OpResult, int]) -> 
 
 
 def _images(op: Op | None) -> list[ir.Value]:
-    """The operands of an op that are images, or may be."""
+    """The operands of an op that are or may be images."""
     assert op is not None
     return [op.input] if isinstance(op, IMAGE_OPS) else list(op.operation.operands)
 
@@ -169,7 +169,7 @@ def _planes_cost(op: Op, lanes: int) -> float:
 
 
 def _pixels_cost(op: Op, lanes: int) -> float:
-    """The same with the channels last: whole vectors of channels."""
+    """The time in nanoseconds with channels last, in whole vectors of channels."""
     channels = ir.RankedTensorType(op.operation.results[0].type).shape[1]
     used = channels / -(-channels // lanes)
     if not isinstance(op, ConvOp):
@@ -190,7 +190,7 @@ def _traffic(op: Op) -> float:
 
 
 def is_pointwise(op: ConvOp) -> bool:
-    """Whether a convolution with its channels first computes each pixel from one pixel."""
+    """Returns whether a channels-first convolution computes each pixel from one pixel."""
     outputs, _, *kernel = ir.RankedTensorType(op.weight.type).shape
     if op.layout != "channels_first" or not is_float(op.input) or not is_fixed(op.weight):
         return False
@@ -198,7 +198,7 @@ def is_pointwise(op: ConvOp) -> bool:
 
 
 def is_planewise(op: ConvOp) -> bool:
-    """Whether a convolution with its channels first computes each plane from one plane."""
+    """Returns whether a channels-first convolution computes each plane from one plane."""
     outputs, channels, *kernel = ir.RankedTensorType(op.weight.type).shape
     if op.layout != "channels_first" or not is_float(op.input) or min(op.pads) < 0:
         return False
@@ -208,7 +208,7 @@ def is_planewise(op: ConvOp) -> bool:
 
 @dataclass(frozen=True)
 class PointwiseToMatmul(Pattern[ConvOp]):
-    """conv(x, w, b) --> reshape(add(matmul(w, reshape(x)), b)), where the kernel is one pixel, for `kept` results"""
+    """conv(x, w, b) --> reshape(add(matmul(w, reshape(x)), b)), if the kernel is one pixel, for `kept` results"""
 
     kept: list[ir.Value]
     root = ConvOp
@@ -235,7 +235,7 @@ class PointwiseToMatmul(Pattern[ConvOp]):
 
 @dataclass(frozen=True)
 class PlanewiseConv(Pattern[ConvOp]):
-    """conv(x, w, b) --> add(planar_conv(x, w), b), where every channel has a filter of its own, for `kept` results"""
+    """conv(x, w, b) --> add(planar_conv(x, w), b), if every channel has a separate filter, for `kept` results"""
 
     kept: list[ir.Value]
     root = ConvOp

@@ -1,4 +1,4 @@
-"""The pass `stepwell-propagate-transposes`."""
+"""The pass `stepwell-propagate-transposes`: sinks and cancels transposes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .patterns.movement import DropIdentity, ReshapeOfReshape, TransposeOfTransp
 @register
 @dataclass(frozen=True)
 class PropagateTransposesPass(Pass):
-    """Move transposes down the program until they cancel, or stand at its end or before an op that they cannot pass.
+    """Sink transposes until they cancel, reach the end of the program, or meet an op that they cannot pass.
 
     ```mlir
     %0 = "stepwell.transpose"(%x) {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x4x6x8xf32>) -> tensor<1x8x4x6xf32>
@@ -25,13 +25,13 @@ class PropagateTransposesPass(Pass):
     %2 = "stepwell.relu"(%x) : (tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32>
     ```
 
-    Transposes that move only dimensions of one element stay transposes here, as they are to cancel too;
-    `stepwell-canonicalize` makes reshapes of those that are left.
+    Transposes of unit dimensions only stay transposes here, because they may cancel too; `stepwell-canonicalize` turns
+    the remaining ones into reshapes.
     """
 
     name = "stepwell-propagate-transposes"
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the patterns until none fits."""
+        """Applies the patterns to a fixed point."""
         merging = (DropIdentity(), TransposeOfTranspose(), ReshapeOfReshape())
         apply_patterns(op, (*merging, *transposes.PATTERNS, *reshapes.PATTERNS))

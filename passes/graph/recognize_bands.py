@@ -1,6 +1,6 @@
-"""The pass `stepwell-recognize-bands`.
+"""The pass `stepwell-recognize-bands`: replaces banded attention masks by attributes.
 
-A causal mask of a long sequence is larger than all else that attention reads, and hides half of it.
+The causal mask of a long sequence is larger than all other operands of attention, and hides half of the scores.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..base import ParameterPass, register
 from ..rewriting import defining_op, walk
 from ..state import CompileState
 
-# What is added to scores that nobody is to attend to, at the most: the least float of 16 bits is not much less.
+# Maximum of a float mask at hidden scores; it is just above the minimum of f16.
 _HIDDEN = -6e4
 
 
 @register
 @dataclass(frozen=True)
 class RecognizeBandsPass(ParameterPass):
-    """Replace masks that are bands by attributes that say how wide these are.
+    """Replace masks that are bands by attributes that give the width of the band.
 
     ```mlir
     %0 = "stepwell.attention"(%q, %k, %v, %mask) {...}
@@ -60,9 +60,9 @@ def recognize_bands(module: ir.Operation, parameters: Mapping[str, np.ndarray]) 
 
 
 def band_of(allowed: np.ndarray) -> tuple[int, int] | None:
-    """How many keys before and after its own each query [query, key] attends to, if that is all there is to say.
+    """The numbers of keys before and after its own that each query [query, key] attends to, if the mask is a band.
 
-    None where queries differ in that, or one attends to nothing.
+    None if the numbers differ between queries, or if a query attends to nothing.
     """
     queries, keys = allowed.shape
     ahead = np.arange(keys) - np.arange(queries)[:, None]

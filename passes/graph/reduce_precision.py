@@ -1,4 +1,4 @@
-"""The pass `stepwell-reduce-precision`."""
+"""The pass `stepwell-reduce-precision`: computes products in a shorter floating-point type."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _SPLITTER = np.float32(2**13 + 1)
 @register
 @dataclass(frozen=True)
 class ReducePrecisionPass(Pass):
-    """Multiply what is float32 in fewer bits: products, convolutions and attention, whose sums stay float32.
+    """Multiply float32 operands with fewer bits: in products, convolutions and attention, whose sums stay float32.
 
-    Everything else stays as it is: sums over rows, norms, exponentials, and what is computed from parameters alone.
+    Everything else is unchanged: row sums, norms, exponentials, and values computed only from parameters.
 
     ```mlir
     %0 = "stepwell.matmul"(%a, %b) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -45,8 +45,8 @@ class ReducePrecisionPass(Pass):
     Preconditions: composites are recognised; weights are not packed yet.
 
     Attributes:
-        precision: `f32` for no change, `bf16`, `f16`, or `tf32`: float32 with the 11 significant bits that tensor cores
-            multiply. Kernels for GPUs round to it as they multiply, so that only others need to be told.
+        precision: `f32` for no change, `bf16`, `f16`, or `tf32`: float32 rounded to the 11 significant bits that tensor
+            cores multiply. GPU kernels round as they multiply, so only other targets need this pass for tf32.
     """
 
     name = "stepwell-reduce-precision"
@@ -63,7 +63,7 @@ class ReducePrecisionPass(Pass):
 
 
 def _is_reducible(op: MatmulOp | ConvOp | AttentionOp) -> bool:
-    """Whether float32 is multiplied, and not just once before the first run."""
+    """Returns whether the op multiplies float32, and not only once at compile time."""
     operands = [value for value in op.operand_values() if value is not None]
     return dtype_of(operands[0]) == _FLOAT and not all(map(is_fixed, operands))
 
@@ -99,7 +99,7 @@ class CastAttention(Pattern[AttentionOp]):
         mask = op.mask
         if mask is not None and dtype_of(mask) == _FLOAT:
             if op.zero_empty:
-                return Refusal("the mask's -inf, which says that a query attends to nothing, must stay apart")
+                return Refusal("the mask's -inf marks queries that attend to nothing, which clipping would lose")
             mask = _cast(_within(mask, self.dtype), self.dtype)
         operands = [_cast(value, self.dtype) for value in (op.query, op.key, op.value)]
         made = AttentionOp(*operands, mask, **op.attribute_values())
@@ -109,8 +109,8 @@ class CastAttention(Pattern[AttentionOp]):
 class RoundOperands(Pattern[MatmulOp]):
     """matmul(a, b) --> matmul(rounded(a), rounded(b)); conv(x, w, bias) likewise
 
-    rounded(x) is c - (c - x) with c = x * (2^13 + 1): x with 11 significant bits (Veltkamp 1968; Dekker 1971), where c
-    does not overflow: up to 4e34.
+    rounded(x) is c - (c - x) with c = x * (2^13 + 1): x with 11 significant bits (Veltkamp 1968; Dekker 1971), unless c
+    overflows, which it does beyond 4e34.
     """
 
     root = (MatmulOp, ConvOp)
@@ -119,7 +119,7 @@ class RoundOperands(Pattern[MatmulOp]):
         if not _is_reducible(op):
             return None
         if isinstance(op, ConvOp) and op.group > 1 and ir.RankedTensorType(op.weight.type).shape[1] == 1:
-            return Refusal("channels that are multiplied one by one are no matter for tensor cores")
+            return Refusal("tensor cores do not compute depthwise convolutions")
         first, second, *rest = op.operand_values()
         if is_rounded(first) and is_rounded(second):
             return None
@@ -127,7 +127,7 @@ class RoundOperands(Pattern[MatmulOp]):
 
 
 def _cast(value: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The value in another type, cast where it is computed: what only moves it moves less then."""
+    """The value in another type, cast where it is computed, so that movement ops move fewer bytes."""
     for kind in (ReshapeOp, TransposeOp, SliceOp):
         moved = defining_op(value, kind)
         if moved is not None:
@@ -143,20 +143,20 @@ def _along_channels(bias: ir.Value, conv: ConvOp) -> ir.Value:
 
 
 def _within(mask: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The mask without what a narrower type does not reach: of scores that are all -inf there is no softmax."""
+    """The mask clipped to the range of a narrower type: rows of -inf scores would have no softmax."""
     limit = float(ml_dtypes.finfo(dtype).max)
     return ClipOp(mask, minimum=-limit, maximum=limit).result
 
 
 def rounded(value: ir.Value) -> ir.Value:
-    """The nearest numbers of 11 significant bits."""
+    """The value rounded to 11 significant bits."""
     shape = ir.RankedTensorType(value.type).shape
     large = MulOp(value, splat_constant(_SPLITTER, shape)).result
     return SubOp(large, SubOp(large, value).result).result
 
 
 def is_rounded(value: ir.Value) -> bool:
-    """Whether a value is made by `rounded`."""
+    """Returns whether a value is the result of `rounded`."""
     outer = defining_op(value, SubOp)
     inner = None if outer is None else defining_op(outer.rhs, SubOp)
     return outer is not None and inner is not None and outer.lhs == inner.lhs

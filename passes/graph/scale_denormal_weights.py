@@ -1,6 +1,6 @@
-"""The pass `stepwell-scale-denormal-weights`.
+"""The pass `stepwell-scale-denormal-weights`: scales denormal weights to normal numbers.
 
-Training drives the weights of channels that do nothing to numbers like 1e-40. A multiply-add with one of them takes a
+Training drives the weights of unused channels to numbers like 1e-40. A multiply-add with a denormal number takes a
 hundred times as long as any other.
 """
 
@@ -22,14 +22,14 @@ from ..rewriting import walk
 from ..state import CompileState
 
 _CONTRACTIONS = (PackedConvOp, PackedDepthwiseConvOp, PackedGroupedConvOp, PackedMatmulOp, WinogradConvOp)
-# Looked through at a time, so that what is made on the way stays in the cache.
+# Number of elements checked at a time, so that temporaries stay in the cache.
 _CHUNK = 1 << 16
 
 
 @register
 @dataclass(frozen=True)
 class ScaleDenormalWeightsPass(ParameterPass):
-    """Scale packed weights that hold denormal numbers by a power of two, and the products back.
+    """Scale packed weights with denormal numbers by a power of two, and scale the products back.
 
     ```mlir
     %0 = "stepwell.packed_matmul"(%x, %w) {...}
@@ -47,16 +47,16 @@ class ScaleDenormalWeightsPass(ParameterPass):
 
 
 def scale_denormal_weights(module: ir.Operation, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Scales packed weights that hold denormal numbers by a power of two, which changes no digit of any product.
+    """Scales packed weights with denormal numbers by a power of two, which changes no digit of any product.
 
         packed_matmul(x, w) --> mul(packed_matmul(x, w * 2**24), 2**-24)
 
     Args:
         module: a module in the phase `graph`; multiplications are added to it.
-        parameters: its parameters by name; they stay as they are.
+        parameters: its parameters by name; they are not modified.
 
     Returns:
-        The parameters with those that were scaled in their places.
+        The parameters, with scaled arrays replacing the originals.
     """
     scaled = dict(parameters)
     for name, readers in _weights(module).items():
@@ -70,19 +70,19 @@ def scale_denormal_weights(module: ir.Operation, parameters: Mapping[str, np.nda
 
 
 def exponent_for(array: np.ndarray) -> int:
-    """By which power of two denormal numbers of an array become normal; 0 where there are none, or others are large.
+    """The power of two that makes an array's denormals normal; 0 without denormals, or if other numbers are too large.
 
-    Of f32 and f64; narrower floats are computed in a wider type, which has them as normal numbers.
+    Only for f32 and f64: narrower floats are computed in a wider type, in which their denormals are normal numbers.
     """
     if array.dtype not in (np.float32, np.float64):
         return 0
     limits = np.finfo(array.dtype)
     exponent = limits.nmant + 1
-    # All elements of a broadcast are the one.
+    # A broadcast array has only one element to check.
     flat, is_found = array.reshape(-1)[: None if any(array.strides) else 1], False
     for start in range(0, flat.size, _CHUNK):
         size = np.abs(flat[start : start + _CHUNK])
-        # As much room again is left to the sums.
+        # Leaves headroom for the sums.
         if not (size < np.ldexp(limits.max, -3 * exponent)).all():
             return 0
         is_found = is_found or bool(((size < limits.tiny) & (size != 0)).any())
@@ -90,7 +90,7 @@ def exponent_for(array: np.ndarray) -> int:
 
 
 def _scale_back(contraction: ir.Operation, factor: np.generic) -> None:
-    """Multiplies what a contraction computes by `factor`."""
+    """Multiplies the result of a contraction by `factor`."""
     result = contraction.results[0]
     with contraction.location, ir.InsertionPoint.after(contraction):
         product = MulOp(result, ConstantOp(value=np.asarray(factor)).result).operation
@@ -98,7 +98,7 @@ def _scale_back(contraction: ir.Operation, factor: np.generic) -> None:
 
 
 def _weights(module: ir.Operation) -> dict[str, list[ir.Operation]]:
-    """The parameters that nothing else reads than contractions do, as their weights, with these."""
+    """The parameters read only as weights of contractions, each with these contractions."""
     found: dict[str, list[ir.Operation]] = {}
     others = set()
     for op in walk(module):

@@ -1,4 +1,4 @@
-"""The pass `stepwell-sink-movement`."""
+"""The pass `stepwell-sink-movement`: moves data movement below other ops."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .patterns.movement import DropIdentity, ReshapeOfReshape, TransposeOfTransp
 @register
 @dataclass(frozen=True)
 class SinkMovementPass(Pass):
-    """Move transposes and reshapes down past ops on single elements and rows.
+    """Sink transposes and reshapes below ops on single elements and rows.
 
-    These become part of the kernel that made what is moved, and movement that meets becomes one.
+    These ops can then be fused into the kernel that computes the moved tensor, and consecutive movement ops merge.
 
     ```mlir
     %1 = "stepwell.packed_matmul"(%0, %w) {...} : (tensor<4x8xf32>, tensor<48xf32>) -> tensor<4x6xf32>
@@ -36,5 +36,5 @@ class SinkMovementPass(Pass):
     name = "stepwell-sink-movement"
 
     def run(self, op: ir.Operation) -> None:
-        """Applies the patterns until none fits."""
+        """Applies the patterns to a fixed point."""
         apply_patterns(op, (DropIdentity(), TransposeOfTranspose(), ReshapeOfReshape(), *pointwise.PATTERNS))

@@ -1,4 +1,4 @@
-"""The pass `stepwell-specialize-shapes`."""
+"""The pass `stepwell-specialize-shapes`: binds input shapes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ KEEP = "_"
 @register
 @dataclass(frozen=True)
 class SpecializeShapesPass(Pass):
-    """Bind the inputs of @main to shapes of numbers, and infer everything that follows from them.
+    """Bind the inputs of @main to static shapes, and infer everything that follows from them.
 
-    A symbol that names several dimensions has one value everywhere. Without shapes nothing is bound.
+    A symbol that names several dimensions has one value everywhere. Without the option nothing is bound.
 
     ```mlir
     // stepwell-specialize-shapes{shapes=2x8}
@@ -34,7 +34,7 @@ class SpecializeShapesPass(Pass):
     ```
 
     Attributes:
-        shapes: one entry per input, such as 1x3x224x224; `_` leaves an input as it is (a scalar too).
+        shapes: one entry per input, such as 1x3x224x224; `_` leaves an input unchanged (also a scalar).
     """
 
     name = "stepwell-specialize-shapes"
@@ -71,7 +71,7 @@ class SpecializeShapesPass(Pass):
 
 def _tensor(spec: TensorSpec | None, index: int) -> TensorSpec:
     if spec is None:
-        raise PassError(f"input {index} is no tensor")
+        raise PassError(f"input {index} is not a tensor")
     return spec
 
 

@@ -1,4 +1,4 @@
-"""The pass `stepwell-sum-single-columns`."""
+"""The pass `stepwell-sum-single-columns`: computes products with one column as reductions."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ..base import Pass, register
 from ..rewriting import Pattern, Refusal, Replacement, apply_patterns
 from .values import is_float, shape_of
 
-# Fewer products than these do not fill enough of a vector.
+# Minimum number of products per row that fills enough of a vector.
 _FEWEST = 8
 
 
 @register
 @dataclass(frozen=True)
 class SumSingleColumnsPass(Pass):
-    """Multiply and sum up where a product has a single column, or a convolution a single channel.
+    """Compute products with a single column, and convolutions with one output channel, by multiply and sum.
 
-    Kernels of contractions hold neighbouring columns in a vector. Where there is one column only, it is the products
-    themselves that fill vectors:
+    Kernels of contractions hold adjacent columns in a vector. With only one column, the products along the contracted
+    dimension fill vectors instead:
 
     ```mlir
     %0 = "stepwell.matmul"(%x, %w) : (tensor<100x64xf32>, tensor<64x1xf32>) -> tensor<100x1xf32>
@@ -60,7 +60,7 @@ class SumOfProducts(Pattern[MatmulOp]):
         if columns != 1:
             return None
         if depth < _FEWEST or shape[-2] == 1:
-            return Refusal(f"{shape[-2]} rows of {depth} products are too few")
+            return Refusal(f"the product has too few elements: {shape[-2]} rows of {depth}")
         row = op.rhs if op.transpose_rhs else ReshapeOp(op.rhs, shape=(*weight[:-2], 1, depth)).result
         return _summed(MulOp(op.lhs, row).result)
 

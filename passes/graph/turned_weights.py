@@ -1,4 +1,4 @@
-"""Weights whose lines run along what is summed over, as Hopper's tensor cores want float32 (tf32)."""
+"""Weights stored along the contracted dimension, as Hopper's tensor cores require for float32 (tf32)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..rewriting import Pattern, Refusal, Replacement
 from .reduce_precision import is_rounded, rounded
 from .values import dtype_of, is_fixed, shape_of
 
-# Lines begin at multiples of 16 bytes; columns are whole panels of what is read where it lies.
+# Lines must start at multiples of 16 bytes; columns must fill whole panels of unpacked operands.
 _DEPTHS, _COLUMNS = 4, 32
-_UNFIT = Refusal("the copy engine brings no such lines, or the columns are no whole panels")
+_UNFIT = Refusal("the copy engine cannot load such lines, or the columns do not fill whole panels")
 
 
 class TurnMatmul(Pattern[MatmulOp]):
-    """matmul(x, w) --> matmul(x, transpose(w)) {transpose_rhs}, w being fixed, and rounded to tf32 once and for all"""
+    """matmul(x, w) --> matmul(x, transpose(w)) {transpose_rhs}, for a fixed w, rounded to tf32 at compile time"""
 
     root = MatmulOp
 
@@ -38,7 +38,7 @@ class TurnMatmul(Pattern[MatmulOp]):
 
 
 class TurnPointwiseConv(Pattern[ConvOp]):
-    """conv(x, w, b) --> add(matmul(x, w) {transpose_rhs}, b), where the kernel is one pixel"""
+    """conv(x, w, b) --> add(matmul(x, w) {transpose_rhs}, b), if the kernel is one pixel"""
 
     root = ConvOp
 
@@ -48,7 +48,7 @@ class TurnPointwiseConv(Pattern[ConvOp]):
             return None
         columns, depth, *kernel = shape
         if math.prod(kernel) * op.group != 1 or set(op.strides) != {1} or any(op.pads) or op.layout != CHANNELS_LAST:
-            return Refusal("it is no product")
+            return Refusal("the convolution is not a plain product")
         if depth % _DEPTHS or columns % _COLUMNS:
             return _UNFIT
         weight = rounded(ReshapeOp(op.weight, shape=(columns, depth)).result)
@@ -57,5 +57,5 @@ class TurnPointwiseConv(Pattern[ConvOp]):
 
 
 def is_turned(op: MatmulOp) -> bool:
-    """Whether a weight lies as these patterns have laid it."""
+    """Returns whether a weight has the layout that these patterns produce."""
     return op.transpose_rhs and is_rounded(op.rhs)

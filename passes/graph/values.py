@@ -1,4 +1,4 @@
-"""What the graph passes ask of a value: its shape, its contents where they are constant, what it is computed from."""
+"""Queries on values for graph passes: shapes, constant contents, and whether a value is fixed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def rank_of(value: ir.Value) -> int:
 
 
 def shape_of(value: ir.Value) -> Shape | None:
-    """The dimensions of a tensor, None where one is not known."""
+    """The shape of a tensor, None if a dimension is dynamic."""
     kind = ir.RankedTensorType(value.type)
     return tuple(kind.shape) if kind.has_static_shape else None
 
 
 def static_shapes(*values: ir.Value) -> list[Shape] | None:
-    """The dimensions of several tensors, None where one of them is not known."""
+    """The shapes of several tensors, None if a dimension is dynamic."""
     shapes = [shape_of(value) for value in values]
     known = [shape for shape in shapes if shape is not None]
     return known if len(known) == len(shapes) else None
@@ -39,7 +39,7 @@ def dtype_of(value: ir.Value) -> np.dtype:
 
 
 def is_float(value: ir.Value) -> bool:
-    """Whether a tensor's elements are floating point."""
+    """Returns whether a tensor's elements are floating point."""
     return isinstance(ir.RankedTensorType(value.type).element_type, ir.FloatType)
 
 
@@ -49,13 +49,13 @@ def size_of(value: ir.Value) -> int:
 
 
 def constant_of(value: ir.Value | None) -> np.ndarray | None:
-    """The contents of a `stepwell.constant`, None where the value is something else; a splat is a broadcast view."""
+    """The contents of a `stepwell.constant`, None for any other value; a splat is a broadcast view."""
     op = defining_op(value, ConstantOp)
     return None if op is None else array_of(op.operation.attributes["value"])
 
 
 def splat_of(value: ir.Value | None) -> float | int | bool | None:
-    """The one number that all elements of a constant have, None where there is no such."""
+    """The number that all elements of a constant equal, None if there is none."""
     op = defining_op(value, ConstantOp)
     if op is None:
         return None
@@ -75,7 +75,7 @@ def constant(array: np.ndarray) -> ir.Value:
 
 
 def splat_constant(element: np.generic, shape: Sequence[int]) -> ir.Value:
-    """A new `stepwell.constant` of any size in which every element is `element`."""
+    """A new `stepwell.constant` of any size whose elements all equal `element`."""
     return ConstantOp(value=np.broadcast_to(element, tuple(shape))).result
 
 
@@ -85,11 +85,11 @@ def scalar_like(number: float, value: ir.Value) -> ir.Value:
 
 
 MAX_EXPRESSION = 64
-"""An expression of more ops than this is not looked through: most of those are activations, a whole model deep."""
+"""Maximum number of ops of an expression that `is_fixed` walks; larger ones are mostly deep chains of activations."""
 
 
 def is_fixed(value: ir.Value) -> bool:
-    """Whether a value is the same in every run: a parameter, a constant, or computed from a few such alone."""
+    """Returns whether a value is the same in every run: a parameter, a constant, or computed from a few of these."""
     pending, seen = [value], set()
     while pending:
         if len(seen) > MAX_EXPRESSION:
@@ -105,5 +105,5 @@ def is_fixed(value: ir.Value) -> bool:
 
 
 def is_literal(value: ir.Value) -> bool:
-    """Whether a value is a parameter or a constant itself."""
+    """Returns whether a value is itself a parameter or a constant."""
     return defining_op(value, ParameterOp) is not None or defining_op(value, ConstantOp) is not None

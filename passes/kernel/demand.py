@@ -103,7 +103,7 @@ class Demand:
 
     @property
     def is_partial(self) -> bool:
-        """Whether sizes vary, so that tensors may contain padding."""
+        """True if sizes vary, so that tensors may contain padding."""
         return bool(self._table)
 
     def entries(self, value: ir.Value) -> list[int] | None:

@@ -53,17 +53,17 @@ class View:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the view is the whole buffer."""
+        """True if the view is the whole buffer."""
         return not self.shifts and self.box == tuple((0, extent) for extent in self.whole)
 
     @property
     def is_part(self) -> bool:
-        """Whether the view is more than a reshape of all or the first elements of the buffer."""
+        """True if the view is more than a reshape of all or the first elements of the buffer."""
         return self.offset != 0 or bool(self.shifts) or not self.is_contiguous
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements are contiguous in row-major order."""
+        """True if its elements are contiguous in row-major order."""
         return is_contiguous(self.sizes, self.strides)
 
     @property

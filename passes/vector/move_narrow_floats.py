@@ -1,4 +1,4 @@
-"""`stepwell-move-narrow-floats`: vectors of bf16 are moved by their bits."""
+"""`stepwell-move-narrow-floats`: moves vectors of bf16 as integers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MOVES = ("llvm.select", "llvm.shufflevector", "llvm.intr.masked.load", "llvm.in
 class MoveNarrowFloatsPass(Pass):
     """Select, shuffle, load and store bf16 values as integers of 16 bits.
 
-    For CPUs without instructions for bf16, LLVM does so in f32 and rounds the result by a function that only the newest
-    libgcc has.
+    On CPUs without bf16 instructions, LLVM would convert to f32 and back, calling a rounding function that only the
+    newest libgcc has.
 
         %0 = llvm.select %c, %a, %b : vector<4xi1>, vector<4xbf16>
         -->
@@ -49,7 +49,7 @@ def _rewrite(move: ir.Operation) -> None:
 
 
 def _bits(kind: ir.Type) -> ir.Type:
-    """The type of integers in the place of bf16; other types as they are."""
+    """The type with bf16 replaced by i16; other types unchanged."""
     short = ir.IntegerType.get_signless(16)
     if isinstance(kind, ir.BF16Type):
         return short

@@ -1,1 +1,1 @@
-"""One program for a range of sizes: tensors as large as their upper bounds, of which a prefix holds the data."""
+"""Compiles one program for a range of sizes: tensors are allocated at their upper bounds and padded behind the data."""

@@ -1,4 +1,4 @@
-"""Turns a graph at the upper bounds of its sizes into one that is right for every size below."""
+"""Rewrites a graph built at the upper bounds of its symbolic sizes so that it is correct for every smaller size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .rewriter import Rewriter, Rule
 from .snapshot import BoundedError, OpState, Snapshot, listed
 
 TABLE = "stepwell.extents"
-"""The name of the input that holds the extents."""
+"""The name of the input that holds the table of extents."""
 
 RULES: dict[type[Op], Rule] = {
     **rules.RULES,
@@ -46,20 +46,20 @@ RULES: dict[type[Op], Rule] = {
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the runtime has to know of a program for a range of sizes.
+    """The data about a program with symbolic sizes that the runtime needs.
 
     Attributes:
-        outputs: the extents of every output.
+        outputs: extents of every output.
     """
 
     outputs: tuple[tuple[Expression, ...], ...]
 
 
 class MoreSizes(StepwellError):
-    """Some more sizes have to be looked at before it is certain what depends on them in which way."""
+    """The samples do not determine an expression; samples at these sizes would."""
 
     def __init__(self, sizes: Sequence[Mapping[str, int]]) -> None:
-        """With these sizes."""
+        """Stores the sizes."""
         super().__init__(", ".join(str(dict(item)) for item in sizes))
         self.sizes = sizes
 
@@ -71,19 +71,19 @@ def bind_to_bounds(
     ranges: Ranges,
     typical: Sequence[Mapping[str, int]] = (),
 ) -> Bounds:
-    """Makes `@main` right for every size in the ranges, with one more input that holds extents.
+    """Makes `@main` correct for every size in the ranges; adds an input for the table of extents.
 
     Args:
         module: the graph at the upper bounds.
-        samples: what the graph says there, and at some other sizes.
-        inputs: the shape of every input, over the sizes' names.
-        ranges: the least and the greatest size by name, and the step.
-        typical: some sizes that kernels should be fast for.
+        samples: snapshots of the graph there, and at some other sizes.
+        inputs: symbolic shape of every input.
+        ranges: minimum, maximum and step of each size, by name.
+        typical: representative sizes to optimise for.
 
     Raises:
-        BoundedError: an op needs to know the size when it is compiled; names the op.
+        BoundedError: an op cannot be compiled without knowing the size; names the op.
         PassError: a rule failed; names the op.
-        MoreSizes: the samples do not tell enough.
+        MoreSizes: the samples do not determine all expressions.
     """
     main = main_function(module.operation)
     body = body_of(main)
@@ -124,9 +124,9 @@ def bind_to_bounds(
 
 
 def _check_extents(graph: Rewriter) -> None:
-    """Checks that everything has as many elements as its array at most, and none less than none.
+    """Checks that no dimension has more elements than its array, or fewer than 0.
 
-    What is n - 2 at most sizes would have less where n is 1, and what is 10 - n has more there than at the bounds.
+    For example n - 2 elements are negative at n = 1, and 10 - n elements exceed their number at the upper bound.
     """
     factors = {factor for extents in graph.extents.values() for extent in extents for factor in extent}
     corners = list(corner_sizes(graph.ranges))
@@ -144,13 +144,13 @@ def _check_extents(graph: Rewriter) -> None:
 
 
 def _start(body: ir.Block) -> ir.Operation:
-    """A new op before all others, which nobody reads."""
+    """Creates an unused op before all others, as an insertion point."""
     with ir.InsertionPoint.at_block_begin(body):
         return constant(np.zeros(())).owner.operation
 
 
 def _results(graph: Rewriter, returned: ir.Operation) -> list[ir.Value]:
-    """What is returned, with all data first along each dimension."""
+    """The returned values, with all data first along each dimension."""
     with returned.location, ir.InsertionPoint(returned):
         for place, value in enumerate(list(returned.operands)):
             returned.operands[place] = compacted(graph, value, range(len(graph.of(value))))
@@ -158,7 +158,7 @@ def _results(graph: Rewriter, returned: ir.Operation) -> list[ir.Value]:
 
 
 def _note_extents(graph: Rewriter, main: ir.Operation, results: Sequence[ir.Value]) -> None:
-    """Writes on each result of `@main` which entries of the table say how much of it holds data."""
+    """Writes the table entries of the extents of each result of `@main` into its attributes."""
     attributes = []
     for value, old in zip(results, dictionaries(main, "res_attrs"), strict=True):
         extents = [graph.entry(count_of(extent)) if is_dynamic(extent) else -1 for extent in graph.of(value)]
@@ -204,7 +204,7 @@ def _static(graph: Rewriter, op: Op, states: Sequence[OpState]) -> Sequence[Sequ
 
 
 def _check(graph: Rewriter, extents: Sequence[Extent], shapes: Sequence[Sequence[int]]) -> None:
-    """Checks what a rule says against what the sizes that were looked at say."""
+    """Checks the extents that a rule computed against the shapes in the samples."""
     for axis, extent in enumerate(extents):
         values = graph.fitter.values(count_of(extent))
         actual = tuple(shape[axis] for shape in shapes)
@@ -213,7 +213,7 @@ def _check(graph: Rewriter, extents: Sequence[Extent], shapes: Sequence[Sequence
 
 
 def _add_table(main: ir.Operation) -> ir.Value:
-    """The new argument; how many entries it has is known later."""
+    """Adds the argument for the table; its number of entries is set later."""
     body = body_of(main)
     i64 = ir.IntegerType.get_signless(64)
     return body.add_argument(ir.RankedTensorType.get([demand.MOST_ENTRIES], i64), main.location)

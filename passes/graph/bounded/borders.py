@@ -1,4 +1,4 @@
-"""Padding around data whose size varies."""
+"""Rules for padding around data of varying size."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _INDEX = np.dtype(np.int64)
 
 @dataclass(frozen=True)
 class Border:
-    """What is put around the data along one dimension.
+    """The border around the data along one dimension.
 
     Attributes:
         axis: the dimension.
-        low: how many elements come before the data; negative ones are cut off.
-        extent: how many there are then.
-        size: how many there are at most.
+        low: number of elements before the data; negative numbers crop it.
+        extent: number of elements with the border.
+        size: upper bound of `extent`.
     """
 
     axis: int
@@ -51,13 +51,13 @@ class Border:
 
 
 def bordered(graph: Rewriter, value: ir.Value, border: Border, mode: str, otherwise: float) -> ir.Value:
-    """`value` with a border that is looked up element by element."""
+    """`value` with a border, gathered element by element."""
     old = graph.of(value)
     count, size = count_of(old[border.axis]), (shape_of(value) or ())[border.axis]
     extents = [*old[: border.axis], prefix(border.extent, border.size), *old[border.axis + 1 :]]
     places = graph.noted(SubOp(constant(numbered(border.size)), _number(graph, border.low)))
     end, zero = _number(graph, count), constant(np.array(0))
-    inside = graph.noted(MinimumOp(_turned(graph, places, count, mode), constant(np.array(size - 1))))
+    inside = graph.noted(MinimumOp(_repeated_indices(graph, places, count, mode), constant(np.array(size - 1))))
     indices, entry = graph.noted(MaximumOp(inside, zero)), graph.end_of(old[border.axis])
     taken = graph.noted(GatherOp(value, indices, axis=border.axis, extent=entry), extents)
     if mode != "constant":
@@ -71,8 +71,8 @@ def bordered(graph: Rewriter, value: ir.Value, border: Border, mode: str, otherw
     return result
 
 
-def _turned(graph: Rewriter, places: ir.Value, count: Dim, mode: str) -> ir.Value:
-    """Places before and behind the data as the places of data that is repeated there."""
+def _repeated_indices(graph: Rewriter, places: ir.Value, count: Dim, mode: str) -> ir.Value:
+    """Maps indices before and after the data to the indices of the data that the mode repeats there."""
     end, one = _number(graph, count), constant(np.array(1))
     last = graph.noted(SubOp(end, one))
     if mode == "wrap":
@@ -80,7 +80,7 @@ def _turned(graph: Rewriter, places: ir.Value, count: Dim, mode: str) -> ir.Valu
     if mode == "edge":
         return graph.noted(MinimumOp(graph.noted(MaximumOp(places, constant(np.array(0)))), last))
     if mode == "reflect":
-        # What is reflected once more at the other end comes back after so many elements.
+        # Reflections at both ends repeat with this period.
         period = graph.noted(MaximumOp(graph.noted(MulOp(last, constant(np.array(2)))), one))
         along = graph.noted(ModOp(places, period))
         return graph.noted(SubOp(last, graph.noted(AbsOp(graph.noted(SubOp(along, last))))))
@@ -92,7 +92,7 @@ def _number(graph: Rewriter, dim: Dim) -> ir.Value:
 
 
 def pad(graph: Rewriter, op: PadOp, states: States) -> Result | None:
-    """After the data comes the padding; what is no constant there, or begins at a place that varies, is looked up."""
+    """Pads after masking the padding behind the data; non-constant borders and varying offsets use a gather instead."""
     require_same(states, but=("low", "high"))
     shape, rank = shape_of(op.result) or (), len(graph.of(op.input))
     lows = [graph.fit([state.attributes["low"][axis] for state in states], "a padding") for axis in range(rank)]

@@ -1,4 +1,4 @@
-"""What rules check before they take an op for one that is right for every size."""
+"""Checks that rules make before they accept an op as correct for every size."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .snapshot import BoundedError, OpState, differing
 
 
 def require_room(module: ir.Module, most: int) -> None:
-    """Checks that memory of so many bytes holds each tensor, and all that goes in and comes out.
+    """Checks that each tensor, and all inputs and outputs together, fit into `most` bytes of memory.
 
     Raises:
-        BoundedError: it does not, as the shapes in the module are the greatest of a range.
+        BoundedError: they do not, with the shapes in the module, which are the greatest of a range.
     """
     main = main_function(module.operation)
     *operations, returned = walk(main)
-    sizes = [(sum(map(_bytes_of, (*body_of(main).arguments, *returned.operands))), "what goes in and comes out")]
+    sizes = [(sum(map(_bytes_of, (*body_of(main).arguments, *returned.operands))), "the memory of inputs and outputs")]
     for op in operations:
         sizes += [(_bytes_of(result), f"the result of '{op.name}'") for result in op.results if _is_tensor(result)]
     size, what = max(sizes)
     if size > most:
         raise BoundedError(
-            f"{what} takes {size / 2**30:.1f} GiB at the greatest sizes, and there are {most / 2**30:.1f} GiB of "
+            f"{what} takes {size / 2**30:.1f} GiB at the greatest sizes, but there are only {most / 2**30:.1f} GiB of "
             "memory; let the range end lower"
         )
 
@@ -46,7 +46,7 @@ def require_same(states: Sequence[OpState], but: Sequence[str] = ()) -> None:
     """Checks that the attributes of an op are the same at all sizes.
 
     Raises:
-        BoundedError: one is not.
+        BoundedError: an attribute differs.
     """
     others = sorted(differing(states) - set(but))
     if others:
@@ -54,12 +54,12 @@ def require_same(states: Sequence[OpState], but: Sequence[str] = ()) -> None:
 
 
 def require_static(graph: Rewriter, op: Op, axes: Sequence[int]) -> None:
-    """Checks that some dimensions of an op's first operand do not vary.
+    """Checks that the given dimensions of an op's first operand do not vary.
 
     Raises:
-        BoundedError: one does.
+        BoundedError: one varies.
     """
     extents = graph.of(op.operation.operands[0])
     varying = [axis for axis in axes if is_dynamic(extents[axis])]
     if varying:
-        raise BoundedError(f"it takes all elements along dimension {varying[0]} together, whose size varies")
+        raise BoundedError(f"it combines all elements along dimension {varying[0]}, whose size varies")

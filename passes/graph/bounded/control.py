@@ -1,7 +1,7 @@
-"""Control flow in programs for ranges of sizes.
+"""Control flow in programs with symbolic sizes.
 
-How often a loop goes round is looked up where it depends on sizes; what rounds carry, and what either branch makes, has
-the same dimensions everywhere.
+A trip count that depends on sizes is read from the table of extents. Tensors that iterations carry, or that branches
+yield, must have the same dimensions everywhere.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from .snapshot import BoundedError, OpState
 
 _LOOP, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
 _BOUND = 1
-"""The operand of a counted loop that says where it ends."""
+"""The index of the operand of a counted loop that is its upper bound."""
 
 
 class Control:
-    """What is known of the control flow of a graph while its ops are bound, outer ones before inner ones."""
+    """Extents and size-dependent numbers in control flow, collected while ops are bound, outer before inner."""
 
     def __init__(self, graph: Rewriter) -> None:
-        """Knows nothing yet."""
+        """Starts without any."""
         self._graph = graph
         self._indices: dict[ir.Value, Dim] = {}
 
     def bind(self, op: ir.Operation, states: Sequence[OpState]) -> None:
-        """Makes an op that is none of tensors right for every size, and says what it passes on.
+        """Makes an op on other values than tensors correct for every size, and propagates extents through it.
 
         Raises:
-            BoundedError: it does something else at other sizes.
+            BoundedError: its behaviour differs between sizes.
         """
         if op.name == "arith.constant":
             self._constant(op, states)
@@ -56,13 +56,13 @@ class Control:
         if len(set(values)) == 1:
             return
         if not all(isinstance(value, int) for value in values):
-            raise BoundedError("a number that is no index depends on the sizes")
-        self._indices[op.results[0]] = self._graph.fit(values, "how often a loop goes round")
+            raise BoundedError("a number that is not an index depends on the sizes")
+        self._indices[op.results[0]] = self._graph.fit(values, "a trip count")
 
     def _loop(self, op: ir.Operation) -> None:
         bounds, initial = list(op.operands)[:3], list(op.operands)[3:]
         if any(value in self._indices for value in (bounds[0], bounds[2])):
-            raise BoundedError("where a loop begins depends on the sizes")
+            raise BoundedError("the lower bound or step of a loop depends on the sizes")
         if bounds[_BOUND] in self._indices:
             with op.location, ir.InsertionPoint(op):
                 self._graph.use_number(op, _BOUND, self._indices[bounds[_BOUND]])
@@ -101,7 +101,7 @@ class Control:
             if value in self._indices:
                 raise BoundedError("it passes on a number that depends on the sizes")
             if _is_tensor(value) and self._graph.of(value) != self._graph.of(receiver):
-                raise BoundedError("what it passes on has not always the same dimensions")
+                raise BoundedError("the dimensions of a tensor that it passes on vary between iterations or branches")
 
 
 def _parent(op: ir.Operation) -> ir.Operation:

@@ -1,7 +1,7 @@
-"""How much of a dimension holds data: of a tensor that is as large as its upper bound, a prefix, or prefixes of parts.
+"""Symbolic extents: the part of each dimension that holds data in a tensor allocated at its upper bounds.
 
-A dimension is a list of factors as of a reshape. [batch, length] merged into one dimension has the factors batch and
-length: of the bound's 64 * 512 elements those hold data whose position is below both extents.
+A dimension is a list of factors, as after a reshape. [batch, length] merged into one dimension has the factors batch
+and length: of the bound's 64 * 512 elements, those whose position is below both extents hold data.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Factor:
     """A part of a dimension.
 
     Attributes:
-        extent: how many elements hold data, a number or an expression over the sizes that vary.
-        size: how many elements there are.
+        extent: number of elements with data, an integer or an expression over symbolic sizes.
+        size: number of elements.
     """
 
     extent: Dim
@@ -30,50 +30,50 @@ class Factor:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the extent is not known in numbers."""
+        """True if the extent is symbolic."""
         return isinstance(self.extent, Sym)
 
 
 Extent = tuple[Factor, ...]
-"""One dimension, the outermost factor first."""
+"""One dimension as factors, the outermost first."""
 
 
 def whole(size: int) -> Extent:
-    """A dimension all of which holds data."""
+    """A dimension full of data."""
     return (Factor(size, size),)
 
 
 def is_dynamic(extent: Extent) -> bool:
-    """Whether the size of a dimension is not known in numbers."""
+    """Returns whether the extent of a dimension is symbolic."""
     return any(factor.is_dynamic for factor in extent)
 
 
 def size_of(extent: Extent) -> int:
-    """The elements of a dimension at its bound."""
+    """The number of elements of a dimension at its bound."""
     return math.prod(factor.size for factor in extent)
 
 
 def count_of(extent: Extent) -> Dim:
-    """The elements of a dimension that hold data."""
+    """The number of elements of a dimension that hold data."""
     return dims.product(factor.extent for factor in extent)
 
 
 def symbolic(extents: Sequence[Extent]) -> tuple[Dim, ...]:
-    """A shape in the extents of its dimensions."""
+    """The shape of the data, as expressions."""
     return tuple(count_of(extent) for extent in extents)
 
 
 def prefix(dim: Dim, size: int) -> Extent:
-    """A dimension of `size` elements, of which the first `dim` hold data."""
+    """A dimension of `size` elements whose first `dim` hold data."""
     return (Factor(dim, size),) if isinstance(dim, Sym) else whole(size)
 
 
 def regroup(
     old: Sequence[Extent], shape: Sequence[int], divided: Callable[[Dim, int], Dim | None]
 ) -> list[Extent] | None:
-    """The dimensions of a reshape to `shape`; None where the data cannot stay where it is.
+    """The dimensions of a reshape to `shape`; None if the data would have to move.
 
-    `divided(extent, count)` is an extent divided by a count, None where there may be a remainder.
+    `divided(extent, count)` divides an extent by a count; None if there may be a remainder.
     """
     factors = [factor for extent in old for factor in extent if factor.size != 1 or factor.is_dynamic]
     found: list[Extent] = []
@@ -99,7 +99,7 @@ def regroup(
 
 
 def _simple(group: Sequence[Factor]) -> Extent:
-    """The same dimension with neighbouring static factors as one."""
+    """The same dimension with adjacent static factors merged."""
     simple: list[Factor] = []
     for factor in group:
         if simple and not factor.is_dynamic and not simple[-1].is_dynamic:
@@ -110,7 +110,7 @@ def _simple(group: Sequence[Factor]) -> Extent:
 
 
 Expression = int | str | list
-"""An expression as the runtime reads it: a number, the name of a size, or [operator, left, right]."""
+"""An expression in the runtime's format: a number, the name of a size, or [operator, left, right]."""
 
 _OPERATORS = {
     ir.AffineAddExpr: "+",
@@ -122,7 +122,7 @@ _OPERATORS = {
 
 
 def expression(dim: Dim) -> Expression:
-    """An expression over sizes in the runtime's form."""
+    """An expression over sizes in the runtime's format."""
     return dim if isinstance(dim, int) else _expression(dim.expr)
 
 

@@ -1,4 +1,4 @@
-"""Expressions over sizes, from the values that they have at some sizes."""
+"""Infers expressions over symbolic sizes from their values at sample sizes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ....dialects import dims
 from ....dialects.dims import Dim, Sym
 
 Ranges = Mapping[str, tuple[int, int, int]]
-"""The least size by name, the greatest, and the step from one to the next."""
+"""The minimum, maximum and step of each size, by name."""
 
 
 def at(dim: Dim, sizes: Mapping[str, int]) -> int | None:
-    """What a dimension is at given sizes; None if it depends on others."""
+    """The value of a dimension at given sizes; None if it depends on others."""
     bound = dims.bind(dim, sizes)
     return bound if isinstance(bound, int) else None
 
 
 def corner_sizes(ranges: Ranges) -> Iterator[dict[str, int]]:
-    """All combinations of least and greatest sizes.
+    """All combinations of minimum and maximum sizes.
 
-    What only grows, or only falls, along each size has its least value at one of them, and its greatest at another.
+    An expression that is monotonic in each size has its minimum and maximum at two of them.
     """
     for corner in itertools.product(*((low, high) for low, high, _ in ranges.values())):
         yield dict(zip(ranges, corner, strict=True))
 
 
 def sizes_below(ranges: Ranges) -> Iterator[dict[str, int]]:
-    """Along each size some of the greatest, the others at both ends: for expressions that start again and again."""
+    """Samples near the maximum along each size, the others at both ends: for expressions that wrap around."""
     for corner in corner_sizes(ranges):
         for name, (low, high, step) in ranges.items():
             for size in range(high, low - 1, -step)[:_PERIOD]:
@@ -39,22 +39,22 @@ def sizes_below(ranges: Ranges) -> Iterator[dict[str, int]]:
 
 
 def wraps(dim: Sym) -> bool:
-    """Whether an expression has a remainder, so that it neither only grows nor falls."""
+    """Returns whether an expression has a remainder, so that it is not monotonic."""
     return _has_remainder(dim.expr)
 
 
 class Fitter:
-    """Finds the expressions over sizes that have given values at the sizes that were looked at.
+    """Finds the expressions over sizes that have given values at the sample sizes.
 
-    A quotient that is rounded is known when it was seen on either side of a step. Where that was not so, the sizes
-    there are noted, to be looked at too.
+    A rounded quotient is certain once samples on either side of a step exist. If they do not, their sizes are recorded
+    as missing.
 
     Attributes:
-        missing: sizes that have to be looked at before what was found is certain.
+        missing: sizes to sample before the expressions found are certain.
     """
 
     def __init__(self, samples: Sequence[Mapping[str, int]], ranges: Ranges) -> None:
-        """Knows the sizes themselves."""
+        """Starts with the sizes themselves as known expressions."""
         self.missing: list[dict[str, int]] = []
         self._samples = [dict(sample) for sample in samples]
         self._ranges = ranges
@@ -64,17 +64,17 @@ class Fitter:
             self.learn(dims.symbol(name))
 
     def values(self, dim: Dim) -> tuple[int | None, ...]:
-        """What `dim` is at each of the sizes."""
+        """The value of `dim` at each of the sample sizes."""
         return tuple(at(dim, sizes) for sizes in self._samples)
 
     def learn(self, dim: Dim) -> None:
-        """Remembers an expression that occurs, as what others are likely made of."""
+        """Records an expression in use, as a candidate to build other expressions from."""
         values = self.values(dim)
         if None not in values and len(set(values)) > 1:
             self._known.setdefault(tuple(value for value in values if value is not None), dim)
 
     def fit(self, values: Sequence[int | None]) -> Dim | None:
-        """The expression with these values (None for any); None where there is none of a simple form."""
+        """The expression with these values (None matches any); None if no simple form fits."""
         given = [(sample, value) for sample, value in zip(self._samples, values, strict=True) if value is not None]
         if len(given) < len(values):
             return self._fit_some(given)
@@ -122,7 +122,7 @@ class Fitter:
         return None
 
     def _ask(self, dim: Sym) -> None:
-        """Notes the sizes on either side of a step of `dim` along each size that it rounds."""
+        """Records as missing the sizes on either side of a step of `dim`, for each size that it rounds."""
         if not _rounds(dim.expr):
             return
         for name, (low, _, step) in self._ranges.items():
@@ -145,7 +145,7 @@ class Fitter:
                     break
 
     def look_at_the_least(self, dim: Dim) -> None:
-        """Notes some of the least sizes for an expression that rounds: what is cut off there looks like that, too."""
+        """Records some of the smallest sizes as missing if an expression rounds: a cropped slice may look alike."""
         if not isinstance(dim, Sym) or not _rounds(dim.expr):
             return
         here = self._samples[0]
@@ -163,17 +163,17 @@ class Fitter:
 
 
 _CUT = 3
-"""At so many sizes above the least it is seen whether a slice is cut off."""
+"""Number of sizes above the minimum to sample, which shows whether a slice is cropped."""
 
 _PERIOD = 128
-"""In so many steps a remainder has been all that it can be."""
+"""Number of steps within which a remainder is assumed to take all its values."""
 
 _FAR = 4096
-"""Steps that are farther apart are no part of what is found."""
+"""Maximum number of sizes to search for a step of an expression."""
 
 
 def _rounds(expr: ir.AffineExpr) -> bool:
-    """Whether an expression has a quotient that is rounded."""
+    """Returns whether an expression contains a rounded quotient or a remainder."""
     match expr.maybe_downcast():
         case ir.AffineBinaryExpr() as binary:
             is_plain = isinstance(binary, ir.AffineAddExpr | ir.AffineMulExpr)
@@ -190,7 +190,7 @@ def _has_remainder(expr: ir.AffineExpr) -> bool:
 
 
 def _linear(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | None:
-    """`dim * factor + offset`, as the two samples say that are farthest apart."""
+    """`dim * factor + offset` through the two samples that are farthest apart."""
     (first, least), (last, most) = min(zip(known, wanted, strict=True)), max(zip(known, wanted, strict=True))
     if first == last or most == least or (most - least) % (last - first):
         return None
@@ -199,12 +199,12 @@ def _linear(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | None
 
 
 def _quotient(known: Sequence[int], wanted: Sequence[int], dim: Dim, count: int) -> Dim | None:
-    """`(dim * count + offset) // divisor`, the divisor the least that fits, the offset as near to 0 as can be."""
+    """`(dim * count + offset) // divisor` with the smallest divisor that fits, and the offset closest to 0."""
     known = [value * count for value in known]
     (first, least), (last, most) = min(zip(known, wanted, strict=True)), max(zip(known, wanted, strict=True))
     if most <= least:
         return None
-    # Rounding moves either end by less than one.
+    # Rounding changes either end by less than one.
     fewest = max(2, -(-(last - first) // (most - least + 1)))
     most_likely = (last - first) // max(1, most - least - 1)
     for divisor in range(fewest, min(most_likely, fewest + _DIVISORS) + 1):
@@ -216,7 +216,7 @@ def _quotient(known: Sequence[int], wanted: Sequence[int], dim: Dim, count: int)
 
 
 def _remainder(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | None:
-    """What is left of a size, or is missing to the next multiple, divided by the least number that fits."""
+    """The remainder of a size, or its distance to the next multiple, for the smallest divisor that fits."""
     if min(wanted) < 0:
         return None
     for divisor in range(max(wanted) + 1, max(wanted) + _DIVISORS):
@@ -230,4 +230,4 @@ def _remainder(known: Sequence[int], wanted: Sequence[int], dim: Dim) -> Dim | N
 _DIVISORS = 64
 
 _COUNTS = (1, 2, 3, 5, 7)
-"""How many of a size are divided."""
+"""Factors to multiply a size by before division."""

@@ -1,4 +1,4 @@
-"""Where the data of a tensor lies: along a dimension all of it first, or parts of it apart."""
+"""Data layout within padded tensors: all data first along a dimension, or in several separate parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INDEX = np.dtype(np.int64)
 
 
 def is_apart(extent: Extent) -> bool:
-    """Whether data along a dimension lies in several places, with garbage between."""
+    """Returns whether data along a dimension lies in several parts with padding in between."""
     return len(extent) > 1 and any(factor.is_dynamic for factor in extent[1:])
 
 
@@ -32,7 +32,7 @@ def together(extent: Extent) -> Extent:
 
 
 def compacted(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> ir.Value:
-    """`value`, in which all data along some dimensions comes first."""
+    """`value` rearranged so that all data comes first along the given dimensions."""
     for axis in axes:
         extents = graph.of(value)
         if is_apart(extents[axis]):
@@ -43,9 +43,9 @@ def compacted(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> ir.Value
 
 
 def unmerged(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> tuple[ir.Value, list[int]]:
-    """`value` with a dimension for each factor of those among some dimensions that vary, and these dimensions' numbers.
+    """`value` with the varying ones of the given dimensions split into their factors; also the new dimensions' indices.
 
-    A mask of one factor is as long as that, and loops along it may end where it does.
+    A mask of one factor is only as long as the factor, and loops along it can stop at the end of the data.
     """
     extents, numbers = [], []
     for axis, extent in enumerate(graph.of(value)):
@@ -57,7 +57,7 @@ def unmerged(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> tuple[ir.
 
 
 def agree(graph: Rewriter, values: Sequence[ir.Value], places: Sequence[int | None]) -> list[ir.Value]:
-    """Some values with their data in the same places along a dimension, the number of which is given for each."""
+    """The values with their data in the same layout along one dimension, whose index is given for each."""
     found = [
         graph.of(value)[axis]
         for value, axis in zip(values, places, strict=True)
@@ -71,12 +71,12 @@ def agree(graph: Rewriter, values: Sequence[ir.Value], places: Sequence[int | No
 
 
 def compact_all(graph: Rewriter, values: Sequence[ir.Value], axis: int) -> list[ir.Value]:
-    """Some values with all data first along a dimension."""
+    """The values with all data first along a dimension."""
     return [compacted(graph, value, [axis]) for value in values]
 
 
 def set_operands(op: Op, values: Sequence[ir.Value]) -> None:
-    """Lets an op read other values."""
+    """Replaces the operands of an op."""
     for place, value in enumerate(values):
         op.operation.operands[place] = value
 
@@ -99,18 +99,18 @@ def rearranged(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir
 
 
 def _places(graph: Rewriter, factors: Sequence[Factor], wanted: Sequence[Extent]) -> ir.Value:
-    """Where in a dimension of some factors the elements are of dimensions that hold the same data."""
+    """The indices in a dimension of some factors, for each element of dimensions that hold the same data."""
     return located(graph, _positions(graph, wanted), factors, wanted)
 
 
 def located(graph: Rewriter, number: ir.Value, factors: Sequence[Factor], extents: Sequence[Extent]) -> ir.Value:
-    """Places in a dimension of some factors, from the numbers of elements among all that are data.
+    """Indices in a dimension of some factors, from the numbers of elements when only data is counted.
 
     Args:
         graph: the rewriter.
-        number: the numbers, i64, from 0 on; those outside get the nearest place inside.
-        factors: of the dimension.
-        extents: the dimensions of the places.
+        number: i64 element numbers, starting at 0; ones out of range get the nearest index in range.
+        factors: factors of the dimension.
+        extents: dimensions of the result.
     """
     strides = [math.prod(factor.size for factor in factors[place + 1 :]) for place in range(len(factors))]
     place: ir.Value | None = None
@@ -129,7 +129,7 @@ def located(graph: Rewriter, number: ir.Value, factors: Sequence[Factor], extent
 
 
 def _positions(graph: Rewriter, wanted: Sequence[Extent]) -> ir.Value:
-    """The number of each element among all that are data."""
+    """The number of each element when only data is counted."""
     factors = [factor for extent in wanted for factor in extent]
     total: ir.Value | None = None
     for place, factor in enumerate(factors):

@@ -1,4 +1,4 @@
-"""What movement needs to be right for every size: offsets that depend on sizes are looked up at run time."""
+"""Rules that make movement ops correct for every size: offsets that depend on sizes are read from the table."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _INDEX = np.dtype(np.int64)
 
 
 def transpose(graph: Rewriter, op: TransposeOp, states: States) -> Result:
-    """The dimensions in another order."""
+    """The dimensions in permuted order."""
     require_same(states)
     extents = graph.of(op.input)
     return [[extents[axis] for axis in op.permutation]]
 
 
 def reshape(graph: Rewriter, op: ReshapeOp, states: States) -> Result | None:
-    """Dimensions that vary may be merged with others and separated again; where others begin, data moves."""
+    """Varying dimensions may be merged and split again in place; for any other grouping the data is moved."""
     shape = shape_of(op.result) or ()
     found = regroup(graph.of(op.input), shape, graph.divided)
     if found is not None:
@@ -54,7 +54,7 @@ def reshape(graph: Rewriter, op: ReshapeOp, states: States) -> Result | None:
 
 
 def broadcast_to(graph: Rewriter, op: BroadcastToOp, states: States) -> Result:
-    """The input's dimensions; new ones as the sizes say."""
+    """The input's dimensions; new ones as fitted from the samples."""
     shape = shape_of(op.result) or ()
     extents = graph.of(op.input)
     found = [_fitted(graph, states, axis, size) for axis, size in enumerate(shape)]
@@ -69,7 +69,7 @@ def _fitted(graph: Rewriter, states: States, axis: int, size: int) -> Extent:
 
 
 def tile(graph: Rewriter, op: TileOp, states: States) -> Result:
-    """Repeats along dimensions that do not vary."""
+    """Repeats along static dimensions only."""
     require_same(states)
     extents = graph.of(op.input)
     if any(count > 1 and is_dynamic(extent) for count, extent in zip(op.repeats, extents, strict=True)):
@@ -81,7 +81,7 @@ def tile(graph: Rewriter, op: TileOp, states: States) -> Result:
 
 
 def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
-    """What comes after a dimension that varies is read from where it is at the bounds."""
+    """Concatenates at the bounds; if the first part varies, a gather closes the gap before the second one."""
     require_same(states)
     rank = len(graph.of(op.lhs))
     axis = op.axis % rank
@@ -96,7 +96,7 @@ def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
     found[axis] = prefix(total, size_of(first) + size_of(second))
     if not is_dynamic(first):
         return [found]
-    # The second part is where the first one's bound is.
+    # The second part begins at the bound of the first one.
     both = graph.noted(ConcatOp(op.lhs, op.rhs, axis=axis, ends=(graph.end_of(first), graph.end_of(second))))
     graph.extents[both] = [whole(size) if dim == axis else found[dim] for dim, size in enumerate(shape_of(both) or ())]
     places = constant(numbered(size_of(found[axis])))
@@ -109,7 +109,7 @@ def concat(graph: Rewriter, op: ConcatOp, states: States) -> Result | None:
 
 
 def _gathered(graph: Rewriter, value: ir.Value, indices: ir.Value, axis: int, extents: list[Extent]) -> ir.Value:
-    """The elements of `value` at `indices` along `axis`; places outside are those at the edge."""
+    """The elements of `value` at `indices` along `axis`; indices are clamped."""
     last = (shape_of(value) or ())[axis] - 1
     inside = graph.noted(MinimumOp(indices, constant(np.array(last))))
     inside = graph.noted(MaximumOp(inside, constant(np.array(0))))
@@ -117,7 +117,7 @@ def _gathered(graph: Rewriter, value: ir.Value, indices: ir.Value, axis: int, ex
 
 
 def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
-    """A slice from a fixed start is one at the bounds; others are gathers."""
+    """A slice with constant starts stays a slice; others become gathers."""
     require_same(states, but=("starts", "stops"))
     cut = [axis for axis, size in enumerate(shape_of(op.result) or ()) if not _takes_all(states, axis, size)]
     op.operation.operands[0] = compacted(graph, op.input, cut)
@@ -126,8 +126,8 @@ def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
     shape = shape_of(op.result) or ()
     is_static = True
     for axis, extent in enumerate(extents):
-        start = graph.fit([state.attributes["starts"][axis] for state in states], "where a slice starts")
-        stop = graph.fit([state.attributes["stops"][axis] for state in states], "where a slice stops")
+        start = graph.fit([state.attributes["starts"][axis] for state in states], "the start of a slice")
+        stop = graph.fit([state.attributes["stops"][axis] for state in states], "the end of a slice")
         step = op.steps[axis]
         _check_inside(graph, start, stop, count_of(extent))
         for place in (start, stop):
@@ -148,20 +148,20 @@ def slice_(graph: Rewriter, op: SliceOp, states: States) -> Result | None:
 
 
 def _check_inside(graph: Rewriter, start: Dim, stop: Dim, extent: Dim) -> None:
-    """Checks that a slice lies within a dimension at the least sizes too, where a model would cut its ends off.
+    """Checks that a slice lies within its dimension even at the smallest sizes, where a model would crop it.
 
-    Within it, where a slice starts and stops is what the model says; what it is cut to is no expression over sizes.
+    Within the dimension, start and stop are the model's expressions; cropped ends are not expressions over sizes.
     """
     places = [graph.least(dim) for dim in (start, stop, extent)]
     if not 0 <= places[0] <= places[1] <= places[2]:
         where = listed({name: low for name, (low, _, _) in graph.ranges.items()})
         raise BoundedError(
-            f"a slice from {start} to {stop} of {extent} elements is cut off at {where}; let the range start higher"
+            f"a slice from {start} to {stop} of {extent} elements is cropped at {where}; let the range start higher"
         )
 
 
 def _takes_all(states: States, axis: int, size: int) -> bool:
-    """Whether a slice takes all along a dimension, as it does at the bounds and where it starts at 0 elsewhere."""
+    """Returns whether a slice takes the whole dimension in every sample."""
     first = states[0].attributes
     is_whole = (first["starts"][axis], first["stops"][axis], first["steps"][axis]) == (0, size, 1)
     return is_whole and all(state.attributes["stops"][axis] == state.shapes[0][axis] for state in states)
@@ -171,7 +171,7 @@ def _gathered_slice(graph: Rewriter, op: SliceOp, states: States, value: ir.Valu
     shape = shape_of(op.result) or ()
     now = graph.of(value)
     for axis, size in enumerate(shape):
-        start = graph.fit([state.attributes["starts"][axis] for state in states], "where a slice starts")
+        start = graph.fit([state.attributes["starts"][axis] for state in states], "the start of a slice")
         places = constant(numbered(size) * op.steps[axis])
         indices = graph.noted(AddOp(places, graph.number(start, _INDEX)))
         now = [*now[:axis], found[axis], *now[axis + 1 :]]
@@ -180,7 +180,7 @@ def _gathered_slice(graph: Rewriter, op: SliceOp, states: States, value: ir.Valu
 
 
 def reverse(graph: Rewriter, op: ReverseOp, states: States) -> Result | None:
-    """Along a dimension that varies the last element that is data comes first."""
+    """Along a varying dimension, gathers from the last data element backwards."""
     require_same(states)
     extents = graph.of(op.input)
     axes = [axis % len(extents) for axis in op.axes]
@@ -200,10 +200,10 @@ def reverse(graph: Rewriter, op: ReverseOp, states: States) -> Result | None:
 
 
 def gather(graph: Rewriter, op: GatherOp, states: States) -> None:
-    """Indices without data are 0, as others may be anywhere; negative ones count from where the data ends.
+    """Sets indices beyond the data to 0, as they may be invalid; negative ones count from the end of the data.
 
-    Those of inputs are such as exist: the runtime sees to that. Where data lies apart, indices that are no more than
-    elements count among the data alone, and become places; else the data is moved together.
+    The runtime checks that indices in inputs are valid. If data lies in separate parts and there are no more indices
+    than elements, the indices are converted to the layout; otherwise the data is compacted.
     """
     require_same(states)
     axis = op.axis % len(graph.of(op.input))
@@ -228,7 +228,7 @@ def gather(graph: Rewriter, op: GatherOp, states: States) -> None:
 
 
 def row(graph: Rewriter, op: RowOp, states: States) -> Result:
-    """The other dimensions; a row that holds no data is never asked for."""
+    """The other dimensions; rows without data are never read."""
     require_same(states)
     extents = graph.of(op.input)
     if is_dynamic(extents[0]) and not is_apart(extents[0]):

@@ -1,4 +1,4 @@
-"""Normalisations over dimensions that vary, from sums that leave out what is no data."""
+"""Rules for normalisation over varying dimensions, decomposed into sums that skip padding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .rules import Result, States
 
 
 def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, states: States) -> Result | None:
-    """As it is where nothing that it normalises over varies, else from sums.
+    """Unchanged if no normalised dimension varies, otherwise decomposed into sums.
 
     around = x - mean(x); around = around - mean(around); around * rsqrt(mean(around**2) + epsilon)
     """
@@ -37,7 +37,7 @@ def normalisation(graph: Rewriter, op: LayerNormOp | RmsNormOp, states: States) 
     value = value if dtype == wide else graph.noted(CastOp(value, dtype=wide), extents)
     around = value
     if isinstance(op, LayerNormOp):
-        # Sums of what is far from 0 are rounded by as much as counts, in an order that depends on the bounds too.
+        # Centred twice: for data far from 0 the first mean has a rounding error, which also depends on the bounds.
         around = _centred(graph, _centred(graph, value, axes), axes)
     spread = mean(graph, graph.noted(MulOp(around, around), extents), axes)
     spread = graph.noted(AddOp(spread, constant(np.array(op.epsilon, wide))), graph.of(spread))
@@ -57,7 +57,7 @@ def _centred(graph: Rewriter, value: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 
 def mean(graph: Rewriter, value: ir.Value, axes: Sequence[int], keepdims: bool = True) -> ir.Value:
-    """The mean over some dimensions of what is data, of floating point."""
+    """The mean of the data over some dimensions, for floating point."""
     extents = graph.of(value)
     if keepdims:
         reduced = [whole(1) if axis in axes else extent for axis, extent in enumerate(extents)]

@@ -1,4 +1,4 @@
-"""Ops for which it matters where elements are along dimensions that vary: sorting, running totals, scattering."""
+"""Rules for ops that depend on element positions along varying dimensions: sorting, running totals, scattering."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _INDEX = np.dtype(np.int64)
 
 
 def top_k(graph: Rewriter, op: TopKOp, states: States) -> Result | None:
-    """Elements without data come last."""
+    """Sorts padding behind the data."""
     require_same(states, but=("k",))
     shape = shape_of(op.result) or ()
     last = len(shape) - 1
-    taken = graph.fit([state.attributes["k"] for state in states], "how many elements are taken")
+    taken = graph.fit([state.attributes["k"] for state in states], "the number of elements taken")
     value = compacted(graph, op.input, [last])
     extents = graph.of(value)
     found = [*extents[:last], prefix(taken, shape[last])]
@@ -45,7 +45,7 @@ def top_k(graph: Rewriter, op: TopKOp, states: States) -> Result | None:
 
 
 def cumulative(graph: Rewriter, op: CumulativeOp, states: States) -> Result:
-    """What is no data comes last, so that it changes no total; where the last is the first, it is neutral."""
+    """Moves data to the front, so that padding affects no total; for a reverse scan, makes it neutral."""
     require_same(states)
     axis = op.axis % len(shape_of(op.input) or ())
     value = compacted(graph, op.input, [axis])
@@ -56,9 +56,9 @@ def cumulative(graph: Rewriter, op: CumulativeOp, states: States) -> Result:
 
 
 def scatter(graph: Rewriter, op: ScatterOp, states: States) -> None:
-    """Updates without data come last, and are not applied, or have places outside; negative places count from the end.
+    """Updates beyond the data are not applied or get an index out of range; negative indices count from the data's end.
 
-    Where the data of the input lies apart, places count among that alone.
+    If the data of the input lies in separate parts, indices are converted to the layout.
     """
     require_same(states)
     axis = op.axis % len(shape_of(op.input) or ())
@@ -77,7 +77,7 @@ def scatter(graph: Rewriter, op: ScatterOp, states: States) -> None:
     count, entry, along = None, -1, of_indices[axis]
     if is_apart(along):
         if outside is None:
-            raise BoundedError("places of a type that cannot name one outside")
+            raise BoundedError("the type of the indices cannot hold an index out of range")
         indices = graph.kept_here(indices, [axis], float(size))
     if along[0].is_dynamic:
         inner = math.prod(factor.size for factor in along[1:])
@@ -87,18 +87,18 @@ def scatter(graph: Rewriter, op: ScatterOp, states: States) -> None:
 
 
 def _located(graph: Rewriter, indices: ir.Value, data: Extent, end: ir.Value, outside: ir.Value | None) -> ir.Value:
-    """Places in a dimension of which data lies apart, from numbers among the data; of those outside, one outside.
+    """Converts indices among the data to indices in a dimension with separate parts; others become `outside`.
 
     Args:
         graph: the rewriter.
-        indices: the numbers.
+        indices: indices among the data.
         data: the dimension.
-        end: the number of elements that are data.
-        outside: the size of the dimension; None if the type of the indices has no such number.
+        end: number of elements with data.
+        outside: size of the dimension; None if the type of the indices cannot represent it.
     """
     extents, dtype = graph.of(indices), dtype_of(indices)
     if outside is None:
-        raise BoundedError("places of a type that cannot name one outside")
+        raise BoundedError("the type of the indices cannot hold an index out of range")
     wide = indices if dtype == _INDEX else graph.noted(CastOp(indices, dtype=_INDEX), extents)
     place = located(graph, wide, data, extents)
     place = place if dtype == _INDEX else graph.noted(CastOp(place, dtype=dtype), extents)
@@ -108,7 +108,7 @@ def _located(graph: Rewriter, indices: ir.Value, data: Extent, end: ir.Value, ou
 
 
 def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, states: States) -> Result | None:
-    """Places count elements of the data, not of what surrounds it."""
+    """Renumbers the indices so that they count only data, not padding."""
     found = windows(graph, op, states)
     if found is None:
         raise BoundedError("windows move with the sizes")
@@ -124,7 +124,7 @@ def max_pool_indices(graph: Rewriter, op: MaxPoolIndicesOp, states: States) -> R
 
 
 def _renumbered(graph: Rewriter, index: ir.Value, sizes: Sequence[int], counts: Sequence[ir.Value]) -> ir.Value:
-    """Places in a box of some sizes as places in one of others."""
+    """Linear indices in a box of `sizes`, converted to linear indices in a box of `counts`."""
     extents, total = graph.of(index), None
     for place, count in enumerate(counts):
         inner = constant(np.array(math.prod(sizes[place + 1 :])))
@@ -138,12 +138,12 @@ def _renumbered(graph: Rewriter, index: ir.Value, sizes: Sequence[int], counts: 
 
 
 def sample(graph: Rewriter, op: SampleOp, states: States) -> Result:
-    """At any number of positions, in images of one size: where there is no data, positions may be anywhere."""
+    """Any number of positions in images of one size; positions beyond the data are arbitrary."""
     require_same(states)
     images, positions = graph.of(op.input), graph.of(op.positions)
     require_static(graph, op, range(1, len(images)))
     if any(is_dynamic(extent) for extent in (images[0], positions[0])) and images[0] != positions[0]:
-        raise BoundedError("the batch of the positions is not that of the images")
+        raise BoundedError("the batch size of the positions differs from that of the images")
     return [[images[0], images[1], *positions[2:]]]
 
 

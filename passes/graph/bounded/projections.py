@@ -1,4 +1,4 @@
-"""Projections: values each element of which depends on one place of another value along some dimension."""
+"""Projections: values whose elements depend on one position of another value along some dimension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .extents import Extent
 
 
 def source_of(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]) -> tuple[ir.Value, int] | None:
-    """The value that `value` is a projection of, and its dimension; `of` gives the dimensions of a value."""
+    """The value that `value` is a projection of, and its dimension; `of` returns the dimensions of a value."""
     found = None
     while not isinstance(value.owner, ir.Block):
         step = _step(value, axis, of)
@@ -32,7 +32,7 @@ def source_of(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]
 
 
 def _step(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]) -> tuple[int, int] | None:
-    """Through which operand of its op, and which dimension of that, a value depends on data along `axis` alone."""
+    """The operand and its dimension through which alone a value depends on data along `axis`; None if several do."""
     owner = value.owner
     rank = len(of(value))
     if (op := defining_op(value, TransposeOp)) is not None:
@@ -51,7 +51,7 @@ def _step(value: ir.Value, axis: int, of: Callable[[ir.Value], list[Extent]]) ->
 
 
 def repeats_elements(op: ResizeOp, axis: int) -> bool:
-    """Whether a resize makes of each element along a dimension a whole number of equal ones, in the same order."""
+    """Returns whether a resize repeats each element along a dimension an integer number of times, in order."""
     before, after = (shape_of(value) or () for value in (op.input, op.result))
     count, rest = divmod(after[axis], before[axis])
     if rest or op.mode != "nearest" or float(op.scales[axis]) != count:

@@ -1,4 +1,4 @@
-"""What reductions, normalisations and attention need to be right for every size: neutral elements beyond the data."""
+"""Rules for reductions, normalisation and attention, which fill padding with their neutral elements."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NEUTRAL = {
 
 
 def reduction(graph: Rewriter, op: Any, states: States) -> Result | None:
-    """The neutral element where there is no data; a mean is divided by how many elements there are."""
+    """Fills padding with the neutral element; a mean is divided by the number of data elements."""
     require_same(states)
     extents = graph.of(op.input)
     axes = [axis % len(extents) for axis in op.axes]
@@ -63,9 +63,9 @@ def reduction(graph: Rewriter, op: Any, states: States) -> Result | None:
 
 
 def _least_integer(graph: Rewriter, op: Any, varying: Sequence[int], reduced: Sequence[Extent]) -> ir.Value:
-    """min(x) --> ~max(~x): the greatest integer of 64 bits is no float64, as which masks hold numbers."""
-    turned = graph.noted(NotOp(op.input), graph.of(op.input))
-    kept = graph.kept_here(turned, varying, least_of(dtype_of(op.input)))
+    """min(x) --> ~max(~x): masks hold numbers as float64, which cannot represent the greatest 64-bit integer."""
+    inverted = graph.noted(NotOp(op.input), graph.of(op.input))
+    kept = graph.kept_here(inverted, varying, least_of(dtype_of(op.input)))
     greatest = graph.noted(ReduceMaxOp(kept, axes=tuple(op.axes), keepdims=op.keepdims), reduced)
     return graph.noted(NotOp(greatest), reduced)
 
@@ -83,7 +83,7 @@ def _reduced(extents: Sequence[Extent], axes: Sequence[int], keepdims: bool) -> 
 
 
 def argmax(graph: Rewriter, op: ArgmaxOp, states: States) -> Result:
-    """The least number where there is no data, which is never before one that is data."""
+    """Fills padding with the least number; ties take the first element, so padding never wins over data."""
     require_same(states)
     extents = graph.of(op.input)
     axis = op.axis % len(extents)
@@ -94,7 +94,7 @@ def argmax(graph: Rewriter, op: ArgmaxOp, states: States) -> Result:
 
 
 def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, states: States) -> Result:
-    """Minus infinity where there is no data, whose exponential is 0."""
+    """Fills padding with minus infinity, whose exponential is 0."""
     require_same(states)
     axis = op.axis % len(graph.of(op.input))
     op.operation.operands[0] = graph.keep(op.input, [axis], -math.inf)
@@ -102,14 +102,14 @@ def softmax(graph: Rewriter, op: SoftmaxOp | LogSoftmaxOp, states: States) -> Re
 
 
 def normalisation(graph: Rewriter, op: Any, states: States) -> Result:
-    """As it is, if there are always as many channels."""
+    """Unchanged if the number of channels is static."""
     require_same(states)
     require_static(graph, op, [1])
     return [graph.of(op.input)]
 
 
 def attention(graph: Rewriter, op: AttentionOp, states: States) -> Result | None:
-    """Keys without data are masked, and finite: their weights are 0, and so is what they add."""
+    """Masks keys in the padding, which must be finite: their weights are 0, and so are their contributions."""
     require_same(states)
     query, key, value = (graph.of(item) for item in (op.query, op.key, op.value))
     result = [*query[:3], value[3]]
@@ -127,14 +127,14 @@ def _require_same_depth(graph: Rewriter, op: AttentionOp) -> None:
     if any(is_dynamic(extents[3]) for extents in operands):
         raise BoundedError("the depth of the heads of an attention varies")
     if any(is_dynamic(extents[1]) and extents[1] != operands[0][1] for extents in operands):
-        raise BoundedError("heads of an attention share others, and their number varies")
+        raise BoundedError("query heads share key heads, and the number of heads varies")
 
 
 def _mask(graph: Rewriter, op: AttentionOp, keys: Extent) -> ir.Value:
-    """The mask of an attention, which hides the keys without data too."""
+    """The mask of an attention, extended to hide keys in the padding."""
     is_bool = op.mask is not None and dtype_of(op.mask) == np.bool_
     if is_bool and math.isfinite(op.masked):
-        raise BoundedError("what is masked is no minus infinity")
+        raise BoundedError("the attention masks with a finite number instead of minus infinity")
     if op.mask is not None and is_dynamic(graph.of(op.mask)[-1]):
         return graph.keep(op.mask, [len(graph.of(op.mask)) - 1], 0.0 if is_bool else -math.inf)
     dtype = dtype_of(op.query if op.mask is None else op.mask)

@@ -1,4 +1,4 @@
-"""Resizing of dimensions that vary: places and weights are computed from sizes while the model runs."""
+"""Rules for resizing varying dimensions: indices and weights are computed from the sizes at run time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _INDEX, _FLOAT = np.dtype(np.int64), np.dtype(np.float32)
 
 
 def resize(graph: Rewriter, op: ResizeOp, states: States) -> Result | None:
-    """By whole factors to the nearest element as it is, else one dimension that varies after the other."""
+    """Unchanged for nearest by integer factors; otherwise one varying dimension at a time."""
     require_same(states, but=("sizes", "scales"))
     shape = shape_of(op.result) or ()
     wanted = [graph.fit([state.shapes[0][axis] for state in states], "an extent") for axis in range(len(shape))]
@@ -71,13 +71,13 @@ def _is_same(extent: Extent, states: States, axis: int, wanted: Dim) -> bool:
 
 
 def _scale(states: States, axis: int) -> np.float32 | None:
-    """The factor along a dimension; None where it follows from the sizes."""
+    """The factor along a dimension; None if it follows from the sizes."""
     scales = {np.float32(state.attributes["scales"][axis]) for state in states}
     return scales.pop() if len(scales) == 1 else None
 
 
 def _static(graph: Rewriter, op: ResizeOp, varying: Sequence[int]) -> ir.Value:
-    """The value with those dimensions resized that do not vary."""
+    """The value with only the static dimensions resized."""
     before, after = shape_of(op.input) or (), shape_of(op.result) or ()
     sizes = tuple(before[axis] if axis in varying else size for axis, size in enumerate(after))
     scales = np.array([1 if axis in varying else scale for axis, scale in enumerate(op.scales)], np.float32)
@@ -90,15 +90,15 @@ def _static(graph: Rewriter, op: ResizeOp, varying: Sequence[int]) -> ir.Value:
 
 @dataclass(frozen=True)
 class _Line:
-    """One dimension that is resized; `places` and so on are vectors along the result, as `Sampling` computes them.
+    """One resized dimension; `places` and so on are vectors along the result, computed as in `Sampling`.
 
     Attributes:
-        graph: where ops are added.
+        graph: rewriter that ops are added to.
         op: the resize.
-        extent: how many elements the input has.
-        size: how many the result has.
-        bound: how many it has at most.
-        scale: the factor; None where it is `size / extent`.
+        extent: number of elements of the input.
+        size: number of elements of the result.
+        bound: upper bound of `size`.
+        scale: the factor; None if it is `size / extent`.
     """
 
     graph: Rewriter
@@ -109,7 +109,7 @@ class _Line:
     scale: np.float32 | None
 
     def resampled(self, value: ir.Value, axis: int, extents: Sequence[Extent]) -> ir.Value:
-        """The value resized along the dimension, whose number is `axis`."""
+        """The value resized along dimension `axis`."""
         position = self._positions()
         if self.op.mode == "nearest":
             place = self._inside(self._whole(self._nearest(position)))
@@ -145,7 +145,7 @@ class _Line:
         return self._made(MaximumOp(self._made(MinimumOp(place, last)), constant(np.array(0))))
 
     def _stacked(self, values: Sequence[ir.Value]) -> ir.Value:
-        """[taps, size] of as many vectors."""
+        """The vectors as rows of one tensor [taps, size]."""
         rows = [self.graph.reshaped(value, (1, self.bound)) for value in values]
         total = rows[0]
         for row in rows[1:]:
@@ -153,7 +153,7 @@ class _Line:
         return total
 
     def _positions(self) -> ir.Value:
-        """As `Sampling` has them."""
+        """The positions as computed by `Sampling`."""
         x, half = constant(numbered(self.bound).astype(np.float32)), self._float(0.5)
         match self.op.coordinates:
             case "half_pixel" | "pytorch_half_pixel" | "half_pixel_symmetric":
@@ -194,7 +194,7 @@ class _Line:
         return self._made(CeilOp(position))
 
     def _taps(self, ratio: ir.Value) -> list[tuple[int, ir.Value]]:
-        """Offsets from the place below a position, and their weights."""
+        """Offsets from the index below a position, and their weights."""
         one = self._float(1)
         rest = self._made(SubOp(one, ratio))
         if self.op.mode == "linear":

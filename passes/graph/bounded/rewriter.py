@@ -1,4 +1,4 @@
-"""Makes the graph at the bounds right for every size below: what rules of ops work with."""
+"""The rewriter that rules use to make a graph at its upper bounds correct for every smaller size."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from .snapshot import BoundedError, OpState, numbered
 
 @dataclass
 class Rewriter:
-    """What is known of the values of a graph at its bounds, and the ops that rules add to it.
+    """The symbolic extents of values in a graph at its bounds, and helpers to add ops to it.
 
     Attributes:
-        table: the argument that holds the extents, 1-D i64.
-        start: an op before all others, before which come the masks.
+        table: the argument that is the table of extents, 1-D i64.
+        start: an op before all others; masks are inserted before it.
         fitter: finds expressions over sizes.
-        ranges: the least and the greatest size by name, and the step.
-        expressions: what the table's entries are.
-        extents: the dimensions of every value.
+        ranges: minimum, maximum and step of each size, by name.
+        expressions: expressions of the table's entries.
+        extents: dimensions of every value.
     """
 
     table: ir.Value
@@ -59,36 +59,36 @@ class Rewriter:
         return [axis for axis, extent in enumerate(self.of(value)) if is_dynamic(extent)]
 
     def entry(self, dim: Dim) -> int:
-        """The place of an expression in the table."""
+        """The index of an expression in the table; added if missing."""
         if dim not in self._entries:
             self._entries[dim] = len(self.expressions)
             self.expressions.append(expression(dim))
         return self._entries[dim]
 
     def end_of(self, extent: Extent) -> int:
-        """The place in the table of how many elements of a dimension come before the end of its data; -1 for all."""
+        """The table index of the number of elements up to the end of a dimension's data; -1 for all."""
         first, *others = extent
         if not first.is_dynamic:
             return -1
         return self.entry(first.extent * math.prod(factor.size for factor in others))
 
     def numbers(self, entries: np.ndarray) -> ir.Value:
-        """A tensor of run-time numbers, i64: an array of expressions."""
+        """An i64 tensor of run-time values, given as an array of expressions."""
         places = np.array([self.entry(dim) for dim in entries.flat], np.int64).reshape(entries.shape)
         return self.noted(GatherOp(self.table, ConstantOp(value=places), axis=0))
 
     def number(self, dim: Dim, dtype: np.dtype) -> ir.Value:
-        """A scalar run-time number."""
+        """The run-time value of an expression as a scalar."""
         value = self.numbers(np.array(dim, object))
         return value if dtype == np.int64 else self.noted(CastOp(value, dtype=dtype))
 
     def use_number(self, op: ir.Operation, place: int, dim: Dim) -> None:
-        """Lets an operand of an op, an index, be a run-time number."""
+        """Replaces an index operand of an op by a run-time value."""
         value = tensor.ExtractOp(self.number(dim, np.dtype(np.int64)), []).result
         op.operands[place] = arith.IndexCastOp(ir.IndexType.get(), value).result
 
     def noted(self, op: Op, extents: Sequence[Extent] | None = None) -> ir.Value:
-        """The result of a new op, whose dimensions are `extents` (all static ones, if they are not given)."""
+        """The result of a new op; records its dimensions, `extents`, or static ones if these are not given."""
         result = op.operation.results[0]
         self.extents[result] = (
             list(extents) if extents is not None else [whole(size) for size in shape_of(result) or ()]
@@ -96,7 +96,7 @@ class Rewriter:
         return result
 
     def mask(self, extent: Extent, axis: int, rank: int, dtype: np.dtype) -> ir.Value:
-        """1 where dimension `axis` of `rank` holds data and 0 elsewhere, all other dimensions of size 1."""
+        """A mask: 1 where dimension `axis` of `rank` holds data, 0 elsewhere; all other dimensions have size 1."""
         key = (extent, rank - axis, dtype)
         if key not in self._masks:
             with ir.InsertionPoint(self.start):
@@ -122,12 +122,12 @@ class Rewriter:
         return value if shape_of(value) == tuple(shape) else self.noted(ReshapeOp(value, shape=tuple(shape)))
 
     def reshaped_to(self, value: ir.Value, extents: Sequence[Extent]) -> ir.Value:
-        """A reshape to dimensions in which the data lies where it is."""
+        """A reshape that does not move data."""
         shape = tuple(map(size_of, extents))
         return value if shape_of(value) == shape else self.noted(ReshapeOp(value, shape=shape), extents)
 
     def keep(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
-        """`value` with the number `otherwise` wherever one of some dimensions holds no data."""
+        """`value` masked: the number `otherwise` replaces padding along the given dimensions."""
         for axis in axes:
             extent = self.of(value)[axis]
             if not is_dynamic(extent) or (axis, otherwise) in self._clean.get(value, ()):
@@ -141,14 +141,14 @@ class Rewriter:
                 kept = self.noted(KeepOp(value, mask, otherwise=otherwise, extent=entry), self.of(value))
             known = self._clean.get(value, set())
             if all(item[1] == otherwise for item in known):
-                # Garbage may be anything, so all readers may see this: what makes the value then makes nothing else.
+                # Padding is undefined, so all readers may use the masked value; its producer then writes only that.
                 value.replace_all_uses_except(kept, kept.owner.operation)
             self._clean[kept] = {item for item in known if item[1] == otherwise} | {(axis, otherwise)}
             value = kept
         return value
 
     def _keep_parts(self, value: ir.Value, axis: int, otherwise: float) -> bool:
-        """Keeps what a value is put together from instead, where that does: whoever makes that does it on the way."""
+        """Masks the operands instead of the result if the op propagates padding: their producers mask for free."""
         if isinstance(value.owner, ir.Block):
             return False
         op = value.owner.operation
@@ -165,13 +165,13 @@ class Rewriter:
         return True
 
     def is_zero_beyond(self, value: ir.Value) -> None:
-        """Notes of an input that whoever runs the program leaves zeros where it holds no data."""
+        """Records that the caller fills the padding of an input with zeros."""
         self._clean[value] = {(axis, 0.0) for axis in self.dynamic(value)}
 
     def is_bordered(self, value: ir.Value, axis: int, of: ir.Value, otherwise: float | None) -> None:
-        """Notes what is beyond the data along a dimension of `value`, which is `of` with something around it.
+        """Records the contents behind the data along a dimension of `value`, which is `of` with a border.
 
-        It is a number, or None for elements of the data.
+        `otherwise` is the number there, or None for repeated elements of the data.
         """
         self._repeated[value] = self._repeated.get(of, set()) | ({axis} if otherwise is None else set())
         known = {item for item in self._clean.get(of, ()) if item[0] != axis}
@@ -180,14 +180,14 @@ class Rewriter:
             self._clean[value].add((axis, otherwise))
 
     def repeats_data(self, value: ir.Value, axis: int) -> bool:
-        """Whether there are elements of the data where a dimension holds none."""
+        """Returns whether a dimension repeats elements of the data behind it."""
         return axis in self._repeated.get(value, ())
 
     def kept_here(self, value: ir.Value, axes: Sequence[int], otherwise: float) -> ir.Value:
-        """As `keep`, for the op that is being made alone.
+        """As `keep`, but only for the op that is being added.
 
-        A reduction reads its input through the mask, so that nobody has to fill what lies beyond the data, and what
-        makes the input can stop where the data ends.
+        A reduction reads its input through the mask. The padding then needs no filling, and the producer of the input
+        can stop at the end of the data.
         """
         for axis in axes:
             extent = self.of(value)[axis]
@@ -198,9 +198,9 @@ class Rewriter:
         return value
 
     def finite(self, value: ir.Value, axis: int) -> ir.Value:
-        """`value` with finite numbers where dimension `axis` holds no data.
+        """`value` with finite numbers in the padding of dimension `axis`.
 
-        Where it is a projection of a value, that is made 0 there, which costs nothing where it is made.
+        For a projection, its source is masked with 0 instead, which is free in the producer of the source.
         """
         source = source_of(value, axis, self.of)
         if source is None:
@@ -209,7 +209,7 @@ class Rewriter:
         return value
 
     def _after(self, value: ir.Value) -> ir.InsertionPoint:
-        """Behind what makes a value; of an argument, and what is made of that alone, behind the masks."""
+        """The point after a value's definition; for an argument of @main, or a mask of one, after the masks."""
         owner = value.owner
         while not isinstance(owner, ir.Block) and owner.name == KeepOp.OPERATION_NAME:
             owner = owner.operands[0].owner
@@ -220,10 +220,10 @@ class Rewriter:
         return ir.InsertionPoint.at_block_begin(owner) if value.owner == owner else ir.InsertionPoint.after(value.owner)
 
     def fit(self, values: Sequence[int], what: str) -> Dim:
-        """The expression with these values at the sizes that were looked at.
+        """The expression with these values at the sample sizes.
 
         Raises:
-            BoundedError: there is none of a simple form.
+            BoundedError: no simple form fits.
         """
         found = self.fitter.fit(values)
         if found is None:
@@ -231,21 +231,21 @@ class Rewriter:
         return found
 
     def divided(self, dim: Dim, count: int) -> Dim | None:
-        """An expression divided by a number; None where there is a remainder at some size."""
+        """An expression divided by an integer; None if some sample leaves a remainder."""
         values = [value for value in self.fitter.values(dim) if value is not None]
         if any(value % count for value in values):
             return None
         return self.fitter.fit([value // count for value in values])
 
     def least(self, dim: Dim) -> int:
-        """The least value of an expression that grows with the sizes."""
+        """The minimum of an expression that increases with the sizes."""
         value = at(dim, {name: low for name, (low, _, _) in self.ranges.items()})
         assert value is not None
         return value
 
 
 Rule = Callable[[Rewriter, Any, Sequence[OpState]], Sequence[Sequence[Extent]] | None]
-"""Makes an op right for every size, and gives the dimensions of its results; None where it replaced the op."""
+"""Makes an op correct for every size and returns the dimensions of its results; None if it replaced the op."""
 
 
 def _location(value: ir.Value) -> ir.Location:
@@ -258,7 +258,7 @@ def replace(op: Op, value: ir.Value) -> None:
 
 
 def least_of(dtype: np.dtype) -> float:
-    """The least number of a type; False, of bools."""
+    """The least number of a type; False for bools."""
     if dtype == np.bool_:
         return 0.0
     return -math.inf if is_float(dtype) else float(np.iinfo(dtype).min)

@@ -1,7 +1,7 @@
-"""What each op needs to be right for every size: its elements beyond the data are garbage, and must not matter.
+"""Rules that make each op correct for every size: padding behind the data is undefined and must not affect the data.
 
-Elementwise ops need nothing. What looks at several elements along a dimension that varies sees the neutral element
-where there is no data.
+Elementwise ops need no change. Ops that combine elements along a varying dimension need padding filled with their
+neutral element.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ States = Sequence[OpState]
 
 
 def elementwise(graph: Rewriter, op: Op, states: States) -> Result | None:
-    """Each dimension is that of the operands that have it; merged dimensions are separated again."""
+    """Takes each dimension from the operands that have it; splits merged dimensions again."""
     require_same(states)
     shape = shape_of(op.operation.results[0]) or ()
     for axis in range(len(shape)):
@@ -52,12 +52,12 @@ def elementwise(graph: Rewriter, op: Op, states: States) -> Result | None:
 
 
 def _separate(extents: Sequence[Extent]) -> list[Extent]:
-    """Dimensions, with those of which data lies apart as one for each of their factors, so that loops may end."""
+    """The dimensions, with those of separate parts split into their factors, so that loops can stop at their ends."""
     return [part for extent in extents for part in ([(factor,) for factor in extent] if is_apart(extent) else [extent])]
 
 
 def _separated(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir.Value:
-    """An operand that broadcasts to dimensions `wanted`, for the same op on separate dimensions."""
+    """An operand that broadcasts to the dimensions `wanted`, reshaped for the same op on split dimensions."""
     parts: list[Extent] = []
     extents = graph.of(value)
     for extent, other in zip(extents, wanted[len(wanted) - len(extents) :], strict=True):
@@ -67,13 +67,13 @@ def _separated(graph: Rewriter, value: ir.Value, wanted: Sequence[Extent]) -> ir
 
 
 def parameter(graph: Rewriter, op: ParameterOp, states: States) -> Result:
-    """Weights are the same at all sizes."""
+    """Weights have the same size in all samples."""
     require_same(states)
     return [graph.of(op.result)]
 
 
 def literal(graph: Rewriter, op: ConstantOp, states: States) -> Result | None:
-    """What a model computes from sizes: numbers that are looked up, or a prefix of what it is at the bounds."""
+    """A constant that the model computes from sizes: run-time values, or a prefix of the constant at the bounds."""
     arrays = [np.asarray(state.attributes["value"]) for state in states]
     first = arrays[0]
     if all(array.shape == first.shape for array in arrays[1:]):
@@ -94,21 +94,21 @@ def literal(graph: Rewriter, op: ConstantOp, states: States) -> Result | None:
 
 
 def _common(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of two arrays what both have; a size that was looked at may be greater than those of a bucket."""
+    """The common part of two arrays; a sample size may exceed the maximum of a bucket."""
     inside = tuple(slice(min(sizes)) for sizes in zip(first.shape, second.shape, strict=True))
     return first[inside], second[inside]
 
 
 def _counted(graph: Rewriter, arrays: Sequence[np.ndarray], extents: Sequence[Extent]) -> ir.Value:
-    """Numbers that grow by the same from each place to the next, of which the first and the step depend on sizes."""
+    """An arithmetic progression along each dimension, whose start and steps depend on sizes."""
     first = arrays[0]
     if first.dtype != np.int64 or not all(array.size and _is_even(array) for array in arrays):
-        raise VaryingConstant("a constant depends on the sizes, in its contents too")
+        raise VaryingConstant("the contents of a constant depend on the sizes in no simple way")
     value = graph.numbers(np.array(graph.fit([int(array.flat[0]) for array in arrays], "a number"), object))
     for axis, size in enumerate(first.shape):
         step = graph.fitter.fit([_step(array, axis) for array in arrays]) if size > 1 else 0
         if step is None:
-            raise VaryingConstant("a constant depends on the sizes, in its contents too")
+            raise VaryingConstant("the contents of a constant depend on the sizes in no simple way")
         places = constant(np.arange(size).reshape(-1, *[1] * (first.ndim - axis - 1)))
         factor = constant(np.array(step)) if isinstance(step, int) else graph.number(step, first.dtype)
         value = graph.noted(AddOp(value, graph.noted(MulOp(places, factor))))
@@ -117,7 +117,7 @@ def _counted(graph: Rewriter, arrays: Sequence[np.ndarray], extents: Sequence[Ex
 
 
 def _step(array: np.ndarray, axis: int) -> int | None:
-    """By how much the next element is greater; None where there is none."""
+    """The difference between the first two elements along a dimension; None if there is only one."""
     return int(np.take(array, 1, axis).flat[0] - array.flat[0]) if array.shape[axis] > 1 else None
 
 
@@ -133,16 +133,16 @@ def _looked_up(graph: Rewriter, arrays: Sequence[np.ndarray]) -> ir.Value:
     for place in np.ndindex(first.shape):
         values = [array[place].item() for array in arrays]
         if any(not float(value).is_integer() for value in values):
-            raise BoundedError("a number that is no integer depends on the sizes")
+            raise BoundedError("a number that is not an integer depends on the sizes")
         entries[place] = graph.fit([int(value) for value in values], "a number")
     value = graph.numbers(entries)
     return value if first.dtype == np.int64 else graph.noted(CastOp(value, dtype=first.dtype))
 
 
 def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result | None:
-    """Sets both operands to 0 beyond the data along the summed dimension, as 0 times padding may be NaN.
+    """Sets both operands to 0 beyond the data along the contracted dimension, because 0 times padding may be NaN.
 
-    Rows that are merged, with garbage between, are separated again:
+    Merged rows with padding in between are split again:
 
         matmul(reshape(x): [batch * length, k], w) --> reshape(matmul(x: [batch, length, k], w))
     """
@@ -176,7 +176,7 @@ def matmul(graph: Rewriter, op: MatmulOp, states: States) -> Result | None:
 
 
 def inferred(graph: Rewriter, op: Op, states: States) -> Result:
-    """The dimensions by the op's own shape function, each a prefix unless it is one of the first operand's as it is."""
+    """The dimensions from the op's shape function, as prefixes unless they equal a dimension of the first operand."""
 
     def spec(value: ir.Value) -> TensorSpec:
         return TensorSpec(symbolic(graph.of(value)), dtype_of(value))
@@ -193,7 +193,7 @@ def inferred(graph: Rewriter, op: Op, states: States) -> Result:
 
 
 def lstm(graph: Rewriter, op: LstmOp, states: States) -> Result:
-    """As it is, if only the batch varies."""
+    """Unchanged if only the batch varies."""
     require_same(states)
     for value in op.operation.operands:
         for axis in graph.dynamic(value):

@@ -1,4 +1,4 @@
-"""What a graph says at given sizes, without its context, so that graphs of different sizes can be compared."""
+"""Snapshots of a graph at given sizes, independent of its context, to compare graphs of different sizes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ...named_ops import ops_named
 from ...rewriting import walk
 
 MOST_PLACES = 1 << 24
-"""Along so many places of a dimension it is said one by one which of them hold data."""
+"""Maximum size of a dimension for which a mask or index constant is created."""
 
 Shape = tuple[int, ...]
 
 
 class BoundedError(PassError):
-    """A model has something that no program for a range of sizes can do; the message says what."""
+    """A model contains something that cannot be compiled for a range of sizes; the message says what."""
 
 
 def numbered(count: int) -> np.ndarray:
-    """The numbers of all places along a dimension, to compare with extents: a constant of every program that has it.
+    """The indices along a dimension as a constant, to compare with extents.
 
     Raises:
-        BoundedError: they are too many to write down.
+        BoundedError: the dimension is too large for a constant in the program.
     """
     if count > MOST_PLACES:
         raise BoundedError(f"it has {count} places, too many to say which hold data; let the range end lower")
@@ -39,7 +39,7 @@ def numbered(count: int) -> np.ndarray:
 
 
 class VaryingConstant(BoundedError):
-    """A constant that is computed from sizes, which might do as what it is computed by."""
+    """A constant computed from sizes has no simple form; compiling its computation into the program might work."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class OpState:
 
     Attributes:
         name: its name.
-        operands: the numbers of the values that it reads.
-        attributes: by name, as Python values.
-        shapes: those of its results.
+        operands: numbers of its operands.
+        attributes: its attributes by name, as Python values.
+        shapes: shapes of its results.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Snapshot:
     """The ops of `@main` in order, at given sizes.
 
     Attributes:
-        sizes: the sizes by the names of the dimensions.
-        ops: what each op says.
-        results: the numbers of the values that are returned.
-        shapes: theirs.
-        slices: the shapes of what is sliced and of the slices, before anything was folded.
+        sizes: sizes by dimension name.
+        ops: state of each op.
+        results: numbers of the returned values.
+        shapes: shapes of the returned values.
+        slices: shapes of each slice's operand and result, before folding.
     """
 
     sizes: Mapping[str, int]
@@ -79,9 +79,9 @@ class Snapshot:
 
     @staticmethod
     def of(module: ir.Module, sizes: Mapping[str, int], slices: Sequence[tuple[Shape, Shape]] = ()) -> Snapshot:
-        """What a module says, all of whose shapes are known.
+        """Records a module with static shapes.
 
-        Those inside an op come right after it.
+        The ops inside an op come right after it.
         """
         main = main_function(module.operation)
         numbers = {value: index for index, value in enumerate(body_of(main).arguments)}
@@ -97,7 +97,7 @@ class Snapshot:
         return Snapshot(dict(sizes), ops, results, tuple(map(_shape, returned.operands)), slices)
 
     def is_like(self, other: Snapshot) -> bool:
-        """Whether both are the same graph but for sizes and what is made of them."""
+        """Returns whether both are the same graph, apart from sizes and values computed from them."""
         if len(self.ops) != len(other.ops) or self.results != other.results:
             return False
         return all(
@@ -108,19 +108,19 @@ class Snapshot:
 
 
 def slices_of(module: ir.Module) -> list[tuple[Shape, Shape]]:
-    """The shapes of what is sliced in a module, and those of the slices, in the order of the ops."""
+    """The shapes of the operand and result of each slice in a module, in the order of the ops."""
     found = ops_named(module.operation, SliceOp.OPERATION_NAME, DynamicSliceOp.OPERATION_NAME)
     return [(_shape(op.operands[0]), _shape(op.results[0])) for op in found]
 
 
 def check_slices(samples: Sequence[Snapshot]) -> None:
-    """Checks that no slice is empty where sizes are greater than elsewhere, as [-3:1] is from four elements on.
+    """Checks that no slice is empty at greater sizes but not at smaller ones, as [-3:1] is from four elements on.
 
-    What nothing is left of is folded away, and the sizes where something is left would miss it. Where it starts and
-    stops may be computed from sizes: what is sliced need not vary.
+    Folding removes an empty slice, so the sizes at which it is not empty would miss it. All slices are compared,
+    because starts and stops may depend on sizes even if the operand does not vary.
 
     Raises:
-        BoundedError: one is.
+        BoundedError: a slice is.
     """
     for here, there in itertools.permutations(samples, 2):
         is_greater = any(size > there.sizes[name] for name, size in here.sizes.items())
@@ -131,12 +131,12 @@ def check_slices(samples: Sequence[Snapshot]) -> None:
             ):
                 text = "x".join(map(str, source))
                 raise BoundedError(
-                    f"a slice of {text} elements is empty at {listed(here.sizes)}, and may not be at lesser sizes"
+                    f"a slice of {text} elements is empty at {listed(here.sizes)} but may not be at smaller sizes"
                 )
 
 
 def listed(sizes: Mapping[str, int]) -> str:
-    """Sizes in words."""
+    """Sizes as text."""
     return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
@@ -154,7 +154,7 @@ def _shape(value: ir.Value) -> tuple[int, ...]:
 
 
 def differing(states: Sequence[OpState]) -> set[str]:
-    """The attributes of one op that are not the same at all sizes."""
+    """The names of the attributes of one op that differ between sizes."""
     first = states[0].attributes
     return {name for state in states[1:] for name, value in state.attributes.items() if not _same(value, first[name])}
 

@@ -1,4 +1,4 @@
-"""Convolution and pooling of data whose size varies: windows that reach over its ends see the padding there."""
+"""Rules for convolution and pooling of data of varying size: windows beyond its ends must read neutral padding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .snapshot import BoundedError
 
 
 def windows(graph: Rewriter, op: Any, states: States) -> Result | None:
-    """Convolution and pooling: windows that reach over the end see the padding there."""
+    """Fills padding where windows reach beyond the data; offsets that depend on sizes become explicit borders."""
     require_same(states, but=("pads",))
     rank = len(graph.of(op.input)) - 2
     spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
@@ -44,7 +44,7 @@ def windows(graph: Rewriter, op: Any, states: States) -> Result | None:
         require_same(states)
         overlaps = [size > step for size, step in zip(reach, op.strides, strict=True)]
     else:
-        # Winograd's method sums up more than a window, in such a way that the rest cancels, if it is finite.
+        # Winograd's method sums more than a window; the excess cancels only if it is finite.
         is_tiled = isinstance(op, ConvOp) and set(kernel) == {3}
         overlaps = [
             (is_tiled and not graph.repeats_data(op.input, axis))
@@ -88,7 +88,7 @@ def _with_moved_windows(
     moved: Sequence[int],
     otherwise: float,
 ) -> Result | None:
-    """Windows over data with its padding before it, where that depends on sizes."""
+    """Convolves or pools data with an explicit border in front if the padding there depends on sizes."""
     shape = shape_of(op.operation.results[0]) or ()
     rank = len(reach)
     value, pads, lows = op.input, list(op.pads), _lows(graph, states, rank)
@@ -113,7 +113,7 @@ def _with_moved_windows(
 
 
 def _replace_mean(graph: Rewriter, op: AveragePoolOp, states: States) -> None:
-    """average_pool(x) --> sum_pool(x) / sum_pool(1): how many elements a mean is of depends on the sizes."""
+    """average_pool(x) --> sum_pool(x) / sum_pool(1), because the number of averaged elements depends on the sizes."""
     extents, shape = graph.of(op.input), shape_of(op.input) or ()
     rank = len(op.kernel)
     spatial = range(2, rank + 2) if op.layout == CHANNELS_FIRST else range(1, rank + 1)
@@ -124,7 +124,7 @@ def _replace_mean(graph: Rewriter, op: AveragePoolOp, states: States) -> None:
     for dim, axis in enumerate(spatial):
         added = pads[dim] + pads[dim + rank] if op.count_include_pad else 0
         if added and _pads_vary(states):
-            raise BoundedError("how many zeros a mean is of depends on the sizes")
+            raise BoundedError("the number of padding zeros in a mean depends on the sizes")
         sizes[axis] = shape[axis] + added
         counted[axis] = prefix(count_of(extents[axis]) + added, sizes[axis])
     ones = splat_constant(dtype.type(1), sizes)
@@ -138,7 +138,7 @@ def _replace_mean(graph: Rewriter, op: AveragePoolOp, states: States) -> None:
 
 
 def _windowed(graph: Rewriter, op: SumPoolOp, states: States, is_padded: bool) -> ir.Value:
-    """The result of a new pooling, right for every size."""
+    """The result of a new pooling op, made correct for every size."""
     result = op.operation.results[0]
     with ir.InsertionPoint(op.operation):
         if is_padded:

@@ -1,7 +1,7 @@
-"""Elementwise ops that can be dropped, merged, or done by a cheaper op with the same value in float32.
+"""Elementwise ops that can be dropped, merged, or replaced by a cheaper op with the same value in float32.
 
-Nothing is reassociated but by powers of two, which is exact. NaN and infinities keep their place; the sign of a zero
-may change where zero is added.
+Only factors that are powers of two are reassociated, which is exact. NaN and infinities are preserved; the sign of a
+zero may change when zero is added.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from ...rewriting import Pattern, Refusal, Replacement, defining_op
 from ..values import constant, constant_of, dtype_of, is_float, is_literal, shape_of, splat_constant, splat_of
 
 MAX_ELEMENTS = 1024
-"""Constants of more elements than this are not computed with."""
+"""Maximum number of elements of a constant to compute with."""
 
 
 class ConstantToTheRight(Pattern[BinaryOp]):
-    """op(c, x) --> op(x, c), if op is commutative: the other patterns look for constants on the right"""
+    """op(c, x) --> op(x, c), if op is commutative: the other patterns match constants on the right"""
 
     root = (AddOp, MulOp, MinimumOp, MaximumOp, AndOp, OrOp, XorOp, EqualOp)
 
@@ -66,7 +66,7 @@ class DropNeutral(Pattern[BinaryOp]):
 
 
 class IntegerAnnihilation(Pattern[BinaryOp]):
-    """x * 0 | x - x --> 0, for integers only: in floating point NaN would be lost"""
+    """x * 0 | x - x --> 0, for integers only, because in floating point NaN would be lost"""
 
     root = (MulOp, SubOp)
 
@@ -76,7 +76,7 @@ class IntegerAnnihilation(Pattern[BinaryOp]):
         if not vanishes or shape is None:
             return None
         if is_float(op.lhs):
-            return Refusal("the result is NaN where the operand is, or is infinite")
+            return Refusal("the result is NaN if the operand is NaN or infinite")
         return splat_constant(dtype_of(op.result).type(0), shape)
 
 
@@ -101,7 +101,7 @@ class ExpandPow(Pattern[PowOp]):
 
 
 class DivToMul(Pattern[DivOp]):
-    """x / c --> x * (1 / c), if all of c are powers of two, of which the reciprocal is exact"""
+    """x / c --> x * (1 / c), if all elements of c are powers of two, whose reciprocals are exact"""
 
     root = DivOp
 
@@ -124,7 +124,7 @@ def _are_powers_of_two(array: np.ndarray) -> bool:
 
 
 class MergeFactors(Pattern[MulOp]):
-    """(x * a) * b --> x * (a * b), if all of a or all of b are powers of two (or integers)"""
+    """(x * a) * b --> x * (a * b), if all of a or all of b are powers of two (or for integers)"""
 
     root = MulOp
 
@@ -181,7 +181,7 @@ class DropPair(Pattern):
 
     def rewrite(self, op: NegOp | NotOp | AbsOp | ReluOp) -> Replacement:
         if isinstance(op, AbsOp) and (negative := defining_op(op.input, NegOp)) is not None:
-            # The negative of an unsigned number is another, which is its own absolute value.
+            # Negating an unsigned number gives another unsigned number, which is its own absolute value.
             return None if dtype_of(op.input).kind == "u" else AbsOp(negative.input).result
         inner = defining_op(op.input, type(op))
         if inner is None:

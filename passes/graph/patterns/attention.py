@@ -1,4 +1,4 @@
-"""Attention: recognised where a model spells it out, and taken apart where no kernel computes it as a whole."""
+"""Patterns that recognise attention written as several ops, and split attention that no kernel computes as a whole."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ....dialects.stepwell.shapes import broadcasts_to
 from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ..values import Shape, dtype_of, is_float, rank_of, scalar_like, shape_of, splat_of, static_shapes
 
-# Scores of longer rows would not stay in the cache.
+# Maximum number of keys: the scores of longer rows would not stay in the cache.
 _MOST_KEYS = 4096
-# Queries are the lanes of vectors: with fewer of them most lanes would idle.
+# Minimum number of queries: queries are vector lanes, and with fewer of them most lanes would be idle.
 _LEAST_QUERIES = 5
-# On a GPU scores stay in registers, however many they are; what lines of tiles may hold bounds the depth.
+# On a GPU the scores stay in registers whatever their number; the rows of tiles limit the depth.
 _GPU_TYPES = ("float32", "float16", "bfloat16")
 _LEAST_DEPTH, _MOST_DEPTH = 8, 256
 
 
 def is_kernel(query: ir.Value, key: ir.Value, on_gpu: bool, *, at_any_size: bool = False) -> bool:
-    """Whether one kernel computes the attention of [batch, heads, length, depth] tensors as a whole.
+    """Returns whether one kernel computes the attention of [batch, heads, length, depth] tensors as a whole.
 
     Args:
-        query: of which the scores have a row for each.
-        key: of which they have a column.
+        query: queries, the rows of the scores.
+        key: keys, the columns of the scores.
         on_gpu: whether the kernel is for a GPU.
-        at_any_size: whether the lengths may be others, so that they do not count.
+        at_any_size: whether to ignore the lengths, because they may differ at run time.
     """
     shapes = static_shapes(query, key)
     if shapes is None or 0 in (*shapes[0], *shapes[1]):
@@ -50,7 +50,7 @@ def is_kernel(query: ir.Value, key: ir.Value, on_gpu: bool, *, at_any_size: bool
 class SplitAttention(Pattern[AttentionOp]):
     """attention(q, k, v, mask) {scale} --> matmul(softmax(matmul(q * scale, transpose(k)) + mask), v)
 
-    Where there is no kernel for the attention as a whole.
+    Applies if no kernel computes the attention as a whole.
 
     Attributes:
         on_gpu: whether the kernels are for GPUs.
@@ -70,7 +70,7 @@ class SplitAttention(Pattern[AttentionOp]):
         batch, heads, length, depth = query
         # Scaling the query costs less than scaling the scores.
         scaled = MulOp(op.query, scalar_like(op.scale, op.query)).result
-        # Query heads that share a key head are more rows of one matrix.
+        # Query heads that share a key head become additional rows of one matrix.
         rows = heads // key[1] * length
         joined = _reshaped(scaled, (batch, key[1], rows, depth))
         scores = MatmulOp(joined, op.key, transpose_rhs=True).result
@@ -107,12 +107,12 @@ class FuseAttention(Pattern[MatmulOp]):
     """matmul(softmax(matmul(q, transpose(k)) * scale + mask), v) --> attention(q, k, v, mask) {scale}
 
     The scale may be a divisor, and may be applied to q or k instead. The mask may be added, or select between the
-    scores and a number. Batch and heads may be one dimension in the products. Weights that are no numbers may be 0
-    instead: those of queries that attend to nothing.
+    scores and a number. Batch and heads may be one dimension in the products. NaN weights, those of queries that attend
+    to nothing, may be replaced by 0.
 
     Attributes:
         on_gpu: whether the kernels are for GPUs.
-        at_any_size: whether lengths do not count, being one of many.
+        at_any_size: whether to ignore the lengths, because they are only one of several possible sizes.
     """
 
     on_gpu: bool = False
@@ -128,22 +128,22 @@ class FuseAttention(Pattern[MatmulOp]):
             return None
         shape = shape_of(softmax.input)
         if shape is None or not 2 <= len(shape) <= 4 or softmax.axis % len(shape) != len(shape) - 1:
-            return Refusal("the scores are no matrices of static shape, with the keys in the last dimension")
+            return Refusal("the scores are not matrices of static shape with the keys in the last dimension")
         if not (has_one_use(op.lhs) and has_one_use(weights) and (guarded is not None or has_one_use(softmax.result))):
-            return Refusal("the weights are read by others too")
+            return Refusal("the weights have other readers")
         scores = _Scores()
         product = scores.read(softmax.input)
         if product is None:
-            return Refusal("the scores are no product with a scale and a mask")
+            return Refusal("the scores are not a product with a scale and a mask")
         heads = _heads(product.lhs) if scores.mask is None and len(shape) == 3 else None
         shape = (*heads, *shape[1:]) if heads else (*[1] * (4 - len(shape)), *shape)
         return _assemble(op, product, scores, shape, self, zero_empty=guarded is not None)
 
 
 class ShareHeads(Pattern[AttentionOp]):
-    """attention(q, repeat(k), repeat(v)) --> attention(q, k, v), where heads of queries share those of keys and values
+    """attention(q, repeat(k), repeat(v)) --> attention(q, k, v), if query heads share those of keys and values
 
-    Heads are repeated as torch's exporter writes it: reshape(broadcast_to(reshape(k))).
+    Heads are repeated in the form of torch's exporter: reshape(broadcast_to(reshape(k))).
     """
 
     root = AttentionOp
@@ -155,13 +155,13 @@ class ShareHeads(Pattern[AttentionOp]):
             return None
         counts = {ir.RankedTensorType(source.type).shape[1] for source in sources}
         if len(counts) != 1:
-            return Refusal("keys and values are not repeated as often")
+            return Refusal("keys and values are repeated a different number of times")
         key, value = sources
         return AttentionOp(op.query, key, value, op.mask, **op.attribute_values()).result
 
 
 def _shared(value: ir.Value) -> ir.Value | None:
-    """What [batch, heads, length, depth] is, head after head so many times; None where it is nothing repeated."""
+    """The tensor whose heads `value` [batch, heads, length, depth] repeats consecutively; None if there is none."""
     joined = defining_op(value, ReshapeOp)
     spread = None if joined is None else defining_op(joined.input, BroadcastToOp)
     if spread is None:
@@ -177,13 +177,13 @@ def _shared(value: ir.Value) -> ir.Value | None:
 
 @dataclass
 class _Scores:
-    """What lies between a product and the softmax.
+    """The ops between a product and the softmax.
 
     Attributes:
-        scale: the factor of the product.
-        mask: what is added to it, or the condition under which it is taken.
-        is_negated: whether it is taken where the mask is false.
-        masked: what is taken elsewhere.
+        scale: factor of the product.
+        mask: term added to the product, or condition that selects it.
+        is_negated: whether the product is selected if the mask is false.
+        masked: number selected otherwise.
     """
 
     scale: float = 1.0
@@ -192,7 +192,7 @@ class _Scores:
     masked: float = -math.inf
 
     def read(self, value: ir.Value) -> MatmulOp | None:
-        """The product from which `value` is computed, if that takes but a scale and a mask."""
+        """The product from which `value` is computed with only a scale and a mask; None otherwise."""
         while (product := defining_op(value, MatmulOp)) is None:
             before = self._before(value) if has_one_use(value) else None
             if before is None:
@@ -201,7 +201,7 @@ class _Scores:
         return None if product.transpose_lhs or not has_one_use(value) else product
 
     def _before(self, value: ir.Value) -> ir.Value | None:
-        """What `value` is computed from, one step closer to the product; takes a note of that step."""
+        """The operand of `value` one step closer to the product; records that step."""
         source, factor = _factor(value)
         if source != value:
             self.scale *= factor
@@ -209,7 +209,7 @@ class _Scores:
         source = _without_reshape(value)
         if source != value:
             return source
-        # A scale after the mask would be one of the mask too.
+        # A scale after the mask would also scale the mask.
         return self._masked(value) if self.scale == 1 and self.mask is None else None
 
     def _masked(self, value: ir.Value) -> ir.Value | None:
@@ -229,7 +229,7 @@ class _Scores:
 
 
 def _is_product(value: ir.Value) -> bool:
-    """Whether a value is a product, times a number perhaps, reshaped perhaps."""
+    """Returns whether a value is a product, possibly scaled by a number and reshaped."""
     source = value
     for _ in range(4):
         source = _without_reshape(_factor(source)[0])
@@ -237,7 +237,7 @@ def _is_product(value: ir.Value) -> bool:
 
 
 def _factor(value: ir.Value) -> tuple[ir.Value, float]:
-    """A value as a number times another; itself times 1 where it is no such product."""
+    """The operand and the number if `value` is a product or quotient with a number; else `value` and 1."""
     product, quotient = defining_op(value, MulOp), defining_op(value, DivOp)
     for op in (product, quotient):
         number = None if op is None else splat_of(op.rhs)
@@ -247,7 +247,7 @@ def _factor(value: ir.Value) -> tuple[ir.Value, float]:
 
 
 def _without_factor(value: ir.Value) -> tuple[ir.Value, float]:
-    """As `_factor`, also where the product was transposed or reshaped afterwards."""
+    """As `_factor`, even if the product was transposed or reshaped afterwards."""
     source, factor = _factor(value)
     if source != value:
         return source, factor
@@ -265,7 +265,7 @@ def _without_reshape(value: ir.Value) -> ir.Value:
 
 
 def _heads(query: ir.Value) -> tuple[int, ...] | None:
-    """Batch and heads of a query in which they are one dimension, if they were two before."""
+    """Batch and heads of a query in which they are one dimension, if a reshape merged them."""
     query, _ = _without_factor(query)
     shape, before = shape_of(query), shape_of(_without_reshape(query))
     if shape is None or before is None or len(before) != 4 or before[2:] != shape[1:]:
@@ -274,7 +274,7 @@ def _heads(query: ir.Value) -> tuple[int, ...] | None:
 
 
 def _guarded(value: ir.Value) -> ir.Value | None:
-    """What `value` is but for 0 in the place of what is no number, as torch's exporter writes it; read by it alone."""
+    """The source of `value` if that only replaces NaN by 0, in the form of torch's exporter, and is its only reader."""
     choice = defining_op(value, SelectOp)
     if choice is None or splat_of(choice.on_true) != 0 or choice.on_false.type != value.type:
         return None
@@ -283,7 +283,7 @@ def _guarded(value: ir.Value) -> ir.Value | None:
     source = choice.on_false
     if same is None or same.lhs != source or same.rhs != source:
         return None
-    # The comparison, twice, and the choice.
+    # Read twice by the comparison, once by the select.
     readers = [use.owner.operation for use in source.uses]
     known = (same.operation, choice.operation)
     is_own = all(any(reader == op for op in known) for reader in readers)
@@ -302,9 +302,9 @@ def _assemble(
         return Refusal("query, key and value differ in their batches")
     query, query_scale = _without_factor(product.lhs)
     key, key_scale = _without_factor(product.rhs)
-    value = _turned(op.rhs) if op.transpose_rhs else op.rhs
+    value = _transposed(op.rhs) if op.transpose_rhs else op.rhs
     query = _reshaped(query, (batch, heads, length, _depth(query)))
-    key = key if product.transpose_rhs else _turned(key)
+    key = key if product.transpose_rhs else _transposed(key)
     key = _reshaped(key, (batch, heads, keys, _depth(key)))
     value = _reshaped(value, (batch, heads, keys, _depth(value)))
     if not is_kernel(query, key, how.on_gpu, at_any_size=how.at_any_size):
@@ -318,7 +318,7 @@ def _assemble(
 
 
 def _matrices(value: ir.Value) -> int:
-    """How many matrices the dimensions before the last two stand for."""
+    """The number of matrices in the dimensions before the last two."""
     return math.prod((shape_of(value) or (-1, 0, 0))[:-2])
 
 
@@ -326,7 +326,7 @@ def _depth(value: ir.Value) -> int:
     return ir.RankedTensorType(value.type).shape[-1]
 
 
-def _turned(value: ir.Value) -> ir.Value:
+def _transposed(value: ir.Value) -> ir.Value:
     """The transposes of matrices."""
     rank = rank_of(value)
     return TransposeOp(value, permutation=(*range(rank - 2), rank - 1, rank - 2)).result
@@ -338,4 +338,4 @@ def _is_broadcast(mask: ir.Value, shape: Shape) -> bool:
 
 
 PATTERNS = (ShareHeads(),)
-"""Those of the canonical form; what is a composite, another pass recognises."""
+"""The patterns of the canonical form; another pass recognises composite ops."""

@@ -1,6 +1,6 @@
-"""Batch norms and per-channel factors and terms, computed into the weights of the op before them.
+"""Batch norms and per-channel factors and terms, folded into the weights of the preceding op.
 
-The new weights are ops on parameters, which are computed once, when the model is compiled.
+The new weights are ops on parameters, which are computed once, at compile time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class BatchNormToMulAdd(Pattern[BatchNormOp]):
 
     def rewrite(self, op: BatchNormOp) -> Replacement:
         if not all(map(is_fixed, (op.scale, op.bias, op.mean, op.variance))):
-            return Refusal("scale, bias, mean or variance is no parameter")
+            return Refusal("scale, bias, mean or variance is not a parameter")
         shape = shape_of(op.scale)
         if shape is None:
             return None
@@ -36,7 +36,7 @@ class BatchNormToMulAdd(Pattern[BatchNormOp]):
 
 
 class FactorIntoConv(Pattern):
-    """conv(x, w, b) * c | conv(x, w, b) / c --> conv(x, w * c, b * c), c being fixed and per channel
+    """conv(x, w, b) * c | conv(x, w, b) / c --> conv(x, w * c, b * c), for a fixed per-channel c
 
     The same for conv_transpose and (without a bias) for matmul.
     """
@@ -61,7 +61,7 @@ class FactorIntoConv(Pattern):
 
 
 class TermIntoConv(Pattern):
-    """conv(x, w, b) + c | conv(x, w, b) - c --> conv(x, w, b + c), c being fixed and per channel"""
+    """conv(x, w, b) + c | conv(x, w, b) - c --> conv(x, w, b + c), for a fixed per-channel c"""
 
     root = (AddOp, SubOp)
 
@@ -88,7 +88,7 @@ class TermIntoConv(Pattern):
 
 
 def _contraction_and_fixed(op: AddOp | SubOp | MulOp | DivOp) -> tuple[ir.Value | None, ir.Value | None]:
-    """The operand that a contraction makes and the other one, if that is fixed."""
+    """The operand that a contraction computes, and the other one if that is fixed; otherwise None, None."""
     if not is_float(op.result):
         return None, None
     orders = ((op.lhs, op.rhs), (op.rhs, op.lhs))
@@ -103,12 +103,12 @@ def _foldable(value: ir.Value, op: ir.OpView) -> ConvOp | ConvTransposeOp | Matm
     if contraction is None or value.type != op.operation.results[0].type:
         return None
     if not has_one_use(value):
-        return Refusal("the result is read elsewhere too")
+        return Refusal("the result has other readers")
     operands = contraction.operand_values()
     if not all(operand is None or is_fixed(operand) for operand in operands[1:]):
-        return Refusal("the weight is no parameter")
+        return Refusal("the weight is not a parameter")
     if isinstance(contraction, ConvTransposeOp) and contraction.group != 1:
-        return Refusal("the weight of a grouped conv_transpose does not name its output channels")
+        return Refusal("the weight of a grouped conv_transpose has no dimension for all output channels")
     return contraction
 
 
@@ -123,7 +123,7 @@ def _channel_axis(op: ConvOp | ConvTransposeOp | MatmulOp) -> int:
 
 
 def _per_channel(op: ConvOp | ConvTransposeOp | MatmulOp, value: ir.Value) -> ir.Value | None:
-    """`value` as a vector over the channels, or as a scalar; None where it varies along other dimensions."""
+    """`value` as a vector over the channels, or as a scalar; None if it varies along other dimensions."""
     shape, rank, channels = shape_of(value), rank_of(op.result), _channels(op)
     if shape is None or len(shape) > rank:
         return None

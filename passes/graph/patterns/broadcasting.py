@@ -1,4 +1,4 @@
-"""Broadcasts that the elementwise ops do by themselves."""
+"""Broadcasts absorbed by elementwise ops, which broadcast implicitly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..values import scalar_like, shape_of, splat_of
 
 
 class AbsorbBroadcast(Pattern):
-    """op(broadcast_to(x), y) --> op(x, y), if the operands broadcast to the same shape by themselves"""
+    """op(broadcast_to(x), y) --> op(x, y), if x and y implicitly broadcast to the same shape"""
 
     root = BinaryOp
 

@@ -1,4 +1,4 @@
-"""Ops that bound, convert or choose values: merged, or dropped where they do nothing."""
+"""Ops that clamp, convert or select values: merged, or dropped if they have no effect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MergeClips(Pattern[ClipOp]):
         if inner is None and relu is None:
             return None
         low, high = (0.0, math.inf) if inner is None else (inner.minimum, inner.maximum)
-        # clip(clip(x, a, b), c, d) clamps the bounds of the inner one too.
+        # clip(clip(x, a, b), c, d) also clamps the bounds of the inner one.
         low, high = min(max(low, op.minimum), op.maximum), min(max(high, op.minimum), op.maximum)
         source = relu.input if relu is not None else inner.input if inner is not None else op.input
         return ClipOp(source, minimum=low, maximum=high).result
@@ -70,7 +70,7 @@ class MergeCasts(Pattern[CastOp]):
             return None
         source, middle = dtype_of(inner.input), dtype_of(op.input)
         if not np.can_cast(source, middle, "safe"):
-            return Refusal(f"the cast from {source} to {middle} loses something")
+            return Refusal(f"the cast from {source} to {middle} loses precision or range")
         return CastOp(inner.input, dtype=op.dtype).result
 
 

@@ -1,4 +1,4 @@
-"""Ops whose shapes are operands become their static forms once those operands are constants."""
+"""Ops with dynamic shape operands, replaced by their static forms once those operands are constants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..values import constant_of, shape_of, splat_of
 
 
 class ReshapeToStatic(Pattern):
-    """dynamic_reshape(x, shape) | squeeze(x) | expand_dims(x) --> reshape(x), the result's shape being known"""
+    """dynamic_reshape(x, shape) | squeeze(x) | expand_dims(x) --> reshape(x), if the result's shape is known"""
 
     root = (DynamicReshapeOp, SqueezeOp, ExpandDimsOp)
 
@@ -38,7 +38,7 @@ class ReshapeToStatic(Pattern):
 
 
 class BroadcastToStatic(Pattern[DynamicBroadcastToOp]):
-    """dynamic_broadcast_to(x, shape) --> broadcast_to(x), the result's shape being known"""
+    """dynamic_broadcast_to(x, shape) --> broadcast_to(x), if the result's shape is known"""
 
     root = DynamicBroadcastToOp
 
@@ -50,7 +50,7 @@ class BroadcastToStatic(Pattern[DynamicBroadcastToOp]):
 
 
 class SliceToStatic(Pattern[DynamicSliceOp]):
-    """dynamic_slice(x, starts, ends, axes, steps) --> slice(x), after a reverse(x) where steps are negative"""
+    """dynamic_slice(x, starts, ends, axes, steps) --> slice(x), with a reverse(x) before it for negative steps"""
 
     root = DynamicSliceOp
 

@@ -1,4 +1,4 @@
-"""Contractions of floats of 16 bits: CPUs multiply floats of 32."""
+"""Contractions of 16-bit floats, widened because CPUs multiply 32-bit floats."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ....dialects.stepwell.elementwise import CastOp
 from ...rewriting import Pattern, Refusal, Replacement
 from ..values import dtype_of, is_fixed, shape_of
 
-# From so many rows on a weight is no longer what takes the time to load, but each of its elements is widened again and
-# again.
+# Minimum number of rows: with fewer, loading the weight takes most of the time; with more, repeatedly widening each of
+# its elements does.
 _LEAST_ROWS = 4
 
 
 class WidenHalf(Pattern):
     """matmul(x : f16, w : f16) --> cast(matmul(cast(x) : f32, cast(w) : f32)) : f16, of weights; conv likewise
 
-    Kernels sum up in f32 in any case and round once, so that numbers stay what they are. Weights are widened before the
-    first run, and what a kernel before made is, in its registers. A product of a few rows reads half of the bytes
-    instead.
+    Kernels accumulate in f32 in any case and round once, so the values do not change. Weights are widened before the
+    first run, and activations in the registers of the kernel that computes them. A product of a few rows stays as it
+    is, because it then reads half of the bytes.
     """
 
     root = (MatmulOp, ConvOp)
@@ -32,10 +32,10 @@ class WidenHalf(Pattern):
         if dtype.name not in ("float16", "bfloat16"):
             return None
         if shape is None or not is_fixed(op.rhs if isinstance(op, MatmulOp) else op.weight):
-            return Refusal("the right-hand side is no weight of known shape")
+            return Refusal("the right-hand side is not a weight of known shape")
         columns = shape[1] if isinstance(op, ConvOp) and op.layout == "channels_first" else shape[-1]
         if math.prod(shape) < _LEAST_ROWS * columns:
-            return Refusal("with so few rows it takes longer to load a weight than to widen it")
+            return Refusal("with so few rows, loading the weight takes longer than widening it")
         values = [None if value is None else _cast(value, np.dtype(np.float32)) for value in op.operand_values()]
         return _cast(type(op)(*values, **op.attribute_values()).result, dtype)
 

@@ -1,4 +1,4 @@
-"""Data movement that can be dropped, or done by a simpler op."""
+"""Data movement ops that can be dropped or replaced by a simpler op."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..values import constant_of, rank_of, shape_of, size_of
 
 
 class DropIdentity(Pattern):
-    """transpose(x) --> x, so for reshape, slice, pad, broadcast_to, tile, reverse, resize, where they do nothing"""
+    """transpose(x) --> x, likewise reshape, slice, pad, broadcast_to, tile, reverse, resize, if they have no effect"""
 
     root = (TransposeOp, ReshapeOp, SliceOp, PadOp, BroadcastToOp, TileOp, ReverseOp, ResizeOp)
 
@@ -41,7 +41,7 @@ def _moves_nothing(op: ir.OpView) -> bool:
             return shape is not None and all(shape[axis] <= 1 for axis in op.axes)
         case ResizeOp():
             return bool((op.scales == 1).all())
-    # The others do nothing when they keep the shape.
+    # The other ops have no effect if they keep the shape.
     return True
 
 
@@ -69,7 +69,7 @@ class TransposeOfTranspose(Pattern[TransposeOp]):
 
 
 class TransposeOfUnitDims(Pattern[TransposeOp]):
-    """transpose(x) --> reshape(x), if only dimensions of one element change their place"""
+    """transpose(x) --> reshape(x), if only unit dimensions change their position"""
 
     root = TransposeOp
 
@@ -101,7 +101,7 @@ class SliceOfSlice(Pattern[SliceOp]):
 
 
 class SliceOfConcat(Pattern[SliceOp]):
-    """slice(concat(x, y)) --> slice(x) | slice(y), if it lies in one of them"""
+    """slice(concat(x, y)) --> slice(x) | slice(y), if the slice lies in one of them"""
 
     root = SliceOp
 
@@ -160,7 +160,7 @@ class ConcatOfNothing(Pattern[ConcatOp]):
 
 
 class GatherOfConstantIndex(Pattern[GatherOp]):
-    """gather(x, i) --> reshape(slice(x, i:i+1)), for one constant index or a run of them"""
+    """gather(x, i) --> reshape(slice(x, i:i+1)), for one constant index or several consecutive ones"""
 
     root = GatherOp
 
@@ -171,7 +171,7 @@ class GatherOfConstantIndex(Pattern[GatherOp]):
         axis = op.axis % len(shape)
         run = [int(index) + (shape[axis] if index < 0 else 0) for index in indices.reshape(-1)]
         if run != list(range(run[0], run[0] + len(run))) or not 0 <= run[0] <= run[-1] < shape[axis]:
-            return Refusal("the constant indices are no run of neighbours inside")
+            return Refusal("the constant indices are not consecutive or out of range")
         starts = tuple(run[0] if index == axis else 0 for index in range(len(shape)))
         stops = tuple(run[-1] + 1 if index == axis else dim for index, dim in enumerate(shape))
         part = SliceOp(op.input, starts=starts, stops=stops, steps=(1,) * len(shape)).result
@@ -188,19 +188,19 @@ class PadIntoConv(Pattern[ConvOp]):
         if pad is None:
             return None
         if pad.mode != "constant" or pad.value != 0:
-            return Refusal(f"only zeros can be padded by the convolution itself, not {pad.mode} {pad.value}")
+            return Refusal(f"a convolution can only pad with zeros, not {pad.mode} {pad.value}")
         first = 2 if op.layout == "channels_first" else 1
         spatial = slice(first, first + len(op.strides))
         amounts = [*pad.low[spatial], *pad.high[spatial]]
         if sum(amounts) != sum((*pad.low, *pad.high)):
-            return Refusal("the padding is not on spatial dimensions alone")
+            return Refusal("the padding is not only on spatial dimensions")
         attributes = op.attribute_values()
         attributes["pads"] = tuple(own + more for own, more in zip(op.pads, amounts, strict=True))
         return ConvOp(pad.input, op.weight, op.bias, **attributes).result
 
 
 class TileToBroadcast(Pattern[TileOp]):
-    """tile(x) --> broadcast_to(x), if only dimensions of one element are repeated"""
+    """tile(x) --> broadcast_to(x), if only unit dimensions are repeated"""
 
     root = TileOp
 
@@ -213,7 +213,7 @@ class TileToBroadcast(Pattern[TileOp]):
 
 
 class BroadcastOfUnits(Pattern[BroadcastToOp]):
-    """broadcast_to(x) --> reshape(x), if it only adds dimensions of one element"""
+    """broadcast_to(x) --> reshape(x), if it only adds unit dimensions"""
 
     root = BroadcastToOp
 

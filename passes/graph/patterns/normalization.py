@@ -1,4 +1,4 @@
-"""Normalisations that a model spells out, as one op."""
+"""Patterns that fuse normalisations written as several ops into one op."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..values import is_fixed, rank_of, shape_of, splat_of
 
 
 class FuseNorm(Pattern):
-    """The quotient of a value and of the root of its mean square, with epsilon.
+    """The quotient of a value and the root of its mean square plus epsilon.
 
     d = x - mean(x); d / sqrt(mean(d * d) + e) --> layer_norm(x)
     x / sqrt(mean(x * x) + e)                  --> rms_norm(x)
@@ -56,7 +56,7 @@ class FuseNorm(Pattern):
 
 
 def _under_root(value: ir.Value, inverse: bool) -> AddOp | None:
-    """The sum of which `value` is the root, or the inverse of the root."""
+    """The sum whose root, or inverse root, is `value`."""
     if not inverse:
         root = defining_op(value, SqrtOp)
         return None if root is None else defining_op(root.input, AddOp)
@@ -72,7 +72,7 @@ def _is_square_of(square: ir.Value, value: ir.Value) -> bool:
 
 
 def _same_difference(first: ir.Value, second: ir.Value) -> bool:
-    """Whether two values are the same, or computed by the same subtraction."""
+    """Returns whether two values are the same, or computed by the same subtraction."""
     if first == second:
         return True
     lhs, rhs = defining_op(first, SubOp), defining_op(second, SubOp)
@@ -80,7 +80,7 @@ def _same_difference(first: ir.Value, second: ir.Value) -> bool:
 
 
 def _centred_value(value: ir.Value, axes: tuple[int, ...]) -> ir.Value | None:
-    """The x of which `value` is x - mean(x) over `axes`."""
+    """The x for which `value` is x - mean(x) over `axes`; None if there is none."""
     difference = defining_op(value, SubOp)
     mean = None if difference is None else defining_op(difference.rhs, ReduceMeanOp)
     if difference is None or mean is None or mean.input != difference.lhs or not mean.keepdims:
@@ -94,7 +94,7 @@ def _axes(op: ReduceMeanOp | ReduceMaxOp | ReduceSumOp) -> tuple[int, ...]:
 
 
 class NormScale(Pattern[MulOp]):
-    """layer_norm(x) * s | rms_norm(x) * s --> layer_norm(x, s) | rms_norm(x, s), s being a parameter"""
+    """layer_norm(x) * s | rms_norm(x) * s --> layer_norm(x, s) | rms_norm(x, s), if s is a parameter"""
 
     root = MulOp
 
@@ -111,7 +111,7 @@ class NormScale(Pattern[MulOp]):
 
 
 class NormBias(Pattern[AddOp]):
-    """layer_norm(x, s) + b --> layer_norm(x, s, b), b being a parameter"""
+    """layer_norm(x, s) + b --> layer_norm(x, s, b), if b is a parameter"""
 
     root = AddOp
 
@@ -128,7 +128,7 @@ class NormBias(Pattern[AddOp]):
 
 
 def _over_normalized(norm: LayerNormOp | RmsNormOp, value: ir.Value) -> ir.Value | None:
-    """`value` with the rank that the normalised dimensions have, if it is a parameter over them."""
+    """`value` with at most the rank of the normalised dimensions if it is a parameter over them; None otherwise."""
     shape, inputs = shape_of(value), shape_of(norm.input)
     if shape is None or inputs is None or not is_fixed(value):
         return None
@@ -154,7 +154,7 @@ class FuseSoftmax(Pattern[DivOp]):
         shifted = defining_op(exponential.input, SubOp)
         largest = None if shifted is None else defining_op(shifted.rhs, ReduceMaxOp)
         if shifted is None or largest is None or largest.input != shifted.lhs or not largest.keepdims:
-            return Refusal("the maximum is not taken off before the exponential")
+            return Refusal("the maximum is not subtracted before the exponential")
         return SoftmaxOp(shifted.lhs, axis=axes[0]).result if _axes(largest) == axes else None
 
 

@@ -1,6 +1,6 @@
-"""Movement of whole rows sinks below what works on every element or row by itself.
+"""Patterns that sink movement of whole rows below ops that work on single elements or rows.
 
-What comes before the movement then takes such ops along, and several steps of movement meet and become one.
+The kernel before the movement can then fuse such ops, and consecutive movement ops merge.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ..values import is_fixed, shape_of, size_of
 from .reshapes import reshape_groups
 
-_TAKE_ALONG = {"contraction", "convolution", "depthwise", "elementwise"}
+_FUSES_CONSUMERS = {"contraction", "convolution", "depthwise", "elementwise"}
 
 
 class ElementwiseBeforeMovement(Pattern):
-    """f(move(x), y) --> move(f(x, y')), if a kernel makes x that f can be a part of
+    """f(move(x), y) --> move(f(x, y')), if f can be fused into the kernel that computes x
 
-    The other operand is one number or, where `move` keeps rows or cuts them into equal pieces, one piece of a row.
+    The other operand is a single number. If `move` keeps rows or splits them evenly, it may also be one piece of a row.
     """
 
     root = (UnaryOp, BinaryOp)
@@ -36,8 +36,8 @@ class ElementwiseBeforeMovement(Pattern):
         if moved is None or moved.type != op.operation.results[0].type:
             return None
         source = moved.owner.operands[0]
-        if not _is_made_by_one_that_takes_along(source):
-            return Refusal("no kernel takes the op along")
+        if not _has_fusing_producer(source):
+            return Refusal("no kernel can fuse the op")
         others = [value if value == moved else _before(value, moved) for value in operands]
         if any(value is None for value in others):
             return Refusal("the other operand differs from row to row")
@@ -46,7 +46,7 @@ class ElementwiseBeforeMovement(Pattern):
 
 
 class MatmulBeforeMovement(Pattern[PackedMatmulOp]):
-    """matmul(move(x), w) --> move(matmul(x, w)), if `move` keeps rows and these do not become longer"""
+    """matmul(move(x), w) --> move(matmul(x, w)), if `move` keeps rows and the rows do not become longer"""
 
     root = PackedMatmulOp
 
@@ -55,15 +55,15 @@ class MatmulBeforeMovement(Pattern[PackedMatmulOp]):
         if not _is_movement(moved) or shape is None:
             return None
         if op.batch > 1 or not has_one_use(moved) or not _keeps_rows(moved) or op.columns > shape[-1]:
-            return Refusal("rows have weights of their own or are not kept, have other readers, or become longer")
+            return Refusal("rows have separate weights, are not kept, have other readers, or become longer")
         result = PackedMatmulOp(moved.owner.operands[0], op.weight, **op.attribute_values()).result
         return _move_like(moved, result)
 
 
 class PadBeforeReshape(Pattern[PadOp]):
-    """pad(reshape(x)) --> reshape(pad(x)), if the dimensions that are padded are the same before the reshape
+    """pad(reshape(x)) --> reshape(pad(x)), if the reshape keeps the padded dimensions
 
-    What makes x can then make it inside of the padding.
+    The producer of x can then write directly inside the padding.
     """
 
     root = PadOp
@@ -78,16 +78,16 @@ class PadBeforeReshape(Pattern[PadOp]):
             if not any(op.low[axis] or op.high[axis] for axis in group.after):
                 continue
             if len(group.before) != 1 or len(group.after) != 1:
-                return Refusal("a padded dimension is made by the reshape")
+                return Refusal("the reshape splits or merges a padded dimension")
             low[group.before[0]], high[group.before[0]] = op.low[group.after[0]], op.high[group.after[0]]
         if sum(low) + sum(high) != sum(op.low) + sum(op.high):
-            return Refusal("a padded dimension is made by the reshape")
+            return Refusal("the reshape splits or merges a padded dimension")
         padded = PadOp(inner.input, **{**op.attribute_values(), "low": tuple(low), "high": tuple(high)}).result
         return ReshapeOp(padded, shape=shape_of(op.result)).result
 
 
 class TransposeAcrossReshape(Pattern[TransposeOp]):
-    """transpose(reshape(transpose(x, p)), q) --> reshape(transpose(reshape(x), r)), moving all of it once"""
+    """transpose(reshape(transpose(x, p)), q) --> reshape(transpose(reshape(x), r)), which moves the data only once"""
 
     root = TransposeOp
 
@@ -107,13 +107,13 @@ class TransposeAcrossReshape(Pattern[TransposeOp]):
         after = [(axis, dim) for axis, dim in enumerate(middle.shape) if dim != 1]
         pieces = _common_pieces(before, after)
         if pieces is None:
-            return Refusal("the reshape cuts dimensions in two ways")
+            return Refusal("the reshape both splits and merges dimensions")
         of_source, of_result = pieces
         ordered = [piece for axis in range(len(shape)) for piece in of_source.get(axis, ())]
         wanted = [piece for axis in op.permutation for piece in of_result.get(axis, ())]
         cut = ReshapeOp(first.input, shape=tuple(size for _, size in ordered)).result
-        turned = TransposeOp(cut, permutation=tuple(ordered.index(piece) for piece in wanted)).result
-        return ReshapeOp(turned, shape=shape_of(op.result)).result
+        moved = TransposeOp(cut, permutation=tuple(ordered.index(piece) for piece in wanted)).result
+        return ReshapeOp(moved, shape=shape_of(op.result)).result
 
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -128,7 +128,7 @@ Pieces = dict[int, list[Piece]]
 
 
 def _common_pieces(before: Sequence[Piece], after: Sequence[Piece]) -> tuple[Pieces, Pieces] | None:
-    """The pieces (number, size) that each dimension (axis, size) consists of before and after a reshape."""
+    """The pieces (number, size) of each dimension (axis, size) before and after a reshape; None if there are none."""
     groups = reshape_groups(tuple(dim for _, dim in before), tuple(dim for _, dim in after))
     of_source: Pieces = {}
     of_result: Pieces = {}
@@ -145,11 +145,11 @@ def _common_pieces(before: Sequence[Piece], after: Sequence[Piece]) -> tuple[Pie
     return None if groups is None else (of_source, of_result)
 
 
-def _is_made_by_one_that_takes_along(value: ir.Value) -> bool:
-    """Whether `value` comes, moved perhaps, from an op whose kernel would do elementwise work as well."""
+def _has_fusing_producer(value: ir.Value) -> bool:
+    """Returns whether `value` comes, possibly moved, from an op whose kernel can fuse elementwise consumers."""
     while has_one_use(value) and not isinstance(value.owner, ir.Block):
         if not _is_movement(value):
-            return kernel_class(value.owner) in _TAKE_ALONG
+            return kernel_class(value.owner) in _FUSES_CONSUMERS
         value = value.owner.operands[0]
     return False
 
@@ -159,16 +159,16 @@ def _is_movement(value: ir.Value) -> bool:
 
 
 def _keeps_rows(moved: ir.Value) -> bool:
-    """Whether what reads `moved` finds the same rows along the last dimension as before, in any order."""
+    """Returns whether the movement keeps the rows along the last dimension, in any order."""
     shape, source = shape_of(moved), shape_of(moved.owner.operands[0])
     if not shape or not source or shape[-1] != source[-1] or 0 in shape:
         return False
-    turned = defining_op(moved, TransposeOp)
-    return turned is None or turned.permutation[-1] == len(shape) - 1
+    transpose = defining_op(moved, TransposeOp)
+    return transpose is None or transpose.permutation[-1] == len(shape) - 1
 
 
 def _cuts_rows(moved: ir.Value) -> bool:
-    """Whether `moved` is a reshape that cuts every row into pieces, the last dimension being one of them."""
+    """Returns whether `moved` is a reshape that splits every row into pieces, one of which is the last dimension."""
     shape, source = shape_of(moved), shape_of(moved.owner.operands[0])
     if not shape or not source or 0 in shape or defining_op(moved, ReshapeOp) is None:
         return False
@@ -177,7 +177,7 @@ def _cuts_rows(moved: ir.Value) -> bool:
 
 
 def _before(value: ir.Value, moved: ir.Value) -> ir.Value | None:
-    """The operand `value`, which meets the moved tensor, for the tensor before it was moved."""
+    """The operand `value`, which is combined with the moved tensor, adapted to the tensor before it was moved."""
     shape, row, source = shape_of(value), shape_of(moved), shape_of(moved.owner.operands[0])
     if shape is None or not row or not source or len(shape) > len(row):
         return None
@@ -194,10 +194,10 @@ def _before(value: ir.Value, moved: ir.Value) -> ir.Value | None:
 
 
 def _move_like(moved: ir.Value, value: ir.Value) -> ir.Value:
-    """`value`, which takes the place of what was moved, moved the same way; its last dimension may be another."""
-    turned = defining_op(moved, TransposeOp)
-    if turned is not None:
-        return TransposeOp(value, permutation=turned.permutation).result
+    """`value`, in place of the tensor that was moved, moved the same way; its last dimension may differ."""
+    transpose = defining_op(moved, TransposeOp)
+    if transpose is not None:
+        return TransposeOp(value, permutation=transpose.permutation).result
     shape, source, row = shape_of(moved), shape_of(moved.owner.operands[0]), shape_of(value)
     assert shape is not None and row is not None
     return ReshapeOp(value, shape=shape if row == source else (*shape[:-1], row[-1])).result

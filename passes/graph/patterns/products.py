@@ -1,4 +1,4 @@
-"""Activations that are a product of their argument with a function of it."""
+"""Patterns that fuse activations of the form x * f(x)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ....dialects.stepwell.elementwise import (
 from ...rewriting import Pattern, Refusal, Replacement, defining_op, has_one_use
 from ..values import is_float, splat_of
 
-# Models hold such numbers as sqrt(2) rounded to float32, or to fewer digits.
+# Models contain constants such as sqrt(2) rounded to float32, or to fewer digits.
 _TOLERANCE = 1e-4
 
 
 class FuseProduct(Pattern):
-    """Products c * x * f(x), however nested, as one activation.
+    """Fuses products c * x * f(x), however nested, into one activation.
 
     x * sigmoid(x)                                  --> silu(x)
     x * hard_sigmoid(x, 1/6, 1/2)                   --> hard_swish(x)
@@ -53,7 +53,7 @@ class FuseProduct(Pattern):
 
 
 def _factors(op: MulOp | DivOp) -> tuple[list[ir.Value], float]:
-    """The factors of a product that are no numbers, at most three, and the number that is left."""
+    """The factors of a product that are not constants, at most three, and the product of the constants."""
     factors: list[ir.Value] = []
     coefficient = 1.0
     pending: list[ir.Value] = [op.result]
@@ -90,7 +90,7 @@ def _fuse(argument: ir.Value, function: ir.Value, coefficient: float) -> ir.Valu
 
 
 def _is_clipped_shift(argument: ir.Value, function: ir.Value) -> bool:
-    """Whether `function` is clip(argument + 3, 0, 6)."""
+    """Returns whether `function` is clip(argument + 3, 0, 6)."""
     clip = defining_op(function, ClipOp)
     shift = None if clip is None else defining_op(clip.input, AddOp)
     if clip is None or shift is None or (clip.minimum, clip.maximum) != (0, 6):
@@ -111,7 +111,7 @@ def _fuse_gelu(argument: ir.Value, function: ir.Value) -> ir.Value | None:
 
 
 def _is_multiple(value: ir.Value, of: ir.Value, factor: float) -> bool:
-    """Whether `value` is factor * of."""
+    """Returns whether `value` is factor * of."""
     quotient, product = defining_op(value, DivOp), defining_op(value, MulOp)
     if quotient is not None and quotient.lhs == of:
         number = splat_of(quotient.rhs)
@@ -123,7 +123,7 @@ def _is_multiple(value: ir.Value, of: ir.Value, factor: float) -> bool:
 
 
 def _is_gelu_polynomial(value: ir.Value, argument: ir.Value) -> bool:
-    """Whether `value` is sqrt(2/pi) * (argument + 0.044715 * argument^3)."""
+    """Returns whether `value` is sqrt(2/pi) * (argument + 0.044715 * argument^3)."""
     scaled = defining_op(value, MulOp)
     total = None if scaled is None else defining_op(scaled.lhs, AddOp)
     if scaled is None or total is None:

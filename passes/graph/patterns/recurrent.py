@@ -1,4 +1,4 @@
-"""Recurrent layers, step by step."""
+"""Patterns that unroll recurrent layers into steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class UnrollLstm(Pattern[LstmOp]):
     The matmul of the inputs with `w` is done for all steps at once; each step adds that of the state with `r`.
 
     Attributes:
-        max_steps: a layer of more steps stays as it is.
+        max_steps: maximum number of steps of a layer that is unrolled.
     """
 
     max_steps: int
@@ -46,9 +46,9 @@ class UnrollLstm(Pattern[LstmOp]):
             return Refusal("the number of steps or the size of the state is not known")
         steps, batch, _ = shape
         if steps > self.max_steps:
-            return Refusal(f"{steps} steps are more than {self.max_steps}")
+            return Refusal(f"the layer has {steps} steps, more than {self.max_steps}")
         if steps == 0:
-            return Refusal("there is no step")
+            return Refusal("the layer has no steps")
         sizes = (steps, batch, recurrence[2])
         outputs = [_run(op, index, sizes) for index in range(recurrence[0])]
         y, hidden, cell = (
@@ -92,7 +92,7 @@ def _direction(op: LstmOp, index: int, sizes: tuple[int, int, int]) -> _Directio
 
 
 def _input_gates(inputs: ir.Value, direction: _Direction) -> ir.Value:
-    """What the inputs of all steps contribute to the gates, biases included: [T, B, 4H], or [B, 4H] for one step."""
+    """The contribution of all inputs to the gates, with biases: [T, B, 4H], or [B, 4H] for one step."""
     steps, batch, state = direction.sizes
     size = ir.RankedTensorType(inputs.type).shape[2]
     rows = ReshapeOp(inputs, shape=(steps * batch, size)).result
@@ -128,7 +128,7 @@ def _bounded(value: ir.Value, axis: int, start: int, stop: int) -> ir.Value:
 
 
 def _joined(values: list[ir.Value], axis: int) -> ir.Value:
-    """The values concatenated, by halves: in a chain the first would be copied once for every other."""
+    """The values concatenated as a balanced tree: a chain would copy the first one once for every other."""
     if len(values) == 1:
         return values[0]
     middle = len(values) // 2

@@ -1,4 +1,4 @@
-"""Reductions and poolings that are simpler ops."""
+"""Reductions and poolings that can be replaced by simpler ops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..values import rank_of, shape_of
 
 
 class ReduceUnitDims(Pattern[ReductionOp]):
-    """reduce(x) --> reshape(x), if it is over dimensions of one element"""
+    """reduce(x) --> reshape(x), if it only reduces unit dimensions"""
 
     root = ReductionOp
 
@@ -29,7 +29,7 @@ class ReduceUnitDims(Pattern[ReductionOp]):
 
 
 class ReduceOfReduce(Pattern[ReductionOp]):
-    """reduce(reduce(x, a), b) --> reduce(x, a + b), for maxima and minima, which no order changes"""
+    """reduce(reduce(x, a), b) --> reduce(x, a + b), for maxima and minima, which do not depend on the order"""
 
     root = (ReduceMaxOp, ReduceMinOp)
 
@@ -45,8 +45,8 @@ class ReduceOfReduce(Pattern[ReductionOp]):
 
 
 class PoolToReduce(Pattern):
-    """average_pool(x) | max_pool(x) | sum_pool(x) --> reduce_mean(x) | reduce_max(x) | reduce_sum(x), if the only
-    window holds the whole image
+    """average_pool(x) | max_pool(x) | sum_pool(x) --> reduce_mean(x) | reduce_max(x) | reduce_sum(x), if one window
+    covers the whole image
     """
 
     root = (AveragePoolOp, MaxPoolOp, SumPoolOp)
@@ -76,7 +76,7 @@ class PoolOfNothing(Pattern):
 
 
 class MeanAfterSqueeze(Pattern[ReshapeOp]):
-    """reshape(reduce(x, keepdims)) --> reduce(x), if the reshape drops just the reduced dimensions"""
+    """reshape(reduce(x, keepdims)) --> reduce(x), if the reshape drops exactly the reduced dimensions"""
 
     root = ReshapeOp
 

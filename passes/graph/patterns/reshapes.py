@@ -1,4 +1,4 @@
-"""Transposes sink below reshapes, where each new dimension is made of neighbours."""
+"""Patterns that sink transposes below reshapes, if each new dimension consists of adjacent ones."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Group:
-    """Neighbouring dimensions before a reshape, and those after it that hold the same elements."""
+    """Adjacent dimensions before a reshape, and the dimensions after it that hold the same elements."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
 
 def reshape_groups(before: Shape, after: Shape) -> list[Group] | None:
-    """The smallest groups that a reshape falls into; None for tensors without elements."""
+    """The smallest groups of dimensions that a reshape maps to each other; None for tensors without elements."""
     if 0 in before or 0 in after:
         return None
     groups: list[Group] = []
@@ -38,15 +38,15 @@ def reshape_groups(before: Shape, after: Shape) -> list[Group] | None:
             else:
                 right, second = right * after[second], second + 1
         groups.append(Group(tuple(range(start, first)), tuple(range(begin, second))))
-    # Only dimensions of one element can be left over.
+    # Only unit dimensions can be left over.
     rest = Group(tuple(range(first, len(before))), tuple(range(second, len(after))))
     return [*groups, rest] if rest.before or rest.after else groups
 
 
 class SinkThroughReshape(Pattern[ReshapeOp]):
-    """reshape(transpose(x, p)) --> transpose(reshape(x), p'), if the dimensions that become one are neighbours in x
+    """reshape(transpose(x, p)) --> transpose(reshape(x), p'), if merged dimensions are adjacent in x
 
-    Where they are not, as in a channel shuffle, p is split in two if what reads the result is a transpose:
+    If they are not, as in a channel shuffle, p is split in two, provided that all readers of the result are transposes:
 
     reshape(transpose(x, p)) --> transpose(reshape(transpose(x, q)), p')
     """
@@ -73,17 +73,17 @@ class SinkThroughReshape(Pattern[ReshapeOp]):
         if outer == tuple(range(len(outer))):
             return None
         if not _is_read_by_transposes(op.result):
-            return Refusal("dimensions that become one are not neighbours before the transpose")
+            return Refusal("merged dimensions are not adjacent before the transpose")
         return transposed(ReshapeOp(transposed(inner.input, q), shape=sunk_shape).result, outer)
 
 
 def _places(shape: Shape) -> dict[int, int]:
-    """The position of each dimension among those of more than one element."""
+    """The position of each non-unit dimension among the non-unit dimensions."""
     return {axis: place for place, axis in enumerate(axis for axis, dim in enumerate(shape) if dim != 1)}
 
 
 def _keys(groups: list[Group], p: tuple[int, ...], place: dict[int, int]) -> list[float]:
-    """Where each group begins before the transpose; one of units alone stays behind the group before it."""
+    """Sort keys: the position of each group before the transpose; groups of unit dimensions follow the group before."""
     keys: list[float] = []
     for index, group in enumerate(groups):
         places = [place[p[axis]] for axis in group.before if p[axis] in place]
@@ -97,7 +97,7 @@ def _axes_after(groups: list[Group], order: list[int]) -> list[int]:
 
 
 def _order_after(groups: list[Group], order: list[int]) -> tuple[int, ...]:
-    """The permutation that brings the dimensions after the reshape, grouped in `order`, into their own order."""
+    """The permutation that restores the order of the dimensions after the reshape, which are grouped in `order`."""
     axes = _axes_after(groups, order)
     return tuple(axes.index(axis) for axis in range(len(axes)))
 

@@ -1,4 +1,4 @@
-"""Rows whose index is known are slices."""
+"""Replaces rows at constant indices by slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transposed convolutions as convolutions, once the channels are last."""
+"""Patterns that lower transposed convolutions to convolutions, in channels-last layout."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..values import shape_of
 
 
 class WeavePhases(Pattern[ConvTransposeOp]):
-    """conv_transpose(x, w) --> woven(conv(x, w's pixels that meet at each phase of a stride))
+    """conv_transpose(x, w) --> interleaved(conv(x, the pixels of w at each phase of a stride))
 
-    The pixel `q * stride + phase` of the result sums up `x[q - t] * w[t * stride + phase]` over t: a convolution whose
-    output channels are those of all phases, each then written to its own pixels (Shi et al., "Is the deconvolution
-    layer the same as a convolutional layer?", 2016). Nothing is multiplied by the zeros of a stuffed input; and where
-    the stride does not divide the kernel, phases of fewer pixels have a convolution of their own.
+    The pixel `q * stride + phase` of the result is the sum of `x[q - t] * w[t * stride + phase]` over t: a convolution
+    whose output channels are those of all phases, which are then interleaved (Shi et al., "Is the deconvolution layer
+    the same as a convolutional layer?", 2016). Nothing is multiplied by stuffed zeros. If the stride does not divide
+    the kernel, phases with fewer pixels have a separate convolution.
     """
 
     root = ConvTransposeOp
@@ -31,11 +31,11 @@ class WeavePhases(Pattern[ConvTransposeOp]):
         if op.layout != "channels_last" or shape is None or weight is None or out is None:
             return None
         if set(op.strides) == {1} or set(op.dilations) != {1}:
-            return Refusal("there is one phase, or the kernel has holes")
+            return Refusal("there is only one phase, or the kernel is dilated")
         if op.group > 1 and op.group == weight[0]:
-            return Refusal("a depthwise convolution is as long at it by loading as by multiplying")
+            return Refusal("a depthwise convolution is limited by loads, so fewer multiplications gain nothing")
         count, strides = len(weight) - 2, op.strides
-        # The pixels of a phase from `first` to `last` are in the result, which begins `pads` pixels in.
+        # The pixels of a phase from `first` to `last` are in the result, which begins at pixel `pads`.
         starts = op.pads[:count]
         first = [pad // stride for pad, stride in zip(starts, strides, strict=True)]
         last = [-(-(pad + size) // stride) for pad, size, stride in zip(starts, out[1:-1], strides, strict=True)]
@@ -43,7 +43,7 @@ class WeavePhases(Pattern[ConvTransposeOp]):
         for kernel, stride, (begin, end), pixels in zip(weight[2:], strides, ranges, shape[1:-1], strict=True):
             fewest = min(phases.taps for phases in _phases(kernel, stride))
             if max(0, begin - fewest + 1) + max(0, pixels - end) >= pixels:
-                return Refusal("a phase sees nothing of the input")
+                return Refusal("a phase reads no pixel of the input")
         phases = _every_phase(op, weight, ranges)
         woven = _woven(phases, count, op.group)
         begins = [pad - begin * stride for pad, begin, stride in zip(starts, first, strides, strict=True)]
@@ -92,14 +92,14 @@ def _stuffed(value: ir.Value, shape: tuple[int, ...], strides: tuple[int, ...]) 
     padded = PadOp(apart, low=(0,) * len(high), high=high, value=0.0).result
     wide = [pixels * stride for pixels, stride in zip(size, strides, strict=True)]
     joined = ReshapeOp(padded, shape=(batch, *wide, channels)).result
-    # No zeros follow the last pixel.
+    # Drops the zeros after the last pixel.
     stops = [pixels - stride + 1 for pixels, stride in zip(wide, strides, strict=True)]
     return _sliced(joined, (0,) * len(shape), (batch, *stops, channels))
 
 
 @dataclass(frozen=True)
 class _Phases:
-    """Neighbouring phases of a stride in which as many pixels of a kernel meet: `taps`, each `stride` from the next."""
+    """Adjacent phases of a stride with the same number `taps` of kernel pixels, which are `stride` apart."""
 
     start: int
     stop: int
@@ -107,7 +107,7 @@ class _Phases:
 
 
 def _phases(kernel: int, stride: int) -> list[_Phases]:
-    """The phases of a stride, by how many pixels meet."""
+    """The phases of a stride, grouped by their number of kernel pixels."""
     whole, more = divmod(kernel, stride)
     if not whole or not more:
         return [_Phases(0, stride, max(whole, 1))]
@@ -115,7 +115,7 @@ def _phases(kernel: int, stride: int) -> list[_Phases]:
 
 
 def _every_phase(op: ConvTransposeOp, weight: tuple[int, ...], ranges: Sequence[tuple[int, int]]) -> ir.Value:
-    """The pixels of all phases, from one to another: [n, *size, group?, *strides, outputs / group]."""
+    """The pixels of all phases, concatenated: [n, *size, group?, *strides, outputs / group]."""
     choices = [_phases(kernel, stride) for kernel, stride in zip(weight[2:], op.strides, strict=True)]
     count, before = len(choices), 1 + len(choices) + (op.group > 1)
 
@@ -131,7 +131,7 @@ def _every_phase(op: ConvTransposeOp, weight: tuple[int, ...], ranges: Sequence[
 def _some_phases(
     op: ConvTransposeOp, weight: tuple[int, ...], ranges: Sequence[tuple[int, int]], chosen: tuple[_Phases, ...]
 ) -> ir.Value:
-    """The same of some phases."""
+    """As `_every_phase`, for the chosen phases."""
     shape = shape_of(op.input)
     assert shape is not None
     low = [phases.taps - 1 - first for phases, (first, _) in zip(chosen, ranges, strict=True)]
@@ -157,7 +157,7 @@ def _by_phase(
 ) -> ir.Value:
     """The weight [inputs, outputs / group, *kernel] for a convolution: [group * phases * outputs, inputs, *taps].
 
-    Tap t of a phase is `w[t * stride + phase]`, zero beyond the kernel; a convolution has the last one first.
+    Tap t of a phase is `w[t * stride + phase]`, zero beyond the kernel; a convolution needs the taps in reverse.
     """
     inputs, outputs, *kernel = shape
     count, taps = len(kernel), [phases.taps for phases in chosen]
@@ -168,16 +168,16 @@ def _by_phase(
     tap_axes, phase_axes = tuple(range(3, 3 + 2 * count, 2)), tuple(range(4, 4 + 2 * count, 2))
     bounds = [bound for phases in chosen for bound in ((0, phases.taps), (phases.start, phases.stop))]
     starts, stops = zip((0, group), (0, inputs // group), (0, outputs), *bounds, strict=True)
-    turned = _sliced(apart, starts, stops)
+    phases_of_group = _sliced(apart, starts, stops)
     if set(taps) != {1}:
-        turned = ReverseOp(turned, axes=tap_axes).result
-    ordered = TransposeOp(turned, permutation=(0, *phase_axes, 2, 1, *tap_axes)).result
+        phases_of_group = ReverseOp(phases_of_group, axes=tap_axes).result
+    ordered = TransposeOp(phases_of_group, permutation=(0, *phase_axes, 2, 1, *tap_axes)).result
     channels = group * math.prod(phases.stop - phases.start for phases in chosen) * outputs
     return ReshapeOp(ordered, shape=(channels, inputs // group, *taps)).result
 
 
 def _woven(value: ir.Value, count: int, group: int) -> ir.Value:
-    """[n, *size, group?, *phases, c] --> [n, *(size * phases), group * c], of `count` dimensions of pixels"""
+    """[n, *size, group?, *phases, c] --> [n, *(size * phases), group * c], for `count` spatial dimensions"""
     shape = shape_of(value)
     assert shape is not None
     batch, *size = shape[: count + 1]
@@ -197,7 +197,7 @@ def _sliced(value: ir.Value, starts: tuple[int, ...], stops: tuple[int, ...]) ->
 
 
 def _cropped(value: ir.Value, low: Sequence[int], high: Sequence[int], first: int = 1) -> ir.Value:
-    """`value` with so many pixels less, where a number is negative, at the ends of dimensions from `first` on."""
+    """`value` cropped by the absolute values of negative amounts at both ends of the dimensions from `first` on."""
     shape = shape_of(value)
     assert shape is not None
     end = first + len(low)
@@ -207,7 +207,7 @@ def _cropped(value: ir.Value, low: Sequence[int], high: Sequence[int], first: in
 
 
 def _resized(value: ir.Value, low: Sequence[int], high: Sequence[int], first: int = 1) -> ir.Value:
-    """The same with so many zeros more where a number is positive; all of the data may go, if zeros remain."""
+    """As `_cropped`, and zero-padded by positive amounts; cropping may remove all data if zeros remain."""
     after = len(shape_of(value) or ()) - first - len(low)
     more = [(*(0,) * first, *(max(0, amount) for amount in amounts), *(0,) * after) for amounts in (low, high)]
     wide = PadOp(value, low=more[0], high=more[1], value=0.0).result if any(map(any, more)) else value
@@ -217,8 +217,8 @@ def _resized(value: ir.Value, low: Sequence[int], high: Sequence[int], first: in
 def _reversed(value: ir.Value, shape: tuple[int, ...], group: int) -> ir.Value:
     """The weight [inputs, outputs / group, *kernel] for a convolution, reversed: [outputs, inputs / group, *kernel]."""
     inputs, outputs, *kernel = shape
-    turned = ReverseOp(value, axes=tuple(range(2, len(shape)))).result
-    apart = ReshapeOp(turned, shape=(group, inputs // group, outputs, *kernel)).result
+    flipped = ReverseOp(value, axes=tuple(range(2, len(shape)))).result
+    apart = ReshapeOp(flipped, shape=(group, inputs // group, outputs, *kernel)).result
     swapped = TransposeOp(apart, permutation=(0, 2, 1, *range(3, 3 + len(kernel)))).result
     return ReshapeOp(swapped, shape=(group * outputs, inputs // group, *kernel)).result
 

@@ -1,6 +1,6 @@
-"""Transposes sink below the ops that read them, until they meet their inverse or an op that they cannot pass.
+"""Patterns that sink transposes until they meet their inverse or an op that they cannot pass.
 
-Each pattern turns op(transpose(x, p)) into transpose(op'(x), p'). They only move downwards, so they come to an end.
+Each pattern rewrites op(transpose(x, p)) to transpose(op'(x), p'). Transposes only move downwards, so this terminates.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def inverse(permutation: Sequence[int]) -> Permutation:
 
 
 def transposed(value: ir.Value, permutation: Permutation) -> ir.Value:
-    """transpose(value), without doing anything where that is nothing."""
+    """transpose(value), merged with a transpose before it; `value` itself if the permutation is the identity."""
     if permutation == tuple(range(len(permutation))):
         return value
     inner = defining_op(value, TransposeOp)
@@ -47,7 +47,7 @@ def transposed(value: ir.Value, permutation: Permutation) -> ir.Value:
 
 
 def is_free(value: ir.Value, permutation: Permutation) -> bool:
-    """Whether transposing a value costs nothing: it undoes a transpose, moves nothing, or is done at compile time."""
+    """Returns whether transposing a value is free: it undoes a transpose, moves no data, or happens at compile time."""
     inner = defining_op(value, TransposeOp)
     if inner is not None:
         return is_free(inner.input, tuple(inner.permutation[axis] for axis in permutation))
@@ -70,7 +70,8 @@ class SinkThroughUnary(Pattern):
 class SinkThroughElementwise(Pattern):
     """f(transpose(x, p), transpose(y, p)) --> transpose(f(x, y), p)
 
-    Another operand is transposed the other way, if that costs nothing, or if the readers undo p and it is no larger.
+    Another operand gets the inverse transpose if that is free. If all readers undo p, it may also cost at most as much
+    as is saved.
     """
 
     root = (BinaryOp, ComparisonOp, LogicalOp, SelectOp, KeepOp, ConcatOp)
@@ -80,9 +81,9 @@ class SinkThroughElementwise(Pattern):
         rank = rank_of(result)
         operands = list(op.operation.operands)
         transposes = [found for value in operands if (found := defining_op(value, TransposeOp)) is not None]
-        # One that moves nothing is there to be dropped: it would sink for ever.
+        # Identity transposes are dropped by another pattern; here they would sink endlessly.
         moving = [(permutation, found.input) for found in transposes if _moves(permutation := found.permutation)]
-        # A transpose at compile time costs nothing where it is.
+        # A transpose at compile time is free and stays.
         permutations = {permutation for permutation, value in moving if rank_of(value) == rank and not is_fixed(value)}
         for permutation in sorted(permutations):
             moved = _moved(op, operands, permutation)
@@ -99,7 +100,7 @@ def _moves(permutation: Permutation) -> bool:
 
 
 def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[ir.Value] | None:
-    """The operands, transposed the other way; None where that costs more than it saves."""
+    """The operands with the inverse transpose; None if that costs more than it saves."""
     undo = inverse(permutation)
     costs, saves = 0, 0
     for value in operands:
@@ -112,12 +113,12 @@ def _moved(op: Op, operands: list[ir.Value], permutation: Permutation) -> list[i
             saves += size_of(value)
     if costs and (costs > saves or not _is_undone(op.operation.results[0], undo)):
         return None
-    # A scalar fits anywhere.
+    # Scalars need no transpose.
     return [_transposed_operand(_aligned(value, len(undo)), undo) if rank_of(value) else value for value in operands]
 
 
 def _transposed_operand(value: ir.Value, undo: Permutation) -> ir.Value:
-    """transpose(value), as a reshape where that does it: as a transpose it would want to sink in its turn."""
+    """transpose(value), as a reshape if that is equivalent, because a transpose would sink again."""
     shape = shape_of(value)
     assert shape is not None
     if defining_op(value, TransposeOp) is None and _moves_only_units(shape, undo):
@@ -137,14 +138,14 @@ def _is_free_aligned(value: ir.Value, shape: tuple[int, ...], undo: Permutation)
 
 
 def _aligned(value: ir.Value, rank: int) -> ir.Value:
-    """`value` with leading dimensions of one element up to a rank."""
+    """`value` with leading unit dimensions up to a rank."""
     shape = shape_of(value)
     assert shape is not None
     return value if len(shape) == rank else ReshapeOp(value, shape=(1,) * (rank - len(shape)) + shape).result
 
 
 def _is_undone(value: ir.Value, undo: Permutation) -> bool:
-    """Whether all that reads `value` is the transpose `undo`, which is not going to merge with others itself."""
+    """Returns whether all readers of `value` are the transpose `undo` and these do not only feed other transposes."""
     readers = [use.owner for use in value.uses]
     return bool(readers) and all(
         reader.name == TransposeOp.OPERATION_NAME
@@ -155,7 +156,7 @@ def _is_undone(value: ir.Value, undo: Permutation) -> bool:
 
 
 def _is_undone_behind(value: ir.Value, undo: Permutation) -> bool:
-    """The same, where further lists are looked up in between, as along the other dimension of an image."""
+    """As `_is_undone`, but looks through further gathers and selects, as for the other dimension of an image."""
     if has_one_use(value):
         (use,) = value.uses
         reader = use.owner.operation
@@ -191,9 +192,9 @@ _PER_AXIS = {"starts", "stops", "steps", "low", "high", "repeats", "sizes"}
 
 
 class SinkThroughLookup(Pattern):
-    """resample(transpose(x, p), axis) --> transpose(resample(x, p[axis]), p), the same for gather of a list
+    """resample(transpose(x, p), axis) --> transpose(resample(x, p[axis]), p), the same for gather with 1-D indices
 
-    A gather only where its readers undo p: it may make more than it reads, and less.
+    A gather only if its readers undo p, because its result may be larger or smaller than its input.
     """
 
     root = (ResampleOp, GatherOp)
@@ -206,7 +207,7 @@ class SinkThroughLookup(Pattern):
             if rank_of(op.indices) != 1:
                 return None
             if not _is_undone_behind(op.result, inverse(inner.permutation)):
-                return Refusal("what reads the elements does not undo the transpose")
+                return Refusal("the readers of the result do not undo the transpose")
         attributes = op.attribute_values()
         attributes["axis"] = inner.permutation[op.axis % len(inner.permutation)]
         operands = [inner.input, *list(op.operation.operands)[1:]]
@@ -252,7 +253,7 @@ class SinkThroughSoftmax(Pattern):
 
 
 class SinkThroughNorm(Pattern):
-    """layer_norm(transpose(x, p)) --> transpose(layer_norm(x), p), if p leaves the normalised dimensions in place"""
+    """layer_norm(transpose(x, p)) --> transpose(layer_norm(x), p), if p keeps the normalised dimensions in place"""
 
     root = (LayerNormOp, RmsNormOp)
 

@@ -1,4 +1,4 @@
-"""Contractions of unsigned integers: to wrap around is the same for signed ones."""
+"""Contractions of unsigned integers, done on signed ones because both wrap around the same way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..values import dtype_of
 
 
 class SignContraction(Pattern):
-    """Contractions on the bits of unsigned integers, taken as signed ones.
+    """Reinterprets the operands of contractions of unsigned integers as signed ones.
 
     matmul(x : ui32, y : ui32) --> bitcast(matmul(bitcast(x) : i32, bitcast(y) : i32)) : ui32
     """

@@ -1,7 +1,7 @@
 """exp, expm1 and tanh: x = n * log(2) + r, a polynomial in r, and a power of two.
 
-The polynomials are minimax approximations for |r| <= log(2) / 2 by Remez' algorithm; those for f32 were then moved by
-single bits to where the errors of all results, roundings included, are least.
+The polynomials are minimax approximations for |r| <= log(2) / 2 by Remez' algorithm. The f32 coefficients were then
+changed by single bits to minimise the error of all results, including rounding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mlir.dialects import arith, math
 from .arithmetic import Arithmetic
 
 _LOG2_E = 1 / python_math.log(2)
-# log(2) in two parts, the first with so few bits that its product with a small integer is exact.
+# log(2) in two parts; the first has so few bits that its product with a small integer is exact.
 _LN2 = {False: (0.693359375, -2.12194440e-4), True: (6.93145751953125e-1, 1.42860682030941723212e-6)}
 # exp(r) = 1 + r + r * r * p(r), the highest power first.
 _EXP_F32 = (0.0013814540579915047, 0.00836874544620514, 0.04166838899254799, 0.1666651964187622, 0.4999999403953552)
@@ -30,7 +30,7 @@ _EXP_F64 = (
     0.16666666666666413,
     0.5000000000000011,
 )
-# exp(r) of one degree less, within 2.1 ulp.
+# exp(r), one degree lower, within 2.1 ulp.
 _SHORT_F32 = (
     0.008290272206068039,
     0.04189816117286682,
@@ -52,13 +52,13 @@ def _tail(on: Arithmetic) -> tuple[float, ...]:
 
 
 def exp(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """The exponential within 1 ulp, also where it is denormal; overflows to infinity."""
+    """The exponential within 1 ulp, including denormal results; overflows to infinity."""
     x = on.clamp(x, -746.0, 710.0) if on.is_double else on.clamp(x, -104.0, 89.0)
     whole, count = on.nearest(x, _LOG2_E, 2 * on.bias)
     fraction = on.polynomial(_rest(on, x, whole), (*_tail(on), 1.0, 1.0))
     if on.can_scale:
         return on.scaled(fraction, whole)
-    # 2 ** n need not be a normal number, but it is a product of two: the one has an exponent halfway to the ends.
+    # 2 ** n may be denormal, so it is split into two normal factors; the exponent of one is about half the range.
     half = 600.0 if on.is_double else 64.0
     last = arith.select(on.less(x, on.number(0)), on.number(2.0**-half), on.number(2.0**half))
     first = on.floats(arith.subi(on.shifted(count), on.bits(last)))
@@ -66,14 +66,14 @@ def exp(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def exp_of_normal(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """The exponential within 2.1 ulp, but a denormal result is 0, and one of the last binade may be infinite.
+    """The exponential within 2.1 ulp, except that denormal results are 0 and those of the last binade may be infinite.
 
-    What is multiplied by a denormal number later, as values by the weights of attention, takes a hundred times as long.
+    Denormal results would be costly: multiplying by them, as attention does, takes a hundred times as long.
     """
     terms = (*_EXP_F64, 1.0, 1.0) if on.is_double else _SHORT_F32
     least, most = (-708.39, 710.0) if on.is_double else (-87.33, 89.0)
     if on.can_scale:
-        # What becomes of numbers far below the bound, minus infinity too, is replaced by 0 in the end.
+        # Results far below the bound, including those of minus infinity, are arbitrary; the select replaces them by 0.
         bounded = on.at_most(x, most)
         whole, _ = on.nearest(bounded, _LOG2_E)
         value = on.scaled(on.polynomial(_rest(on, bounded, whole), terms), whole)
@@ -85,7 +85,7 @@ def exp_of_normal(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def exp_of_few(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Two factors of the exponential, the second a power of two, within 2.1 ulp where abs(x) < 20; in f32."""
+    """Two factors of the exponential, the second a power of two, within 2.1 ulp for abs(x) < 20; in f32."""
     whole, count = on.nearest(x, _LOG2_E, on.bias)
     rest = on.fma(whole, on.number(-python_math.log(2)), x)
     return on.polynomial(rest, _SHORT_F32), on.power_of_two(count)
@@ -93,22 +93,22 @@ def exp_of_few(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 def expm1(on: Arithmetic, x: ir.Value) -> ir.Value:
     """exp(x) - 1 within 3 ulp."""
-    # Below the bound the result is -1 in the type's precision; at the other it is infinite.
+    # Below the lower bound the result rounds to -1; above the upper one it is infinite.
     bounded = on.clamp(x, -40.0, 710.0) if on.is_double else on.clamp(x, -20.0, 89.0)
     # 2 ** (n - 1) is a normal number for every n here.
     whole, count = on.nearest(bounded, _LOG2_E, on.bias - 1)
     rest, half = _rest(on, bounded, whole), on.power_of_two(count)
     fraction = on.fma(arith.mulf(rest, rest), on.polynomial(rest, _tail(on)), rest)
     value = on.fma(half, fraction, arith.subf(half, on.number(0.5)))
-    # The sign of 0 got lost.
+    # Restores the sign of 0.
     return math.copysign(arith.addf(value, value), x)
 
 
 def tanh(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """The hyperbolic tangent within 3 ulp, as t / (t + 2) with t = expm1(2 * abs(x)); beyond the bound it is 1."""
+    """The hyperbolic tangent within 3 ulp, as t / (t + 2) with t = expm1(2 * abs(x)); 1 beyond the bound."""
     size = on.at_most(math.absf(x), 20.0 if on.is_double else 10.0)
     whole, count = on.nearest(size, 2 * _LOG2_E, on.bias + 1)
-    # Half of r, and half of expm1(r), as a polynomial in that half.
+    # r / 2, and expm1(r) / 2 as a polynomial in r / 2.
     rest, twice = _rest(on, size, whole, 2), on.power_of_two(count)
     terms = [term * 2.0 ** (len(_tail(on)) - place) for place, term in enumerate(_tail(on))]
     fraction = on.fma(arith.mulf(rest, rest), on.polynomial(rest, terms), rest)

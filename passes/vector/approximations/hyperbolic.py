@@ -1,4 +1,4 @@
-"""sinh and cosh, and the inverses of the hyperbolic functions, all by exponentials and logarithms."""
+"""sinh, cosh, and the inverse hyperbolic functions, computed by exponentials and logarithms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cosh(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def _unless_large(on: Arithmetic, size: ir.Value, near: ir.Value) -> ir.Value:
-    """`near`, or where an exponential would overflow before its half does, exp(size / 2) ** 2 / 2."""
+    """`near`, or exp(size / 2) ** 2 / 2 if the exponential of `size` might overflow before its half does."""
     half = on.number(0.5)
     root = exp(on, arith.mulf(size, half))
     is_large = on.less(on.number(700.0 if on.is_double else 80.0), size)
@@ -57,7 +57,7 @@ def acosh(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def _unless_huge(on: Arithmetic, size: ir.Value, near: ir.Value) -> ir.Value:
-    """`near`, or where the square of a number has no place for 1, log(2 * size)."""
+    """`near`, or log(2 * size) if the number is so large that adding 1 to its square has no effect."""
     far = arith.addf(log(on, size), on.number(_LN2))
     return arith.select(on.less(on.number(2.0**30), size), far, near)
 

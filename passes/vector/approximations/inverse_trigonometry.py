@@ -54,7 +54,7 @@ _HALF_PI = {
 
 
 def _asin_tail(on: Arithmetic, square: ir.Value) -> ir.Value:
-    """(asin(x) - x) / x of x = sqrt(square)."""
+    """(asin(x) - x) / x for x = sqrt(square)."""
     if on.is_double:
         ratio = arith.divf(on.polynomial(square, _ASIN_NUMERATOR), on.polynomial(square, _ASIN_DENOMINATOR))
         return arith.mulf(square, ratio)
@@ -62,7 +62,7 @@ def _asin_tail(on: Arithmetic, square: ir.Value) -> ir.Value:
 
 
 def _halves(on: Arithmetic, size: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Whether size > 1/2, and asin of size, or if it is greater of sqrt((1 - size) / 2), as `root + root * tail`."""
+    """A flag for size > 1/2; the reduced argument, sqrt((1 - size) / 2) if the flag is set, else size; and its asin."""
     half = on.number(0.5)
     is_large = on.less(half, size)
     complement = arith.mulf(half, arith.subf(on.number(1), size))
@@ -73,7 +73,7 @@ def _halves(on: Arithmetic, size: ir.Value) -> tuple[ir.Value, ir.Value, ir.Valu
 
 def asin(on: Arithmetic, x: ir.Value) -> ir.Value:
     """The inverse sine within 3 ulp; NaN outside of [-1, 1]."""
-    # Of large x it is pi / 2 - 2 * asin(sqrt((1 - x) / 2)).
+    # For large x, asin(x) = pi / 2 - 2 * asin(sqrt((1 - x) / 2)).
     is_large, _, near = _halves(on, math.absf(x))
     high, low = _HALF_PI[on.is_double]
     far = arith.addf(on.number(high), on.fma(on.number(-2.0), near, on.number(low)))
@@ -93,7 +93,7 @@ def acos(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def atan(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """The inverse tangent within 2 ulp: of numbers that are not small, that of a small one and a part of pi."""
+    """The inverse tangent within 2 ulp: larger arguments are reduced to a small one plus a fraction of pi."""
     size = math.absf(x)
     is_huge = on.less(on.number(1 + python_math.sqrt(2)), size)
     is_middle = on.less(on.number(0.66 if on.is_double else python_math.sqrt(2) - 1), size)

@@ -59,7 +59,7 @@ def log(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def _log_in_two(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The logarithm of an f64 as a sum of two, the second small: 60 bits are right. -inf at 0, NaN below."""
+    """The logarithm of an f64 as a sum of two numbers, the second small: 60 correct bits. -inf at 0, NaN below."""
     exponent, fraction = _split(on, x)
     # log(1 + f) = 2 s + 2 s**3 / 3 + ..., with s = f / (2 + f) in two parts.
     total = arith.addf(fraction, on.number(2))
@@ -97,13 +97,13 @@ def _at_the_edges(on: Arithmetic, x: ir.Value, value: ir.Value) -> ir.Value:
     infinity = on.number(python_math.inf)
     value = arith.select(on.equal(x, infinity), infinity, value)
     value = arith.select(on.equal(x, on.number(0)), on.number(-python_math.inf), value)
-    # Below 0, and of NaN.
+    # NaN for negative numbers and NaN.
     is_number = arith.cmpf(arith.CmpFPredicate.OGE, x, on.number(0))
     return arith.select(is_number, value, on.number(python_math.nan))
 
 
 def log1p(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """log(1 + x) within 3 ulp: log of the rounded sum, corrected by what the rounding took."""
+    """log(1 + x) within 3 ulp: log of the rounded sum, corrected by the rounding error."""
     total = arith.addf(x, on.number(1))
     lost = arith.subf(x, arith.subf(total, on.number(1)))
     is_ordinary = arith.andi(on.less(on.number(0), total), on.less(total, on.number(python_math.inf)))
@@ -112,12 +112,12 @@ def log1p(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def pow(on: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
-    """A power as IEEE 754 has it, of numbers that were f32: computed in f64 and rounded it is within 1 ulp of f32."""
+    """A power as in IEEE 754 of numbers converted from f32: computed in f64, and within 1 ulp after rounding to f32."""
     return _signed(on, base, exponent, exp(on, arith.mulf(exponent, log(on, math.absf(base)))))
 
 
 def pow_of_double(on: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
-    """A power as IEEE 754 has it, within 4 ulp of f64: the exponential's argument is a sum of two numbers."""
+    """A power as in IEEE 754, within 4 ulp of f64: the argument of the exponential is a sum of two numbers."""
     first, second = _log_in_two(on, math.absf(base))
     product = arith.mulf(exponent, first)
     lost = on.fma(exponent, second, on.fma(exponent, first, arith.negf(product)))
@@ -127,7 +127,7 @@ def pow_of_double(on: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Valu
 
 
 def _signed(on: Arithmetic, base: ir.Value, exponent: ir.Value, size: ir.Value) -> ir.Value:
-    """The power, of which `size` is that of the base without its sign."""
+    """The power with its sign and special cases, given the power `size` of the absolute base."""
     one, zero, half = on.number(1), on.number(0), on.number(0.5)
     is_whole = on.equal(math.floor(exponent), exponent)
     halved = arith.mulf(exponent, half)
@@ -135,7 +135,7 @@ def _signed(on: Arithmetic, base: ir.Value, exponent: ir.Value, size: ir.Value) 
     is_negative = arith.cmpi(arith.CmpIPredicate.slt, on.bits(base), on.integer(0))
     is_odd = arith.andi(is_whole, arith.xori(is_even, _true_like(is_even)))
     value = arith.select(arith.andi(is_negative, is_odd), arith.negf(size), size)
-    # A negative base has no power that is not whole; an infinite base counts as even.
+    # Powers of negative bases are NaN unless the exponent is an integer; for an infinite base it counts as even.
     has_none = arith.andi(on.less(base, zero), arith.xori(is_whole, _true_like(is_whole)))
     is_finite = on.less(math.absf(base), on.number(python_math.inf))
     value = arith.select(arith.andi(has_none, is_finite), on.number(python_math.nan), value)

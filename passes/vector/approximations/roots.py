@@ -1,4 +1,4 @@
-"""Powers that are made of roots."""
+"""Powers computed from roots without division."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from mlir.dialects import arith
 
 from .arithmetic import Arithmetic
 
-# What the exponent of x ** -0.25 is found from; with it the first guess is off by 3.2 percent at most.
+# Constant for a first guess of x ** -0.25 by integer arithmetic on its bits; its error is at most 3.2 percent.
 _FOURTH_ROOT_BITS = 0x4F584000
 
 
 def three_quarters_below(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """`x ** -0.75` within 4 ulp, of positive normal numbers and infinity in f32: no square root and no division.
+    """`x ** -0.75` within 4 ulp, for positive normal f32 numbers and infinity, without square root or division.
 
     Two Newton steps for the inverse fourth root y, `y *= 1.25 - x * y**4 / 4`, and one for its cube.
     """

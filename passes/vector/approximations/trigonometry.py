@@ -35,7 +35,7 @@ _HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
 
 
 def sin(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """The sine within 2 ulp for magnitudes up to 2**44 in f32 and 2**17 in f64; beyond, some number of [-1, 1]."""
+    """The sine within 2 ulp for magnitudes up to 2**44 in f32 and 2**17 in f64; beyond, some number in [-1, 1]."""
     rest, quarter = _reduced(on, x)
     return _of_quarter(on, rest, quarter)
 
@@ -47,14 +47,14 @@ def cos(on: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def tan(on: Arithmetic, x: ir.Value) -> ir.Value:
-    """The tangent within 3 ulp where sine and cosine are precise, as their ratio."""
+    """The tangent as the ratio of sine and cosine, within 3 ulp where these are precise."""
     rest, quarter = _reduced(on, x)
     sine, cosine = (_of_quarter(on, rest, item) for item in (quarter, arith.addi(quarter, on.integer(1))))
     return arith.divf(sine, cosine)
 
 
 def _reduced(on: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """r and the integer n of `x = n * pi / 2 + r`; computed in f64, for an f32 has too few bits for a large n."""
+    """r and the integer n of `x = n * pi / 2 + r`; computed in f64, because an f32 has too few bits for a large n."""
     wide = Arithmetic(on.like(ir.F64Type.get()))
     value = x if on.is_double else arith.extf(on.like(ir.F64Type.get()), x)
     whole, count = wide.nearest(value, 2 / python_math.pi)
