@@ -1,4 +1,4 @@
-"""What is far larger than the caches, so that it passes through them without being there when it is needed again."""
+"""Streams: tensors far larger than the caches, which are evicted before they are used again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from mlir import ir
 from ..dialects.types import numpy_dtype
 
 STREAM_BYTES = 24 << 20
-"""Less is in the last cache still when the next kernel reads it, and comes from there faster than from memory."""
+"""Minimum size of a stream in bytes.
+
+Less is still in the last-level cache when the next kernel reads it, which is faster than reading memory.
+"""
 
 
 def is_stream(kind: ir.Type, min_bytes: int = STREAM_BYTES) -> bool:
-    """Whether a tensor or a buffer of known shape has at least so many bytes."""
+    """Returns whether a tensor or a buffer of static shape has at least `min_bytes` bytes."""
     if not isinstance(kind, ir.RankedTensorType | ir.MemRefType) or not kind.has_static_shape:
         return False
     return math.prod(kind.shape) * numpy_dtype(kind.element_type).itemsize >= min_bytes

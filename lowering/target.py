@@ -1,4 +1,4 @@
-"""What code is made for: a CPU or a GPU, seen as the few numbers that schedules and LLVM need."""
+"""Targets of code generation: a CPU or a GPU, reduced to the few numbers that schedules and LLVM need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..runtime.short_repr import short_repr
 from .llvm_to_object import llvm
 from .target_names import X86_LEVELS, TargetError, split_precision, unknown_target
 
-# Levels of the x86-64 psABI, each with what it adds to the one before.
+# Levels of the x86-64 psABI, each with its additions to the level before.
 _X86_V2 = ("+cx16", "+popcnt", "+sahf", "+sse3", "+sse4.1", "+sse4.2", "+ssse3")
 _X86_V3 = (*_X86_V2, "+avx", "+avx2", "+bmi", "+bmi2", "+f16c", "+fma", "+lzcnt", "+movbe", "+xsave")
 _X86_V4 = (*_X86_V3, "+avx512bw", "+avx512cd", "+avx512dq", "+avx512f", "+avx512vl")
@@ -21,7 +21,7 @@ _X86_LEVELS = dict(zip(X86_LEVELS, (_X86_V2, _X86_V3, _X86_V4), strict=True))
 _X86_TRIPLE, _ARM_TRIPLE = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 _CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
-# One addition of more lanes than any register has: the registers in its machine code tell the width.
+# One addition of more lanes than any register has: the registers in its machine code reveal the width.
 _PROBE = """
 define void @probe(ptr %x) {
   %v = load <32 x float>, ptr %x
@@ -34,16 +34,16 @@ define void @probe(ptr %x) {
 
 @dataclass(frozen=True)
 class Capability:
-    """What an NVIDIA GPU can do, and what one of its multiprocessors has.
+    """Capabilities of an NVIDIA GPU and resources of one of its multiprocessors.
 
     Attributes:
-        sm: the compute capability as a number, 90 for 9.0.
-        is_specific: whether code may use what this very architecture alone has, as wgmma in `sm_90a`.
-        shared_bytes: the shared memory that one block may have.
-        multiprocessor_shared_bytes: the shared memory of a multiprocessor; each block on it takes 1 KiB besides.
-        multiprocessor_threads: how many threads a multiprocessor holds.
-        multiprocessors: how many the largest chip of this kind has: what a grid should keep busy.
-        registers: the 32-bit registers of a multiprocessor.
+        sm: compute capability as a number, 90 for 9.0.
+        is_specific: whether code may use features of this very architecture alone, such as wgmma in `sm_90a`.
+        shared_bytes: maximum shared memory of one block in bytes.
+        multiprocessor_shared_bytes: shared memory of a multiprocessor in bytes; each block takes 1 KiB more.
+        multiprocessor_threads: maximum number of threads on a multiprocessor.
+        multiprocessors: number on the largest chip of this kind, which a grid should keep busy.
+        registers: number of 32-bit registers of a multiprocessor.
     """
 
     sm: int
@@ -56,17 +56,17 @@ class Capability:
 
     @property
     def has_wgmma(self) -> bool:
-        """Whether warp groups multiply matrices in shared memory by `wgmma`."""
+        """True if warp groups multiply matrices in shared memory by `wgmma`."""
         return self.sm == 90 and self.is_specific
 
     @property
     def has_tensor_copies(self) -> bool:
-        """Whether the copy engine moves boxes of tensors (TMA), and blocks form clusters."""
+        """True if the copy engine moves boxes of tensors (TMA), and blocks form clusters."""
         return self.sm >= 90
 
     @property
     def has_float8(self) -> bool:
-        """Whether tensor cores multiply 8-bit floats."""
+        """True if tensor cores multiply 8-bit floats."""
         return self.sm >= 89
 
 
@@ -78,7 +78,7 @@ _CAPABILITIES = {
     "sm_90a": Capability(90, True, 227 * 1024, 228 * 1024, 2048, 132),
     "sm_100a": Capability(100, True, 227 * 1024, 228 * 1024, 2048, 148),
 }
-# The oldest versions of PTX that know these architectures: any driver that knows the device reads them.
+# The oldest versions of PTX that support these architectures: any driver that supports the device reads them.
 _PTX = {"sm_80": "+ptx80", "sm_86": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx80", "sm_100a": "+ptx86"}
 _ACCESS_BYTES, _THREAD_REGISTERS = 16, 255
 
@@ -86,16 +86,16 @@ _ACCESS_BYTES, _THREAD_REGISTERS = 16, 255
 @short_repr
 @dataclass(frozen=True)
 class Target:
-    """A machine to make code for.
+    """A machine to generate code for.
 
     Attributes:
         triple: LLVM's target triple.
         cpu: LLVM's CPU name, for instruction timings and as the base of the features.
-        features: what LLVM may use or must avoid, as sorted `+name` and `-name`.
-        vector_bytes: the width of a vector register; of a GPU, of the widest access to memory by one thread.
-        vector_registers: how many there are; of a GPU, of 32 bits in a thread.
-        capability: of a GPU, what it has; None for a CPU.
-        precision: what products of float32 are computed in, one of `PRECISIONS`.
+        features: features that LLVM may use or must avoid, as sorted `+name` and `-name`.
+        vector_bytes: width of a vector register in bytes; for a GPU, of a thread's widest memory access.
+        vector_registers: number of vector registers; for a GPU, of 32-bit registers per thread.
+        capability: capabilities of a GPU; None for a CPU.
+        precision: precision in which products of float32 are computed, one of `PRECISIONS`.
     """
 
     triple: str
@@ -109,28 +109,30 @@ class Target:
     @staticmethod
     @functools.cache
     def host() -> Target:
-        """This machine."""
+        """Returns the target for this machine."""
         triple, cpu, features = llvm.host()
         return _measured(triple, cpu, tuple(sorted(filter(None, features.split(",")), key=lambda item: item[1:])))
 
     @staticmethod
     def parse_gpu(text: str) -> Target:
-        """A GPU by its name.
+        """Returns a GPU by its name.
 
         Raises:
-            TargetError: there is no such target, or it is no GPU.
+            TargetError: there is no such target, or it is not a GPU.
         """
         target = Target.parse(text)
         if not target.is_gpu:
-            raise TargetError(f"'{text}' is no GPU")
+            raise TargetError(f"'{text}' is not a GPU")
         return target
 
     @staticmethod
     @functools.cache
     def parse(text: str) -> Target:
-        """A target by its name: `cpu` (this machine), `cpu:NAME` (one of LLVM's CPU names, for this architecture),
-        `x86-64-v2`, `x86-64-v3`, `x86-64-v4`, `aarch64`, `aarch64:NAME`, `cuda:sm_80` and other GPUs of NVIDIA; behind
-        it maybe what products of float32 are computed in, as in `cuda:sm_80+tf32`.
+        """Returns a target by its name.
+
+        Names are `cpu` (this machine), `cpu:NAME` (one of LLVM's CPU names, for this architecture), `x86-64-v2`,
+        `x86-64-v3`, `x86-64-v4`, `aarch64`, `aarch64:NAME`, `cuda:sm_80` and other GPUs of NVIDIA. The precision of
+        products of float32 may follow, as in `cuda:sm_80+tf32`.
 
         Raises:
             TargetError: there is no such target.
@@ -156,15 +158,15 @@ class Target:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it is a GPU."""
+        """True if the target is a GPU."""
         return self.capability is not None
 
     def lanes(self, element_bytes: int) -> int:
-        """How many elements one vector register holds."""
+        """Returns the number of elements per vector register."""
         return self.vector_bytes // element_bytes
 
     def why_not_on(self, host: Target) -> str | None:
-        """Why code for this target does not run on `host`; None where it does."""
+        """Returns the reason why code for this target does not run on `host`; None if it runs."""
         if self.architecture != host.architecture:
             return f"it is made for {self.architecture}, and this machine is {host.architecture}"
         missing = [item[1:] for item in self.features if item.startswith("+") and item not in host.features]
@@ -175,22 +177,22 @@ class Target:
         return None
 
     def runs_on(self, host: Target) -> bool:
-        """Whether code for this target runs on `host`."""
+        """Returns whether code for this target runs on `host`."""
         return self.why_not_on(host) is None
 
     @property
     def architecture(self) -> str:
-        """The first part of the triple, `x86_64` or `aarch64`."""
+        """First part of the triple, `x86_64` or `aarch64`."""
         return self.triple.split("-", 1)[0]
 
     @property
     def multiplies_by_lane(self) -> bool:
-        """Whether multiply-adds take one lane of a vector for all lanes, so that a broadcast need not be a load."""
+        """True if multiply-adds can take one lane of a vector for all lanes, so that a broadcast need not be a load."""
         return self.architecture == "aarch64"
 
     @property
     def bytes_method(self) -> str:
-        """How products of bytes are summed up in 32 bits.
+        """Method of summing up products of bytes in 32 bits.
 
         Four at a time ("dot"), by pairs of 16 bits ("pairs"), or one by one ("bytes").
         """
@@ -200,19 +202,19 @@ class Target:
         return "dot" if wanted <= set(self.features) else "pairs"
 
     def to_json(self) -> str:
-        """The target as a JSON object."""
+        """Returns the target as a JSON object."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
     def from_json(text: str) -> Target:
-        """The target that `to_json` wrote."""
+        """Returns the target that `to_json` wrote."""
         fields = json.loads(text)
         capability = None if fields["capability"] is None else Capability(**fields["capability"])
         return Target(**(fields | {"features": tuple(fields["features"]), "capability": capability}))
 
 
 def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:
-    """A target whose vector registers are read off the code that LLVM makes for it."""
+    """Returns a target with its vector registers determined from the code that LLVM generates for it."""
     with llvm.machine(triple, cpu, ",".join(features)) as machine, llvm.parsed(_PROBE, machine) as module:
         code = module.assembly()
     if triple.startswith("aarch64"):
@@ -223,10 +225,10 @@ def _measured(triple: str, cpu: str, features: tuple[str, ...]) -> Target:
 
 
 def _known(triple: str, cpu: str) -> str:
-    """The name of a CPU that LLVM knows: of others it only warns, and then fails an assertion, so its list is asked."""
-    # The list goes to the standard error, and then llc complains that there is no input: the status means nothing.
+    """Returns a CPU name checked against LLVM's list: LLVM only warns of unknown names, then fails an assertion."""
+    # The list goes to standard error; then llc reports that there is no input, so its exit status is meaningless.
     command = [str(llvm.tool("llc")), f"-mtriple={triple}", "-mcpu=help", "-filetype=null", os.devnull]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stderr
     if not re.search(rf"^  {re.escape(cpu)} +- ", listed, re.MULTILINE):
-        raise TargetError(f"LLVM knows no CPU '{cpu}' for {triple}")
+        raise TargetError(f"LLVM does not know a CPU '{cpu}' for {triple}")
     return cpu

@@ -1,4 +1,4 @@
-"""The names of targets, which can be checked without LLVM."""
+"""Names of targets, which can be checked without LLVM."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ GPUS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a")
 
 
 class TargetError(StepwellError, ValueError):
-    """There is no such target."""
+    """A target that does not exist was named."""
 
 
 def check_target(text: str) -> None:
-    """Checks the name of a target, without loading LLVM unless the name holds one of LLVM's names of CPUs.
+    """Checks the name of a target, without loading LLVM unless the name holds one of LLVM's CPU names.
 
     Raises:
-        TargetError: there is no such target; the message lists those that there are.
+        TargetError: there is no such target; the message lists the known ones.
     """
     machine = split_precision(text)[0]
     family, _, cpu = machine.partition(":")
     if family in ("cpu", "aarch64") and cpu:
-        from .target import Target  # loads LLVM, which alone knows its names of CPUs
+        from .target import Target  # loads LLVM, the only source of its CPU names
 
         Target.parse(text)
     elif machine not in ("cpu", "aarch64", *X86_LEVELS, *(f"cuda:{name}" for name in GPUS)):
@@ -30,7 +30,7 @@ def check_target(text: str) -> None:
 
 
 def split_precision(text: str) -> tuple[str, str]:
-    """The machine and the precision that the name of a target holds; the precision is "f32" if it names none.
+    """Splits the name of a target into machine and precision; the precision is "f32" if it names none.
 
     Raises:
         TargetError: there is no such precision.
@@ -42,6 +42,6 @@ def split_precision(text: str) -> tuple[str, str]:
 
 
 def unknown_target(machine: str) -> TargetError:
-    """The error about a machine of which no target is known."""
+    """Returns the error for a machine without a known target."""
     names = ["cpu", "cpu:NAME", *X86_LEVELS, "aarch64", "aarch64:NAME", *(f"cuda:{name}" for name in GPUS)]
     return TargetError(f"unknown target '{machine}'; known are {', '.join(names)}")

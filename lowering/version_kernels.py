@@ -1,4 +1,4 @@
-"""`stepwell-version-kernels`: kernels of which tiles suit some sizes only get versions, of which each call runs one."""
+"""`stepwell-version-kernels`: makes versions of kernels if each tile suits only some sizes; a call runs one of them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from ..runtime.expressions import Expression, evaluate
 from .target import Target
 from .version_plans import Plan, plans_of
 
-# Along each dimension so many of the least sizes are looked at, and so many in all.
+# Number of least sizes, and of all sizes, that are considered along each dimension.
 _LEAST_SIZES, _SIZES = 12, 28
 
-# A kernel has versions only where it does so much of all operations. Those that load and store for each of theirs take
-# as long as others with so many times as much.
+# Minimum fraction of all operations for a kernel to have versions. Depthwise convolutions load and store for each of
+# their operations, which then take as long as this many times as many operations of others.
 _SHARE, _DEPTHWISE = 0.008, 8
 
 _CLASSES = ("contraction", "convolution", "winograd", "depthwise")
 
-# So many sizes tell a schedule what to suit.
+# Maximum number of representative sizes given to a schedule.
 _TYPICAL = 16
 
 
 @register
 @dataclass(frozen=True)
 class VersionKernelsPass(Pass):
-    """Give kernels a version for each kind of sizes, where sizes vary and no tile suits all of them.
+    """Give kernels several versions if sizes vary and no tile suits all of them.
 
-    A tile of twelve rows does six in twice the time, and thirteen in nearly twice. Which version takes the least at the
-    sizes of a call is an expression over them, and so an entry of the table of extents; a version differs from others
-    in the sizes that its schedule has to suit, `stepwell.typical`.
+    A tile of twelve rows takes twice as long as needed for six, and nearly twice for thirteen. The number of the
+    fastest version at the sizes of a call is an expression over them, and so an entry of the table of extents.
+    Versions differ in the sizes that their schedule has to suit, `stepwell.typical`.
 
         %0 = call @k(%x, %table)
         -->
@@ -49,7 +49,7 @@ class VersionKernelsPass(Pass):
     `stepwell-branch-to-versions` calls the right one. Preconditions: kernels of stepwell ops.
 
     Attributes:
-        target: the machine that schedules are for, as `Target.parse` takes it.
+        target: machine that schedules are for, in the form that `Target.parse` accepts.
     """
 
     name = "stepwell-version-kernels"
@@ -86,7 +86,7 @@ class _Versions:
         ]
 
     def add(self, calls: Sequence[ir.Operation]) -> None:
-        """Makes them, and says so at the calls of the kernel."""
+        """Makes the versions, and marks the calls of the kernel."""
         rows = self._rows()
         if not rows:
             return
@@ -118,7 +118,7 @@ class _Versions:
                 call.attributes[CHOICE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), entry)
 
     def _rows(self) -> list[Expression]:
-        """How many rows there are along the last two loops over rows, as expressions; none where nothing varies."""
+        """Returns the numbers of rows along the last two loops over rows, as expressions; [] if nothing varies."""
         groups = self._row_loops()
         if not any(self._ends[axis] >= 0 for group in groups for axis in group):
             return []
@@ -130,7 +130,7 @@ class _Versions:
         return [1, *rows][-2:]
 
     def _row_loops(self) -> list[list[int]]:
-        """The dimensions of the result that each loop over rows is along: products have one over several of them."""
+        """Returns the dimensions of the result that each loop over rows covers: products merge several of them."""
         shape, kind = self._shape[:-1], class_of(self._kernel)
         if kind == "winograd":
             return [[axis] for axis in range(len(shape))]
@@ -151,7 +151,7 @@ class _Versions:
         return list(ir.RankedTensorType(kind.results[0]).shape)
 
     def _typical(self, suited: Sequence[dict[str, int]]) -> ir.ArrayAttr:
-        """The extents of the result at some of the sizes that a version is for."""
+        """Returns the extents of the result at some of the sizes that a version is for."""
         counts = {
             tuple(
                 size if end < 0 else min(size, evaluate(self._table[end], given))
@@ -171,12 +171,12 @@ class _Versions:
 
 
 def _keys(plan: Plan, number: int, count: int, places: np.ndarray) -> np.ndarray:
-    """What a plan takes at some places, so that no two plans take the same."""
+    """Returns the costs of a plan for some numbers of rows, made unique so that no two plans cost the same."""
     return plan.cost(places) * count + number
 
 
 def _choice(plans: Sequence[Plan], rows: Sequence[Expression]) -> Expression:
-    """The number of the plan that takes the least."""
+    """Returns an expression for the number of the cheapest plan."""
     least: Expression | None = None
     for number, plan in enumerate(plans):
         key = ["+", ["*", plan.expression(rows), len(plans)], number]
@@ -186,7 +186,7 @@ def _choice(plans: Sequence[Plan], rows: Sequence[Expression]) -> Expression:
 
 
 def _sizes(ranges: dict[str, Sequence[int]]) -> list[dict[str, int]]:
-    """Sizes all over the ranges: the least ones, and from there on fewer and fewer."""
+    """Returns sizes across the ranges: the least ones, and increasingly sparse ones beyond."""
     found: list[dict[str, int]] = [{}]
     for name, (low, high, step) in ranges.items():
         count = (high - low) // step
@@ -198,6 +198,6 @@ def _sizes(ranges: dict[str, Sequence[int]]) -> list[dict[str, int]]:
 
 
 def _weight(kernel: ir.Operation) -> int:
-    """How many operations a kernel does, those that take longer counted as more."""
+    """Returns the number of operations of a kernel, weighted by how long they take."""
     flops = ir.IntegerAttr(ir.DictAttr(kernel.attributes["stepwell.kernel"])["flops"]).value
     return flops * (_DEPTHWISE if class_of(kernel) == "depthwise" else 1)

@@ -72,8 +72,7 @@ def _vectorize(kernel: ir.Operation, pipelines: PreparedPipelines) -> None:
         pipelines.run("func.func(linalg-generalize-named-ops)", kernel)
         widths = Widths(parameters["vector_bytes"], parameters.get("unroll", 4))
         # If tiles overlap, two threads may compute the same results: one could overwrite what the other still reads. A
-        # result
-        # too large for the caches is best written once, while its rows stay in the cache.
+        # result too large for the caches is best written once, while its rows stay in the cache.
         is_streamed = bool(parameters.get("rows")) and any(map(is_stream, _results(kernel)))
         vectorize_loops(kernel, widths, may_overwrite=not overlaps and not is_streamed)
     pipelines.run("func.func(canonicalize,cse,loop-invariant-code-motion)", kernel)

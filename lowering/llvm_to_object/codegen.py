@@ -17,8 +17,7 @@ from . import llvm
 from .split import split
 
 # The schedules have shaped loops and vectors already. LLVM's loop and SLP vectorisers and its unrolling, which take
-# most
-# of the time of `default<O2>`, would gain nothing; nor would gvn after early-cse.
+# most of the time of `default<O2>`, would gain nothing; nor would gvn after early-cse.
 OPTIMIZE = (
     # With its default options, instcombine aborts the process if it has not reached a fixed point.
     "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),"

@@ -106,8 +106,13 @@ class TargetMachine:
     """LLVM's description of a CPU, and code generation for it."""
 
     def __init__(self, triple: str, cpu: str, features: str, effort: int = THOROUGHLY) -> None:
-        """Prepares code generation: `QUICKLY`, without good instruction selection and register allocation, or
-        `THOROUGHLY`.
+        """Prepares code generation.
+
+        Args:
+            triple: LLVM's target triple.
+            cpu: LLVM's CPU name.
+            features: comma-separated `+name` and `-name`.
+            effort: `QUICKLY`, without good instruction selection and register allocation, or `THOROUGHLY`.
 
         Raises:
             LLVMError: no such target is built in.

@@ -15,8 +15,7 @@ OPTIMIZE = "default<O2>"
 _ASSEMBLY = re.compile(r"^(.* call .*\basm sideeffect \".*\))((?: #\d+)?(?:, !.*)?)$", re.MULTILINE)
 _FLOATS8 = re.compile(r"\bmma\.sync\S*\.e[45]m[23]\.")
 _FLOATS8_FEATURE = "+ptx84"
-"""Oldest version of PTX in which warps multiply 8-bit floats; every version that has warp groups supports it for them.
-"""
+"""Oldest PTX version in which warps multiply 8-bit floats; warp groups do in every version that has them."""
 SUFFIX = ".gpu"
 """Suffix of module names: a module is named after the kernel whose launches it holds."""
 

@@ -159,9 +159,7 @@ class _Attention:
         return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, total, nothing), nothing, quotient)
 
     def _gathered(self, role: str, view: View, names: str) -> Named:
-        """Returns a key or value, copied head by head if its rows are not contiguous and are often read from beyond the
-        cache.
-        """
+        """Returns a key or value, copied head by head if its rows are not contiguous and are often read from memory."""
         named = self._named(view, names)
         read = 4 * self._sizes["k"] * (self._sizes["d"] + self._sizes["v"])
         if named[1].endswith(names[2:]) or read <= _CACHE_BYTES or self._sizes["q"] < _FEW_QUERIES:

@@ -48,8 +48,7 @@ def groups_for(k: int) -> int:
 
 
 def candidates(keys: ir.Value, k: int) -> Candidates:
-    """Returns the candidates for the `k` least elements of `keys` [element], which has at least `groups_for(k)`
-    elements.
+    """Returns the candidates for the `k` least of `keys` [element], which has at least `groups_for(k)` elements.
 
     Args:
         keys: signed integers.

@@ -76,9 +76,7 @@ def _apart(kernel: ir.Operation) -> tuple[Sequence[int], set[int]]:
 def _solve(
     generics: Sequence[_Loops], made: Mapping[ir.Value, Sequence[int]], apart: tuple[Sequence[int], set[int]]
 ) -> dict[ir.Value, list[bool]]:
-    """Returns, for each tensor, the neighbouring dimensions that can be joined; restricts `joined` of the ops
-    accordingly.
-    """
+    """Returns the neighbouring dimensions of each tensor that can be joined; restricts `joined` of the ops to them."""
     joined: dict[ir.Value, list[bool]] = {}
     for generic in generics:
         for value in [*generic.op.operands, *generic.op.results]:

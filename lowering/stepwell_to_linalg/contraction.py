@@ -1,4 +1,4 @@
-"""Kernels around one contraction, lowered whole: a linalg.generic per column group, and one for its epilogue.
+"""Lowering of kernels around one contraction: a linalg.generic per column group, and one for its epilogue.
 
     func.func @k(%x: tensor<8x4xf32>, %w: tensor<256xf32>, %b: tensor<64xf32>) -> tensor<8x64xf32> {
       %0 = "stepwell.packed_matmul"(%x, %w) {columns = 64, panel = 32}
@@ -12,7 +12,8 @@
       %result = linalg.generic {(m, p, l): %sum[m, p, l] + %b[p, l]} outs(view of %out)
       ...
 
-The first linalg op of a group carries `stepwell.contraction`, the last `stepwell.root`: schedules find them by these.
+The first linalg op of a group has the attribute `stepwell.contraction`, the last one `stepwell.root`, by which
+schedules find them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _PRODUCTS: dict[type[Op], Callable[..., Product]] = {
 
 
 def lower_kernel(kernel: func.FuncOp) -> None:
-    """Turns a kernel of stepwell ops into linalg ops that write into a destination argument.
+    """Converts a kernel of stepwell ops to linalg ops that write into a destination argument.
 
     The kernel is one contraction or convolution, and elementwise ops of the same result shape that follow it.
 
@@ -69,7 +70,7 @@ def _lower(anchor: Op, epilogue: Epilogue, destination: ir.Value) -> ir.Value:
 
 
 def _kept_apart(value: ir.Value, result: ir.Value) -> list[Shape]:
-    """Shapes, broadcast to that of `result`, that differ where dimensions of `value` cannot be merged."""
+    """Returns shapes, broadcast to that of `result`, that differ where dimensions of `value` cannot be merged."""
     shape = shape_of(result)
     shift = len(shape) - len(shape_of(value))
     ends = [axis + shift + 1 for axis in breaks_of(value)]
@@ -82,7 +83,7 @@ def _lower_group(
     space = product.space
     target, _ = space.view(destination, group)
     kept = ir.RankedTensorType(epilogue.anchor.operation.results[0].type).element_type
-    # Sums of short floats are rounded when they are whole.
+    # Sums of short floats are rounded once they are complete.
     element = compute_type(kept)
     identity = ir.AffineMap.get_identity(space.rank)
     tag = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)

@@ -1,4 +1,4 @@
-"""From kernels of stepwell ops to kernels of linalg in destination-passing style."""
+"""Converts kernels of stepwell ops to kernels of linalg ops in destination-passing style."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _LOWERED_WHOLE = {
     "winograd": winograd,
     "attention": attention,
 }
-# Fused before unit dimensions go, as reshapes between ops stand in the way of fusion.
+# Fused before unit dimensions are folded, as reshapes between ops prevent fusion.
 _FUSE = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,canonicalize,cse)"
 
 
@@ -71,8 +71,8 @@ _FUSE = "func.func(linalg-fuse-elementwise-ops,linalg-fold-unit-extent-dims,cano
 class ConvertToLinalgPass(Pass):
     """Lower the kernels' stepwell ops to linalg, and give every kernel a destination for its result.
 
-    In kernels and in @main element types lose their sign and a bool is a byte; where an argument or result of @main
-    changes so, its attribute `stepwell.dtype` keeps what it was.
+    In kernels and in @main, element types become signless and a bool becomes a byte. If this changes an argument or
+    result of @main, its attribute `stepwell.dtype` keeps the original element type.
 
     ```mlir
     func.func @main(%x: tensor<4xi1>) -> tensor<4xi1> {
@@ -84,7 +84,7 @@ class ConvertToLinalgPass(Pass):
     ```
 
     Attributes:
-        target: the machine that contractions are shaped for, as `Target.parse` takes it.
+        target: machine that contractions are shaped for, in the form that `Target.parse` accepts.
     """
 
     name = "stepwell-convert-to-linalg"
@@ -122,7 +122,7 @@ def _lower_kernel(kernel: ir.Operation, pipelines: PreparedPipelines, on_gpu: bo
 
 
 def _lower_declaration(kernel: ir.Operation) -> None:
-    """Signless arguments and a destination for a kernel whose code is elsewhere."""
+    """Gives a kernel whose code is elsewhere signless arguments and a destination."""
     add_destination_strides(kernel)
     kind = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
     results = [signless(item) for item in kind.results]
@@ -214,7 +214,7 @@ def _add_destination(call: ir.Operation) -> None:
 
 
 def _destination(result: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
-    """A place for a call's result: the part of a larger tensor into which it is inserted, if it is."""
+    """Returns the tensor for a call's result: the part of a larger tensor that it is inserted into, or a new one."""
     insertion = insertion_of(result)
     if insertion is None:
         return tensor.EmptyOp(list(kind.shape), kind.element_type).result
@@ -224,10 +224,13 @@ def _destination(result: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
 
 
 def _extract_bool(op: ir.Operation) -> None:
-    """%b = tensor.extract %t[] : tensor<i1> --> %b = arith.trunci (tensor.extract %t[] : tensor<i8>) : i8 to i1"""
+    """Converts an extracted bool from its byte.
+
+    %b = tensor.extract %t[] : tensor<i1> --> %b = arith.trunci (tensor.extract %t[] : tensor<i8>) : i8 to i1
+    """
     (result,) = op.results
     with op.location, ir.InsertionPoint.after(op):
-        # Made of the result while that is still a bit, as nothing else says that the one stands for the other.
+        # Made while the result is still a bit: both values then have the same type, and one can replace the other.
         bit = arith.TruncIOp(ir.IntegerType.get_signless(1), result).operation
     result.replace_all_uses_except(bit.results[0], bit)
     result.set_type(ir.IntegerType.get_signless(8))
@@ -238,7 +241,7 @@ def _blocks(function: ir.Operation) -> list[ir.Block]:
 
 
 def _remember_dtypes(function: ir.Operation, name: str, types: list[ir.Type]) -> None:
-    """Keeps element types that change in the attributes of arguments or results."""
+    """Keeps changed element types in the attributes of arguments or results."""
     changed = {
         index: kind.element_type
         for index, kind in enumerate(types)

@@ -1,4 +1,4 @@
-"""Convolutions, direct and channels-last, as one linalg.generic per column group: no im2col."""
+"""Convolutions, direct and channels-last, as one linalg.generic per column group, without im2col."""
 
 from __future__ import annotations
 
@@ -72,10 +72,11 @@ def depthwise_conv(op: PackedDepthwiseConvOp, others: Sequence[Shape]) -> Produc
 
 
 def grouped_conv(op: PackedGroupedConvOp, others: Sequence[Shape]) -> Product:
-    """(n?, *out, panel, lane, *kernel but the last, c, last of the kernel): every lane reads channel c of its group.
+    """(n?, *out, panel, lane, *kernel[:-1], c, kernel[-1]): every lane reads channel c of its group.
 
-    Column l reads channel (l floordiv columns of a group) * channels of a group + c: the lanes of one group read the
-    same one. The kernel's last dimension is innermost, for neighbouring places share what they read along it.
+    Column l reads channel (l floordiv columns of a group) * channels of a group + c: the lanes of one group read
+    the same channel. The kernel's last dimension is innermost, as neighbouring places share what they read along
+    it.
     """
     space = _space(op.result, others, 1)
     *kernel, channels, columns = shape_of(op.weight)
@@ -95,17 +96,17 @@ def grouped_conv(op: PackedGroupedConvOp, others: Sequence[Shape]) -> Product:
     return Product(space, column_groups(space.columns, depthwise_panel(space.columns, width)), emit)
 
 
-# Channels of a register on the widest targets, and the most channels whose sums narrower ones can hold as well.
+# Channels of a register on the widest targets, and the maximum number of channels whose sums narrower targets can hold.
 _LANES, _MOST_CHANNELS = 16, 96
 
 
 def depthwise_panel(channels: int, multiple: int = 1) -> int:
-    """The panel width that takes the fewest registers in all; a tail of its own is code of its own."""
+    """Returns the panel width that takes the fewest registers in all; a tail of another width needs code of its own."""
 
     def cost(width: int) -> tuple[float, int]:
         groups = column_groups(channels, width)
         registers = sum(group.panels * -(-group.width // _LANES) for group in groups)
-        # Widths that are no multiple of half a register have masked, unaligned accesses in every panel.
+        # Widths that are not a multiple of half a register have masked, unaligned accesses in every panel.
         return registers * (1.2 if width % 8 and width != channels else 1) + (len(groups) - 1) / 2, width
 
     divisors = (width for width in range(multiple, _MOST_CHANNELS + 1, multiple) if channels % width == 0)
@@ -113,7 +114,7 @@ def depthwise_panel(channels: int, multiple: int = 1) -> int:
 
 
 def _space(result: ir.Value, others: Sequence[Shape], count: int) -> ResultSpace:
-    """The spatial dimensions stay apart: a window moves along each of them by itself."""
+    """Returns an index space with separate spatial dimensions, as a window moves along each of them."""
     shape = shape_of(result)
     return ResultSpace(shape, aligned_outer(others, len(shape)), count=count, separate=range(1, len(shape) - 1))
 
@@ -127,7 +128,7 @@ def _window(
     pads: Sequence[int],
     taps: Sequence[ir.AffineExpr] | None = None,
 ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-    """The input without a batch dimension of 1, and the expressions that index its batch and spatial dimensions.
+    """Returns the input without a batch dimension of 1, and the index expressions of its batch and spatial dimensions.
 
     The taps of the window are the dimensions after those of the result, unless `taps` names others.
     """
@@ -142,6 +143,6 @@ def _window(
 
 
 def _padded(input: ir.Value, pads: Sequence[int]) -> ir.Value:
-    """`input`, its channels last, with zeros around its images."""
+    """Returns `input`, channels last, with zeros around its images."""
     count, zero = len(pads) // 2, constant(zero_of(ir.RankedTensorType(input.type).element_type))
     return pad_with(input, [0, *pads[:count], 0], [0, *pads[count:], 0], zero)

@@ -1,4 +1,4 @@
-"""Running totals, in vectors: of rows side by side, or of neighbours that get those before them in a few steps.
+"""Running totals in vectors: of contiguous columns, or of neighbours in a row by prefix sums in a few steps.
 
 scf.forall (%batch, %, %part) shared_outs(%block = %out) {
   scf.for %row iter_args(%total, %block) { %total += vector.transfer_read; vector.transfer_write %total }
@@ -22,15 +22,15 @@ from .scattering import around
 from .sequences import in_parallel, part, repeat
 from .tensors import element_of, shape_of, with_shape
 
-# Bytes side by side: one register where neighbours are summed up, else as many as hide the time of an addition.
+# Bytes per vector: one register for totals of neighbours; for columns, enough to hide the latency of an addition.
 _NEIGHBOURS, _COLUMNS = 64, 256
-# A parallel block has so many elements at least.
+# Minimum number of elements of a parallel block.
 _BLOCK = 1 << 13
 
 
 @lowers(CumulativeOp)
 def cumulative(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Totals of [batch, place, element]."""
+    """Emits totals of [batch, place, element]."""
     shape = shape_of(inputs[0])
     if 0 in shape:
         return [outs[0]]
@@ -51,60 +51,60 @@ def cumulative(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -
 
 
 def _divisor(total: int, wanted: int) -> int:
-    """The least divisor of `total` that is no less than `wanted`; the wanted one itself if it is a divisor."""
+    """Returns the least divisor of `total` that is not less than `wanted`."""
     return next(total // count for count in range(min(total, max(1, total // wanted)), 0, -1) if total % count == 0)
 
 
 @dataclass
 class Totals:
-    """How elements are read, put together and written."""
+    """Reading, combining and writing of the elements."""
 
     op: CumulativeOp
     kind: ir.Type
 
     @property
     def wide(self) -> ir.IntegerType | ir.FloatType:
-        """The type in which totals are computed."""
+        """Type in which totals are computed."""
         wide = compute_type(self.kind)
         assert isinstance(wide, ir.IntegerType | ir.FloatType)
         return wide
 
     @property
     def neutral(self) -> int:
-        """What changes no total."""
+        """Neutral element of the operation."""
         return 0 if self.op.mode == "sum" else 1
 
     def start(self, lanes: int) -> ir.Value:
-        """The neutral number in every lane."""
+        """Returns the neutral element in every lane."""
         return broadcast(number(self.neutral, self.wide), lanes)
 
     def combined(self, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
-        """Two totals together."""
+        """Returns the combination of two totals."""
         is_float = isinstance(self.wide, ir.FloatType)
         if self.op.mode == "sum":
             return arith.addf(lhs, rhs) if is_float else arith.addi(lhs, rhs)
         return arith.mulf(lhs, rhs) if is_float else arith.muli(lhs, rhs)
 
     def read(self, source: ir.Value, at: Sequence[Index], lanes: int) -> ir.Value:
-        """Neighbours from a place on."""
+        """Reads neighbours from an index on."""
         value = read_row(source, at, Point((), None, lanes, lanes))
         return value if self.kind == self.wide else arith.extf(vector_type(lanes, self.wide), value)
 
     def written(self, value: ir.Value, into: ir.Value, at: Sequence[Index]) -> ir.Value:
-        """`into` with neighbours from a place on."""
+        """Returns `into` with neighbours written from an index on."""
         lanes = ir.VectorType(value.type).shape[0]
         value = value if self.kind == self.wide else arith.truncf(vector_type(lanes, self.kind), value)
         return write_row(value, into, at, Point((), None, lanes, lanes))
 
     def moved(self, value: ir.Value, by: int) -> ir.Value:
-        """Each lane as the one that comes `by` lanes before it."""
+        """Moves each lane by `by` lanes in the direction of the totals, and fills up with the neutral element."""
         lanes = ir.VectorType(value.type).shape[0]
         sources = [lane + by if self.op.reverse else lane - by for lane in range(lanes)]
         return vector.shuffle(self.start(lanes), value, [lanes + lane if 0 <= lane < lanes else 0 for lane in sources])
 
 
 def pieces(extent: int, widest: int) -> list[tuple[int, int, int]]:
-    """Cuts an extent into runs of vectors: where one begins, the lanes of each vector, and how many there are."""
+    """Cuts an extent into runs of vectors: the start, the lanes of each vector, and the number of vectors."""
     whole = extent // widest
     found, start = ([(0, widest, whole)] if whole else []), whole * widest
     for lanes in (1 << bit for bit in reversed(range((extent - start).bit_length()))):
@@ -115,7 +115,7 @@ def pieces(extent: int, widest: int) -> list[tuple[int, int, int]]:
 
 
 def _down_columns(totals: Totals, source: ir.Value, into: ir.Value, row: ir.Value, widest: int) -> ir.Value:
-    """Totals of elements side by side; `source` is [row, place, element]."""
+    """Emits totals of contiguous elements; `source` is [row, place, element]."""
     _, count, size = shape_of(source)
     is_reverse, is_exclusive = totals.op.reverse, totals.op.exclusive
     for start, lanes, many in pieces(size, widest):
@@ -136,13 +136,13 @@ def _down_columns(totals: Totals, source: ir.Value, into: ir.Value, row: ir.Valu
 
 
 def _along_rows(totals: Totals, source: ir.Value, into: ir.Value, row: ir.Value, widest: int) -> ir.Value:
-    """Totals of neighbours: each takes what is one lane before it, then two, four and so on, then what came before."""
+    """Emits totals of neighbours: each lane adds the lane 1, 2, 4, .. before it, then the total before the vector."""
     count, is_reverse = shape_of(source)[1], totals.op.reverse
-    # Read as rows: vectors lie along the last dimension.
+    # Read as rows: vectors run along the last dimension.
     lines, made = (with_shape(value, shape_of(value)[:2]) for value in (source, into))
     carry = totals.start(1)
     for start, lanes, many in pieces(count, widest):
-        # What was first in a row is the last where it is read backwards.
+        # The first vector of a row is the last one if the row is read backwards.
         first = count - start - lanes * many if is_reverse else start
         carry = vector.shuffle(carry, carry, [0] * lanes)
 
@@ -164,5 +164,5 @@ def _along_rows(totals: Totals, source: ir.Value, into: ir.Value, row: ir.Value,
 
 
 def place_of(start: int, number_: ir.Value, lanes: int) -> ir.Value:
-    """Where the vector with a number lies."""
+    """Returns the start of the vector with a number."""
     return arith.addi(arith.muli(number_, value_of(lanes)), value_of(start))

@@ -1,4 +1,4 @@
-"""Makes the value that a kernel returns be computed in the kernel's destination argument."""
+"""Binds the value that a kernel returns to the kernel's destination argument."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensors import copy, shape_of, with_shape
 
 
 def bind_destination(kernel: ir.Operation) -> None:
-    """Rewires a kernel so that its result is made in its last argument.
+    """Rewires a kernel so that its result is computed in its last argument.
 
     %0 = tensor.empty()                                          %0 = linalg.generic outs(%out)
     %1 = linalg.generic outs(%0)          -->                    return %0
@@ -28,7 +28,7 @@ def bind_destination(kernel: ir.Operation) -> None:
 
 
 def _change_copy(value: ir.Value, destination: ir.Value) -> bool:
-    """Copies what loops change, where that is not theirs, into `destination` before they do, not after.
+    """Copies a tensor that loops change into `destination` before them instead of after, if it is not theirs to change.
 
     %0 = scf.for iter_args(%t = %x) { ... }                  %x' = linalg.generic {copy} ins(%x) outs(%out)
     %1 = linalg.generic {copy} ins(%0) outs(%out)    -->     %0 = scf.for iter_args(%t = %x') { ... }
@@ -51,7 +51,7 @@ def _change_copy(value: ir.Value, destination: ir.Value) -> bool:
 
 
 def copy_inserted(kernel: ir.Operation) -> None:
-    """Makes the copy explicit wherever a tensor is inserted that was not made in its place.
+    """Makes the copy explicit wherever the inserted tensor was not computed in place.
 
     %1 = tensor.insert_slice %x into %0[0, 8] [4, 8] [1, 1]
     // -->
@@ -69,7 +69,7 @@ def copy_inserted(kernel: ir.Operation) -> None:
             list(ir.DenseI64ArrayAttr(op.attributes[name]))
             for name in ("static_offsets", "static_sizes", "static_strides")
         )
-        # What is no number follows the source and the destination: offsets, sizes, strides.
+        # Dynamic values follow the source and the destination: offsets, sizes, strides.
         _, _, *counts = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
         given = iter(list(op.operands)[2:])
         where, many, steps = (list(itertools.islice(given, count)) for count in counts)
@@ -79,7 +79,7 @@ def copy_inserted(kernel: ir.Operation) -> None:
 
 
 def _is_window(value: ir.Value, into: ir.Value) -> bool:
-    """Whether `value` was made in a slice of `into`."""
+    """Returns whether `value` was computed in a slice of `into`."""
     if isinstance(value.owner, ir.Block):
         return False
     if value.owner.operation.name == "tensor.extract_slice":
@@ -94,7 +94,7 @@ def _after(value: ir.Value) -> ir.InsertionPoint:
 
 
 def _is_made_in(value: ir.Value, destination: ir.Value) -> bool:
-    """Whether `value` is `destination` after some ops wrote into it."""
+    """Returns whether `value` is `destination` after some ops wrote into it."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         return False
@@ -105,14 +105,14 @@ def _is_made_in(value: ir.Value, destination: ir.Value) -> bool:
 
 
 def _target(value: ir.Value) -> ir.Value | None:
-    """The tensor into which the op that makes `value` writes."""
+    """Returns the tensor into which the op that makes `value` writes."""
     op = value.owner.operation
     position = _target_position(op, value)
     return None if position is None else op.operands[position]
 
 
 def _target_position(op: ir.Operation, value: ir.Value) -> int | None:
-    """Which operand the result `value` of an op was before."""
+    """Returns the number of the operand that the op overwrites to make its result `value`."""
     match op.name:
         case "linalg.generic":
             count = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0]
@@ -130,7 +130,7 @@ def _target_position(op: ir.Operation, value: ir.Value) -> int | None:
 
 
 def _bind(value: ir.Value, destination: ir.Value) -> bool:
-    """Follows `value` up to the tensor.empty in which it is made, and puts `destination` in its place."""
+    """Follows `value` up to the tensor.empty in which it is computed, and replaces that by `destination`."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         return False
@@ -152,7 +152,7 @@ def _bind(value: ir.Value, destination: ir.Value) -> bool:
 
 
 def _is_empty(value: ir.Value) -> bool:
-    """Whether `value` is a tensor without contents, or a view of one."""
+    """Returns whether `value` is a tensor without contents, or a view of one."""
     if isinstance(value.owner, ir.Block):
         return False
     op = value.owner.operation

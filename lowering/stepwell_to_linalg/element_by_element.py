@@ -1,7 +1,7 @@
-"""Scatter, sorting and running totals for GPUs: what the elements of the result are, each by itself.
+"""Scatter, sorting and running totals for GPUs: every element of the result is computed independently.
 
-A thread looks at all that may concern its element instead of threads taking turns at one tensor; where that would be
-too much, the ops stay the loops that they are for CPUs, and the host runs them.
+A thread reads everything that may affect its element, so threads do not take turns at one tensor. If that would be
+too much work, the ops are lowered to the same loops as for CPUs, and the host runs them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .scalars import narrow, number, widen
 from .sequences import from_front
 from .tensors import copy, dims, element_of, empty, filled, loop_index, shape_of, structured, with_shape
 
-# So many looks take some milliseconds.
+# Maximum number of reads; they take some milliseconds.
 _MOST_LOOKS = 1 << 34
 
 
 @lowers(ops.ScatterOp, on_gpu=True)
 def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Of [batch, slice, element]: the last update of a slice, or all of them in order."""
+    """Emits [batch, slice, element]: the last update of a slice, or all updates in order."""
     input, indices, updates, applied = inputs
     counts = [applied] if applied is not None else []
     shape = shape_of(input)
@@ -60,7 +60,7 @@ def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
 def _last_updates(
     whole: ir.Value, where: ir.Value, changes: ir.Value, out: ir.Value, counts: Sequence[ir.Value]
 ) -> ir.Value:
-    """The elements of `whole`, or of the last change at their place; `counts` may hold the number of changes."""
+    """Returns elements of `whole`, or the last change at their position; `counts` may hold the number of changes."""
     batches, extent, _ = shape_of(whole)
     i32 = ir.IntegerType.get_signless(32)
     batch, place, update = dims(3)
@@ -83,7 +83,7 @@ def _last_updates(
 
 
 def _is_applied(index: ir.Value, extent: int, update: ir.Value, stop: Sequence[ir.Value]) -> ir.Value:
-    """Whether an update with an index, which may count from the end, changes the place of the second loop.
+    """Returns whether an update, whose index may count from the end, changes the position of the second loop.
 
     `stop` holds the number of updates that are applied, an i64, or nothing if all are.
     """
@@ -97,7 +97,7 @@ def _is_applied(index: ir.Value, extent: int, update: ir.Value, stop: Sequence[i
 
 @lowers(TopKOp, on_gpu=True)
 def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Indices of [row, k]: of the element before which as many others come as there are places before its own."""
+    """Emits indices of [row, k]: place i gets the element that exactly i other elements precede."""
     shape = shape_of(inputs[0])
     rows, extent = math.prod(shape[:-1]), shape[-1]
     if rows * op.k == 0:
@@ -128,7 +128,7 @@ def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.V
 
 
 def _last_from(keys: ir.Value, count: ir.Value) -> ir.Value:
-    """Keys [row, element], those of elements from `count` on the greatest there are."""
+    """Returns keys [row, element]; the keys of elements from `count` on become the greatest possible."""
     kind = element_of(keys)
     assert isinstance(kind, ir.IntegerType)
 
@@ -141,7 +141,7 @@ def _last_from(keys: ir.Value, count: ir.Value) -> ir.Value:
 
 @lowers(CumulativeOp, on_gpu=True)
 def running_totals(op: CumulativeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Of [batch, group, place, element]: what all groups before it make, and in its own group the places before it."""
+    """Emits [batch, group, place, element]: the total of all groups before and of the group's own places before."""
     shape = shape_of(inputs[0])
     if 0 in shape:
         return [outs[0]]

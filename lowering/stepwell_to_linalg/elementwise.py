@@ -1,4 +1,4 @@
-"""Elementwise ops: one linalg.generic each, the scalar code of the op as its body."""
+"""Elementwise ops: one linalg.generic each, with the op's scalar code as its body."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _div(op: Op, dtype: np.dtype, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
     if is_float(dtype):
         return arith.divf(lhs, rhs)
     quotient = (arith.divui if dtype.kind == "u" else arith.divsi)(lhs, scalars.safe_divisor(lhs, rhs, dtype))
-    # As numpy has it.
+    # As in numpy.
     zero = number(0, rhs.type)
     return arith.select(arith.cmpi(arith.CmpIPredicate.eq, rhs, zero), zero, quotient)
 
@@ -97,7 +97,7 @@ def _relu(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
 def _clip(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
     low, high = op.attribute_values()["minimum"], op.attribute_values()["maximum"]
     if is_float(dtype):
-        # A bound is rounded to the tensor's own type, which matters for those below f32.
+        # A bound is rounded to the tensor's own type, which matters for types shorter than f32.
         low, high = (float(np.asarray(bound).astype(dtype)) for bound in (low, high))
         value = value if low == -np.inf else scalars.at_least(value, number(low, value.type))
         return value if high == np.inf else scalars.at_most(value, number(high, value.type))
@@ -110,7 +110,7 @@ def _clip(op: Op, dtype: np.dtype, value: ir.Value) -> ir.Value:
 
 
 def _wrapped(value: int, dtype: np.dtype) -> int:
-    """`value` as the signed number of the same bits, which is how MLIR writes constants."""
+    """Returns the signed number with the bits of `value`, as MLIR writes constants."""
     bits = 8 * dtype.itemsize
     return value - (1 << bits) if value >= 1 << (bits - 1) else value
 
@@ -177,12 +177,12 @@ _SCALARS: dict[str, Scalar] = {
 
 
 def scalar_body(op: Op) -> Callable[..., ir.Value]:
-    """The scalar code of an elementwise op: a function of one unpacked scalar per operand.
+    """Returns the scalar code of an elementwise op: a function of one unpacked scalar per operand.
 
-    Floats narrower than f32 are computed in f32 and rounded once per op, as the reference does.
+    Floats narrower than f32 are computed in f32 and rounded once per op, as in the reference implementation.
 
     Raises:
-        PassError: the op is not an elementwise one.
+        PassError: the op is not elementwise.
     """
     name = op.OPERATION_NAME.removeprefix("stepwell.")
     dtype = spec_of_type(op.operation.operands[0].type).dtype
@@ -210,7 +210,7 @@ _NAMES = {*_SCALARS, "cast", "bitcast"}
 
 @lowers(*(kind for name, kind in OPS.items() if name.removeprefix("stepwell.") in _NAMES))
 def elementwise(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """One linalg.generic; broadcasting is in its indexing maps."""
+    """Emits one linalg.generic; broadcasting is in its indexing maps."""
     dtypes = [spec_of_type(value.type).dtype for value in op.operation.operands]
     result = spec_of_type(op.operation.results[0].type).dtype
     compute = scalar_body(op)

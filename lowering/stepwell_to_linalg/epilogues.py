@@ -1,4 +1,4 @@
-"""Kernels that are one op which does the work, and elementwise ops of the same result shape that follow it."""
+"""Kernels of one main op (the anchor) followed by elementwise ops of the same result shape."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .spaces import shape_of
 
 @dataclass(frozen=True)
 class Epilogue:
-    """The elementwise ops of a kernel, whose element types are the dialect's still when this is made.
+    """Elementwise ops of a kernel; must be made while values still have the dialect's element types.
 
     Attributes:
         anchor: the op that they follow.
-        ops: the elementwise ops, in order; perhaps none.
-        result: what the kernel returns.
+        ops: the elementwise ops, in order; possibly none.
+        result: the value that the kernel returns.
     """
 
     anchor: Op
@@ -42,23 +42,23 @@ class Epilogue:
         object.__setattr__(self, "_dtypes", {value: spec_of_type(value.type).dtype for value in values})
 
     def replace(self, old: ir.Value, new: ir.Value) -> None:
-        """Says that `new` stands for an operand from now on."""
+        """Registers `new` as the replacement of an operand."""
         if old in self._dtypes:
             self._dtypes[new] = self._dtypes[old]
 
     @property
     def operands(self) -> list[ir.Value]:
-        """What the ops read besides each other and the anchor, each once."""
+        """Values that the ops read besides each other's results and the anchor's, without repetition."""
         made = {self.anchor.operation.results[0]} | {op.operation.results[0] for op in self.ops}
         return list(dict.fromkeys(value for op in self.ops for value in op.operation.operands if value not in made))
 
     @property
     def tensors(self) -> list[ir.Value]:
-        """Those operands that are more than one inline number."""
+        """Operands that are not an inline number."""
         return [value for value in self.operands if _splat(value) is None]
 
     def body(self, scalars: Sequence[ir.Value]) -> ir.Value:
-        """An element of the result, from that of the anchor and those of the tensors."""
+        """Emits an element of the result from the anchor's element and those of the tensors."""
         known = {self.anchor.operation.results[0]: scalars[0], **dict(zip(self.tensors, scalars[1:], strict=True))}
         for other in self.operands:
             if (splat := _splat(other)) is not None:
@@ -74,7 +74,7 @@ class Epilogue:
 def lower_around(
     kernel: func.FuncOp, anchors: Collection[type[Op]], lower: Callable[[Op, Epilogue, ir.Value], ir.Value]
 ) -> None:
-    """Replaces the body of a kernel by what `lower` makes of its anchor, its epilogue and a new destination argument.
+    """Replaces the body of a kernel by the result of `lower` for its anchor, its epilogue and a new destination.
 
     Raises:
         PassError: the kernel is not one anchor followed by elementwise ops.
@@ -92,7 +92,7 @@ def lower_around(
         if shape_of(op.operation.results[0]) != shape_of(result):
             message = f"'{op.OPERATION_NAME}' op changes the shape of the contraction before it"
             raise PassError(message, op.operation.location)
-    # Bodies are chosen by the dialect's element types; what they read and write has no sign.
+    # Bodies are chosen by the dialect's element types; the values that they read and write are signless.
     epilogue = Epilogue(anchor, ops, result)
     for view in views:
         if isinstance(view, ConstantOp):
@@ -129,7 +129,7 @@ def _view(op: ir.OpView) -> Op:
 
 
 def _splat(value: ir.Value) -> ir.Attribute | None:
-    """The one element of an inline constant, or None for any other value."""
+    """Returns the single element of an inline constant, or None for any other value."""
     if isinstance(value.owner, ir.Block) or value.owner.name != ConstantOp.OPERATION_NAME:
         return None
     attribute = ir.DenseElementsAttr(value.owner.attributes["value"])
@@ -139,7 +139,7 @@ def _splat(value: ir.Value) -> ir.Attribute | None:
 
 
 def _without_sign(array: np.ndarray) -> np.ndarray:
-    """The bits of integers, bools and whatever takes a byte as signed integers."""
+    """Returns unsigned integers, bools and all one-byte types as signed integers of the same bits."""
     if array.dtype.kind in "ub" or array.dtype.itemsize == 1:
         return np.ascontiguousarray(array).view(f"i{array.dtype.itemsize}").reshape(array.shape)
     return array

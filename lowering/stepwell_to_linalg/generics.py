@@ -1,4 +1,4 @@
-"""Building linalg.generic ops from Python functions over scalars."""
+"""Builds linalg.generic ops from Python functions over scalars."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def generic(
     parallel: int,
     body: Callable[..., ir.Value],
 ) -> linalg.GenericOp:
-    """A linalg.generic with one result, made at the insertion point.
+    """Makes a linalg.generic with one result at the insertion point.
 
     Args:
-        inputs: the tensors that are read.
-        out: the destination; also the accumulator where there are reductions.
+        inputs: tensors that are read.
+        out: the destination; also the accumulator of reductions.
         maps: one per input, and that of `out`.
-        parallel: how many of the leading dimensions are parallel; those after them are reduced.
+        parallel: number of leading parallel dimensions; those after them are reduced.
         body: gets one scalar per input and the one of `out`, returns the new one.
     """
     kinds = ["parallel"] * parallel + ["reduction"] * (maps[0].n_dims - parallel)
@@ -36,21 +36,21 @@ def generic(
 
 
 def constant(value: ir.Attribute) -> ir.Value:
-    """An arith.constant of the attribute's type."""
+    """Makes an arith.constant of the attribute's type."""
     return arith.constant(value.type, value)
 
 
 def zero_of(element: ir.Type) -> ir.Attribute:
-    """Zero as an attribute of an element type."""
+    """Returns zero as an attribute of an element type."""
     if isinstance(element, ir.FloatType):
         return ir.FloatAttr.get(element, 0.0)
     return ir.IntegerAttr.get(element, 0)
 
 
 def multiply_add(lhs: ir.Value, rhs: ir.Value, total: ir.Value) -> ir.Value:
-    """`total + lhs * rhs`; for floats, LLVM may contract it into one rounding.
+    """Emits `total + lhs * rhs`; for floats, LLVM may contract it into one rounding.
 
-    What is shorter than the total is extended first; bytes on the left have no sign.
+    Factors shorter than the total are extended first; bytes on the left are unsigned.
     """
     if lhs.type != total.type and isinstance(lhs.type, ir.IntegerType):
         lhs, rhs = arith.extui(total.type, lhs), arith.extsi(total.type, rhs)

@@ -1,4 +1,4 @@
-"""Scalar arithmetic on integers that no single instruction does: powers and shifts by any number."""
+"""Integer operations without a machine instruction of their own: powers, and shifts by any number."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _EQUAL, _UNSIGNED_LESS = arith.CmpIPredicate.eq, arith.CmpIPredicate.ult
 
 
 def power(base: ir.Value, exponent: ir.Value, dtype: np.dtype) -> ir.Value:
-    """`base ** exponent` by repeated squares, wrapping around.
+    """Emits `base ** exponent` by repeated squaring, wrapping around.
 
-    Of negative powers, which only 1 and -1 have among the integers, the others are 0.
+    A negative power is an integer only for 1 and -1; for other bases it is 0.
     """
     zero, one = number(0, base.type), number(1, base.type)
     result, square = one, base
@@ -28,7 +28,7 @@ def power(base: ir.Value, exponent: ir.Value, dtype: np.dtype) -> ir.Value:
         square = arith.muli(square, square)
     if dtype.kind == "u":
         return result
-    # (-1) ** n is by the lowest bit, whatever the sign of n.
+    # (-1) ** n depends on the lowest bit only, whatever the sign of n.
     is_odd = arith.cmpi(arith.CmpIPredicate.ne, arith.andi(exponent, one), zero)
     minus = number(-1, base.type)
     of_minus = arith.select(is_odd, minus, one)
@@ -38,13 +38,13 @@ def power(base: ir.Value, exponent: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def shift_left(op: Op, dtype: np.dtype, value: ir.Value, places: ir.Value) -> ir.Value:
-    """The bits moved up; 0 where none are left."""
+    """Emits a left shift; 0 if no bits are left."""
     is_possible, some = _possible(op, places)
     return arith.select(is_possible, arith.shli(value, some), number(0, value.type))
 
 
 def shift_right(op: Op, dtype: np.dtype, value: ir.Value, places: ir.Value) -> ir.Value:
-    """The bits moved down; the sign where none are left."""
+    """Emits a right shift; the sign if no bits are left."""
     is_possible, some = _possible(op, places)
     if dtype.kind == "u":
         return arith.select(is_possible, arith.shrui(value, some), number(0, value.type))
@@ -53,7 +53,7 @@ def shift_right(op: Op, dtype: np.dtype, value: ir.Value, places: ir.Value) -> i
 
 
 def _possible(op: Op, places: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Whether the number of places is less than the bits, and if so the number, else 0: more would be undefined."""
+    """Returns whether a shift by `places` is defined, and the number of places if so, else 0."""
     bits = integer_bits(spec_of_type(op.operation.operands[0].type).dtype)
     is_possible = arith.cmpi(_UNSIGNED_LESS, places, number(bits, places.type))
     return is_possible, arith.select(is_possible, places, number(0, places.type))

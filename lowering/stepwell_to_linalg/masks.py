@@ -1,4 +1,4 @@
-"""Masks that kernels need not read, as `stepwell-bound-loops` fills what they hide."""
+"""Removes masks that kernels need not apply, as `stepwell-bound-loops` fills the masked elements."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ...passes.rewriting import defining_op
 
 
 def drop_masks(kernel: ir.Operation) -> None:
-    """Makes a kernel compute its result as if all of it were data, where its end says that the rest is 0.
+    """Removes the masks at a kernel's end that set the elements beyond its declared extents to 0.
 
-    A kernel that does nothing but mask keeps its last mask.
+    A kernel that only masks keeps its last mask.
 
         %1 = "stepwell.keep"(%0, %mask) {extent = 3 : i64, otherwise = 0.0 : f64}
         return %1                            // in a kernel with stepwell.kept = array<i64: 3, -1>

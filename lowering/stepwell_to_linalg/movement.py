@@ -1,4 +1,4 @@
-"""Movement ops: copies whose indexing maps say where elements come from; tables of indices where no map can."""
+"""Movement ops: copies with indexing maps, or with tables of indices if no map can express them."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from .tensors import (
 
 @lowers(ops.TransposeOp)
 def transpose(op: ops.TransposeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A copy whose source is indexed in another order."""
+    """Emits a copy whose source is indexed in another order."""
     loops = dims(len(op.permutation))
     return [copy(inputs[0], outs[0], [loops[op.permutation.index(axis)] for axis in range(len(loops))])]
 
 
 @lowers(ops.ReshapeOp)
 def reshape(op: ops.ReshapeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Another view."""
+    """Emits another view."""
     return [with_shape(inputs[0], shape_of(outs[0]))]
 
 
 @lowers(ops.ConcatOp)
 def concat(op: ops.ConcatOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Copies, side by side: two, or one for each part of operands that are put together along the same axis."""
+    """Emits adjacent copies: one per operand, or one per part of operands concatenated along the same axis."""
     rank = len(shape_of(outs[0]))
     axis = op.axis % rank
     result, offsets = outs[0], [0] * rank
@@ -54,7 +54,7 @@ def concat(op: ops.ConcatOp, inputs: list[ir.Value], outs: list[ir.Value]) -> li
 
 
 def _parts(operand: ir.Value, value: ir.Value, axis: int) -> list[ir.Value]:
-    """What `value` was put together from along `axis`, in order; `operand` is that value before it was lowered."""
+    """Returns the values that `value` was concatenated from along `axis`; `operand` is that value before lowering."""
     if isinstance(operand.owner, ir.Block) or operand.owner.operation.name != ops.ConcatOp.OPERATION_NAME:
         return [value]
     inner = ops.ConcatOp(operand.owner.operation)
@@ -69,7 +69,7 @@ def _parts(operand: ir.Value, value: ir.Value, axis: int) -> list[ir.Value]:
 
 @lowers(ops.SliceOp)
 def slice_(op: ops.SliceOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A copy of a part; of a view, but for gaps in its rows: elements of such a view would be read one by one."""
+    """Emits a copy of a part, as a view except for steps along rows: a view with gaps is read element by element."""
     shape, starts, steps = shape_of(outs[0]), list(op.starts), list(op.steps)
     exprs = dims(len(shape))
     viewed = list(shape)
@@ -83,7 +83,7 @@ def slice_(op: ops.SliceOp, inputs: list[ir.Value], outs: list[ir.Value]) -> lis
 
 @lowers(ops.ReverseOp)
 def reverse(op: ops.ReverseOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Every element looks up its own, from the end: MLIR cannot tile what an index map reads backwards."""
+    """Emits a lookup of every element from the end: MLIR cannot tile an index map that reads backwards."""
     source, rank = inputs[0], len(shape_of(inputs[0]))
     last = {axis % rank: shape_of(source)[axis] - 1 for axis in op.axes}
 
@@ -98,13 +98,13 @@ def reverse(op: ops.ReverseOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
 
 @lowers(ops.BroadcastToOp)
 def broadcast_to(op: ops.BroadcastToOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A copy that reads elements again."""
+    """Emits a copy that reads elements repeatedly."""
     return [copy(inputs[0], outs[0], broadcast_map(shape_of(inputs[0]), shape_of(outs[0])))]
 
 
 @lowers(ops.TileOp)
 def tile(op: ops.TileOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A copy into a view of the destination that has a dimension for the repetitions."""
+    """Emits a copy into a view of the destination that has a dimension for the repetitions."""
     shape = shape_of(inputs[0])
     wide = [extent for pair in zip(op.repeats, shape, strict=True) for extent in pair]
     exprs = dims(len(wide))[1::2]
@@ -113,7 +113,7 @@ def tile(op: ops.TileOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
 
 @lowers(ops.PadOp)
 def pad(op: ops.PadOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The inside is a copy; of each dimension, the parts before and after are filled, or looked up further inside."""
+    """Emits a copy of the inside; the parts before and after it are filled, or copied from the inside, by dimension."""
     value, result = inputs[0], outs[0]
     shape, extents = shape_of(value), shape_of(outs[0])
     result = insert(value, result, list(op.low))
@@ -121,7 +121,7 @@ def pad(op: ops.PadOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.
         for start, size in ((0, op.low[axis]), (op.low[axis] + extent, op.high[axis])):
             if size == 0:
                 continue
-            # Dimensions before this one have got their padding, those after it not yet.
+            # Dimensions before this one have their padding already, those after it do not yet.
             offsets = [0 if other < axis else op.low[other] for other in range(len(shape))]
             sizes = [extents[other] if other < axis else shape[other] for other in range(len(shape))]
             offsets[axis], sizes[axis] = start, size
@@ -131,7 +131,7 @@ def pad(op: ops.PadOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.
 
 @lowers(BorderOp)
 def border(op: BorderOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Of each dimension, the parts before and after are filled."""
+    """Fills the parts before and after the inside along each dimension."""
     (result,) = outs
     scalar = number(op.value.item(), element_of(result))
     for offsets, sizes in _edges(op.shape, op.low, op.high):
@@ -144,13 +144,13 @@ def border(op: BorderOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[i
 
 
 def _edges(shape: Sequence[int], low: Sequence[int], high: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """The boxes (offsets, sizes) that make up a border, each but for what the ones before it cover."""
+    """Yields the disjoint boxes (offsets, sizes) that make up a border."""
     inside = [extent - before - after for before, extent, after in zip(low, shape, high, strict=True)]
     for axis in range(len(shape)):
         for start, size in ((0, low[axis]), (low[axis] + inside[axis], high[axis])):
             if size == 0:
                 continue
-            # Dimensions before this one are done within their inside, those after it in full.
+            # Dimensions before this one are restricted to their inside, those after it are covered in full.
             offsets = [low[other] if other < axis else 0 for other in range(len(shape))]
             sizes = [inside[other] if other < axis else shape[other] for other in range(len(shape))]
             offsets[axis], sizes[axis] = start, size
@@ -179,10 +179,10 @@ def _pad_part(op: ops.PadOp, value: ir.Value, into: ir.Value, offsets: list[int]
 
 
 def _inside(mode: str, index: ir.Value, offset: int, size: int, extent: int) -> ir.Value:
-    """The element of a dimension of `extent` that stands for number `index + offset`; `index` is below `size`."""
+    """Emits the index in a dimension of `extent` that padding at `index + offset` reads; `index` is below `size`."""
     kind = ir.IndexType.get()
     if mode == "wrap":
-        # The least multiple of the extent that makes all places positive.
+        # The least multiple of the extent that makes all indices non-negative.
         turned = arith.addi(index, number(offset + -(offset // extent) * extent, kind))
         return arith.remui(turned, number(extent, kind))
     place = index if offset == 0 else arith.addi(index, number(offset, kind))
@@ -200,7 +200,7 @@ def _inside(mode: str, index: ir.Value, offset: int, size: int, extent: int) -> 
 
 @lowers(ops.TakeRowsOp)
 def take_rows(op: ops.TakeRowsOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Every row of the result looks up its place."""
+    """Emits a lookup of the place of every row of the result."""
     source, places = inputs
     sizes, rank, spread = shape_of(source)[: op.leading], len(shape_of(outs[0])), len(shape_of(places))
     loops = dims(rank)
@@ -218,7 +218,7 @@ def take_rows(op: ops.TakeRowsOp, inputs: list[ir.Value], outs: list[ir.Value]) 
 
 @lowers(ops.GatherOp)
 def gather(op: ops.GatherOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Every element of the result looks up its index; rows that lie together are copied as vectors."""
+    """Emits a lookup of the index of every element of the result; contiguous rows are copied as vectors."""
     source, indices = inputs
     rank, axis, spread = len(shape_of(outs[0])), op.axis % len(shape_of(source)), len(shape_of(indices))
     extent = shape_of(source)[axis]

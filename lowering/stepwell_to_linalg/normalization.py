@@ -27,12 +27,13 @@ from .tensors import (
     structured,
 )
 
-# Powers of narrow elements need room of their own, which for longer rows is worse than computing them again.
+# Maximum length of a row whose exponentials in the compute type are kept: they need extra memory, and for longer rows
+# computing them again is faster.
 _LONGEST_WIDE_ROW = 4096
 
 
 def _greatest(value: ir.Value, axis: int) -> ir.Value:
-    """The maximum along `axis`, to be taken off before exp. A NaN may get lost here; it comes back in the exponent."""
+    """Returns the maximum along `axis`, subtracted before exp. A NaN may get lost here; the exponent brings it back."""
     wide = scalars.compute_type(element_of(value))
 
     def body(element: ir.Value, best: ir.Value) -> ir.Value:
@@ -48,7 +49,7 @@ def _shifted(element: ir.Value, greatest: ir.Value) -> ir.Value:
 
 @lowers(ops.SoftmaxOp)
 def softmax(op: ops.SoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Maximum; exponential and its sum; scaled by the inverse of the sum."""
+    """Emits the maximum, the exponentials and their sum, and scales by the inverse of the sum."""
     (value,) = inputs
     axis = op.axis % len(shape_of(value))
     greatest = _greatest(value, axis)
@@ -69,7 +70,7 @@ def softmax(op: ops.SoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
 
 @lowers(ops.LogSoftmaxOp)
 def log_softmax(op: ops.LogSoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Maximum; sum of exponentials; both taken off."""
+    """Emits the maximum and the sum of exponentials, and subtracts both."""
     (value,) = inputs
     axis = op.axis % len(shape_of(value))
     greatest = _greatest(value, axis)
@@ -106,7 +107,7 @@ def _scaled(
     body,
     out: ir.Value,
 ) -> ir.Value:
-    """`body(element, one per row tensor, one or None per column tensor)` of every element."""
+    """Emits `body(element, one per row tensor, one or None per column tensor)` of every element."""
     shape = shape_of(value)
     loops = dims(len(shape))
     present = [column for column in columns if column is not None]
@@ -129,7 +130,7 @@ def _affine(normal: ir.Value, scale: ir.Value | None, bias: ir.Value | None) -> 
 
 @lowers(ops.LayerNormOp)
 def layer_norm(op: ops.LayerNormOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Mean; mean square of what is left; scaled. The row stays in the cache for its three passes."""
+    """Emits the mean, the mean square of the differences, and the scaling. A row stays cached for its three passes."""
     value, scale, bias = inputs
     rank = len(shape_of(value))
     axes = tuple(range(op.axis % rank, rank))
@@ -153,7 +154,7 @@ def layer_norm(op: ops.LayerNormOp, inputs: list[ir.Value], outs: list[ir.Value]
 
 @lowers(ops.RmsNormOp)
 def rms_norm(op: ops.RmsNormOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Mean square; scaled."""
+    """Emits the mean square, and scales."""
     value, scale = inputs
     rank = len(shape_of(value))
     axes = tuple(range(op.axis % rank, rank))
@@ -172,7 +173,7 @@ def rms_norm(op: ops.RmsNormOp, inputs: list[ir.Value], outs: list[ir.Value]) ->
 
 @lowers(ops.BatchNormOp)
 def batch_norm(op: ops.BatchNormOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A factor and an offset per channel, applied to every element."""
+    """Emits a factor and an offset per channel, applied to every element."""
     value, scale, bias, mean, variance = inputs
     rank = len(shape_of(value))
     wide = scalars.compute_type(element_of(value))
@@ -194,7 +195,7 @@ def batch_norm(op: ops.BatchNormOp, inputs: list[ir.Value], outs: list[ir.Value]
 
 @lowers(ops.LocalResponseNormOp)
 def local_response_norm(op: ops.LocalResponseNormOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The sum of squares over a window of channels, as a reduction over zero padding; then the power of it."""
+    """Emits the sum of squares over a window of channels, as a reduction over zero padding, and its power."""
     (value,) = inputs
     shape = shape_of(value)
     axis = 1 if op.layout == "channels_first" else len(shape) - 1
@@ -222,7 +223,7 @@ def local_response_norm(op: ops.LocalResponseNormOp, inputs: list[ir.Value], out
 
 
 def _over_power(item: ir.Value, level: ir.Value, exponent: float) -> ir.Value:
-    """`item / level ** exponent`, where the level is positive; the usual exponent has a way of its own in f32."""
+    """Emits `item / level ** exponent` for a positive level; the usual exponent has faster code in f32."""
     kind = level.type
     if exponent != 0.75:
         return arith.divf(item, math.exp(arith.mulf(number(exponent, kind), math.log(level))))

@@ -39,7 +39,7 @@ def _spatial(op: Any, rank: int) -> range:
 
 
 def _windowed(op: Any, value: ir.Value, neutral: ir.Value, body: Any) -> ir.Value:
-    """The reduction of every window position of `value`, in the type of `neutral`."""
+    """Reduces every window position of `value`, in the type of `neutral`."""
     kernel = _met(op, value)
     around, exprs = _around(op, value, neutral, kernel)
     result = list(ir.RankedTensorType(op.operation.results[0].type).shape)
@@ -49,14 +49,14 @@ def _windowed(op: Any, value: ir.Value, neutral: ir.Value, body: Any) -> ir.Valu
 
 
 def _met(op: Any, value: ir.Value) -> tuple[int, ...]:
-    """The kernel of a pooling without the places that meet no data, so that its size follows that of the data."""
+    """Returns the kernel of a pooling without taps that never meet data, so that its size is bounded by the data."""
     shape = shape_of(value)
     extents = [shape[axis] for axis in _spatial(op, len(shape))]
     return Window(tuple(op.kernel), tuple(op.strides), tuple(op.pads), tuple(op.dilations)).clipped(extents).kernel
 
 
 def _loops(op: Any) -> int:
-    """Those over the result and over the window."""
+    """Returns the number of loops over the result and over the window."""
     return len(_iterators(op))
 
 
@@ -65,7 +65,7 @@ def _iterators(op: Any) -> str:
 
 
 def _around(op: Any, value: ir.Value, neutral: ir.Value, kernel: Sequence[int]) -> tuple[ir.Value, list[ir.AffineExpr]]:
-    """`value` within its padding, and how the loops over the result and a window of `kernel` index it."""
+    """Returns `value` with its padding, and its index expressions in the loops over the result and the window."""
     shape, result = shape_of(value), list(ir.RankedTensorType(op.operation.results[0].type).shape)
     rank, spatial = len(shape), _spatial(op, len(shape))
     low, high = [0] * rank, [0] * rank
@@ -73,7 +73,8 @@ def _around(op: Any, value: ir.Value, neutral: ir.Value, kernel: Sequence[int]) 
         reach = (result[axis] - 1) * op.strides[index] + (kernel[index] - 1) * op.dilations[index] + 1
         low[axis] = op.pads[index]
         if result[axis] == 1:
-            # What the only window does not reach: a loop that is gone would say nothing of the extent.
+            # Cuts off elements that the only window does not reach: a loop of one iteration does not determine the
+            # extent.
             shape[axis] = min(shape[axis], reach - low[axis])
         high[axis] = max(0, reach - shape[axis] - low[axis])
     value = part(value, [0] * rank, shape) if shape != shape_of(value) else value
@@ -88,7 +89,7 @@ def _around(op: Any, value: ir.Value, neutral: ir.Value, kernel: Sequence[int]) 
 
 @lowers(ops.MaxPoolOp)
 def max_pool(op: ops.MaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The greatest element of each window; NaN if one is."""
+    """Emits the greatest element of each window; NaN if one is."""
     dtype = spec_of_type(op.operation.operands[0].type).dtype
     neutral = number(extreme(dtype, -1), element_of(inputs[0]))
     return [_windowed(op, inputs[0], neutral, lambda item, _, best: scalars.maximum(item, best, dtype))]
@@ -96,14 +97,14 @@ def max_pool(op: ops.MaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) ->
 
 @lowers(ops.MaxPoolIndicesOp)
 def max_pool_indices(op: ops.MaxPoolIndicesOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The greatest element of each window and its number, together; of equal ones, and of NaN, the first one."""
+    """Emits the greatest element of each window and its index together; of equal elements and of NaNs, the first."""
     dtype, shape = spec_of_type(op.operation.operands[0].type).dtype, shape_of(inputs[0])
     result, i64 = shape_of(outs[0]), ir.IntegerType.get_signless(64)
     spatial = _spatial(op, len(shape))
     neutral = number(extreme(dtype, -1), element_of(inputs[0]))
     kernel = _met(op, inputs[0])
     around, exprs = _around(op, inputs[0], neutral, kernel)
-    # A number behind the last one: the first element always wins against it.
+    # An index beyond the last one: the first element always wins against it.
     behind = math.prod(shape[axis] for axis in spatial)
     starts = [filled(neutral, result), filled(number(behind, i64), result)]
 
@@ -118,7 +119,7 @@ def max_pool_indices(op: ops.MaxPoolIndicesOp, inputs: list[ir.Value], outs: lis
 
 
 def _number(op: Any, extents: list[int], spatial: range) -> ir.Value:
-    """The number of the element that a tap of the window meets; behind all of them for padding, which never wins so."""
+    """Emits the index of the element that a tap of the window meets; for padding, one too large to win."""
     i64 = ir.IntegerType.get_signless(64)
     here, is_inside = number(0, i64), number(1, ir.IntegerType.get_signless(1))
     for index, axis in enumerate(spatial):
@@ -127,7 +128,7 @@ def _number(op: Any, extents: list[int], spatial: range) -> ir.Value:
             arith.muli(start, number(op.strides[index], i64)), arith.muli(tap, number(op.dilations[index], i64))
         )
         place = arith.subi(place, number(op.pads[index], i64))
-        # As unsigned numbers those below 0 are the greatest ones.
+        # As unsigned numbers, negative ones are the greatest.
         inside = arith.cmpi(arith.CmpIPredicate.ult, place, number(extents[index], i64))
         here = arith.addi(arith.muli(here, number(extents[index], i64)), place)
         is_inside = arith.andi(is_inside, inside)
@@ -135,14 +136,14 @@ def _number(op: Any, extents: list[int], spatial: range) -> ir.Value:
 
 
 def _total(op: Any, value: ir.Value) -> ir.Value:
-    """The sum of each window, in the compute type."""
+    """Emits the sum of each window, in the compute type."""
     wide = scalars.compute_type(element_of(value))
     return _windowed(op, value, number(0, wide), lambda item, _, so_far: arith.addf(so_far, widen(item)))
 
 
 @lowers(ops.SumPoolOp)
 def sum_pool(op: ops.SumPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The sum of each window."""
+    """Emits the sum of each window."""
     total, element = _total(op, inputs[0]), element_of(inputs[0])
     if element_of(total) == element:
         return [total]
@@ -151,7 +152,7 @@ def sum_pool(op: ops.SumPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) ->
 
 @lowers(PlanarConvOp)
 def planar_conv(op: PlanarConvOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The sum of each window, its elements weighted by the channel's filter."""
+    """Emits the sum of each window, with its elements weighted by the channel's filter."""
     value, weight = inputs
     result, element = shape_of(outs[0]), element_of(value)
     wide = scalars.compute_type(element)
@@ -170,7 +171,7 @@ def planar_conv(op: PlanarConvOp, inputs: list[ir.Value], outs: list[ir.Value]) 
 
 @lowers(ops.AveragePoolOp)
 def average_pool(op: ops.AveragePoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The sum of each window, divided by how many elements of it count: a product of one number per dimension."""
+    """Emits the sum of each window divided by its number of counted elements: a product of one number per dimension."""
     (value,) = inputs
     shape, element = shape_of(value), element_of(value)
     wide = scalars.compute_type(element)
@@ -197,7 +198,7 @@ def average_pool(op: ops.AveragePoolOp, inputs: list[ir.Value], outs: list[ir.Va
 
 
 def _counts(op: ops.AveragePoolOp, index: int, extent: int, positions: int) -> list[int]:
-    """How many elements of the window count at each position of one dimension."""
+    """Returns how many elements of the window count at each position along one dimension."""
     low, high = op.pads[index], op.pads[index + len(op.kernel)]
     first, last = (-low, extent + high) if op.count_include_pad else (0, extent)
     taps = np.arange(op.kernel[index]) * op.dilations[index]

@@ -15,7 +15,7 @@ from ...passes.kernel.demand import kernel_of, varying_rows
 from .generics import generic, multiply_add
 from .spaces import ResultSpace, Shape, expand, shape_of, slice_axis
 
-# Unpacked right-hand sides are read in place; a panel of this many columns serves every target's registers.
+# Panel width of unpacked right-hand sides, which are read in place; it suits every target's registers.
 _UNPACKED_PANEL = 32
 
 
@@ -24,8 +24,8 @@ class Product:
     """A contraction that is ready to be emitted.
 
     Attributes:
-        space: the index space of its result.
-        groups: the column groups, each emitted by itself.
+        space: index space of its result.
+        groups: column groups, each emitted separately.
         emit: makes the generic of a group that accumulates into the given tensor.
     """
 
@@ -37,10 +37,7 @@ class Product:
 def emit_contraction(
     lhs: ir.Value, lhs_map: Sequence, rhs: ir.Value, rhs_map: Sequence, out: ir.Value, reductions: int
 ) -> ir.OpView:
-    """A generic that adds `lhs * rhs` to `out`; the dimensions after those of `out` are reduced.
-
-    Of bytes in grains the last dimension is a grain; the attribute `stepwell.grain` says so.
-    """
+    """Makes a generic that adds `lhs * rhs` to `out`; the dimensions after those of `out` are reduced."""
     rank = len(shape_of(out))
     total = rank + reductions
     dims = [ir.AffineExpr.get_dim(position) for position in range(rank)]
@@ -51,7 +48,10 @@ def emit_contraction(
 def emit_grains(
     lhs: ir.Value, lhs_map: Sequence, rhs: ir.Value, rhs_map: Sequence, out: ir.Value, reductions: int
 ) -> ir.OpView:
-    """As `emit_contraction` of tensors as `in_grains` and `panels_of` make them; the maps are for grains of 1."""
+    """Like `emit_contraction`, for tensors from `in_grains` and `panels_of`; the maps are those for grains of 1.
+
+    For bytes in grains, the last dimension is a grain, and the attribute `stepwell.grain` holds its size.
+    """
     if grain(rhs) == 1:
         return emit_contraction(lhs, lhs_map, rhs, rhs_map, out, reductions)
     inner = ir.AffineExpr.get_dim(len(shape_of(out)) + reductions)
@@ -62,18 +62,18 @@ def emit_grains(
 
 
 def grain(weight: ir.Value) -> int:
-    """How many neighbours along the reduction lie side by side in a packed weight."""
+    """Returns the number of neighbours along the reduction that are contiguous in a packed weight."""
     return grain_of(numpy_dtype(ir.RankedTensorType(weight.type).element_type))
 
 
 def in_grains(value: ir.Value, size: int) -> ir.Value:
-    """A tensor with its last dimension split into grains of `size`."""
+    """Returns a tensor with its last dimension split into grains of `size`."""
     shape = shape_of(value)
     return value if size == 1 else expand(value, len(shape) - 1, [shape[-1] // size, size])
 
 
 def panels_of(weight: ir.Value, group: ColumnGroup, count: int, reduction: Shape) -> ir.Value:
-    """The packed weights of a group as [feature group?, panel, *reduction, lane], a lane a grain of neighbours wide."""
+    """Returns the packed weights of a group as [feature group?, panel, *reduction, lane]; a lane holds a grain."""
     wide = group.width * grain(weight)
     reduction = (*reduction[:-1], reduction[-1] // grain(weight))
     depth = math.prod(reduction) * grain(weight)
@@ -83,22 +83,22 @@ def panels_of(weight: ir.Value, group: ColumnGroup, count: int, reduction: Shape
 
 
 def groups_of(columns: int, panel: int, weight: ir.Value) -> Sequence[ColumnGroup]:
-    """The column groups of a packed weight; where bytes have panels of one column, all are lanes of one panel."""
+    """Returns the column groups of a packed weight; bytes in panels of one column form a single panel of many lanes."""
     return [ColumnGroup(0, 1, columns)] if has_lines(panel, weight) else column_groups(columns, panel)
 
 
 def has_lines(panel: int, weight: ir.Value) -> bool:
-    """Whether the columns of a weight are lines along what is summed over, as tensor cores want bytes."""
+    """Returns whether the columns of a weight are contiguous along the reduction, as tensor cores require for bytes."""
     return panel == 1 and grain(weight) > 1
 
 
 def lines_of(weight: ir.Value, columns: int, count: int, reduction: Shape) -> ir.Value:
-    """A packed weight whose columns are lines, as [feature group?, panel, lane, *reduction]."""
+    """Returns a packed weight with contiguous columns as [feature group?, panel, lane, *reduction]."""
     return expand(weight, 0, [*([count] if count > 1 else []), 1, columns, *reduction])
 
 
 def aligned_outer(shapes: Sequence[Shape], rank: int) -> list[Shape]:
-    """Shapes broadcastable to one of `rank`, right-aligned with it and without their last dimension."""
+    """Returns shapes broadcastable to one of `rank`, right-aligned with it and without their last dimension."""
     return [((1,) * (rank - len(shape)) + shape)[:-1] for shape in shapes]
 
 

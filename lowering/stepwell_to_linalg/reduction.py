@@ -18,7 +18,7 @@ from .tensors import dims, element_of, elementwise_over, filled, loop_index, red
 
 
 def extreme(dtype: np.dtype, sign: int) -> float | int:
-    """The greatest (`sign` 1) or least (-1) value of a dtype, infinity for floats."""
+    """Returns the greatest (`sign` 1) or least (-1) value of a dtype, infinity for floats."""
     if is_float(dtype):
         return sign * math.inf
     if dtype == np.bool_:
@@ -30,7 +30,7 @@ def extreme(dtype: np.dtype, sign: int) -> float | int:
 
 
 def summed(value: ir.Value, axes: tuple[int, ...]) -> ir.Value:
-    """The sum over `axes`, which are gone, in the compute type."""
+    """Returns the sum over `axes`, which are removed, in the compute type."""
     wide = scalars.compute_type(element_of(value))
     add = arith.addf if isinstance(wide, ir.FloatType) else arith.addi
     return reduce(value, axes, number(0, wide), lambda element, total: add(total, scalars.widen(element)))
@@ -53,13 +53,13 @@ def _narrowed(value: ir.Value, element: ir.Type) -> ir.Value:
 
 @lowers(ops.ReduceSumOp)
 def reduce_sum(op: ops.ReduceSumOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The sum."""
+    """Emits the sum."""
     return _finished(op, _narrowed(summed(inputs[0], _axes(op)), element_of(inputs[0])))
 
 
 @lowers(ops.ReduceMeanOp)
 def reduce_mean(op: ops.ReduceMeanOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The sum, divided where it is made."""
+    """Emits the sum, and its division where it is complete."""
     axes, element = _axes(op), element_of(inputs[0])
     count = math.prod(shape_of(inputs[0])[axis] for axis in axes)
     if isinstance(element, ir.IntegerType):
@@ -73,7 +73,7 @@ def reduce_mean(op: ops.ReduceMeanOp, inputs: list[ir.Value], outs: list[ir.Valu
 
 
 def _mean_of_integers(op: ops.ReduceMeanOp, value: ir.Value, axes: tuple[int, ...], count: int) -> ir.Value:
-    """The mean, rounded towards zero: summed in 64 bits, as the sum of bytes is no byte."""
+    """Emits the mean, rounded towards zero; the sum has 64 bits, as it would overflow a short integer."""
     element, wide = element_of(value), ir.IntegerType.get_signless(64)
     is_unsigned = spec_of_type(op.operation.operands[0].type).dtype.kind == "u"
     extend, divide = (arith.extui, arith.divui) if is_unsigned else (arith.extsi, arith.divsi)
@@ -92,7 +92,7 @@ def _mean_of_integers(op: ops.ReduceMeanOp, value: ir.Value, axes: tuple[int, ..
 
 @lowers(ops.ReduceProdOp)
 def reduce_prod(op: ops.ReduceProdOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The product."""
+    """Emits the product."""
     element = element_of(inputs[0])
     wide = scalars.compute_type(element)
     multiply = arith.mulf if isinstance(wide, ir.FloatType) else arith.muli
@@ -102,7 +102,7 @@ def reduce_prod(op: ops.ReduceProdOp, inputs: list[ir.Value], outs: list[ir.Valu
 
 @lowers(ops.ReduceMaxOp, ops.ReduceMinOp)
 def reduce_extreme(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """The greatest or least element; NaN if one is."""
+    """Emits the greatest or least element; NaN if one is."""
     dtype = spec_of_type(op.operation.operands[0].type).dtype
     is_max = isinstance(op, ops.ReduceMaxOp)
     combine = scalars.maximum if is_max else scalars.minimum
@@ -112,13 +112,13 @@ def reduce_extreme(op: Any, inputs: list[ir.Value], outs: list[ir.Value]) -> lis
 
 @lowers(ops.ArgmaxOp)
 def argmax(op: ops.ArgmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """One reduction of value and index together; of equal elements, and of NaN, the first index wins."""
+    """Emits one reduction of value and index together; of equal elements, and of NaNs, the first index wins."""
     (value,) = inputs
     dtype, shape, element = spec_of_type(op.operation.operands[0].type).dtype, shape_of(value), element_of(value)
     axis = op.axis % len(shape)
     i64 = ir.IntegerType.get_signless(64)
     kept = [extent for position, extent in enumerate(shape) if position != axis]
-    # An index behind the last one: the first element always wins against it.
+    # An index beyond the last one: the first element always wins against it.
     starts = [filled(number(extreme(dtype, -1), element), kept), filled(number(shape[axis], i64), kept)]
     loops = dims(len(shape))
     outer = [loop for position, loop in enumerate(loops) if position != axis]
@@ -133,7 +133,7 @@ def argmax(op: ops.ArgmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> li
 
 
 def wins(item: ir.Value, best: ir.Value, here: ir.Value, at: ir.Value, dtype: np.dtype) -> ir.Value:
-    """Whether `item`, which is `here`, takes the place of the `best`; of equal ones, and of NaN, the first does."""
+    """Returns whether `item` at index `here` replaces `best`; of equal elements, and of NaNs, the first wins."""
     is_earlier = arith.cmpi(arith.CmpIPredicate.slt, here, at)
     if not is_float(dtype):
         more = arith.CmpIPredicate.ugt if dtype.kind in "ub" else arith.CmpIPredicate.sgt

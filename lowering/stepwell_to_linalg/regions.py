@@ -1,4 +1,4 @@
-"""Regions of interest: how many elements a bin has is only known at run time, so bodies are loops over them."""
+"""Regions of interest: the number of elements of a bin is known only at run time, so bodies are loops over them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .tensors import dims, element_of, loop_index, shape_of, structured
 
 
 def _to_float(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """An index as a float."""
+    """Returns an index as a float."""
     return arith.sitofp(kind, arith.index_cast(ir.IntegerType.get_signless(64), value))
 
 
 def _to_index(value: ir.Value, low: float, high: float) -> ir.Value:
-    """A float as an index within bounds; what is no number is the lower one."""
+    """Returns a float as an index within bounds; NaN becomes the lower bound."""
     kind = value.type
     inside = arith.minnumf(arith.maxnumf(value, number(low, kind)), number(high, kind))
     return arith.index_cast(ir.IndexType.get(), arith.fptosi(ir.IntegerType.get_signless(64), inside))
@@ -32,7 +32,7 @@ def _to_index(value: ir.Value, low: float, high: float) -> ir.Value:
 def _for_each(
     ranges: Sequence[tuple[Index, Index]], start: ir.Value, body: Callable[[list[ir.Value], ir.Value], ir.Value]
 ) -> ir.Value:
-    """A value that goes through `body` for each point of a box."""
+    """Passes a value through `body` for each point of a box."""
 
     def loops(at: list[ir.Value], value: ir.Value) -> ir.Value:
         if len(at) == len(ranges):
@@ -42,13 +42,13 @@ def _for_each(
     return loops([], start)
 
 
-# A region that is not absurd has fewer samples per bin and dimension.
+# Maximum number of samples per bin and dimension; only absurd regions have more.
 _MOST_SAMPLES = 1 << 20
 
 
 @lowers(RoiAlignOp, on_gpu=True)
 def roi_align_by_element(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """One loop over [region, channel, row, column]."""
+    """Emits one loop over [region, channel, row, column]."""
     images = inputs[0]
     wide = scalars.compute_type(element_of(images))
 
@@ -65,7 +65,7 @@ def roi_align_by_element(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.V
 
 @lowers(RoiAlignOp)
 def roi_align(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """All channels of a bin together."""
+    """Computes all channels of a bin together."""
     samples = (op.samples or 2) ** 2
     return by_channels(
         inputs[0], outs, samples, lambda region, place, read, kind: _aligned(op, inputs, region, place, read, kind)
@@ -75,7 +75,7 @@ def roi_align(op: RoiAlignOp, inputs: list[ir.Value], outs: list[ir.Value]) -> l
 def _aligned(
     op: RoiAlignOp, inputs: list[ir.Value], region: ir.Value, place: Sequence[ir.Value], read: Read, wide: ir.Type
 ) -> ir.Value:
-    """One bin, computed in `wide`: of one channel, or of a vector of them."""
+    """Computes one bin in `wide`: of one channel, or of a vector of them."""
     images, regions, names = inputs
     extents, kind = shape_of(images), scalars.compute_type(element_of(regions))
     image, _inside = from_front(tensor.extract(names, [region]), extents[0])
@@ -105,7 +105,7 @@ def _edge(op: RoiAlignOp, value: ir.Value) -> ir.Value:
 
 
 def _steps(op: RoiAlignOp, edges: Sequence[ir.Value], kind: ir.Type) -> list[ir.Value]:
-    """The extent of a bin along each dimension."""
+    """Returns the extent of a bin along each dimension."""
     lengths = [arith.subf(end, start) for start, end in zip(edges[:2], edges[2:], strict=True)]
     if op.shift == 0:
         lengths = [arith.maxnumf(length, number(1, kind)) for length in lengths]
@@ -126,7 +126,7 @@ def _position(start: ir.Value, step: ir.Value, place: ir.Value, sample: ir.Value
 def _terms(
     read: Callable[[ir.Value, ir.Value], ir.Value], at: Sequence[ir.Value], extents: Sequence[int], wide: ir.Type
 ) -> list[ir.Value]:
-    """The four elements around a position, each times its weight; zeros where it is outside."""
+    """Returns the four elements around a position, each times its weight; zeros if the position is outside."""
     around = [_around(position, extent) for position, extent in zip(at, extents, strict=True)]
     is_inside = arith.andi(*(inside for inside, _ in around))
     terms = []
@@ -145,7 +145,7 @@ def _cast(value: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def _around(at: ir.Value, extent: int) -> tuple[ir.Value, list[tuple[ir.Value, ir.Value]]]:
-    """Whether a position counts, and the two elements around it, with their weights."""
+    """Returns whether a position counts, and the two elements around it with their weights."""
     kind = at.type
     after_start = arith.cmpf(arith.CmpFPredicate.OGE, at, number(-1, kind))
     inside = arith.andi(after_start, arith.cmpf(arith.CmpFPredicate.OLE, at, number(extent, kind)))
@@ -165,7 +165,7 @@ def _combined(mode: str, total: ir.Value, terms: Sequence[ir.Value]) -> ir.Value
 
 @lowers(RoiMaxPoolOp, on_gpu=True)
 def roi_max_pool_by_element(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """One loop over [region, channel, row, column]."""
+    """Emits one loop over [region, channel, row, column]."""
     images = inputs[0]
 
     def body(_: ir.Value) -> ir.Value:
@@ -181,7 +181,7 @@ def roi_max_pool_by_element(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list
 
 @lowers(RoiMaxPoolOp)
 def roi_max_pool(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """All channels of a bin together."""
+    """Computes all channels of a bin together."""
     return by_channels(
         inputs[0], outs, 4, lambda region, place, read, kind: _greatest(op, inputs, region, place, read, kind)
     ) or roi_max_pool_by_element(op, inputs, outs)
@@ -190,7 +190,7 @@ def roi_max_pool(op: RoiMaxPoolOp, inputs: list[ir.Value], outs: list[ir.Value])
 def _greatest(
     op: RoiMaxPoolOp, inputs: list[ir.Value], region: ir.Value, place: Sequence[ir.Value], read: Read, kind: ir.Type
 ) -> ir.Value:
-    """One bin: of one channel, or of a vector of them."""
+    """Computes one bin: of one channel, or of a vector of them."""
     images, regions = inputs
     extents = shape_of(images)
     name, *edges = (widen(tensor.extract(regions, [region, value_of(at)])) for at in (0, 2, 1, 4, 3))
@@ -209,13 +209,13 @@ def _greatest(
 
 
 def _rounded(value: ir.Value) -> ir.Value:
-    """The nearest whole number, of two the one that is farther from 0."""
+    """Rounds to the nearest integer, halves away from 0."""
     size = math.floor(arith.addf(math.absf(value), number(0.5, value.type)))
     return math.copysign(size, value)
 
 
 def _bin(place: ir.Value, low: ir.Value, high: ir.Value, count: int, extent: int) -> tuple[ir.Value, ir.Value]:
-    """As `bin_of` of the reference."""
+    """Like `bin_of` of the reference implementation."""
     kind = low.type
     length = arith.maxnumf(arith.addf(arith.subf(high, low), number(1, kind)), number(1, kind))
     step, start = arith.divf(length, number(count, kind)), _to_float(place, kind)

@@ -1,4 +1,4 @@
-"""Resizing: weighed sums of elements whose places are in tables made at compile time."""
+"""Resizing: weighted sums of elements whose positions are in tables made at compile time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tensors import constant_tensor, dims, element_of, elementwise_generic, fil
 
 @lowers(ops.ResizeOp)
 def resize(op: ops.ResizeOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A weighed sum of elements whose places along each dimension are in tables."""
+    """Emits a weighted sum of elements whose positions along each dimension are in tables."""
     (value,) = inputs
     element, shape, sizes = element_of(value), shape_of(value), shape_of(outs[0])
     wide = scalars.compute_type(element)
@@ -62,7 +62,7 @@ def _weighed(
     loops: list[ir.Value],
     at: Callable[[tuple[int, ...]], ir.Value],
 ) -> ir.Value:
-    """The sum over the taps of the axes from `len(taps)` on."""
+    """Returns the sum over the taps of the axes from `len(taps)` on."""
     if len(taps) == len(axes):
         return at(taps)
     axis = axes[len(taps)]
@@ -77,7 +77,7 @@ def _weighed(
 
 @lowers(ops.ResampleOp)
 def resample(op: ops.ResampleOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """A reduction over the terms, which looks up its elements."""
+    """Emits a reduction over the terms, which looks up its elements."""
     value, indices, weights = inputs
     shape, element = shape_of(outs[0]), element_of(value)
     wide = scalars.compute_type(element)

@@ -1,12 +1,12 @@
-"""The rules that turn stepwell ops into linalg on tensors, one per op class.
+"""Registry of the rules that lower stepwell ops to linalg on tensors, one per op class.
 
     @lowers(SoftmaxOp)
     def softmax(op: SoftmaxOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]: ...
 
-`inputs` are the operands as lowered already (signless element types, a bool as i8; an absent operand is None), `outs`
-tensors of the results' types in which the results may be made. The insertion point and location are set.
+`inputs` are the lowered operands (signless element types, a bool as i8; an absent operand is None). `outs` are
+tensors of the results' types in which the results may be computed. The insertion point and location are set.
 
-Where threads of a GPU want it otherwise than loops of a CPU, there are two rules for an op.
+An op has a second rule if threads of a GPU need other code than loops of a CPU.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _GPU_RULES: dict[type[Op], Rule] = {}
 
 
 def lowers(*kinds: type[Op], on_gpu: bool = False) -> Callable[[Rule], Rule]:
-    """Declares the rule for some op classes, or that for GPUs alone.
+    """Declares a rule for some op classes, optionally for GPUs only.
 
     Raises:
-        ValueError: one of them has a rule already.
+        ValueError: an op class has a rule already.
     """
     rules = _GPU_RULES if on_gpu else _RULES
 
@@ -43,7 +43,7 @@ def lowers(*kinds: type[Op], on_gpu: bool = False) -> Callable[[Rule], Rule]:
 
 
 def lower(op: Op, inputs: Sequence[ir.Value | None], outs: Sequence[ir.Value], on_gpu: bool = False) -> list[ir.Value]:
-    """Emits what `op` computes, for a GPU or for CPUs; returns its results.
+    """Emits the computation of `op`, for a GPU or for CPUs; returns its results.
 
     Raises:
         PassError: no rule lowers the op.

@@ -1,4 +1,4 @@
-"""Sampling: weighed sums of elements whose places are computed from positions, in vectors of positions."""
+"""Sampling: weighted sums of elements at computed positions, in vectors of positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tap = tuple[ir.Value, ir.Value | None]
 
 @lowers(ops.SampleOp)
 def sample(op: ops.SampleOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """One loop over [batch, channel, position]."""
+    """Emits one loop over [batch, channel, position]."""
     images, positions = inputs
     element, shape = element_of(images), shape_of(images)
     batch, channels, *spatial = shape
@@ -63,7 +63,7 @@ def _all(conditions: Sequence[ir.Value]) -> ir.Value:
 
 
 def _weighed(found: Sequence[Sequence[tuple]], value: Callable[[Sequence[tuple]], ir.Value], wide: ir.Type) -> ir.Value:
-    """The sum over all choices of a tap per dimension."""
+    """Returns the sum over all choices of a tap per dimension."""
     total: ir.Value | None = None
     for choice in itertools.product(*found):
         weight: ir.Value | None = None
@@ -84,7 +84,7 @@ def _as(value: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def _taps(position: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value]]:
-    """Whole numbers around a position, and their weights."""
+    """Returns the integers around a position, and their weights."""
     kind = position.type
     one = number(1, kind)
     if mode == "nearest":
@@ -100,7 +100,7 @@ def _taps(position: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value]]:
 
 
 def _cubic(ratio: ir.Value) -> list[ir.Value]:
-    """As `resampling.cubic_weights`."""
+    """Like `resampling.cubic_weights`."""
     a, kind = CUBIC_COEFFICIENT, ratio.type
     one = number(1, kind)
 
@@ -121,7 +121,7 @@ def _cubic(ratio: ir.Value) -> list[ir.Value]:
 
 
 def _place(at: ir.Value, extent: int, op: ops.SampleOp) -> Tap:
-    """The index of an element, always one inside, and whether it counts (None: it does)."""
+    """Returns the index of an element, clamped to the inside, and whether the element counts (None: it does)."""
     kind = at.type
     if op.padding == "reflection":
         at = _reflected(at, extent, op.about_edges)

@@ -1,6 +1,6 @@
 """Scalar arithmetic for the bodies of linalg ops, with numpy's semantics.
 
-Element types carry no sign here, so whoever cares about it says the numpy dtype.
+Element types are signless here, so functions whose result depends on the sign take the numpy dtype.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _NO_SIGNED_ZEROS = "#arith.fastmath<nsz>"
 
 
 def flags(text: str) -> ir.Attribute:
-    """Fast-math flags."""
+    """Returns fast-math flags."""
     return ir.Attribute.parse(text)
 
 
 def signless(kind: ir.Type) -> ir.Type:
-    """The type that holds elements of `kind` in kernels; tensors by their elements.
+    """Returns the type that holds elements of `kind` in kernels; for tensors, with such an element type.
 
-    Integers have no sign, and what is of eight bits or less, floats too, is a byte.
+    Integers are signless; all types of eight bits or less, floats too, become a byte.
     """
     if isinstance(kind, ir.RankedTensorType):
         return ir.RankedTensorType.get(list(kind.shape), signless(kind.element_type))
@@ -37,19 +37,19 @@ def signless(kind: ir.Type) -> ir.Type:
 
 
 def number(value: float | int, kind: ir.Type) -> ir.Value:
-    """A constant."""
+    """Returns a constant."""
     return arith.constant(kind, float(value) if isinstance(kind, ir.FloatType) else int(value))
 
 
 def unpack(value: ir.Value, dtype: np.dtype) -> ir.Value:
-    """A scalar as loaded, ready for the scalar code of an op: a bool is one bit, an integer of a few bits a byte."""
+    """Converts a loaded scalar for the scalar code of an op: a bool is one bit, an integer of a few bits a byte."""
     if dtype != np.bool_:
         return wrap(value, dtype)
     return arith.trunci(ir.IntegerType.get_signless(1), value)
 
 
 def pack(value: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The reverse of `unpack`."""
+    """Converts a scalar for storing; the inverse of `unpack`."""
     if dtype == np.bool_:
         return arith.extui(ir.IntegerType.get_signless(8), value)
     if byte_integer(dtype) == dtype:
@@ -58,7 +58,7 @@ def pack(value: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def wrap(value: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The low bits of a byte that make an integer of less than a byte, as a byte; other dtypes as they are."""
+    """Wraps a byte around to an integer type of less than a byte, as a byte; leaves other dtypes unchanged."""
     if byte_integer(dtype) == dtype:
         return value
     bits = integer_bits(dtype)
@@ -69,70 +69,70 @@ def wrap(value: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def computable(value: ir.Value, dtype: np.dtype) -> ir.Value:
-    """An unpacked scalar in the type in which it is computed."""
+    """Converts an unpacked scalar to the type in which it is computed."""
     return tiny_floats.decode(value, dtype) if is_tiny_float(dtype) else widen(value)
 
 
 def computed(value: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The unpacked scalar of a computed value."""
+    """Converts a computed value to an unpacked scalar."""
     if is_tiny_float(dtype):
         return tiny_floats.encode(value, dtype)
     return narrow(value, element_type(dtype)) if is_float(dtype) else wrap(value, dtype)
 
 
 def compute_dtype(dtype: np.dtype) -> np.dtype:
-    """What scalar code sees of a dtype that it does not compute in."""
+    """Returns the dtype in which scalar code computes values of `dtype`."""
     return np.dtype(np.float32) if is_tiny_float(dtype) else byte_integer(dtype)
 
 
 def compute_type(kind: ir.Type) -> ir.Type:
-    """The type in which floats of `kind` are computed: f32 for those with less precision."""
+    """Returns the type in which floats of `kind` are computed: f32 for those with less precision."""
     return ir.F32Type.get() if isinstance(kind, ir.FloatType) and kind.width < 32 else kind
 
 
 def widen(value: ir.Value) -> ir.Value:
-    """`value` in its compute type."""
+    """Returns `value` in its compute type."""
     wide = compute_type(value.type)
     return value if wide == value.type else arith.extf(wide, value)
 
 
 def narrow(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """A value in compute type back in its storage type."""
+    """Converts a value in compute type back to its storage type."""
     return value if value.type == kind else arith.truncf(kind, value)
 
 
 def maximum(lhs: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The greater of two; NaN if one of them is."""
+    """Returns the greater of two values; NaN if one of them is."""
     if is_float(dtype):
         return arith.maximumf(lhs, rhs, fastmath=flags(_NO_SIGNED_ZEROS))
     return (arith.maxui if dtype.kind in "ub" else arith.maxsi)(lhs, rhs)
 
 
 def minimum(lhs: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The lesser of two; NaN if one of them is."""
+    """Returns the lesser of two values; NaN if one of them is."""
     if is_float(dtype):
         return arith.minimumf(lhs, rhs, fastmath=flags(_NO_SIGNED_ZEROS))
     return (arith.minui if dtype.kind in "ub" else arith.minsi)(lhs, rhs)
 
 
 def at_least(value: ir.Value, bound: ir.Value) -> ir.Value:
-    """`max(value, bound)` for a bound that is not NaN: one instruction on x86, and NaN stays NaN."""
+    """Returns `max(value, bound)` for a bound that is not NaN: one instruction on x86, and NaN stays NaN."""
     if isinstance(value.type, ir.FloatType):
         return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, bound, value), bound, value)
     return arith.maxsi(value, bound)
 
 
 def at_most(value: ir.Value, bound: ir.Value) -> ir.Value:
-    """`min(value, bound)` for a bound that is not NaN."""
+    """Returns `min(value, bound)` for a bound that is not NaN."""
     if isinstance(value.type, ir.FloatType):
         return arith.select(arith.cmpf(arith.CmpFPredicate.OLT, bound, value), bound, value)
     return arith.minsi(value, bound)
 
 
 def safe_divisor(lhs: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
-    """`rhs`, or 1 where an integer division by it would trap: by zero, or of the least number by -1.
+    """Returns `rhs`, or 1 if an integer division by it would trap: by zero, or of the least number by -1.
 
-    The idle lanes of a masked vector hold zeros, so this matters for good data too.
+    The idle lanes of a masked vector hold zeros, so this matters for valid data too.
     """
     traps = arith.cmpi(arith.CmpIPredicate.eq, rhs, number(0, rhs.type))
     if dtype.kind == "i":
@@ -146,18 +146,18 @@ def safe_divisor(lhs: ir.Value, rhs: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def exp_of_normal(value: ir.Value) -> ir.Value:
-    """The exponential for uses that add a number to it: a denormal result may be 0."""
+    """Returns the exponential for uses that add a number to it: a denormal result may be 0."""
     return math.exp(value, fastmath=flags(AFN))
 
 
 def sigmoid(value: ir.Value) -> ir.Value:
-    """`1 / (1 + exp(-x))`."""
+    """Returns `1 / (1 + exp(-x))`."""
     one = number(1, value.type)
     return arith.divf(one, arith.addf(one, exp_of_normal(arith.negf(value))))
 
 
 def convert(value: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
-    """An unpacked scalar as another dtype, as numpy's astype."""
+    """Converts an unpacked scalar to another dtype, like numpy's astype."""
     if source == target:
         return value
     if is_tiny_float(source):
@@ -188,7 +188,7 @@ def _convert(value: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
 
 
 def reinterpret(value: ir.Value, source: np.dtype, target: np.dtype) -> ir.Value:
-    """An unpacked scalar's bits as an unpacked scalar of another dtype."""
+    """Returns an unpacked scalar's bits as an unpacked scalar of another dtype."""
     stored = pack(value, source)
     kind = signless(element_type(target))
     if target == np.bool_:
@@ -221,15 +221,15 @@ def _from_float(value: ir.Value, kind: ir.Type, target: np.dtype) -> ir.Value:
         return arith.truncf(kind, widen(value))
     if new > old:
         return arith.extf(kind, value)
-    # Few machines do both steps at once; with an odd last bit between them it is as if they did. To bf16 the steps are
-    # two roundings, as ml_dtypes has it.
+    # Few machines do both steps at once; rounding to an odd last bit in between gives the same result. To bf16, the
+    # value is rounded twice, as in ml_dtypes.
     near = _to_odd(value) if old == 64 and isinstance(kind, ir.F16Type) else value
     near = arith.truncf(ir.F32Type.get(), near) if _bits(near.type) == 64 and new < 32 else near
     return arith.truncf(kind, near)
 
 
 def _to_odd(value: ir.Value) -> ir.Value:
-    """An f64 as f32, its last bit set where bits are lost: rounded again to fewer bits it is as if rounded once."""
+    """Converts an f64 to f32, rounding to odd: a second rounding to fewer bits then gives the correct result."""
     i32, i64 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64)
     near = arith.truncf(ir.F32Type.get(), value)
     back, bits = arith.extf(value.type, near), arith.bitcast(i32, near)

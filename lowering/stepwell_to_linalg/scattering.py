@@ -1,4 +1,4 @@
-"""Scatter: a copy, then the updates one after the other. Batches and parts of slices are independent, so in parallel.
+"""Scatter: a copy, then the updates in order; batches and parts of slices are independent and thus parallel.
 
 %copied = linalg.generic {copy} ins(%input) outs(%out)
 %result = scf.forall (%batch, %, %part) shared_outs(%block = %copied) {
@@ -23,19 +23,19 @@ from .scalars import narrow, pack, unpack, widen
 from .sequences import clamped, from_front, in_parallel, part, put, repeat, where
 from .tensors import copy, dims, shape_of, structured, with_shape
 
-# A part of a slice has so many elements at least: whoever works on one reads all the indices.
+# Minimum number of elements in a part of a slice, as each part reads all indices.
 _PART = 512
 
 
 def around(axis: int, shape: Sequence[int]) -> tuple[int, int, int]:
-    """The elements before an axis, along it, and after it."""
+    """Returns the number of elements before an axis, along it, and after it."""
     axis %= len(shape)
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
 @lowers(ops.ScatterOp)
 def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Updates of [batch, slice, element]."""
+    """Emits updates of [batch, slice, element]."""
     input, indices, updates, applied = inputs
     shape = shape_of(input)
     if 0 in (*shape, *shape_of(updates)):
@@ -43,7 +43,7 @@ def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
     batches, extent, size = around(op.axis, shape)
     count = shape_of(indices)[-1]
     dtype = spec_of_type(op.operation.operands[0].type).dtype
-    # Single elements lie along the last dimension, so that they are copied in vectors.
+    # Single elements are contiguous along the last dimension, so that they are copied in vectors.
     slices = [] if size == 1 else [size]
     places, changes = with_shape(indices, [batches, count]), with_shape(updates, [batches, count, *slices])
     copied = with_shape(copy(input, outs[0]), [batches, extent, *slices])
@@ -63,7 +63,7 @@ def scatter(op: ops.ScatterOp, inputs: list[ir.Value], outs: list[ir.Value]) -> 
 
 
 def _part_of(size: int) -> int:
-    """The elements of a slice that are worked on together: a divisor of `size`."""
+    """Returns the number of elements of a slice that are processed together: a divisor of `size`."""
     return next(size // count for count in range(max(1, min(size // _PART, 16)), 0, -1) if size % count == 0)
 
 
@@ -76,7 +76,7 @@ def _apply(
     update: ir.Value,
     block: ir.Value,
 ) -> ir.Value:
-    """`block` [1, slice, element] or [1, slice] after one update; `at` is its batch, slice and perhaps element."""
+    """Returns `block` [1, slice, element] or [1, slice] after one update; `at` is its batch, slice and any element."""
     batch, _, *element = at
     _, extent, *width = shape_of(block)
     index, is_inside = from_front(tensor.extract(indices, [batch, update]), extent)
@@ -98,7 +98,7 @@ def _apply(
 
 
 def combined(reduction: str, dtype: np.dtype, new: ir.Value, old: ir.Value) -> ir.Value:
-    """An element after an update."""
+    """Returns an element after an update."""
     if reduction == "none":
         return new
     lhs, rhs = (widen(unpack(value, dtype)) for value in (old, new))

@@ -1,8 +1,8 @@
-"""The few least elements of many, in order: those found so far stay in registers, and all others pass by in vectors.
+"""The k least elements, in order: those found so far stay in registers, and all others are compared in vectors.
 
 scf.for %at iter_args(%best, %numbers) {
   %keys = vector.transfer_read; %bits = vector.bitcast (%keys < the last of %best)
-  scf.while (%bits != 0) { put the one of the lowest bit between the others; clear the bit }
+  scf.while (%bits != 0) { insert the element of the lowest bit; clear the bit }
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .sequences import repeat
 from .tensors import element_of, shape_of
 
 MOST = 32
-"""So many may be asked for: of two registers or four."""
+"""Maximum `k`; this many keys take two or four registers."""
 
 # Bytes of keys that are compared at once.
 _TOGETHER = 128
 
 
 def least(keys: ir.Value, k: int) -> ir.Value:
-    """The numbers of the elements with the `k` least keys, in order, as a vector of i32; of equal ones the first.
+    """Returns the indices of the `k` least keys in order, as a vector of i32; of equal keys, the first comes first.
 
     Args:
         keys: signed integers [element], at least `k`.
-        k: how many are wanted, from 1 to `MOST`.
+        k: number of wanted elements, from 1 to `MOST`.
     """
     (extent,), kind = shape_of(keys), element_of(keys)
     assert isinstance(kind, ir.IntegerType)
@@ -62,31 +62,31 @@ def least(keys: ir.Value, k: int) -> ir.Value:
 
 
 class _Chosen:
-    """The least keys so far in order, and their numbers: two vectors."""
+    """The least keys so far in order, and their indices: two vectors."""
 
     def __init__(self, kind: ir.IntegerType, lanes: int) -> None:
         self._kind, self._lanes = kind, lanes
         self._i32 = ir.IntegerType.get_signless(32)
 
     def none(self) -> list[ir.Value]:
-        """Before there is any."""
+        """Returns the state without any element."""
         return [broadcast(number(0, kind), self._lanes) for kind in (self._kind, self._i32)]
 
     def with_(self, key: ir.Value, at: ir.Value, chosen: Sequence[ir.Value], first: bool = False) -> list[ir.Value]:
-        """The chosen ones with another that comes after them all, which goes before those with greater keys.
+        """Inserts an element that comes after all chosen ones in the input, before those with greater keys.
 
         Args:
             key: its key.
-            at: its number.
-            chosen: the others.
-            first: whether there are only as many others as its number says.
+            at: its index.
+            chosen: the elements chosen so far.
+            first: whether only as many elements as its index says have been chosen yet.
         """
         keys, numbers = chosen
         index = arith.index_cast(self._i32, at)
         low = number(-(1 << (self._kind.width - 1)), self._kind)
         earlier = [self._moved(keys, low), self._moved(numbers, index)]
         key, own = broadcast(key, self._lanes), broadcast(index, self._lanes)
-        # Nothing is less than what comes before the first one, so that it never counts as greater.
+        # Nothing is less than the value before the first lane, so that it never counts as greater.
         is_greater, was_greater = (arith.cmpi(arith.CmpIPredicate.sgt, value, key) for value in (keys, earlier[0]))
         if first:
             is_greater, was_greater = (
@@ -99,7 +99,7 @@ class _Chosen:
         ]
 
     def _moved(self, value: ir.Value, before: ir.Value) -> ir.Value:
-        """Every lane as the one before it."""
+        """Returns every lane moved up by one, with `before` in the first lane."""
         return vector.shuffle(broadcast(before, self._lanes), value, [0, *range(self._lanes, 2 * self._lanes - 1)])
 
     def _places(self, start: int) -> ir.Value:
@@ -111,7 +111,7 @@ class _Chosen:
 def _for_each_bit(
     bits: ir.Value, carried: Sequence[ir.Value], body: Callable[[ir.Value, list[ir.Value]], list[ir.Value]]
 ) -> list[ir.Value]:
-    """`carried` through `body` for every bit that is set, from the lowest, given its place."""
+    """Passes `carried` through `body` for every set bit, from the lowest, with the bit's position."""
     start = [bits, *carried]
     kinds = [value.type for value in start]
     op = scf.WhileOp(kinds, start)

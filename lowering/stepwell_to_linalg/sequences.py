@@ -1,4 +1,4 @@
-"""Loops on tensors, for ops whose results are not made element by element: each step sees what the ones before left."""
+"""Sequential loops on tensors, for ops whose steps depend on the results of the steps before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Values = list[ir.Value]
 
 
 def where(condition: ir.Value, value: ir.Value, body: Callable[[], ir.Value]) -> ir.Value:
-    """What `body` makes of `value` where the condition holds, else `value`."""
+    """Returns the result of `body` if the condition holds, else `value`."""
     op = scf.IfOp(condition, [value.type], has_else=True)
     with ir.InsertionPoint(op.thenRegion.blocks[0]):
         scf.YieldOp([body()])
@@ -26,7 +26,7 @@ def where(condition: ir.Value, value: ir.Value, body: Callable[[], ir.Value]) ->
 def repeat(
     start: Index, stop: Index, carried: Sequence[ir.Value], body: Callable[[ir.Value, Values], Sequence[ir.Value]]
 ) -> Values:
-    """`for i in range(start, stop): carried = body(i, carried)`"""
+    """Emits `for i in range(start, stop): carried = body(i, carried)`."""
     op = scf.ForOp(value_of(start), value_of(stop), value_of(1), list(carried))
     with ir.InsertionPoint(op.body):
         scf.YieldOp(list(body(op.induction_variable, list(op.inner_iter_args))))
@@ -36,7 +36,7 @@ def repeat(
 def in_parallel(
     steps: Sequence[int], out: ir.Value, body: Callable[[Sequence[ir.Value], ir.Value], ir.Value]
 ) -> ir.Value:
-    """`out`, cut into blocks of `steps` elements that `body(offsets, block)` makes in any order.
+    """Returns `out`, cut into blocks of `steps` elements that `body(offsets, block)` computes in any order.
 
     The blocks divide the dimensions of `out`.
     """
@@ -54,14 +54,14 @@ def in_parallel(
 
 
 def part(value: ir.Value, offsets: Sequence[Index], sizes: Sequence[int], rank: int | None = None) -> ir.Value:
-    """The elements of `value` in a box, without its first dimensions (of extent 1) where `rank` is less."""
+    """Returns the elements of `value` in a box, without its first dimensions (of extent 1) if `rank` is less."""
     shape = list(sizes)[len(sizes) - rank if rank is not None else 0 :]
     kind = ir.RankedTensorType.get(shape, element_of(value))
     return tensor.ExtractSliceOp(kind, value, *_box(offsets, sizes)).result
 
 
 def put(value: ir.Value, into: ir.Value, offsets: Sequence[Index], sizes: Sequence[int]) -> ir.Value:
-    """`into` with `value` in the box."""
+    """Returns `into` with `value` in the box."""
     return tensor.InsertSliceOp(value, into, *_box(offsets, sizes)).result
 
 
@@ -73,13 +73,13 @@ def _box(offsets: Sequence[Index], sizes: Sequence[int]) -> tuple[list[ir.Value]
 
 
 def clamped(count: ir.Value, most: int) -> ir.Value:
-    """A number of elements, an i64 scalar tensor, as an index from 0 to `most`."""
+    """Returns a number of elements, an i64 scalar tensor, as an index from 0 to `most`."""
     index = arith.index_cast(ir.IndexType.get(), tensor.extract(count, []))
     return arith.maxsi(arith.minsi(index, value_of(most)), value_of(0))
 
 
 def from_front(index: ir.Value, extent: int) -> tuple[ir.Value, ir.Value]:
-    """An integer that may count from the end as an index inside of `extent`, and whether it was inside before."""
+    """Converts an integer that may count from the end to an index clamped to `extent`, and whether it was inside."""
     index = arith.index_cast(ir.IndexType.get(), index)
     zero, last = value_of(0), value_of(max(extent - 1, 0))
     is_negative = arith.cmpi(arith.CmpIPredicate.slt, index, zero)

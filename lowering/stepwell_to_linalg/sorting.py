@@ -1,8 +1,8 @@
-"""Sorting: rows in parallel, each by integers in the order of its elements, the least first.
+"""Sorting: rows in parallel, each by integer keys in the order of its elements, the least first.
 
-Short rows are sorted by counting, for every element at once, how many come before it. Long ones are sorted digit by
-digit from the lowest, which leaves equal ones in their order; if only some elements are wanted, most of the others are
-dropped first. If very few are, those found so far are kept in registers.
+Short rows are sorted by counting the elements before each one, for all elements at once. Long rows are sorted digit
+by digit from the lowest, which is stable; if only some elements are wanted, most of the others are dropped first.
+If very few are wanted, those found so far are kept in registers.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from .scalars import number, widen
 from .sequences import clamped, in_parallel, part, repeat
 from .tensors import constant_tensor, dims, element_of, empty, filled, shape_of, structured, with_shape
 
-# Counting takes a time that grows with the square of the elements, in vectors; digits with their number, one by one.
+# The time of counting grows with the square of the number of elements, in vectors; that of sorting by digits grows
+# with their number, one by one.
 _MOST_COUNTED = 256
 _DIGIT = 8
-# Bytes of keys that are worked on at once where only a part of them may be data.
+# Bytes of keys that are processed at once if only some of them may be data.
 _TOGETHER = 128
-# Dropping elements first reads all of them twice more, which pays if few are left.
+# Dropping elements first reads all of them twice more, which pays off if less than this fraction is left.
 _FEW = 4
 
 
 @lowers(TopKOp)
 def top_k(op: TopKOp, inputs: list[ir.Value], outs: list[ir.Value]) -> list[ir.Value]:
-    """Indices of [row, k]."""
+    """Emits indices of [row, k]."""
     shape = shape_of(inputs[0])
     rows, extent = math.prod(shape[:-1]), shape[-1]
     if rows * op.k == 0:
@@ -67,7 +68,7 @@ def _wide(index: ir.Value) -> ir.Value:
 
 
 def keys_of(values: ir.Value, dtype: np.dtype, largest: bool) -> ir.Value:
-    """Signed integers, of which the least are those of the elements that come first."""
+    """Returns signed integers that are least for the elements that come first."""
     kind = ir.IntegerType.get_signless(64 if dtype.itemsize == 8 else 32)
 
     def body(item: ir.Value, _: ir.Value) -> ir.Value:
@@ -79,7 +80,7 @@ def keys_of(values: ir.Value, dtype: np.dtype, largest: bool) -> ir.Value:
 
 
 def is_before(key: ir.Value, at: ir.Value, mine: ir.Value, here: ir.Value) -> ir.Value:
-    """Whether an element comes before another one, given their keys and places."""
+    """Returns whether an element comes before another one, given their keys and indices."""
     is_less = arith.cmpi(arith.CmpIPredicate.slt, key, mine)
     is_same = arith.cmpi(arith.CmpIPredicate.eq, key, mine)
     return arith.ori(is_less, arith.andi(is_same, arith.cmpi(arith.CmpIPredicate.slt, at, here)))
@@ -94,7 +95,7 @@ def _integer_key(item: ir.Value, dtype: np.dtype, kind: ir.IntegerType) -> ir.Va
 
 
 def _float_key(item: ir.Value, kind: ir.IntegerType) -> ir.Value:
-    """The bits, in the order of the numbers; one NaN above all of them and one zero."""
+    """Returns the bits in the order of the numbers; all NaNs become one above all numbers, both zeros become one."""
     wide = widen(item)
     wide = arith.addf(wide, number(0, wide.type))
     is_nan = arith.cmpf(arith.CmpFPredicate.UNO, wide, wide)
@@ -104,7 +105,7 @@ def _float_key(item: ir.Value, kind: ir.IntegerType) -> ir.Value:
 
 
 def _last_from(keys: ir.Value, stop: ir.Value) -> ir.Value:
-    """The keys, those of elements from `stop` on the greatest there are."""
+    """Sets the keys of elements from `stop` on to the greatest possible key."""
     (extent,), kind = shape_of(keys), element_of(keys)
     assert isinstance(kind, ir.IntegerType)
     row, places = _together(keys)
@@ -116,7 +117,7 @@ def _last_from(keys: ir.Value, stop: ir.Value) -> ir.Value:
         is_kept = arith.cmpi(arith.CmpIPredicate.slt, places, broadcast(left, lanes))
         return write_row(arith.select(is_kept, read_row(into, [start], row), greatest), into, [start], row)
 
-    # Vectors of which a part counts are masked: the one in which `stop` lies, and the last one if it is no whole one.
+    # Partial vectors are masked: the one that contains `stop`, and the last one if it is partial.
     width, last = value_of(lanes), value_of(extent - lanes)
     keys = masked(arith.minsi(arith.muli(arith.divui(stop, width), width), last), keys)
     (keys,) = repeat(
@@ -129,7 +130,7 @@ def _last_from(keys: ir.Value, stop: ir.Value) -> ir.Value:
 
 
 def _by_counting(keys: ir.Value, k: int, stop: ir.Value | None) -> ir.Value:
-    """The numbers of the elements with the `k` least keys, in order; elements from `stop` on keep their places."""
+    """Returns the indices of the `k` least keys, in order; elements from `stop` on keep their places."""
     (extent,) = shape_of(keys)
     i32 = ir.IntegerType.get_signless(32)
     ranks = _ranks(keys) if stop is None else _ranks_before(keys, stop)
@@ -143,7 +144,7 @@ def _by_counting(keys: ir.Value, k: int, stop: ir.Value | None) -> ir.Value:
 
 
 def _ranks(keys: ir.Value) -> ir.Value:
-    """How many elements come before each one."""
+    """Returns the number of elements that come before each one."""
     (extent,), i32 = shape_of(keys), ir.IntegerType.get_signless(32)
     numbers = constant_tensor(range(extent), i32)
     other, own = dims(2)
@@ -156,7 +157,7 @@ def _ranks(keys: ir.Value) -> ir.Value:
 
 
 def _ranks_before(keys: ir.Value, stop: ir.Value) -> ir.Value:
-    """As `_ranks`, of the elements before `stop` among these alone."""
+    """Like `_ranks`, restricted to the elements before `stop`."""
     (extent,), i32 = shape_of(keys), ir.IntegerType.get_signless(32)
     row, first = _together(keys)
     zeros = broadcast(number(0, i32), row.width)
@@ -178,7 +179,7 @@ def _ranks_before(keys: ir.Value, stop: ir.Value) -> ir.Value:
 
 
 def _together(keys: ir.Value) -> tuple[Point, ir.Value]:
-    """A row of keys that are worked on at once, and the place of each in it, a vector of i32."""
+    """Returns a row of keys that are processed at once, and the index of each in it, a vector of i32."""
     (extent,), kind = shape_of(keys), element_of(keys)
     assert isinstance(kind, ir.IntegerType)
     lanes = min(_TOGETHER * 8 // kind.width, extent)
@@ -187,7 +188,7 @@ def _together(keys: ir.Value) -> tuple[Point, ir.Value]:
 
 
 def _unsorted_from(numbers: ir.Value, stop: ir.Value | None) -> ir.Value:
-    """Numbers of elements in order [k], of which those from `stop` on are their own places."""
+    """Returns the indices [k] with those from `stop` on replaced by their own places."""
     if stop is None:
         return numbers
     (k,), i32 = shape_of(numbers), ir.IntegerType.get_signless(32)
@@ -196,7 +197,7 @@ def _unsorted_from(numbers: ir.Value, stop: ir.Value | None) -> ir.Value:
 
 
 def _by_digits(keys: ir.Value, k: int, stop: ir.Value | None) -> ir.Value:
-    """As `_by_counting`."""
+    """Like `_by_counting`, for long rows."""
     (extent,) = shape_of(keys)
     i32 = ir.IntegerType.get_signless(32)
     kind = element_of(keys)
@@ -215,7 +216,7 @@ def _by_digits(keys: ir.Value, k: int, stop: ir.Value | None) -> ir.Value:
 
 
 def _digit(key: ir.Value, shift: int, bits: int) -> ir.Value:
-    """Some bits of a key as a bucket number; the sign bit turned, so that negative keys come first."""
+    """Returns some bits of a key as a bucket number; the sign bit is flipped, so that negative keys come first."""
     kind = ir.IntegerType(key.type)
     if shift + bits == kind.width:
         key = arith.xori(key, number(-(1 << (kind.width - 1)), kind))
@@ -224,7 +225,7 @@ def _digit(key: ir.Value, shift: int, bits: int) -> ir.Value:
 
 
 def _histogram(keys: ir.Value, count: ir.Value, shift: int, bits: int) -> ir.Value:
-    """How many keys lie in each bucket."""
+    """Returns the number of keys in each bucket."""
     i32 = ir.IntegerType.get_signless(32)
     none = linalg.fill(number(0, i32), outs=[empty([1 << bits], i32)])
 
@@ -237,7 +238,7 @@ def _histogram(keys: ir.Value, count: ir.Value, shift: int, bits: int) -> ir.Val
 
 
 def _sorted_by_digit(keys: ir.Value, numbers: ir.Value, count: ir.Value, shift: int) -> tuple[ir.Value, ir.Value]:
-    """The first `count` keys and their numbers in the order of one digit."""
+    """Returns the first `count` keys and their indices in the order of one digit."""
     i32 = ir.IntegerType.get_signless(32)
 
     def start(bucket: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:

@@ -1,8 +1,9 @@
-"""The index space of a contraction kernel's result, and the views of tensors in it.
+"""Index space of a contraction kernel's result, and the views of tensors in it.
 
-A contraction's result [.., columns] is written panel by panel; its index space is (outer.., group?, panel, lane), where
- the outer dimensions are those of the result, merged where every operand allows it. Epilogue operands, the weight
-and the destination are read and written through views in this space, so that one tile of it is a block of registers.
+A contraction's result [.., columns] is written panel by panel; its index space is (outer.., group?, panel, lane),
+where the outer dimensions are those of the result, merged if every operand allows it. Epilogue operands, the weight
+and the destination are read and written through views in this space, so that one tile of it is a block of
+registers.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ Shape = tuple[int, ...]
 
 
 def shape_of(value: ir.Value) -> Shape:
-    """The static shape of a tensor value."""
+    """Returns the static shape of a tensor value."""
     return tuple(ir.RankedTensorType(value.type).shape)
 
 
 def collapse(value: ir.Value, runs: Sequence[Sequence[int]]) -> ir.Value:
-    """`value` with each run of neighbouring dimensions merged into one; all other dimensions must be 1 and vanish."""
+    """Merges each run of neighbouring dimensions of `value` into one; other dimensions must be 1 and are removed."""
     shape = shape_of(value)
     if [list(run) for run in runs] == [[axis] for axis in range(len(shape))]:
         return value
@@ -38,7 +39,7 @@ def collapse(value: ir.Value, runs: Sequence[Sequence[int]]) -> ir.Value:
 
 
 def expand(value: ir.Value, axis: int, sizes: Sequence[int]) -> ir.Value:
-    """`value` with dimension `axis` split into dimensions of `sizes`."""
+    """Returns `value` with dimension `axis` split into dimensions of `sizes`."""
     if len(sizes) == 1:
         return value
     shape = shape_of(value)
@@ -53,7 +54,7 @@ def expand(value: ir.Value, axis: int, sizes: Sequence[int]) -> ir.Value:
 
 
 def slice_axis(value: ir.Value, axis: int, start: int, size: int) -> ir.Value:
-    """The part [start, start + size) of one dimension of `value`."""
+    """Returns the part [start, start + size) of one dimension of `value`."""
     shape = shape_of(value)
     if start == 0 and size == shape[axis]:
         return value
@@ -64,7 +65,7 @@ def slice_axis(value: ir.Value, axis: int, start: int, size: int) -> ir.Value:
 
 
 def insert_axis(part: ir.Value, into: ir.Value, axis: int, start: int) -> ir.Value:
-    """`into` with its slice of dimension `axis` from `start` on replaced by `part`."""
+    """Returns `into` with its slice of dimension `axis` from `start` on replaced by `part`."""
     if shape_of(part) == shape_of(into):
         return part
     sizes = list(shape_of(part))
@@ -76,9 +77,9 @@ class ResultSpace:
     """The index space (outer.., feature group?, panel, lane) of a result [.., columns].
 
     Attributes:
-        runs: for every outer dimension of the space, the result's dimensions that it stands for.
-        count: the number of feature groups (1: no such dimension).
-        rank: the number of (parallel) dimensions.
+        runs: for every outer dimension of the space, the result's dimensions merged into it.
+        count: number of feature groups (1: no such dimension).
+        rank: number of (parallel) dimensions.
     """
 
     def __init__(
@@ -86,12 +87,10 @@ class ResultSpace:
     ) -> None:
         """Merges the outer dimensions as far as possible.
 
-        Args:
-            shape: the result's shape.
-            operands: the sizes of other tensors along the result's outer dimensions, 1 where they are broadcast;
-                a dimension merges with one along which the same tensors are broadcast only.
-            count: the number of feature groups into which the columns fall.
-            separate: dimensions that are kept as they are, even those of size 1.
+        Args:     shape: the result's shape.     operands: sizes of other tensors along the result's outer
+        dimensions, 1 if they are broadcast; dimensions         merge only if the same tensors are broadcast along
+        them.     count: number of feature groups that the columns are divided into.     separate: dimensions that
+        are kept as they are, even those of size 1.
         """
         self.shape, self.count = shape, count
         outer = len(shape) - 1
@@ -110,20 +109,21 @@ class ResultSpace:
 
     @property
     def columns(self) -> int:
-        """The columns of one feature group."""
+        """Number of columns of one feature group."""
         return self.shape[-1] // self.count
 
     def sizes(self, group: ColumnGroup) -> list[int]:
-        """The extents of the dimensions, for one column group."""
+        """Returns the extents of the dimensions, for one column group."""
         outer = [math.prod(self.shape[axis] for axis in run) for run in self.runs]
         return [*outer, *([self.count] if self.count > 1 else []), group.panels, group.width]
 
     def flatten(self, value: ir.Value, trailing: int) -> tuple[ir.Value, list[int]]:
-        """`value` with its outer dimensions merged as in this space, and the dimensions of the space that it has.
+        """Merges the outer dimensions of `value` as in this space; returns it, and the dimensions of the space that it
+        has.
 
         Args:
             value: a tensor whose dimensions before the last `trailing` ones are broadcastable to the result's.
-            trailing: how many dimensions to leave alone; with 2, the last outer one and the columns.
+            trailing: number of dimensions to leave unchanged; with 2, the last outer one and the columns.
         """
         shape = shape_of(value)
         outer = len(shape) - trailing
@@ -137,21 +137,21 @@ class ResultSpace:
         return collapse(value, [*runs, *([axis] for axis in range(outer, len(shape)))]), dims
 
     def view(self, value: ir.Value, group: ColumnGroup) -> tuple[ir.Value, list[int]]:
-        """What of `value` belongs to `group`, and for every dimension of it the dimension of this space."""
+        """Returns the part of `value` that belongs to `group`, and the space's dimension of each of its dimensions."""
         flat, dims = self.flatten(value, 1) if shape_of(value) else (value, [])
         if shape_of(flat)[len(dims) :] != self.shape[-1:]:
             return collapse(flat, [[axis] for axis in range(len(dims))]), dims
         return self.split_columns(flat, len(dims), group), [*dims, *range(len(self.runs), self.rank)]
 
     def split_columns(self, flat: ir.Value, axis: int, group: ColumnGroup) -> ir.Value:
-        """Dimension `axis` of `flat`, which counts columns, as (feature group?, panel, lane) of `group`."""
+        """Returns `flat` with dimension `axis`, which counts columns, as (feature group?, panel, lane) of `group`."""
         if self.count > 1:
             flat = expand(flat, axis, [self.count, self.columns])
             axis += 1
         return expand(slice_axis(flat, axis, group.start, group.size), axis, [group.panels, group.width])
 
     def write(self, part: ir.Value, into: ir.Value, group: ColumnGroup) -> ir.Value:
-        """The result tensor `into` with the columns of `group` replaced by `part`, which lies in this space."""
+        """Returns the result tensor `into` with the columns of `group` replaced by `part`, which is in this space."""
         flat, dims = self.flatten(into, 1)
         axis = len(dims)
         grouped = expand(flat, axis, [self.count, self.columns]) if self.count > 1 else flat
@@ -164,7 +164,7 @@ class ResultSpace:
         return self._unflatten(updated)
 
     def _unflatten(self, flat: ir.Value) -> ir.Value:
-        """The inverse of `flatten` for a tensor of the result's shape."""
+        """Restores the result's shape; the inverse of `flatten`."""
         if shape_of(flat) == self.shape:
             return flat
         starts = [run[0] for run in self.runs] + [len(self.shape) - 1]

@@ -1,4 +1,4 @@
-"""Where the elements of tensors in a kernel lie: those of an argument may be a part of a larger tensor's."""
+"""Strides of tensors in a kernel: an argument may be a part of a larger tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...passes.kernel.views import argument_strides, row_major
 
 
 def add_destination_strides(kernel: ir.Operation) -> None:
-    """Makes what is known of the kernel's result known of the destination, which becomes its last argument."""
+    """Moves the attributes of the kernel's result to the destination, which becomes its last argument."""
     known = [*dictionaries(kernel, "arg_attrs"), *dictionaries(kernel, "res_attrs")]
     for name in ("arg_attrs", "res_attrs"):
         if name in kernel.attributes:
@@ -23,7 +23,7 @@ def add_destination_strides(kernel: ir.Operation) -> None:
 
 
 def strides_of(value: ir.Value) -> list[int]:
-    """The distance, in elements, from one index of each dimension to the next."""
+    """Returns the distance, in elements, from one index of each dimension to the next."""
     shape = _shape(value)
     if isinstance(value.owner, ir.Block):
         return _argument(ir.BlockArgument(value)) or row_major(shape)
@@ -39,7 +39,7 @@ def strides_of(value: ir.Value) -> list[int]:
 
 
 def strides_of_made(kernel: ir.Operation) -> dict[ir.Value, list[int]]:
-    """The strides of the tensors that are made in a kernel's destination, from what it returns up."""
+    """Returns the strides of the tensors that are computed in a kernel's destination, from the returned one up."""
     block = kernel.regions[0].blocks[0]
     value = block.operations[len(block.operations) - 1].operands[0]
     strides = strides_of(block.arguments[len(block.arguments) - 1])
@@ -58,14 +58,14 @@ def strides_of_made(kernel: ir.Operation) -> dict[ir.Value, list[int]]:
 
 
 def breaks(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """The dimensions that cannot be merged with the next one, as what they hold does not lie side by side."""
-    # Dimensions of size 1 are never in the way.
+    """Returns the dimensions that cannot be merged with the next one, as they are not contiguous."""
+    # Dimensions of size 1 never prevent merging.
     real = [axis for axis, extent in enumerate(shape) if extent != 1]
     return [first for first, second in itertools.pairwise(real) if strides[first] != strides[second] * shape[second]]
 
 
 def breaks_of(value: ir.Value) -> list[int]:
-    """`breaks` of a tensor."""
+    """Returns `breaks` of a tensor."""
     return breaks(_shape(value), strides_of(value))
 
 
@@ -75,13 +75,13 @@ def _argument(value: ir.BlockArgument) -> list[int] | None:
 
 
 def collapsed(strides: Sequence[int], shape: Sequence[int], runs: Sequence[Sequence[int]]) -> list[int]:
-    """The strides of runs of dimensions that become one each: those of the last one that has more than one index."""
+    """Returns the strides after collapsing runs of dimensions: those of the last one with more than one index."""
     real = [[axis for axis in run if shape[axis] != 1] or run for run in runs]
     return [strides[run[-1]] for run in real]
 
 
 def expanded(strides: Sequence[int], shape: Sequence[int], runs: Sequence[Sequence[int]]) -> list[int]:
-    """The strides of the dimensions of `shape` that runs of it had as one."""
+    """Returns the strides of the dimensions of `shape` after expanding one dimension per run."""
     if not runs:
         return row_major(shape)
     pairs = zip(strides, runs, strict=True)
@@ -89,7 +89,7 @@ def expanded(strides: Sequence[int], shape: Sequence[int], runs: Sequence[Sequen
 
 
 def reassociation(op: ir.Operation) -> list[list[int]]:
-    """The runs of dimensions that a reshaping op makes one of, or one into."""
+    """Returns the runs of dimensions that a reshaping op collapses, or expands into."""
     runs = ir.ArrayAttr(op.attributes["reassociation"])
     return [[ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(run)] for run in runs]
 

@@ -1,4 +1,4 @@
-"""Building linalg on tensors for ops that are not contractions: elementwise ones, reductions, copies, reshapes."""
+"""Builds linalg on tensors for ops that are not contractions: elementwise ops, reductions, copies, reshapes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ Body = Callable[..., ir.Value]
 
 
 def shape_of(value: ir.Value) -> list[int]:
-    """The extents of a static tensor."""
+    """Returns the extents of a static tensor."""
     return list(ir.RankedTensorType(value.type).shape)
 
 
 def element_of(value: ir.Value) -> ir.Type:
-    """The element type of a tensor."""
+    """Returns the element type of a tensor."""
     return ir.RankedTensorType(value.type).element_type
 
 
 def empty(shape: Sequence[int], element: ir.Type) -> ir.Value:
-    """A tensor without contents."""
+    """Makes a tensor without contents."""
     return tensor.EmptyOp(list(shape), element).result
 
 
 def filled(scalar: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """A tensor with `scalar` everywhere."""
+    """Makes a tensor with `scalar` everywhere."""
     return linalg.fill(scalar, outs=[empty(shape, scalar.type)])
 
 
@@ -38,12 +38,12 @@ def structured(
     iterators: str,
     body: Callable[..., Sequence[ir.Value] | ir.Value],
 ) -> list[ir.Value]:
-    """A linalg.generic.
+    """Makes a linalg.generic.
 
     Args:
-        inputs: the operands that are only read.
-        outs: the destinations.
-        maps: how each input, then each destination is indexed.
+        inputs: operands that are only read.
+        outs: destinations.
+        maps: index expressions of each input, then of each destination.
         iterators: one letter per loop, `p` parallel or `r` reduction.
         body: gets one scalar per input and destination, returns one per destination.
     """
@@ -59,12 +59,12 @@ def structured(
 
 
 def dims(count: int) -> list[ir.AffineExpr]:
-    """The loop dimensions in order."""
+    """Returns the loop dimensions in order."""
     return [ir.AffineExpr.get_dim(position) for position in range(count)]
 
 
 def broadcast_map(shape: Sequence[int], onto: Sequence[int]) -> list[ir.AffineExpr]:
-    """How a tensor of `shape`, broadcast as in numpy, is indexed by loops over `onto`."""
+    """Returns the index expressions of a tensor of `shape`, broadcast as in numpy, in loops over `onto`."""
     offset = len(onto) - len(shape)
     zero = ir.AffineExpr.get_constant(0)
     return [
@@ -74,7 +74,7 @@ def broadcast_map(shape: Sequence[int], onto: Sequence[int]) -> list[ir.AffineEx
 
 
 def elementwise_generic(inputs: Sequence[ir.Value], out: ir.Value, body: Body) -> ir.Value:
-    """`body` of every element; inputs broadcast to the shape of `out`."""
+    """Emits `body` of every element; inputs broadcast to the shape of `out`."""
     wide = shape_of(out)
     maps = [broadcast_map(shape_of(value), wide) for value in inputs]
     results = structured(inputs, [out], [*maps, dims(len(wide))], "p" * len(wide), lambda *values: body(*values[:-1]))
@@ -84,14 +84,14 @@ def elementwise_generic(inputs: Sequence[ir.Value], out: ir.Value, body: Body) -
 def elementwise_over(
     inputs: Sequence[ir.Value], body: Body, like: ir.Value, element: ir.Type | None = None
 ) -> ir.Value:
-    """As `elementwise_generic`, into a new tensor of the shape of `like`."""
+    """Like `elementwise_generic`, with a new destination of the shape of `like`."""
     return elementwise_generic(inputs, empty(shape_of(like), element or element_of(like)), body)
 
 
 def reduce(
     value: ir.Value, axes: Sequence[int], start: ir.Value, body: Callable[[ir.Value, ir.Value], ir.Value]
 ) -> ir.Value:
-    """The dimensions `axes` of `value` reduced by `body(element, accumulator)` and gone; `start` is neutral for it."""
+    """Reduces and removes the dimensions `axes` of `value` by `body(element, accumulator)`; `start` must be neutral."""
     shape = shape_of(value)
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     out = filled(start, [shape[axis] for axis in kept])
@@ -101,7 +101,7 @@ def reduce(
 
 
 def along(value: ir.Value, reduced: Sequence[ir.Value], axes: Sequence[int], body: Body, out: ir.Value) -> ir.Value:
-    """`body` of every element of `value` and of those of tensors that lack the dimensions `axes`."""
+    """Emits `body` of every element of `value` and those of tensors without the dimensions `axes`."""
     loops = dims(len(shape_of(value)))
     kept = [loop for axis, loop in enumerate(loops) if axis not in axes]
     maps = [loops, *[kept] * len(reduced), loops]
@@ -110,25 +110,25 @@ def along(value: ir.Value, reduced: Sequence[ir.Value], axes: Sequence[int], bod
 
 
 def copy(value: ir.Value, out: ir.Value, exprs: Sequence[ir.AffineExpr] | None = None) -> ir.Value:
-    """`out` with the elements of `value`, indexed by `exprs` over the loops of `out` (in order, if none are given)."""
+    """Copies `value`, indexed by `exprs` over the loops of `out` (in order by default), to `out`."""
     loops = dims(len(shape_of(out)))
     maps = [loops if exprs is None else exprs, loops]
     return structured([value], [out], maps, "p" * len(loops), lambda element, _: element)[0]
 
 
 def insert(value: ir.Value, into: ir.Value, offsets: Sequence[int]) -> ir.Value:
-    """`into` with `value` at `offsets`."""
+    """Returns `into` with `value` at `offsets`."""
     sizes, ones = shape_of(value), [1] * len(offsets)
     return tensor.InsertSliceOp(value, into, [], [], [], list(offsets), sizes, ones).result
 
 
 def loop_index(dim: int) -> ir.Value:
-    """The index of a loop, in the body of a linalg.generic."""
+    """Returns the index of a loop, in the body of a linalg.generic."""
     return linalg.IndexOp(dim).result
 
 
 def with_shape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """The same elements in row-major order in another shape."""
+    """Returns the same elements in row-major order in another shape."""
     old = shape_of(value)
     if old == list(shape):
         return value
@@ -144,7 +144,7 @@ def with_shape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def reassociation(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | None:
-    """Which dimensions of the longer shape make each of the shorter one; None where no grouping does."""
+    """Returns the dimensions of the longer shape that make each of the shorter one; None if no grouping does."""
     short, long = sorted((list(old), list(new)), key=len)
     if not short:
         return [] if all(extent == 1 for extent in long) else None
@@ -167,7 +167,7 @@ def reassociation(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | N
 
 
 def constant_tensor(values: Sequence[int | float], element: ir.Type) -> ir.Value:
-    """A small table of one dimension."""
+    """Makes a small table of one dimension."""
     kind = ir.RankedTensorType.get([len(values)], element)
     if isinstance(element, ir.FloatType):
         items: list[ir.Attribute] = [ir.FloatAttr.get(element, value) for value in values]
@@ -177,7 +177,7 @@ def constant_tensor(values: Sequence[int | float], element: ir.Type) -> ir.Value
 
 
 def pad_with(value: ir.Value, low: Sequence[int], high: Sequence[int], scalar: ir.Value) -> ir.Value:
-    """`value` within elements `scalar`, as a tensor.pad; a reduction for which they are neutral reads past it."""
+    """Pads `value` with `scalar` by a tensor.pad; reductions for which the scalar is neutral skip the padding."""
     if not any((*low, *high)):
         return value
     shape = [before + extent + after for before, extent, after in zip(low, shape_of(value), high, strict=True)]

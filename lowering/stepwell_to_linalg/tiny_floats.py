@@ -1,8 +1,8 @@
-"""Floats of eight bits and four, which no machine computes with: their bytes from and to f32.
+"""Conversion of eight-bit and four-bit floats, which have no machine arithmetic, from and to f32.
 
-A format has a sign, an exponent and a fraction like f32, each shorter; rounding is to the nearest, halves to even. What
-is too big for a format becomes what ml_dtypes makes of it: infinite, NaN or, in four bits, the greatest number. As
-there, numbers of other types are rounded to f32 first.
+A format has a sign, an exponent and a fraction like f32, but shorter. Rounding is to nearest even. Numbers too
+large for a format become the same as in ml_dtypes: infinite, NaN or, in four bits, the greatest number. As in
+ml_dtypes, numbers of other types are rounded to f32 first.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _F32_NAN = 0x7FC00000
 
 @dataclass(frozen=True)
 class _Format:
-    """How the bits of a float mean a number.
+    """Bit layout of a float format.
 
     Attributes:
-        fraction: the bits of the fraction.
-        bias: the exponent's bias.
-        sign: the bit of the sign.
-        greatest: the code of the greatest number.
-        overflow: the code of what is greater; None where that is the greatest number.
-        nan: the code of NaN; None where there is none.
-        has_negative_zero: whether the sign of 0 counts; else its code is NaN's.
+        fraction: number of bits of the fraction.
+        bias: exponent bias.
+        sign: sign bit.
+        greatest: code of the greatest number.
+        overflow: code of greater numbers; None if they become the greatest number.
+        nan: code of NaN; None if the format has none.
+        has_negative_zero: whether 0 has a sign; otherwise, the code of negative zero is NaN's.
     """
 
     fraction: int
@@ -52,7 +52,7 @@ _FORMATS: dict[np.dtype, _Format] = {
 
 
 def decode(code: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The f32 that a byte of a tiny float stands for; every one of them is an f32."""
+    """Converts a byte of a tiny float to f32, which is always exact."""
     bits = arith.extui(_i32(), code)
     if dtype == np.dtype(ml_dtypes.float8_e8m0fnu):
         return _power_of_two(bits)
@@ -75,7 +75,7 @@ def decode(code: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def encode(value: ir.Value, dtype: np.dtype) -> ir.Value:
-    """The byte of the tiny float that is nearest to an f32."""
+    """Returns the byte of the tiny float that is nearest to an f32."""
     bits = arith.bitcast(_i32(), value)
     if dtype == np.dtype(ml_dtypes.float8_e8m0fnu):
         return arith.trunci(_i8(), _nearest_exponent(bits))
@@ -85,7 +85,7 @@ def encode(value: ir.Value, dtype: np.dtype) -> ir.Value:
     is_odd = arith.andi(arith.shrui(size, _integer(shift)), _integer(1))
     rounded = arith.addi(arith.addi(size, _integer((1 << (shift - 1)) - 1)), is_odd)
     normal = arith.subi(arith.shrui(rounded, _integer(shift)), _integer((_F32_BIAS - form.bias) << form.fraction))
-    # Beside this number the last place of an f32 is the step between denormal numbers.
+    # Added to this number, the last place of an f32 is the step between denormal numbers.
     anchor = 2.0 ** (1 - form.bias - form.fraction + _F32_FRACTION)
     anchored = arith.addf(arith.bitcast(_f32(), size), _number(anchor))
     steps = arith.subi(arith.bitcast(_i32(), anchored), _integer(int(np.float32(anchor).view(np.int32))))
@@ -98,7 +98,7 @@ def encode(value: ir.Value, dtype: np.dtype) -> ir.Value:
     is_too_big = arith.cmpi(_GREATER, code, _integer(form.greatest))
     code = arith.select(is_too_big, _integer(form.greatest if form.overflow is None else form.overflow), code)
     if form.nan is None:
-        # Where there is no NaN it becomes -0.
+        # Without a NaN in the format, NaN becomes -0.
         code = arith.ori(arith.select(is_nan, _integer(0), code), arith.select(is_nan, _integer(form.sign), sign))
     else:
         code = arith.ori(arith.select(is_nan, _integer(form.nan), code), sign)
@@ -106,7 +106,7 @@ def encode(value: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def _power_of_two(bits: ir.Value) -> ir.Value:
-    """2 ** (code - 127): code 255 is NaN, and 0 a denormal f32."""
+    """Returns 2 ** (code - 127): code 255 is NaN, and 0 a denormal f32."""
     value = arith.shli(bits, _integer(_F32_FRACTION))
     value = arith.select(arith.cmpi(_EQUAL, bits, _integer(0)), _integer(1 << (_F32_FRACTION - 1)), value)
     value = arith.select(arith.cmpi(_EQUAL, bits, _integer(255)), _integer(_F32_NAN), value)
@@ -114,19 +114,19 @@ def _power_of_two(bits: ir.Value) -> ir.Value:
 
 
 def _nearest_exponent(bits: ir.Value) -> ir.Value:
-    """The exponent of the nearest power of two, of two the even one; 255 unless the f32 is positive."""
+    """Returns the exponent of the nearest power of two, the even one if halfway; 255 unless the f32 is positive."""
     exponent = arith.shrui(bits, _integer(_F32_FRACTION))
     is_odd = arith.andi(exponent, _integer(1))
     half = arith.addi(arith.addi(bits, _integer((1 << (_F32_FRACTION - 1)) - 1)), is_odd)
     code = arith.minsi(arith.shrui(half, _integer(_F32_FRACTION)), _integer(255))
-    # Denormal numbers: 2 ** -127 is one of them.
+    # Denormal numbers, which include 2 ** -127.
     code = arith.select(arith.cmpi(_LESS, bits, _integer(1 << _F32_FRACTION)), _denormal_exponent(bits), code)
     is_positive = arith.cmpi(_GREATER, bits, _integer(0))
     return arith.select(is_positive, code, _integer(255))
 
 
 def _denormal_exponent(bits: ir.Value) -> ir.Value:
-    """0 or 1: which of 2 ** -127 and 2 ** -126 a denormal f32 is nearer to; halfway, the even one."""
+    """Returns 0 if a denormal f32 is nearer to 2 ** -127, 1 if nearer to 2 ** -126; halfway, the even one."""
     is_above = arith.cmpi(_GREATER, bits, _integer(3 << (_F32_FRACTION - 2)))
     return arith.extui(_i32(), is_above)
 

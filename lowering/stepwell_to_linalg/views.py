@@ -1,10 +1,10 @@
-"""Tensors read through transposes, slices and splits of dimensions, without a copy of them.
+"""Tensors read through transposes, slices and splits of dimensions, without a copy.
 
 %1 = "stepwell.reshape"(%0) : tensor<2x8x12xf32> to tensor<2x8x3x4xf32>
 %2 = "stepwell.transpose"(%1) {permutation = [0, 2, 1, 3]} : tensor<2x3x8x4xf32>
 // -->
 %1 = tensor.expand_shape %0 : tensor<2x8x12xf32> into tensor<2x8x3x4xf32>
-// and where loops (b, h, l, d) read %2[b, h, l, d], they read %1[b, l, h, d]
+// and loops (b, h, l, d) that read %2[b, h, l, d] read %1[b, l, h, d] instead
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .tensors import shape_of, with_shape
 
 @dataclass(frozen=True)
 class View:
-    """A tensor of which some dimensions, in some order, are those of another.
+    """A tensor whose dimensions are some of those of another tensor, in some order.
 
     Attributes:
         base: the tensor in memory.
-        axes: for every dimension seen, that of `base`; None for one of size 1 that `base` need not have.
+        axes: for every dimension of the view, that of `base`; None for one of size 1 that `base` may lack.
     """
 
     base: ir.Value
@@ -35,17 +35,17 @@ class View:
 
     @staticmethod
     def whole(value: ir.Value) -> View:
-        """A tensor as it is."""
+        """Returns a view of a whole tensor."""
         return View(value, tuple(range(len(shape_of(value)))))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents of the dimensions seen."""
+        """Extents of the view's dimensions."""
         shape = shape_of(self.base)
         return tuple(1 if axis is None else shape[axis] for axis in self.axes)
 
     def of(self, op: Op) -> View:
-        """What `op`, a movement op that `can_view` accepts, makes of this."""
+        """Returns the view after `op`, a movement op that `can_view` accepts."""
         if isinstance(op, TransposeOp):
             return self.transposed(op.permutation)
         if isinstance(op, SliceOp):
@@ -53,7 +53,7 @@ class View:
         return self.reshaped(tuple(shape_of(op.operation.results[0])))
 
     def before(self, op: Op) -> View:
-        """This being what `op` makes: what it is made of."""
+        """Returns the view of the operand of `op` if this is the view of its result."""
         if isinstance(op, TransposeOp):
             inverse = [op.permutation.index(axis) for axis in range(len(self.axes))]
             return self.transposed(inverse)
@@ -63,11 +63,11 @@ class View:
         return self.reshaped(shape)
 
     def transposed(self, permutation: Sequence[int]) -> View:
-        """Dimension i of the result is dimension `permutation[i]` of this."""
+        """Permutes dimensions: dimension i of the result is dimension `permutation[i]` of this view."""
         return View(self.base, tuple(self.axes[axis] for axis in permutation))
 
     def sliced(self, starts: Sequence[int], stops: Sequence[int]) -> View:
-        """The part from `starts` to `stops`."""
+        """Returns the part from `starts` to `stops`."""
         base = self.base
         for axis, start, stop in zip(self.axes, starts, stops, strict=True):
             if axis is not None:
@@ -75,7 +75,7 @@ class View:
         return View(base, self.axes)
 
     def reshaped(self, shape: tuple[int, ...]) -> View:
-        """The same elements in order, every dimension of this being one or several of `shape`."""
+        """Returns the same elements in order; every dimension of this view becomes one or several of `shape`."""
         groups = splits(self.shape, shape)
         assert groups is not None, "the reshape merges dimensions"
         view = self
@@ -92,7 +92,7 @@ class View:
         return View(view.base, tuple(axes))
 
     def split(self, dim: int, sizes: Sequence[int]) -> View:
-        """Dimension `dim` as several."""
+        """Returns the view with dimension `dim` split into several."""
         position, extra = self.axes[dim], len(sizes) - 1
         assert position is not None, "a dimension of size 1 is not split"
         moved = [axis if axis is None or axis <= position else axis + extra for axis in self.axes]

@@ -1,4 +1,4 @@
-"""Kernels around one Winograd convolution, lowered whole: transforms as sums over constant matrices, and products.
+"""Lowering of kernels around one Winograd convolution: transforms as sums over constant matrices, and products.
 
 %1 = "stepwell.winograd_conv"(%x, %w) {columns = 64, panel = 32, tile = 4, pads = array<i64: 1, 1, 1, 1>}
 %2 = "stepwell.add"(%1, %b)
@@ -7,7 +7,7 @@
 %v = linalg.generic {stepwell.winograd = "input"}            // [x, y, n, h, w, c]: B^T image B, tile by tile
 %m = linalg.generic {(xy, nhw, panel, lane, c)}              // a product of matrices for each point (x, y)
 %r = linalg.generic {stepwell.winograd = "output"}           // [n, h, p, w, q, k]: A^T m A
-%2 = linalg.generic {stepwell.winograd = "epilogue"}         // [n, h, w, k], without what the last tiles overhang
+%2 = linalg.generic {stepwell.winograd = "epilogue"}         // [n, h, w, k], without the overhang of the last tiles
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .products import emit_contraction, panels_of
 from .spaces import collapse, expand, insert_axis, shape_of, slice_axis
 
 TAG = "stepwell.winograd"
-"""Says of a linalg op which of the steps it is."""
+"""Attribute that holds the step of a linalg op."""
 
 
 def lower_kernel(kernel: func.FuncOp) -> None:
-    """Turns a kernel of stepwell ops into linalg ops that write into a destination argument.
+    """Converts a kernel of stepwell ops to linalg ops that write into a destination argument.
 
     The kernel is one Winograd convolution, and elementwise ops of the same result shape that follow it.
 
@@ -53,7 +53,7 @@ def _lower(anchor: Op, epilogue: Epilogue, destination: ir.Value) -> ir.Value:
 
 
 def _input_transform(op: WinogradConvOp) -> ir.Value:
-    """[x, y, n, h, w, c]"""
+    """Returns the transformed input, [x, y, n, h, w, c]."""
     tile = op.tile
     batch, _, _, channels = shape_of(op.input)
     rows, cols = (-(-size // tile) for size in shape_of(op.result)[1:3])
@@ -71,7 +71,7 @@ def _input_transform(op: WinogradConvOp) -> ir.Value:
 
 
 def _products(op: WinogradConvOp, inputs: ir.Value, group: ColumnGroup, number: int) -> ir.Value:
-    """[x, y, n, h, w, k]"""
+    """Returns the products, [x, y, n, h, w, k]."""
     points, _, batch, rows, cols, channels = shape_of(inputs)
     flat = collapse(inputs, [[0, 1], [2, 3, 4], [5]])
     weight = panels_of(op.weight, group, points * points, (channels,))
@@ -87,7 +87,7 @@ def _products(op: WinogradConvOp, inputs: ir.Value, group: ColumnGroup, number: 
 
 
 def _output_transform(op: WinogradConvOp, products: ir.Value, group: ColumnGroup) -> ir.Value:
-    """[n, height, width, k], of whole tiles"""
+    """Returns the transformed products, [n, height, width, k], in whole tiles."""
     element = ir.RankedTensorType(products.type).element_type
     matrix = _matrix(transforms(op.tile).output, element)
     _, _, batch, rows, cols, columns = shape_of(products)
@@ -98,7 +98,7 @@ def _output_transform(op: WinogradConvOp, products: ir.Value, group: ColumnGroup
 
 
 def _finish(epilogue: Epilogue, results: ir.Value, group: ColumnGroup, destination: ir.Value) -> ir.Value:
-    """The elementwise ops, on as much of the tiles as there is room for in the destination."""
+    """Emits the elementwise ops on the part of the tiles inside the destination."""
     shape = shape_of(destination)
     inside = slice_axis(slice_axis(results, 1, 0, shape[1]), 2, 0, shape[2])
     tensors = epilogue.tensors
@@ -113,7 +113,7 @@ def _finish(epilogue: Epilogue, results: ir.Value, group: ColumnGroup, destinati
 
 
 def _view(value: ir.Value, shape: Sequence[int], group: ColumnGroup) -> tuple[ir.Value, list[int]]:
-    """An operand of the epilogue without the dimensions along which it is broadcast, and those that it keeps."""
+    """Returns an operand of the epilogue without its broadcast dimensions, and those that it keeps."""
     own = shape_of(value)
     shift = len(shape) - len(own)
     kept = [axis for axis, size in enumerate(own) if size != 1]
@@ -127,14 +127,14 @@ def _view(value: ir.Value, shape: Sequence[int], group: ColumnGroup) -> tuple[ir
 def twice_transformed(
     step: str, source: ir.Value, source_map: Sequence[ir.AffineExpr], matrix: tuple, out: ir.Value
 ) -> linalg.GenericOp:
-    """A generic that sums `source` times a matrix at two places over the last two dimensions, tagged as `step`.
+    """Makes a generic that multiplies `source` by two elements of a matrix and sums over the last two dimensions.
 
     Args:
         step: the tag.
-        source: what is transformed.
-        source_map: how it is indexed by the dimensions of `out`, and the two that are summed over.
-        matrix: the matrix, and how it is indexed at the one place and at the other.
-        out: the destination; what is in it does not matter.
+        source: the tensor to transform.
+        source_map: its index expressions over the dimensions of `out` and the two summed dimensions.
+        matrix: the matrix, and its index expressions as first and as second factor.
+        out: the destination; its contents do not matter.
     """
     values, first, second = matrix
     rank = len(shape_of(out))

@@ -1,1 +1,1 @@
-"""Kernels and main: from vector code on tensors to memrefs and the LLVM dialect."""
+"""Lowering of kernels and main from vector code on tensors to memrefs and the LLVM dialect."""

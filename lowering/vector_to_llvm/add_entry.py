@@ -1,4 +1,4 @@
-"""`stepwell-add-entry`: the one symbol that the runtime calls."""
+"""`stepwell-add-entry`: adds the single function that the runtime calls."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...passes.functions import LIBRARY, body_of, main_function
 @register
 @dataclass(frozen=True)
 class AddEntryPass(Pass):
-    """Wrap `@main` in a function that takes a table of addresses, and make it private to that.
+    """Wrap `@main` in a function that takes a table of addresses, and make `@main` internal.
 
         llvm.func @main(%x: !llvm.ptr, ...)
         -->
         llvm.func internal @main(%x: !llvm.ptr, ...)
         llvm.func @stepwell_main(%table: !llvm.ptr) { ... llvm.call @main(...) }
 
-    Kernels become visible, as every one is an object of its own.
+    Kernels become visible, as each is a separate object.
 
     Preconditions: LLVM dialect, bare pointers.
     """
@@ -29,12 +29,13 @@ class AddEntryPass(Pass):
     symbol: str = "stepwell_main"
 
     def run(self, op: ir.Operation) -> None:
-        """Adds the function behind everything."""
+        """Adds the function at the end of the lowering."""
         if LIBRARY in op.attributes:
             return
         main = main_function(op)
         count = len(body_of(main).arguments)
-        # Names of the model's: LLVM knows nothing of them, and translation warns of each with a print of all of @main.
+        # Names from the model: LLVM does not know them, and translation warns of each one by printing the whole of
+        # @main.
         if "arg_attrs" in main.attributes:
             del main.attributes["arg_attrs"]
         # The symbol `main` is the process's own.

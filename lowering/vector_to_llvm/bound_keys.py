@@ -1,4 +1,4 @@
-"""Ends an attention's loops over keys where the keys do."""
+"""Ends an attention's loops over keys at the number of keys of a call."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _PLACES = {**WRITES, "memref.load": 0, "vector.load": 0, "vector.transfer_read":
 
 
 def is_along_keys(root: ir.Value, count: int) -> bool:
-    """Whether memory of the kernel's own is [.., keys, 1, ..]: that form tells keys from queries and from the depth."""
+    """Returns whether a kernel's own buffer is [.., keys, 1, ..], which distinguishes keys from queries and depth."""
     return not isinstance(root.owner, ir.Block) and list(ir.MemRefType(root.type).shape)[-3:-1] == [count, 1]
 
 
 def bound_keys(kernel: ir.Operation, count: int, most: ir.Value) -> None:
-    """Bounds all loops over keys: those that walk through the scores, [.., keys, 1, queries].
+    """Bounds all loops over keys, which are those over the scores, [.., keys, 1, queries].
 
     Args:
         kernel: the attention.
-        count: how many keys there are.
-        most: how many are looked at, at run time.
+        count: maximum number of keys.
+        most: number of keys at run time.
 
     Raises:
-        PassError: scores are read or written outside of such loops, so that some would not be defined.
+        PassError: scores are read or written outside of such loops, so that some would be undefined.
     """
     found: dict[int, tuple[ir.Operation, int]] = {}
     for op in walk(kernel):
@@ -44,7 +44,7 @@ def bound_keys(kernel: ir.Operation, count: int, most: ir.Value) -> None:
         along = next((position for position in where or () if position.dims == (axis,)), None)
         loop = None if along is None else loop_of(along.index)
         if loop is None:
-            raise PassError("an attention looks at scores outside of its loops over keys", op.location)
+            raise PassError("an attention accesses scores outside of its loops over keys", op.location)
         found[hash(loop[0].regions[0].blocks[0].arguments[0])] = loop
     for loop, factor in found.values():
         with loop.location, ir.InsertionPoint(loop):

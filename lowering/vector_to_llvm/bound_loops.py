@@ -1,4 +1,4 @@
-"""`stepwell-bound-loops`: kernels stop where the sizes of a call do."""
+"""`stepwell-bound-loops`: ends the loops of kernels at the sizes of a call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .positions import WRITES, Position, is_local, linear_of, positions, root_of
 from .skip_masked import skip_masked
 
 _Move = tuple[Position, int, Linear]
-"""Along which dimensions an index moves a write, how far per step, and from where on."""
+"""Movement of a write with an index: the dimensions, the distance per step, and the start."""
 
 _KNOWN = ("arith.", "math.", "affine.", "vector.", "scf.", "memref.", "index.", "ub.", "llvm.call_intrinsic")
 
@@ -32,11 +32,11 @@ _KNOWN = ("arith.", "math.", "affine.", "vector.", "scf.", "memref.", "index.", 
 @register
 @dataclass(frozen=True)
 class BoundLoopsPass(Pass):
-    """Let loops over a kernel's result end where nobody needs it any more, as the table of extents says at run time.
+    """End loops over a kernel's result where it is no longer needed, by the table of extents at run time.
 
-    `stepwell.extents` names the entry for each dimension of the result, -1 where all of it is needed. A tile that
-    reaches beyond is computed as a whole. Rounds of parallel loops, and of loops over several dimensions at once, are
-    skipped.
+    `stepwell.extents` holds the table entry for each dimension of the result, -1 if all of it is needed. A tile
+    that reaches beyond is computed as a whole. Iterations of parallel loops, and of loops over several dimensions
+    at once, are skipped.
 
         func.func private @k(%x: memref<..>, %table: memref<256xi64>, %out: memref<64x16xf32>)
           attributes {stepwell.extents = array<i64: 3, -1>} { scf.for %i = %c0 to %c64 step %c4 {...} }
@@ -45,19 +45,19 @@ class BoundLoopsPass(Pass):
         %end = arith.minsi %c64, %extent
         scf.for %i = %c0 to %end step %c4 {...}
 
-    `stepwell.kept` names the entry for each dimension along which the result is 0 beyond the data: loops end there, and
-    what is needed of the rest is filled with zeros afterwards.
+    `stepwell.kept` holds the entry for each dimension along which the result is 0 beyond the data: loops end there,
+    and the needed rest is filled with zeros afterwards.
 
-    `stepwell.skipped` names dimensions of arguments that a reduction reads through a mask: argument, dimension, entry.
-    Its loops end where the mask does.
+    `stepwell.skipped` lists dimensions of arguments that a reduction reads through a mask: argument, dimension,
+    entry. Its loops end where the mask does.
 
-    Preconditions: bufferised; parallel loops are still such.
+    Preconditions: bufferised; parallel loops are still `scf.forall`.
     """
 
     name = "stepwell-bound-loops"
 
     def run(self, op: ir.Operation) -> None:
-        """Rewrites every kernel that says how much of its result is needed."""
+        """Rewrites every kernel that has the attribute of needed extents."""
         for function in [item.operation for item in op.regions[0].blocks[0].operations]:
             if EXTENTS in function.attributes and len(function.regions[0].blocks):
                 _Bounder(function).run()
@@ -65,7 +65,7 @@ class BoundLoopsPass(Pass):
 
 @dataclass(frozen=True)
 class _Target:
-    """Memory that loops write, and how far along each dimension: the entry of the table, -1 for all of it."""
+    """Memory that loops write, and its table entry along each dimension, -1 for the whole dimension."""
 
     root: ir.Value
     shape: Sequence[int]
@@ -92,7 +92,7 @@ class _Bounder:
 
     def run(self) -> None:
         loops = [op for op in walk(self._kernel) if op.name in ("scf.for", "scf.forall")]
-        # Inner loops first: guards move what is in a loop.
+        # Inner loops first: guards move the rest of a loop's body.
         for loop in reversed(loops):
             if loop.name == "scf.for" and not len(loop.results):
                 self._bound_for(loop)
@@ -108,8 +108,8 @@ class _Bounder:
             self._skip_masked(list(ir.DenseI64ArrayAttr(self._kernel.attributes[SKIPPED])))
 
     def _note_unbounded(self) -> None:
-        """Writes down along which dimensions that vary the kernel does all there is, and why."""
-        reason = "; ".join(dict.fromkeys(self._reasons)) or "no loop moves along it alone"
+        """Records the varying dimensions along which the kernel computes everything, and why."""
+        reason = "; ".join(dict.fromkeys(self._reasons)) or "no loop runs along it alone"
         texts = list(strings(self._kernel.attributes.get(UNBOUNDED) or ir.ArrayAttr.get([])))
         texts += [
             f"dimension {axis} of {'x'.join(map(str, self._shape))}: {reason}"
@@ -120,7 +120,7 @@ class _Bounder:
             self._kernel.attributes[UNBOUNDED] = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in texts])
 
     def _fill_beyond(self) -> None:
-        """Fills with zeros what is needed of the result beyond what is computed."""
+        """Fills the needed part of the result beyond the computed part with zeros."""
         ends = [None if end < 0 else self._extent(end) for end in self._ends]
         needed = [None if entry < 0 else self._extent(entry) for entry in self._entries]
         returned = list(self._body.operations)[-1]
@@ -199,9 +199,9 @@ class _Bounder:
         return self._extents[entry]
 
     def _places(self, loop: ir.Operation, index: ir.Value) -> tuple[_Target, Position, int, Linear] | None:
-        """Along which dimensions of what an index moves all writes of a loop, how far per step, and from where on."""
+        """Returns the target that all writes of a loop move along with an index: dimensions, distance and start."""
         found: tuple[_Target, Position, int, Linear] | None = None
-        local: dict[ir.Value, bool] = {}  # Many writes have the same root, whose uses are many.
+        local: dict[ir.Value, bool] = {}  # Many writes have the same root, which has many uses.
 
         def is_own(root: ir.Value) -> bool:
             if root not in local:
@@ -211,23 +211,23 @@ class _Bounder:
         for op in walk(loop):
             if op.name not in WRITES:
                 if not op.name.startswith(_KNOWN):
-                    return self._refuse(f"nobody knows what {op.name} writes")
+                    return self._refuse(f"the memory that {op.name} writes is unknown")
                 continue
             root = root_of(op.operands[1])
             target = self._own if root == self._destination else self._workspace(root)
             if target is None or (target != self._own and is_own(root)):
                 if not is_own(root):
-                    return self._refuse("its rounds write what later ones read")
+                    return self._refuse("later iterations read what its iterations write")
                 continue
             here = self._place(op, target.root, loop, index)
             if here is None or (found is not None and (found[0] != target or _differ(found[1:], here))):
-                return self._refuse("its rounds write to places that are no simple function of the round")
+                return self._refuse("its iterations write to indices that are not a simple function of the loop index")
             if found is None or here[2][0] < found[3][0]:
                 found = target, *here
         return found
 
     def _workspace(self, root: ir.Value) -> _Target | None:
-        """What an attention keeps of all keys or values, [batch, heads, keys, 1, depth]; None for others."""
+        """Returns an attention's buffer of all keys or values, [batch, heads, keys, 1, depth]; None for others."""
         shape = list(ir.MemRefType(root.type).shape)
         is_like = len(shape) >= len(self._shape) and shape[0] == self._shape[0]
         if not self._is_attention or not is_like or isinstance(root.owner, ir.Block):
@@ -258,5 +258,5 @@ class _Bounder:
 
 
 def _differ(one: _Move, other: _Move) -> bool:
-    """Whether two writes do not move in the same way."""
+    """Returns whether two writes move differently."""
     return (one[0].dims, one[1], set(one[2][1])) != (other[0].dims, other[1], set(other[2][1]))

@@ -1,4 +1,4 @@
-"""`stepwell-choose-parallel-loops`: which loops are worth waking threads for."""
+"""`stepwell-choose-parallel-loops`: selects the loops that are worth waking threads for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...passes.base import Pass, register
 from ...passes.named_ops import ops_named
 
 _SEQUENTIAL = "stepwell.sequential"
-# What one core does in a microsecond, roughly: enough to tell a kernel of one microsecond from one of a hundred.
+# Approximate work of one core in a microsecond: enough to distinguish kernels of one and of a hundred microseconds.
 _FLOPS_PER_US, _BYTES_PER_US = 100_000, 20_000
 _SCRIPT = """
 module attributes {{transform.with_named_sequence}} {{
@@ -34,10 +34,10 @@ _STEP = """
 @register
 @dataclass(frozen=True)
 class ChooseParallelLoopsPass(Pass):
-    """Turn `scf.forall` into `scf.for` where threads would cost more than they bring.
+    """Convert `scf.forall` to `scf.for` where threads would cost more than they save.
 
     Only outermost loops stay parallel, and only in kernels that take `min_microseconds` or more on one core by their
-    `stepwell.kernel` cost (a kernel that does not state one is taken to be large).
+    `stepwell.kernel` cost (a kernel that does not state one is assumed to be large).
 
         scf.forall (%i) in (4) { scf.forall (%j) in (8) {...} } --> scf.forall (%i) in (4) { scf.for %j = ... {...} }
 
@@ -66,7 +66,7 @@ class ChooseParallelLoopsPass(Pass):
 
 
 def _mark(loop: ir.Operation) -> int:
-    """Marks a loop by how many indices it has, which is how many loops it becomes; returns that number."""
+    """Marks a loop with its number of indices, which is the number of loops that it becomes; returns that number."""
     rank = len(ir.DenseI64ArrayAttr(loop.attributes["staticStep"]))
     loop.attributes[_SEQUENTIAL] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rank)
     return rank
@@ -78,7 +78,7 @@ def _step(rank: int) -> str:
 
 
 def microseconds(kernel: ir.Operation) -> float:
-    """A rough bound of the time of a kernel on one core; infinite if the kernel does not state its cost."""
+    """Returns a rough bound of the time of a kernel on one core; infinite if the kernel does not state its cost."""
     if "stepwell.kernel" not in kernel.attributes:
         return float("inf")
     cost = ir.DictAttr(kernel.attributes["stepwell.kernel"])

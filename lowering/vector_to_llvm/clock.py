@@ -1,11 +1,11 @@
-"""A clock in native code, which teams read."""
+"""A clock in native code, which thread pools read."""
 
 
 def clock_text(monotonic: int) -> str:
-    """The function `stepwell.now`, in the LLVM dialect.
+    """Returns the function `stepwell.now`, in the LLVM dialect.
 
     Args:
-        monotonic: what the target's system calls the clock that only goes forward.
+        monotonic: ID of the monotonic clock on the target's system.
     """
     return f"""
 llvm.func @clock_gettime(i32, !llvm.ptr) -> i32

@@ -1,4 +1,4 @@
-"""Zeros where a kernel's result is needed beyond the data."""
+"""Writes zeros where a kernel's result is needed beyond the data."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LANES = 16
 
 
 def fill_beyond(destination: ir.Value, ends: Sequence[ir.Value | None], needed: Sequence[ir.Value | None]) -> None:
-    """Writes zeros to all that is needed of a tensor and lies beyond its end along some dimension.
+    """Writes zeros to the needed part of a tensor that is beyond its end along some dimension.
 
     Args:
         destination: the tensor.
-        ends: per dimension where the data ends; None where all of it is data.
-        needed: per dimension how many elements are needed; None for all.
+        ends: per dimension, the end of the data; None if all of it is data.
+        needed: per dimension, the number of needed elements; None for all.
     """
     kind = ir.MemRefType(destination.type)
     whole = [number_of(size) for size in kind.shape]
@@ -37,7 +37,7 @@ def fill_beyond(destination: ir.Value, ends: Sequence[ir.Value | None], needed: 
 def _fill(
     destination: ir.Value, bounds: Sequence[tuple[ir.Value | None, ir.Value]], indices: list[ir.Value], is_row: bool
 ) -> None:
-    """Loops over what is between some bounds (from 0 on, where there is no first), the innermost over whole rows."""
+    """Emits loops between bounds (from 0 on if there is no first one), the innermost over whole rows."""
     kind = ir.MemRefType(destination.type)
     axis = len(indices)
     if axis == kind.rank:

@@ -1,4 +1,4 @@
-"""`stepwell-flush-denormals`: what is computed of garbage takes no longer than what is computed of data."""
+"""`stepwell-flush-denormals`: makes computing on padding as fast as computing on data."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..target import Target
 @register
 @dataclass(frozen=True)
 class FlushDenormalsPass(Pass):
-    """Have kernels that read garbage take denormal numbers for zeros, and make none.
+    """Make kernels that read padding treat denormal numbers as zeros, and produce none.
 
-    Where sizes vary, tiles reach beyond the data, into whatever was in that memory before. As numbers, integers and
-    masks are denormal, and an operation on such takes a hundred times as long as another. So these kernels change the
-    processor's mode, and change it back before they return:
+    If sizes vary, tiles reach beyond the data, into the previous contents of that memory. As floats, integers and
+    masks are denormal, and an operation on denormals takes a hundred times as long. So these kernels change the
+    processor's mode, and restore it before they return:
 
         llvm.func @k(%x: !llvm.ptr) attributes {stepwell.reads_garbage} { ... llvm.return }
         -->
@@ -36,7 +36,7 @@ class FlushDenormalsPass(Pass):
           llvm.return
         }
 
-    It is done in each kernel, and not once around all, as helpers of a team call kernels too.
+    Each kernel does this, instead of @main once, as workers of a thread pool call kernels too.
 
     Preconditions: LLVM dialect.
     """
@@ -45,7 +45,7 @@ class FlushDenormalsPass(Pass):
     target: str = "cpu"
 
     def run(self, op: ir.Operation) -> None:
-        """Rewrites the kernels of a module that say that they read garbage."""
+        """Rewrites the kernels of a module that are marked as reading padding."""
         change = _x86 if Target.parse(self.target).architecture == "x86_64" else _arm
         for function in [inner.operation for inner in op.regions[0].blocks[0].operations]:
             if READS_GARBAGE not in function.attributes or not len(function.regions[0].blocks):
@@ -63,7 +63,7 @@ _X86_BITS, _ARM_BIT = 0x8040, 1 << 24
 
 
 def _x86() -> tuple[str, ir.Value]:
-    """Changes the mode; the intrinsic that sets it back, and its operand."""
+    """Changes the mode; returns the intrinsic that restores it, and its operand."""
     i32, pointer = ir.IntegerType.get_signless(32), ir.Type.parse("!llvm.ptr")
     one = _number(i32, 1)
     before, now = (llvm.alloca(pointer, one, i32) for _ in range(2))
@@ -74,7 +74,7 @@ def _x86() -> tuple[str, ir.Value]:
 
 
 def _arm() -> tuple[str, ir.Value]:
-    """Changes the mode; the intrinsic that sets it back, and its operand."""
+    """Changes the mode; returns the intrinsic that restores it, and its operand."""
     i64 = ir.IntegerType.get_signless(64)
     before = llvm.call_intrinsic(i64, "llvm.aarch64.get.fpcr", [], [], [])
     llvm.call_intrinsic(None, "llvm.aarch64.set.fpcr", [_with(before, _number(i64, _ARM_BIT))], [], [])

@@ -1,4 +1,4 @@
-"""`stepwell-hoist-stack`: temporaries on the stack are there once per call, not once per iteration."""
+"""`stepwell-hoist-stack`: allocates temporaries on the stack once per call instead of once per iteration."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ...passes.named_ops import ops_named
 class HoistStackPass(Pass):
     """Move every `memref.alloca` of static size to the beginning of its function.
 
-    What a loop puts on the stack stays there until the function returns: in a loop of many iterations it would
-    overflow.
+    Stack memory allocated in a loop is freed only when the function returns: in a loop of many iterations, the
+    stack would overflow.
 
         scf.for %i = ... { %0 = memref.alloca() : memref<64xf32> ... }
         -->
         %0 = memref.alloca() : memref<64xf32>
         scf.for %i = ... { ... }
 
-    Preconditions: no loop runs its iterations at the same time; an iteration reads nothing that it did not write.
+    Preconditions: no loop runs its iterations at the same time; an iteration reads only elements that it wrote.
     """
 
     name = "stepwell-hoist-stack"

@@ -1,4 +1,4 @@
-"""How far elements are needed, as conditions on the indices of loops."""
+"""Extents of needed elements, as conditions on the indices of loops."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..linalg_to_vector.linear_forms import Linear
 
 @dataclass(frozen=True)
 class Limit:
-    """How far the elements along some dimensions that count as one are needed.
+    """Extent of the needed elements along some dimensions that count as one.
 
     Attributes:
-        extent: the run-time number of elements of the dimension that varies.
-        size: the elements of that dimension.
-        inner: the elements of all dimensions after it.
+        extent: run-time number of elements of the dimension that varies.
+        size: static number of elements of that dimension.
+        inner: number of elements of all dimensions after it.
         is_outermost: whether it is the first of the dimensions.
     """
 
@@ -28,13 +28,13 @@ class Limit:
 
 
 def end_of(most: ir.Value, base: Linear, factor: int) -> ir.Value:
-    """The index from which on `base + factor * index` is `most` or more."""
+    """Returns the least index for which `base + factor * index` is at least `most`."""
     left = arith.SubIOp(most, apply(base)).result
     return left if factor == 1 else arith.CeilDivSIOp(left, number_of(factor)).result
 
 
 def is_row_needed(limit: Limit, index: ir.Value, factor: int, base: Linear, step: int) -> ir.Value:
-    """Whether some of `step` rounds are of elements that are needed, by where they are in their row."""
+    """Returns whether some of `step` iterations are of needed elements, by their position in their row."""
     start = arith.AddIOp(apply(base), arith.MulIOp(index, number_of(factor)).result).result
     place = arith.RemUIOp(start, number_of(limit.size * limit.inner)).result
     most = arith.MulIOp(limit.extent, number_of(limit.inner)).result
@@ -44,7 +44,7 @@ def is_row_needed(limit: Limit, index: ir.Value, factor: int, base: Linear, step
 
 
 def apply(linear: Linear) -> ir.Value:
-    """The value of a sum."""
+    """Emits the value of a linear form."""
     base, terms = linear
     total = number_of(base)
     for value, factor in terms:
@@ -53,7 +53,7 @@ def apply(linear: Linear) -> ir.Value:
 
 
 def guard(loop: ir.Operation, condition: ir.Value) -> None:
-    """Does the rest of a loop's body only where a condition made in it holds."""
+    """Executes the rest of a loop's body only if a condition computed in it holds."""
     block = loop.regions[0].blocks[0]
     operations = [op.operation for op in block.operations]
     rest = operations[operations.index(condition.owner.operation) + 1 : -1]
@@ -66,12 +66,12 @@ def guard(loop: ir.Operation, condition: ir.Value) -> None:
 
 
 def constant(value: ir.Value) -> int | None:
-    """The number that an index is; None where it is not known."""
+    """Returns the number that an index is; None if it is not constant."""
     if isinstance(value.owner, ir.Block) or value.owner.name != "arith.constant":
         return None
     return ir.IntegerAttr(value.owner.attributes["value"]).value
 
 
 def number_of(value: int) -> ir.Value:
-    """A constant."""
+    """Returns a constant."""
     return arith.ConstantOp(ir.IndexType.get(), value).result

@@ -1,4 +1,4 @@
-"""`stepwell-lower-copies`: copies between views as code of the kernel."""
+"""`stepwell-lower-copies`: converts copies between views to code of the kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...passes.named_ops import ops_named
 @register
 @dataclass(frozen=True)
 class LowerCopiesPass(Pass):
-    """Turn copies of memory that does not lie side by side into loops; upstream would call a function of its runtime.
+    """Convert copies of memory that is not contiguous to loops; upstream would call a function of its runtime.
 
         memref.copy %a, %b : memref<4x8xf32, strided<[16, 1]>> to memref<4x8xf32>
         --> linalg.copy ins(%a) outs(%b)

@@ -1,4 +1,4 @@
-"""`stepwell-lower-vectors`: vector ops of any rank become those that have an instruction."""
+"""`stepwell-lower-vectors`: lowers vector ops of any rank to those with a machine instruction."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from mlir.dialects.transform import interpreter
 from ...passes.base import Pass, register
 from ...passes.named_ops import ops_named
 
-# Contractions first, as outer products: their operands are then rows, which the second group reads from memory one by
-# one (sink_mem_ops makes a broadcast of a loaded scalar, one instruction, out of the extraction from a loaded vector).
+# Contractions come first, as outer products: their operands are then rows, which the second group reads from memory one
+# by one. sink_mem_ops replaces the extraction from a loaded vector by the broadcast of a loaded scalar, one
+# instruction.
 _SCRIPT = """
 module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
@@ -51,8 +52,8 @@ class LowerVectorsPass(Pass):
         vector.contract ... vector<6x1xf32>, vector<1x16xf32> into vector<6x16xf32>
         --> vector.fma %row, %column, %accumulator : vector<16xf32>, six times
 
-    Transfers to and from memory whose elements lie apart become scalar accesses here: upstream would make loops of
-    them, out of which sink_mem_ops then takes loads that depend on the loop.
+    Transfers from and to memory that is not contiguous become scalar accesses here: upstream would convert them to
+    loops, and sink_mem_ops would then move loads that depend on the loop out of it.
 
     Products and sums may become one instruction without the rounding between them (`fastmath<contract>`).
 
@@ -74,7 +75,7 @@ class LowerVectorsPass(Pass):
 
 
 def _is_strided(transfer: ir.Operation) -> bool:
-    """Whether a transfer of one dimension, all in bounds, has a memory whose neighbouring elements lie apart."""
+    """Returns whether a transfer of one dimension, all in bounds, accesses memory that is not contiguous."""
     view = _view(transfer)
     memory = view.base.type
     if not isinstance(memory, ir.MemRefType) or ir.VectorType(_vector(view).type).rank != 1:
@@ -99,7 +100,7 @@ def _vector(view: Transfer) -> ir.Value:
 
 
 def _unroll(transfer: ir.Operation) -> None:
-    """Makes a scalar access for every lane of a transfer."""
+    """Replaces a transfer by a scalar access per lane."""
     view = _view(transfer)
     kind = ir.VectorType(_vector(view).type)
     lanes = kind.shape[0]

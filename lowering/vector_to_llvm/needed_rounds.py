@@ -1,4 +1,4 @@
-"""How many rounds of a parallel loop are needed, where sizes vary: noted before it, for those who share it out."""
+"""Number of needed iterations of a parallel loop if sizes vary: recorded before the loop, for its distribution."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...passes.parallel import trip_counts
 from .limits import number_of
 
 _ROUNDS = "stepwell.rounds"
-"""On a loop its number; on what says how many rounds it needs along a dimension that number and the dimension."""
+"""Attribute: on a loop its number; on the number of needed iterations, the loop's number and the dimension."""
 
 
 def note_rounds(loop: ir.Operation, dim: int, end: ir.Value) -> None:
-    """Notes at the insertion point, before a loop, that along a dimension rounds are needed for indices below `end`."""
+    """Records before a loop, at the insertion point, that iterations are needed for indices below `end` along `dim`."""
     lower, step = (ir.DenseI64ArrayAttr(loop.attributes[f"static{name}"])[dim] for name in ("LowerBound", "Step"))
     if lower:
         return
@@ -29,7 +29,7 @@ def note_rounds(loop: ir.Operation, dim: int, end: ir.Value) -> None:
 
 
 def needed_rounds(loop: ir.Operation) -> list[int | ir.Value]:
-    """How many rounds a loop has to make along each dimension: a number, or what was noted."""
+    """Returns the number of needed iterations of a loop along each dimension: static, or the recorded value."""
     counts: list[int | ir.Value] = list(trip_counts(loop))
     if _ROUNDS not in loop.attributes:
         return counts
@@ -42,5 +42,5 @@ def needed_rounds(loop: ir.Operation) -> list[int | ir.Value]:
 
 
 def _number(loop: ir.Operation) -> int:
-    """A number that no loop before this one in its block has."""
+    """Returns a number that no earlier loop of the block has."""
     return sum(1 for _ in itertools.takewhile(lambda item: item.operation != loop, loop.block.operations))

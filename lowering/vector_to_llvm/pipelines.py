@@ -1,4 +1,4 @@
-"""The pipelines of the phases `memref` and `llvm`."""
+"""Pipelines of the phases `memref` and `llvm`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from ...passes.pipeline import Nested, Pipeline
 from ..target import Target
 
 STACK_BYTES = 256 * 1024
-"""The largest buffer that a kernel may keep on the stack; bigger ones become workspace in the arena."""
+"""Maximum size of a buffer that a kernel may keep on the stack, in bytes; larger ones become workspace in the arena."""
 
 
 @functools.cache
 def memref_pipeline(target: str) -> Pipeline:
-    """From vector code on tensors to buffers: kernels write to their destinations, the rest lies in the arena."""
+    """Lowers vector code on tensors to buffers: kernels write to their destinations, other buffers are in the arena."""
     return Pipeline(
         (
-            # Main needs a plan more than an analysis: every tensor in it is a whole buffer that one kernel writes.
+            # Main needs a memory plan, not an analysis: every tensor in it is a whole buffer that one kernel writes.
             "stepwell-plan-memory",
-            # From here on a call is of one version of its kernel.
+            # From here on, a call is of one version of its kernel.
             "stepwell-branch-to-versions",
             "stepwell-eliminate-empty-tensors",
             "one-shot-bufferize{buffer-alignment=64}",
-            # Bufferisation leaves copies of a buffer to itself; they go once cse has made the two sides one value.
+            # Bufferisation leaves copies of a buffer to itself; they are removed once cse has merged both sides.
             "cse,canonicalize",
             # Temporaries leave sequential loops (never parallel ones); small ones go to the stack, others to the arena.
             Nested(
@@ -34,9 +34,9 @@ def memref_pipeline(target: str) -> Pipeline:
                 ),
             ),
             "stepwell-plan-workspaces",
-            # Where sizes vary, loops end where those of a call do.
+            # If sizes vary, loops end at the sizes of a call.
             "stepwell-bound-loops",
-            # Threads: what is worth sharing out becomes blocks that a caller may do any range of.
+            # Threads: loops worth distributing become blocks, of which a caller may request any range.
             "stepwell-choose-parallel-loops,stepwell-share-out-loops",
             # No loop is parallel any more.
             "stepwell-hoist-stack",
@@ -46,7 +46,7 @@ def memref_pipeline(target: str) -> Pipeline:
 
 @functools.cache
 def llvm_pipeline(target: str) -> Pipeline:
-    """From buffers to the LLVM dialect, with a team of threads for the kernels that are shared out."""
+    """Lowers buffers to the LLVM dialect, with a thread pool for the distributed kernels."""
     return Pipeline(
         (
             "stepwell-lower-copies",
@@ -55,10 +55,10 @@ def llvm_pipeline(target: str) -> Pipeline:
             "stepwell-prefetch-rows",
             f"stepwell-stream-stores{{target={target}}}",
             *_narrow_floats(Target.parse(target)),
-            # What the vector patterns left as transfers or linalg becomes loops.
+            # Transfers and linalg ops that the vector patterns left become loops.
             Nested("func.func", ("convert-linalg-to-loops", "convert-vector-to-scf{full-unroll=true}")),
             # Views become offsets. Folding them into loads (fold-memref-alias-ops) would divide the index of a
-            # collapsed dimension by the extents that it is made of, in every iteration.
+            # collapsed dimension by its original extents in every iteration.
             "expand-strided-metadata,lower-affine,cse",
             "convert-scf-to-cf",
             "convert-vector-to-llvm{reassociate-fp-reductions=true}",
@@ -67,7 +67,7 @@ def llvm_pipeline(target: str) -> Pipeline:
             "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}",
             "convert-cf-to-llvm,convert-ub-to-llvm,reconcile-unrealized-casts,canonicalize,cse",
             *(("stepwell-move-narrow-floats",) if _narrow_floats(Target.parse(target)) else ()),
-            # Where sizes vary, kernels read what lies beyond the data.
+            # If sizes vary, kernels read beyond the data.
             f"stepwell-flush-denormals{{target={target}}}",
             f"stepwell-share-out-calls{{target={target}}}",
             "stepwell-add-entry",
@@ -76,7 +76,7 @@ def llvm_pipeline(target: str) -> Pipeline:
 
 
 def _narrow_floats(target: Target) -> tuple[str, ...]:
-    """Where there is no instruction for bf16, LLVM would call functions that only the newest libgcc has."""
+    """Emulates bf16 on targets without instructions for it: LLVM would call functions of the newest libgcc only."""
     if target.architecture != "x86_64" or "+avx512bf16" in target.features:
         return ()
     return (

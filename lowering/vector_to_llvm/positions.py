@@ -1,4 +1,4 @@
-"""Where in a kernel's destination its writes go, as sums of loop indices."""
+"""Positions of a kernel's writes in its destination, as sums of loop indices."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..linalg_to_vector.linear_forms import Linear, linear_form
 from .limits import constant
 
 WRITES = {"memref.store": 1, "vector.store": 1, "vector.transfer_write": 1, "memref.copy": 1}
-"""Ops that write, and which operand says where."""
+"""Ops that write, and the number of the operand that they write to."""
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 @dataclass(frozen=True)
 class Position:
-    """The first element along some neighbouring dimensions of a tensor, which count as one.
+    """Index of the first element along some neighbouring dimensions of a tensor, which count as one.
 
     Attributes:
         dims: the dimensions.
@@ -32,14 +32,14 @@ class Position:
 
 
 def root_of(value: ir.Value) -> ir.Value:
-    """The memory that a memref is a view of."""
+    """Returns the memory that a memref is a view of."""
     while not isinstance(value.owner, ir.Block) and value.owner.name in _STEPS:
         value = value.owner.operands[0]
     return value
 
 
 def positions(value: ir.Value, indices: Sequence[Linear], root: ir.Value) -> list[Position] | None:
-    """Where in `root` the element of a view at some indices is; None where that is no sum."""
+    """Returns the position in `root` of the element of a view at some indices; None if it is not a sum."""
     while value != root:
         if isinstance(value.owner, ir.Block) or value.owner.name not in _STEPS:
             return None
@@ -55,7 +55,7 @@ def positions(value: ir.Value, indices: Sequence[Linear], root: ir.Value) -> lis
 
 
 def linear_of(value: ir.Value) -> Linear:
-    """An index as a sum, as far as it is one."""
+    """Returns an index as a sum, as far as it is one."""
     if isinstance(value.owner, ir.Block):
         return 0, ((value, 1),)
     op = value.owner.operation
@@ -75,7 +75,7 @@ def linear_of(value: ir.Value) -> Linear:
 
 
 def loop_of(linear: Linear) -> tuple[ir.Operation, int] | None:
-    """The one loop that an index is of, and its factor."""
+    """Returns the single loop that an index depends on, and its factor."""
     if len(linear[1]) != 1:
         return None
     ((value, factor),) = linear[1]
@@ -90,9 +90,9 @@ def loop_of(linear: Linear) -> tuple[ir.Operation, int] | None:
 def split(
     linear: Linear, loop: ir.Operation, index: ir.Value, natural: Sequence[ir.Value] = ()
 ) -> tuple[int | None, Linear]:
-    """The factor of an index in a sum (None where that is not known), and what is in it from outside of its loop.
+    """Returns the factor of a loop's index in a sum (None if unknown), and the sum's terms from outside of the loop.
 
-    Values in `natural` are known to be 0 or more, as memory is addressed by them.
+    Values in `natural` are known to be non-negative, as memory is addressed by them.
     """
     base, own, outside = linear[0], 0, []
     for value, factor in linear[1]:
@@ -106,7 +106,7 @@ def split(
 
 
 def _is_clamped(value: ir.Value, index: ir.Value) -> bool:
-    """Whether a value is an index, moved back where a tile would overhang: what it leaves out was done before."""
+    """Returns whether a value is an index that is moved back where a tile would overhang, onto elements done before."""
     if isinstance(value.owner, ir.Block):
         return False
     if value.owner.name == "arith.minsi":
@@ -118,7 +118,7 @@ def _is_clamped(value: ir.Value, index: ir.Value) -> bool:
 
 
 def _is_natural(value: ir.Value) -> bool:
-    """Whether a value inside of a loop is 0 or more: an index, or what is made of such."""
+    """Returns whether a value inside of a loop is non-negative: an index, or computed from such values."""
     if isinstance(value.owner, ir.Block):
         return True
     if value.owner.name in ("arith.minsi", "arith.muli", "arith.addi"):
@@ -138,7 +138,7 @@ def _is_inside(value: ir.Value, loop: ir.Operation) -> bool:
 
 
 def is_local(root: ir.Value, loop: ir.Operation) -> bool:
-    """Whether memory is used in a loop only, where each round writes what it reads."""
+    """Returns whether memory is used in a loop only, and each iteration writes what it reads."""
     pending, seen = [root], 0
     if isinstance(root.owner, ir.Block):
         return False

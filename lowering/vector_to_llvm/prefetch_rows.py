@@ -1,4 +1,4 @@
-"""`stepwell-prefetch-rows`: what is read next is asked for while something else is computed."""
+"""`stepwell-prefetch-rows`: prefetches the next operands while the current ones are computed on."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from ..streams import STREAM_BYTES, is_stream
 from .segments import region_of
 
 _LINE = 64
-# Memory that is smaller than this is mostly in a near cache already.
+# Smaller memory is mostly in a near cache already.
 _LEAST_BYTES = 256 << 10
-# Rows that have room in the first-level cache beside the current ones, and in the second: what is there already, as the
-# rows of so much memory may be, is not worth asking for.
+# Maximum sizes of rows that fit the first-level cache beside the current ones, and the second-level one. Rows of memory
+# smaller than _IN_CACHES may be cached already, and are not worth prefetching.
 _NEAR, _FAR = 16 << 10, 256 << 10
 _IN_CACHES = 8 << 20
 _IN_FIRST_LEVEL, _IN_SECOND_LEVEL = 3, 2
-# How far ahead loops read that compute much, and what much is, in vector ops per round.
+# Prefetch distance in bytes of loops with much computation, and the minimum number of vector ops per iteration that
+# counts as much.
 _AHEAD, _MANY_OPS = 2048, 16
 _PURE = frozenset({"memref.subview", "affine.apply", "arith.addi", "arith.muli", "arith.constant"})
 
@@ -32,10 +33,10 @@ _PURE = frozenset({"memref.subview", "affine.apply", "arith.addi", "arith.muli",
 @register
 @dataclass(frozen=True)
 class PrefetchRowsPass(Pass):
-    """Prefetch what loops read next, where memory would idle while they compute.
+    """Prefetch the operands of later iterations if memory would be idle during the computation.
 
-    A reduction goes over its rows several times: the first sweep waits for memory, and memory waits for the others. So
-    the second sweep over a row also asks for the next row:
+    A reduction visits its rows several times: the first sweep waits for memory, and memory is idle during the
+    others. So the second sweep over a row also prefetches the next row:
 
         scf.for %row = ... {
           scf.for %i = ... { vector.load %x[%row, %i] : memref<8192x1024xf32>, vector<16xf32> }
@@ -43,7 +44,7 @@ class PrefetchRowsPass(Pass):
         }
         -->
         scf.for %row = ... {
-          %next = ...                       // the row after this; of the last row, itself
+          %next = ...                       // the next row; for the last row, itself
           scf.for %i = ... { vector.load %x[%row, %i] ... }
           scf.for %i = ... {
             memref.prefetch %x[%next, %i], read, locality<3>, data : memref<8192x1024xf32>
@@ -51,10 +52,10 @@ class PrefetchRowsPass(Pass):
           }
         }
 
-    An elementwise loop over far more than the caches hold that computes much per element does so some lines ahead: it
-    fills the processor's window with instructions before the next loads get there.
+    An elementwise loop that computes much per element, over far more data than the caches hold, prefetches some
+    lines ahead: its instructions fill the processor's window before the next loads enter it.
 
-    Preconditions: bufferised, vectors of one dimension, loops over blocks shared out.
+    Preconditions: bufferised, vectors of one dimension, loops over blocks distributed.
     """
 
     name = "stepwell-prefetch-rows"
@@ -80,7 +81,7 @@ class PrefetchRowsPass(Pass):
 
 
 def _prefetch_next(loop: ir.Operation, large: list[ir.Value]) -> None:
-    """Has the second sweep over a row of each large argument prefetch the next row."""
+    """Makes the second sweep over a row of each large argument prefetch the next row."""
     seen: list[ir.Value] = []
     asked: list[ir.Value] = []
     for sweep in [op.operation for op in loop.regions[0].blocks[0].operations if op.operation.name == "scf.for"]:
@@ -112,14 +113,14 @@ def _prefetch_row(load: ir.Operation, loop: ir.Operation, sweep: ir.Operation) -
 
 
 class _Moved:
-    """Values of a loop as they are in another round, computed anew at the insertion point."""
+    """Values of a loop in another iteration, recomputed at the insertion point."""
 
     def __init__(self, body: ir.Block, index: ir.Value) -> None:
         self._body = body
         self._known: dict[ir.Value, ir.Value] = {body.arguments[0]: index}
 
     def value(self, value: ir.Value) -> ir.Value:
-        """What `value` is in that round; itself where it does not depend on the round."""
+        """Returns `value` in that iteration; itself if it does not depend on the iteration."""
         if value in self._known:
             return self._known[value]
         owner = value.owner
@@ -136,7 +137,7 @@ class _Moved:
 
 
 def _prefetch_ahead(loop: ir.Operation, large: list[ir.Value]) -> None:
-    """Has a loop that computes much prefetch what it reads some rounds later."""
+    """Makes a loop with much computation prefetch the operands of a later iteration."""
     block = loop.regions[0].blocks[0]
     ops = [op.operation for op in block.operations]
     work = sum(isinstance(result.type, ir.VectorType) for op in ops for result in op.results)
@@ -156,7 +157,7 @@ def _prefetch_ahead(loop: ir.Operation, large: list[ir.Value]) -> None:
 
 
 def _ask(load: ir.Operation, view: ir.Value, indices: list[ir.Value], locality: int) -> None:
-    """Prefetches, before a load, as many lines as it reads, from elsewhere."""
+    """Prefetches, before a load, as many lines as the load reads, from other indices."""
     kind = ir.VectorType(load.results[0].type)
     size = numpy_dtype(kind.element_type).itemsize
     *outer, last = indices
@@ -175,7 +176,7 @@ def _root(load: ir.Operation) -> ir.Value:
 
 
 def _row_bytes(view: ir.Value) -> int:
-    """The bytes of the rows that a round works on: those of a view that was cut out for it, or those of one row."""
+    """Returns the bytes of the rows of an iteration: those of a view that was cut out for it, or those of one row."""
     kind = ir.MemRefType(view.type)
     is_cut = not isinstance(view.owner, ir.Block) and view.owner.name == "memref.subview"
     return math.prod(kind.shape if is_cut else kind.shape[-1:]) * numpy_dtype(kind.element_type).itemsize

@@ -1,7 +1,7 @@
-"""What the body of a bufferised kernel is made of, and which parts of it may run at the same time.
+"""Segments of the body of a bufferised kernel, and which of them may run at the same time.
 
-A segment is an op that does work: a parallel loop, or anything else that writes memory. Everything between segments is
-cheap and free of effects (views, constants, vectors that are the same for all), or reads what no kernel writes.
+A segment is an op that does work: a parallel loop, or anything else that writes memory. Everything between segments
+is cheap and free of effects (views, constants, uniform vectors), or reads memory that no kernel writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WRITES = frozenset(
 _VIEWS = frozenset(
     {"memref.cast", "memref.collapse_shape", "memref.expand_shape", "memref.reinterpret_cast", "memref.subview"}
 )
-# Places of the workspace do not overlap, so that each is memory of its own; `memref.assume_alignment` is none.
+# Parts of the workspace do not overlap, so each counts as separate memory; `memref.assume_alignment` does not.
 _SOURCES = frozenset({"memref.alloca", "memref.get_global", "memref.view"})
 _NO_EFFECT = frozenset({"memref.dim", "memref.prefetch", "memref.assume_alignment", "memref.extract_strided_metadata"})
 _HARMLESS = _VIEWS | _SOURCES | _NO_EFFECT
@@ -40,8 +40,8 @@ class Region:
     """A part of some memory.
 
     Attributes:
-        root: the argument or op that the memory comes from.
-        view: what the box is cut out of: the root seen in some shape; None where it is all of the root.
+        root: argument or op that the memory comes from.
+        view: value that the box is cut out of: the root in some shape; None for all of the root.
         box: first index and extent along each dimension.
     """
 
@@ -50,7 +50,7 @@ class Region:
     box: tuple[tuple[int, int], ...] = ()
 
     def overlaps(self, other: Region) -> bool:
-        """Whether the two may have an element in common."""
+        """Returns whether two regions may have an element in common."""
         if self.root != other.root:
             return False
         if self.view is None or other.view is None or self.view != other.view:
@@ -66,10 +66,10 @@ class Segment:
     """Work that one call of the kernel may do without the rest.
 
     Attributes:
-        ops: the loop, or whatever it is: several ops where the first give values to the last.
-        blocks: into how many parts it can be divided.
-        reads: what it may read.
-        writes: what it may write.
+        ops: the op; several ops if the first ones pass values to the last.
+        blocks: number of parts that it can be divided into.
+        reads: regions that it may read.
+        writes: regions that it may write.
     """
 
     ops: list[ir.Operation]
@@ -83,17 +83,17 @@ class Segment:
         return self.ops[-1]
 
     def must_follow(self, earlier: Segment) -> bool:
-        """Whether the order of the two matters."""
+        """Returns whether the order of two segments matters."""
         pairs = [(self.writes, earlier.writes), (self.writes, earlier.reads), (self.reads, earlier.writes)]
         return any(mine.overlaps(other) for left, right in pairs for mine in left for other in right)
 
 
 def phases_of(kernel: ir.Operation) -> list[list[Segment]] | None:
-    """The segments of a kernel in groups: what is in one group is independent, and each group needs those before it.
+    """Returns the segments of a kernel in groups: those of one group are independent, and groups run in order.
 
     Returns:
-        None where the body cannot be divided: memory on the stack is used by more than one segment, or something is
-        read between them that the kernel may write.
+        The groups; None if the body cannot be divided: several segments use the same memory on the stack, or memory
+        that the kernel may write is read between them.
     """
     segments: list[Segment] = []
     constant = _read_only(kernel)
@@ -121,7 +121,7 @@ def phases_of(kernel: ir.Operation) -> list[list[Segment]] | None:
 
 
 def _chain(ops: Sequence[ir.Operation], constant: Sequence[ir.Value]) -> Segment | None:
-    """The first op, whose results others need, and all that need them; None where other work is between these."""
+    """Returns the first op with all ops that need its results; None if other work is in between."""
     chain, results = [ops[0]], list(ops[0].results)
     for op in ops[1:]:
         if any(value in results for inner in (op, *walk(op)) for value in inner.operands):
@@ -139,7 +139,7 @@ def _chain(ops: Sequence[ir.Operation], constant: Sequence[ir.Value]) -> Segment
 
 
 def _read_only(kernel: ir.Operation) -> list[ir.Value]:
-    """What memory nobody writes while the kernel runs."""
+    """Returns memory that is not written while the kernel runs."""
     arguments = body_of(kernel).arguments
     marked = zip(arguments, dictionaries(kernel, "arg_attrs"), strict=True)
     found: list[ir.Value] = [argument for argument, attributes in marked if "llvm.readonly" in attributes]
@@ -172,8 +172,8 @@ def _blocks(op: ir.Operation) -> int:
 
 
 def _effects(op: ir.Operation) -> tuple[list[Region], list[Region]]:
-    """What `op` and all in it may read and write."""
-    # A kernel is mostly arithmetic, and what moves memory does so many times with few memrefs.
+    """Returns the memory that `op` and all ops in it may read and write."""
+    # A kernel is mostly arithmetic, and its many memory accesses use few memrefs.
     reads: dict[ir.Value, None] = {}
     writes: dict[ir.Value, None] = {}
     for inner in [op, *find_ops(op, _has_effects)] if _has_effects(op) else find_ops(op, _has_effects):
@@ -192,7 +192,7 @@ def _has_effects(op: ir.Operation) -> bool:
 
 
 def region_of(value: ir.Value) -> Region:
-    """The part of memory that a memref may reach: the first constant box that is cut out on the way to it."""
+    """Returns the part of memory that a memref may reach: the box of the first constant subview on the way to it."""
     box: ir.OpView | None = None
     for op in _views(value):
         if op.name == "memref.subview":
@@ -212,7 +212,7 @@ def region_of(value: ir.Value) -> Region:
 
 
 def _views(value: ir.Value) -> Iterator[ir.OpView]:
-    """The views that a memref is made by, from the last to the first."""
+    """Yields the views that a memref is made by, from the last to the first."""
     while not isinstance(value.owner, ir.Block) and value.owner.name in _VIEWS:
         owner = cast(ir.OpView, value.owner)
         yield owner

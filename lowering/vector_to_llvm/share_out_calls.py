@@ -1,4 +1,4 @@
-"""`stepwell-share-out-calls`: `@main` asks a team of threads to do the blocks of kernels."""
+"""`stepwell-share-out-calls`: makes `@main` distribute the blocks of kernels over a thread pool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .team import BEGIN, END, LONG, SHARE, SHORT, module_text
 @register
 @dataclass(frozen=True)
 class ShareOutCallsPass(Pass):
-    """Give `@main` a team of threads as its last argument, and have calls of several blocks done by it.
+    """Give `@main` a thread pool as its last argument, and distribute calls of several blocks over it.
 
         llvm.func @main(%x: !llvm.ptr) { llvm.call @k(%x, %first, %last) {stepwell.shared} }
         -->
@@ -33,8 +33,8 @@ class ShareOutCallsPass(Pass):
           llvm.call @stepwell_end(%team)
         }
 
-    Where there is anything to share, the module gets the functions of teams too (see team.py). Without a team, which is
-    the null pointer, the calling thread does all blocks in one go.
+    If there are calls to distribute, the functions of thread pools are added to the module (see team.py). Without a
+    pool, which is a null pointer, the calling thread does all blocks.
 
     Preconditions: LLVM dialect, bare pointers.
     """
@@ -89,14 +89,14 @@ def _number(value: int) -> ir.Value:
 
 
 def _alloca(slots: int) -> ir.Value:
-    """Memory for the arguments of one call; calls come one after the other."""
+    """Allocates memory for the arguments of one call; calls do not overlap."""
     pointer, attributes = ir.Type.parse("!llvm.ptr"), {"elem_type": ir.TypeAttr.get(ir.IntegerType.get_signless(64))}
     count = _number(max(1, slots))
     return ir.Operation.create("llvm.alloca", results=[pointer], operands=[count], attributes=attributes).result
 
 
 def _make_part(main: ir.Operation, callee: str, kinds: list[ir.Type]) -> str:
-    """A function that takes the arguments of a kernel from memory."""
+    """Makes a function that takes the arguments of a kernel from memory."""
     loads = [
         f"%p{slot} = llvm.getelementptr inbounds %args[{slot}] : (!llvm.ptr) -> !llvm.ptr, i64\n"
         f"%v{slot} = llvm.load %p{slot} : !llvm.ptr -> {kind}"
@@ -115,7 +115,10 @@ def _make_part(main: ir.Operation, callee: str, kinds: list[ir.Type]) -> str:
 
 
 def _share(call: ir.Operation, team: ir.Value, part: str, args: ir.Value) -> None:
-    """llvm.call @k(%x, %first, %last) --> llvm.call @stepwell_share(%team, @k.part, %args, %first, %last)."""
+    """Distributes a call.
+
+    llvm.call @k(%x, %first, %last) --> llvm.call @stepwell_share(%team, @k.part, %args, %first, %last)
+    """
     operands, i64 = list(call.operands), ir.IntegerType.get_signless(64)
     pointer = args.type
     with call.location, ir.InsertionPoint(call):
@@ -132,7 +135,7 @@ def _share(call: ir.Operation, team: ir.Value, part: str, args: ir.Value) -> Non
 
 
 def _call(callee: str, operands: list[ir.Value]) -> ir.Operation:
-    """A call of a function without results, at the insertion point."""
+    """Makes a call of a function without results at the insertion point."""
     attributes = {
         "callee": ir.FlatSymbolRefAttr.get(callee),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),

@@ -1,4 +1,4 @@
-"""`stepwell-share-out-loops`: kernels become functions of a range of blocks, so that threads can share one out."""
+"""`stepwell-share-out-loops`: makes kernels functions of a range of blocks, so that threads can share them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,26 @@ from .segments import Segment, phases_of
 ATTRIBUTE = "stepwell.phases"
 SHARED = "stepwell.shared"
 IS_SHORT = "stepwell.is_short"
-"""Marks a module whose calls are too short to wake threads for."""
+"""Attribute of a module whose calls are too short to wake threads for."""
 MOST_BLOCKS = (1 << 20) - 1
-"""What fits in the word by which threads claim blocks."""
+"""Maximum number of blocks, limited by the word by which threads claim blocks."""
 
 
 @register
 @dataclass(frozen=True)
 class ShareOutLoopsPass(Pass):
-    """Number the blocks of work in kernels, and let the caller say which of them to do.
+    """Number the blocks of work in kernels, and let the caller choose the range of blocks to execute.
 
-    Parts of a kernel that depend on each other are phases. The rounds of the largest parallel loop of a phase are its
-    blocks, which may run in any order and at once; `stepwell.phases` says where each phase ends. A smaller loop does
-    its share of rounds, and what cannot be divided belongs to one block. Calls of several blocks are marked
-    `stepwell.shared`, unless all of them together take less than `min_microseconds`. If it is less than
-    `wake_microseconds`, the module is marked `stepwell.is_short`: threads help if they are awake.
-    A loop whose rounds need a workspace has no more blocks than there are slots in it, and a call takes the slot that
-    has the number of its first block: calls at the same time have different ones, and one that does all blocks has one.
+    Parts of a kernel that depend on each other are phases. The iterations of the largest parallel loop of a phase
+    are its blocks, which may run in any order and concurrently; `stepwell.phases` holds the end of each phase. A
+    smaller loop does a proportional part of its iterations, and indivisible work belongs to one block. Calls of
+    several blocks are marked `stepwell.shared`, unless all of them together take less than `min_microseconds`. If
+    that time is less than `wake_microseconds`, the module is marked `stepwell.is_short`: only workers that are
+    awake take part.
+
+    A loop whose iterations need a workspace has at most as many blocks as the workspace has slots. A call takes the
+    slot with the number of its first block, so concurrent calls use different slots, and a call of all blocks uses
+    one.
 
         func.func private @k(%x: memref<..>, %out: memref<..>) { scf.forall (%i, %j) in (4, 8) {...} }
         call @k(%x, %out)
@@ -46,7 +49,7 @@ class ShareOutLoopsPass(Pass):
           scf.for %block = %first to %last step %c1 { %i = arith.divui %block, %c8 ... } }
         call @k(%x, %out, %c0, %c32) {stepwell.shared}
 
-    Kernels without parallel loops, and those that cannot be divided, stay as they are, their loops sequential. A
+    Kernels without parallel loops, and those that cannot be divided, keep their signature, with sequential loops. A
     declaration that has `stepwell.phases` (its code was compiled before) gets the arguments too.
 
     Preconditions: bufferised, workspaces planned.
@@ -85,7 +88,7 @@ def _declared(kernel: func.FuncOp) -> list[int]:
 
 
 def _divide(kernel: func.FuncOp) -> list[int]:
-    """Makes a kernel a function of a range of blocks; returns where its phases end, [] if it stays as it is."""
+    """Makes a kernel a function of a range of blocks; returns the ends of its phases, [] if it is unchanged."""
     found = ops_named(kernel, "scf.forall")
     loops = [op for op in found if op.parent is not None and op.parent.operation == kernel.operation]
     for loop in found:
@@ -116,23 +119,23 @@ def _divide(kernel: func.FuncOp) -> list[int]:
 
 
 def _blocks(phase: Sequence[Segment]) -> int:
-    """The blocks of a phase: as many as its largest loop has rounds, and no fewer than the other ops; at most slots."""
+    """Returns the number of blocks of a phase: the greater of its largest loop and its other ops, at most the slots."""
     count = max(max(item.blocks for item in phase), sum(item.blocks == 1 for item in phase))
     slots = [ir.IntegerAttr(item.op.attributes[SLOTS]).value for item in phase if SLOTS in item.op.attributes]
     return min([count, *slots])
 
 
 def _clamp(position: ir.Value, start: int, count: int) -> ir.Value:
-    """Where a block number of the kernel is among the blocks of a phase."""
+    """Returns the index of a kernel's block among the blocks of a phase."""
     inside = arith.MinUIOp(arith.MaxUIOp(position, _index(start)).result, _index(start + count)).result
     return arith.SubIOp(inside, _index(start)).result
 
 
 def _share_out(phase: Sequence[Segment], here: tuple[ir.Value, ir.Value], count: int) -> None:
-    """Does the part of each segment that the blocks from `here[0]` to `here[1]` of `count` are.
+    """Restricts each segment to its part of the blocks from `here[0]` to `here[1]` of `count`.
 
-    A loop with fewer rounds than there are blocks does its share of them, so that every part of the blocks is about the
-    same part of every loop. What cannot be divided belongs to a block of its own.
+    A loop with fewer iterations than blocks does a proportional part of them, so that every part of the blocks is
+    about the same part of every loop. Indivisible work belongs to a block of its own.
     """
     single = [item for item in phase if item.blocks == 1]
     for segment in phase:
@@ -148,7 +151,7 @@ def _share_out(phase: Sequence[Segment], here: tuple[ir.Value, ir.Value], count:
 
 
 def _scaled(position: ir.Value, rounds: int | ir.Value, count: int) -> ir.Value:
-    """position * rounds / count."""
+    """Returns position * rounds / count."""
     if isinstance(rounds, int) and rounds == count:
         return position
     return arith.DivUIOp(arith.MulIOp(position, _value(rounds)).result, _index(count)).result
@@ -166,7 +169,7 @@ def _value(number: int | ir.Value) -> ir.Value:
 
 
 def _guard(ops: Sequence[ir.Operation], first: ir.Value, last: ir.Value, block: int) -> None:
-    """Does `ops` if their block is between `first` and `last`."""
+    """Executes `ops` only if their block is between `first` and `last`."""
     number = _index(block)
     reached = arith.CmpIOp(arith.CmpIPredicate.ule, first, number).result
     contained = arith.AndIOp(reached, arith.CmpIOp(arith.CmpIPredicate.ult, number, last).result).result
@@ -187,7 +190,10 @@ def _take_slot(loop: ir.Operation, number: ir.Value) -> None:
 
 
 def _loop_over_blocks(op: ir.Operation, first: ir.Value, last: ir.Value, counts: Sequence[int | ir.Value]) -> None:
-    """scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = %first to %last {%i = %block / 8 ...}"""
+    """Converts a parallel loop to a loop over a range of blocks.
+
+    scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = %first to %last {%i = %block / 8 ...}
+    """
     loop = scf.ForOp(first, last, _index(1))
     with ir.InsertionPoint(loop.body):
         _move_body(op, _coordinates(loop.induction_variable, counts))
@@ -196,14 +202,14 @@ def _loop_over_blocks(op: ir.Operation, first: ir.Value, last: ir.Value, counts:
 
 
 def _make_sequential(loop: ir.Operation) -> None:
-    """scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = 0 to 32 {...}"""
+    """Converts scf.forall (%i, %j) in (4, 8) {...} --> scf.for %block = 0 to 32 {...}"""
     with loop.location, ir.InsertionPoint(loop):
         counts = trip_counts(loop)
         _loop_over_blocks(loop, _index(0), _index(math.prod(counts)), counts)
 
 
 def _coordinates(block: ir.Value, counts: Sequence[int | ir.Value]) -> list[ir.Value]:
-    """The position along each dimension of the block with a number, the last dimension fastest."""
+    """Returns the position of a block along each dimension, the last dimension fastest."""
     found = []
     for dim, count in reversed(list(enumerate(counts))):
         if dim == 0:

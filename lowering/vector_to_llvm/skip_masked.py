@@ -1,4 +1,4 @@
-"""Ends loops of reductions where masks say that what follows does not count."""
+"""Ends loops of reductions where the following elements are masked."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _VIEWS = frozenset({"memref.subview", "memref.expand_shape", "memref.collapse_sh
 
 
 def skip_masked(kernel: ir.Operation, value: ir.Value, axis: int, extent: Callable[[], ir.Value]) -> None:
-    """Bounds every loop that moves along one dimension of what is reduced, and decides on nothing but what is read.
+    """Bounds every loop that moves along one dimension of the reduced tensor, and whose index affects only reads.
 
     Args:
         kernel: the kernel.
-        value: what it reduces, of which elements beyond the extent count as the neutral element.
+        value: the reduced tensor; its elements beyond the extent count as the neutral element.
         axis: the dimension.
-        extent: makes the run-time number of elements that count; there is at least one.
+        extent: emits the run-time number of elements that count; there is at least one.
     """
     for loop in [op for op in walk(kernel) if op.name == "scf.for"]:
         place = _place(loop, value, axis)
@@ -37,7 +37,7 @@ def skip_masked(kernel: ir.Operation, value: ir.Value, axis: int, extent: Callab
 
 
 def _place(loop: ir.Operation, value: ir.Value, axis: int) -> tuple[int, Linear] | None:
-    """How far along the dimension one round moves all reads of a value, and from where on; None where it does more."""
+    """Returns the step per iteration of all reads of a value along the dimension, and the start; None if unknown."""
     index = loop.regions[0].blocks[0].arguments[0]
     if not _only_reads(loop, index):
         return None
@@ -72,7 +72,7 @@ def _read(
 
 
 def _only_reads(loop: ir.Operation, index: ir.Value) -> bool:
-    """Whether an index decides on nothing but what is read: not on what is written, and how often."""
+    """Returns whether an index affects only addresses of reads: neither writes nor numbers of iterations."""
     moved = {index}
     for op in walk(loop):
         if not any(value in moved for value in op.operands):

@@ -1,4 +1,4 @@
-"""`stepwell-stream-stores`: results that are far larger than the caches are written past them."""
+"""`stepwell-stream-stores`: writes results that are far larger than the caches past them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _SUMS = frozenset({"arith.addi", "arith.subi", "arith.minui", "arith.maxui"})
 @register
 @dataclass(frozen=True)
 class StreamStoresPass(Pass):
-    """Store whole cache lines of large results that a kernel only writes without reading the lines into the cache.
+    """Store whole cache lines of large write-only results without reading the lines into the cache.
 
-    An ordinary store fetches its line first, which is a third of what an addition of large tensors moves. The loop is
-    there twice, as stores past the cache must be aligned, and whether memory is shows when the kernel runs:
+    An ordinary store fetches its line first, which is a third of the memory traffic of an addition of large
+    tensors. The loop is duplicated, as stores past the cache must be aligned, and the alignment is known only at
+    run time:
 
         scf.for %i = ... { vector.store %v, %y[%i] : memref<4194304xf32>, vector<64xf32> }
         -->
@@ -39,8 +40,8 @@ class StreamStoresPass(Pass):
           scf.for %i = ... { vector.store %v, %y[%i] ... }
         }
 
-    The fence is for other threads: nothing else keeps such stores in order. Only elementwise kernels, reductions and
-    movement do this, and only on x86-64.
+    The fence is for other threads: such stores are not ordered otherwise. Only elementwise kernels, reductions and
+    movement are rewritten, and only on x86-64.
 
     Preconditions: bufferised, vectors of one dimension.
     """
@@ -66,7 +67,7 @@ class StreamStoresPass(Pass):
                 _write_past_caches(loop, stores)
 
     def _streams(self, kernel: ir.Operation) -> list[ir.Value]:
-        """The arguments that are large, written, and not read."""
+        """Returns the arguments that are large, written, and not read."""
         read = [_root(value) for op in walk(kernel) if _reads(op) for value in op.operands if _is_memory(value)]
         large = [
             item for item in body_of(kernel).arguments if _is_memory(item) and is_stream(item.type, self.min_bytes)
@@ -75,7 +76,7 @@ class StreamStoresPass(Pass):
 
 
 def _reads(op: ir.Operation) -> bool:
-    """Whether an op does anything else with memory than to write it, or to see it in another shape."""
+    """Returns whether an op uses memory other than by writing it or viewing it in another shape."""
     return op.name not in _STORES and not any(map(_is_memory, op.results))
 
 
@@ -88,7 +89,7 @@ def _root(value: ir.Value) -> ir.Value:
 
 
 def _writes_lines(op: ir.Operation) -> bool:
-    """Whether a vector.store is of whole lines, if the memory that it writes to begins with one."""
+    """Returns whether a vector.store writes whole lines, if the memory that it writes to is aligned to a line."""
     value, target, *indices = op.operands
     kind = ir.VectorType(value.type)
     size = numpy_dtype(kind.element_type).itemsize
@@ -96,7 +97,7 @@ def _writes_lines(op: ir.Operation) -> bool:
 
 
 def _step(target: ir.Value, indices: list[ir.Value]) -> int:
-    """A number of elements that divides how far an element is from the beginning of the memory that a view is of."""
+    """Returns a number of elements that divides an element's distance from the start of the memory of a view."""
     strides, _ = ir.MemRefType(target.type).get_strides_and_offset()
     found = _LINE
     for index, stride in zip(indices, strides, strict=True):
@@ -117,12 +118,12 @@ def _step(target: ir.Value, indices: list[ir.Value]) -> int:
 
 
 def _known(number: int) -> int:
-    """A stride or offset; 1, which says nothing, where it shows at run time only."""
+    """Returns a stride or offset; 1, which divides everything, if it is known at run time only."""
     return 1 if number == ir.ShapedType.get_dynamic_stride_or_offset() else number
 
 
 def _factor(index: ir.Value) -> int:
-    """A number that divides an index."""
+    """Returns a number that divides an index."""
     if isinstance(index.owner, ir.Block):
         loop = index.owner.owner
         if loop.operation.name != "scf.for" or index != index.owner.arguments[0]:

@@ -1,26 +1,26 @@
-"""The native code by which the threads of a team share out blocks of work, in the LLVM dialect (see team_code.py and
-team_calls.py).
+"""Native code of thread pools ("teams") that distribute blocks of work, in the LLVM dialect.
 
-The calling thread never waits for a thread that has not begun: it announces a range of blocks and starts on its own
-part, and helpers that are awake start on theirs. Whoever is done goes on with what is left of the other parts. So a
-helper that the system does not run, because another team or program has its core, costs nothing.
+The code is in team_code.py and team_calls.py. The calling thread never waits for a thread that has not begun: it
+announces a range of blocks and starts on its own part, and workers that are awake start on theirs. A thread that
+has finished its part continues with the rest of the other parts. So a worker that the system does not run, because
+another pool or program uses its core, costs nothing.
 
-A team is memory that the runtime provides, zeroed but for the number of threads. Lines that different threads write
-are far apart:
+A pool is memory that the runtime provides, zeroed except for the number of threads. Fields that different threads
+write are in different cache lines:
 
-    0    threads     how many, the caller included
-    128  epoch       what is announced: odd while it changes
+    0    threads     number of threads, including the caller
+    128  epoch       number of the announcement: odd while it changes
     136  part        void part(args, first, last): does some blocks
-    144  args        what `part` works on
+    144  args        arguments of `part`
     152  first, 160 last: the blocks
-    168  active      the length of the call that is under way: 1 long, 2 short; 0 where none is
-    176  ended       when the last call ended, in nanoseconds
-    256  done        how many blocks helpers have done
-    384  sleepers    whether somebody sleeps until the epoch changes
-    512  claims      128 bytes per thread: the epoch, and in 20 bits the first block of the part that nobody has claimed
+    168  active      length of the current call: 1 long, 2 short; 0 if there is none
+    176  ended       time of the end of the last call, in nanoseconds
+    256  done        number of blocks that workers have done
+    384  sleepers    number of workers that sleep until the epoch changes
+    512  claims      128 bytes per thread: the epoch, and in 20 bits the first unclaimed block of the thread's part
 
-Only who claims a block does it, by an exchange that fails if another has been quicker or if the epoch is over. A helper
-reads the announcement between two looks at the epoch, so that it never mixes two of them.
+A thread does only blocks that it has claimed, by an exchange that fails if another thread was faster or the epoch
+is over. A worker reads the announcement between two reads of the epoch, so that it never mixes two announcements.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from . import team_calls, team_code
 from .clock import clock_text
 
 LONG, SHORT = 1, 2
-"""What a call says of itself when it begins: whether it is worth waking threads for."""
+"""Length of a call, given when it begins: whether it is worth waking threads for."""
 
 BEGIN, SHARE, END, WORK = "stepwell_begin", "stepwell_share", "stepwell_end", "stepwell_work"
 
-# How long a thread waits for another, in looks at memory. At first it pauses between two (about 40 ns); then it lets
-# others have its core between them (0.3 us where there are none), for it may be the very core that the other one needs.
-# A helper that has found nothing for a while goes to sleep: to wake it costs its caller about 15 us, so that it sleeps
-# later while a call is under way than between calls, and that a short call wakes nobody unless it is one of many.
+# Waiting times of a thread, in polls of memory. At first it pauses between two polls (about 40 ns). Then it yields its
+# core between them (0.3 us if no other thread wants it), as the thread that it waits for may need that very core. A
+# worker that has found nothing for a while goes to sleep. Waking it costs the caller about 15 us, so workers sleep
+# later during a call than between calls, and a short call wakes them only if it is one of many.
 _PAUSES, _LOOKS_IN_CALL, _LOOKS_BETWEEN_CALLS = 4000, 10000, 4200
 
-# A call that begins so soon after the last was made in a loop, as the next one will be.
+# Maximum time since the last call for a call to count as made in a loop, so that another one will follow.
 _RECENT_NS = 150_000
 
 _FIELD = "llvm.getelementptr %team[{offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
 
 
 def module_text(target: Target) -> str:
-    """The functions `stepwell_begin`, `stepwell_share`, `stepwell_end` (internal) and `stepwell_work` as a module."""
+    """Returns a module with `stepwell_begin`, `stepwell_share`, `stepwell_end` (internal) and `stepwell_work`."""
     code = (team_code.CODE + team_calls.CODE).format(
         pauses=_PAUSES,
         in_call=_LOOKS_IN_CALL,
@@ -80,7 +80,7 @@ _WAIT_PRIVATE, _WAKE_PRIVATE = 128, 129
 
 
 def _rest(target: Target) -> str:
-    """How to sleep until an address holds something else, and how to end that: Linux's futex; elsewhere a nap."""
+    """Returns functions to sleep until an address changes and to wake sleepers: futexes on Linux, else naps."""
     if "linux" not in target.triple:
         return _NAPS
     return _FUTEXES.format(number=_FUTEX[target.architecture], wait=_WAIT_PRIVATE, wake=_WAKE_PRIVATE)

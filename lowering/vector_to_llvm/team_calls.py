@@ -1,8 +1,8 @@
-"""How a call of a model begins and ends for its team, as text like that of `team_code.py`."""
+"""Begin and end of a model's call in its thread pool, as text like that of `team_code.py`."""
 
 CODE = """
-// A call begins: who sleeps had better be up when there is something to do. To wake him for a short call pays only if
-// more calls will find him awake, as there will be where the last was just before.
+// Begins a call: sleeping workers should be awake when there is work. Waking them for a short call pays off only if
+// more calls will find them awake, which is likely if the last call has just ended.
 llvm.func internal @stepwell_begin(%team: !llvm.ptr, %length: i64) {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %long = llvm.mlir.constant({long} : i64) : i64
@@ -37,7 +37,7 @@ llvm.func internal @stepwell_begin(%team: !llvm.ptr, %length: i64) {{
   llvm.return
 }}
 
-// A call ends.
+// Ends a call.
 llvm.func internal @stepwell_end(%team: !llvm.ptr) {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr

@@ -1,9 +1,9 @@
-"""The functions of `team.py` as text, with a field of the team, numbers and the pause instruction left open."""
+"""Functions of `team.py` as text, with placeholders for the pool's fields, numbers and the pause instruction."""
 
 CODE = """
 llvm.func @sched_yield() -> i32
 {rest}
-// Does what is left of the announced blocks, from the thread's own part on; returns how many it did.
+// Does the remaining announced blocks, from the thread's own part on; returns how many it did.
 llvm.func internal @stepwell.do_blocks(%team: !llvm.ptr, %self: i64, %epoch: i64, %part: !llvm.ptr, %args: !llvm.ptr,
                                        %first: i64, %last: i64) -> i64 {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
@@ -45,7 +45,7 @@ llvm.func internal @stepwell.do_blocks(%team: !llvm.ptr, %self: i64, %epoch: i64
   %is_left = llvm.icmp "ult" %from, %end : i64
   llvm.cond_br %is_left, ^claim, ^next
 ^claim:
-  // Half of what is left: few claims at first, small ones in the end.
+  // Half of the remaining blocks: few claims at first, small ones in the end.
   %left = llvm.sub %end, %from : i64
   %more = llvm.add %left, %c1 : i64
   %half = llvm.lshr %more, %c1 : i64
@@ -67,7 +67,7 @@ llvm.func internal @stepwell.do_blocks(%team: !llvm.ptr, %self: i64, %epoch: i64
   llvm.return %total : i64
 }}
 
-// Tells the team what there is to do; returns the epoch in which it is.
+// Announces work to the pool; returns the epoch of the announcement.
 llvm.func internal @stepwell.announce(%team: !llvm.ptr, %part: !llvm.ptr, %args: !llvm.ptr, %first: i64, %last: i64)
     -> i64 {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
@@ -92,12 +92,12 @@ llvm.func internal @stepwell.announce(%team: !llvm.ptr, %part: !llvm.ptr, %args:
   llvm.return %epoch : i64
 }}
 
-// Wakes who sleeps, after an announcement.
+// Wakes sleeping workers after an announcement.
 llvm.func internal @stepwell.wake_sleepers(%team: !llvm.ptr) {{
   %none = llvm.mlir.constant(0 : i32) : i32
   %epoch_at = {epoch}
   %sleepers_at = {sleepers}
-  // Either this load sees who is about to sleep, or he sees the new epoch.
+  // Either this load sees a worker that is about to sleep, or the worker sees the new epoch.
   %sleepers = llvm.load %sleepers_at atomic seq_cst {{alignment = 4 : i64}} : !llvm.ptr -> i32
   %is_any = llvm.icmp "ne" %sleepers, %none : i32
   llvm.cond_br %is_any, ^wake, ^return
@@ -109,7 +109,7 @@ llvm.func internal @stepwell.wake_sleepers(%team: !llvm.ptr) {{
   llvm.return
 }}
 
-// Waits a little; returns how often that has happened.
+// Waits a little; returns the number of waits so far.
 llvm.func internal @stepwell.wait(%looks: i64) -> i64 {{
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %pauses = llvm.mlir.constant({pauses} : i64) : i64
@@ -124,7 +124,7 @@ llvm.func internal @stepwell.wait(%looks: i64) -> i64 {{
   llvm.return %more : i64
 }}
 
-// Does blocks `first` to `last` with the help of the team, if there is one, and returns when all are done.
+// Does blocks `first` to `last` with the pool's workers, if there are any, and returns when all are done.
 llvm.func internal @stepwell_share(%team: !llvm.ptr, %part: !llvm.ptr, %args: !llvm.ptr, %first: i64, %last: i64) {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
@@ -134,7 +134,7 @@ llvm.func internal @stepwell_share(%team: !llvm.ptr, %part: !llvm.ptr, %args: !l
   llvm.call %part(%args, %first, %last) : !llvm.ptr, (!llvm.ptr, i64, i64) -> ()
   llvm.return
 ^look_around:
-  // In a short call who sleeps is left to sleep.
+  // A short call does not wake sleeping workers.
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %long = llvm.mlir.constant({long} : i64) : i64
   %threads_at = {threads}
@@ -174,7 +174,7 @@ llvm.func internal @stepwell_share(%team: !llvm.ptr, %part: !llvm.ptr, %args: !l
   llvm.return
 }}
 
-// A helper's life: waits for announcements and does its share, for as long as the process lives.
+// Main loop of a worker: waits for announcements and does its part, as long as the process lives.
 llvm.func @stepwell_work(%team: !llvm.ptr, %self: i64) {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64

@@ -102,8 +102,9 @@ def loop(
     carried: Sequence[ir.Value],
     body: Callable[[Index, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """Emits `for index in range(lower, upper, step): carried = body(index, carried)`; omits the loop if it has at most
-    one iteration.
+    """Emits `for index in range(lower, upper, step): carried = body(index, carried)`.
+
+    No loop is emitted if the bounds are constant and there is at most one iteration.
     """
     if isinstance(lower, int) and isinstance(upper, int):
         if upper <= lower:

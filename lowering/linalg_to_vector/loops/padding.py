@@ -63,9 +63,7 @@ class Padding:
         return (first, max(first, last)) if first < size else (size, size)
 
     def surrounds(self, dim: int) -> bool:
-        """Returns whether windows reach into padding at some indices of a parallel loop; False if not known at compile
-        time.
-        """
+        """Returns whether windows are known to reach into padding at some indices of a parallel loop."""
         exprs = [(expr, shift) for expr, shift, _ in self._exprs() if coefficient(expr, dim)]
         size = self._sizes[dim]
         if not exprs or not isinstance(size, int) or not all(isinstance(shift, int) for _, shift in exprs):

@@ -65,9 +65,7 @@ class Walk:
         )
 
     def _window_loops(self, dims: Sequence[int], point: Point, carried: Values, inner: Inner) -> Values:
-        """Emits the innermost loop that moves windows, split into the edges, which reach into padding, and the
-        interior.
-        """
+        """Emits the innermost loop that moves windows, split into the interior and edges that reach into padding."""
         dim, size = dims[0], self.sizes[dims[0]]
         assert isinstance(size, int)
         first, last = self.padding.interior(dim, size)

@@ -26,8 +26,9 @@ def movement(kernel: ir.Operation, target: Target) -> Schedule:
 
 
 def _tile(step: Step, target: Target) -> list[int]:
-    """Returns a parallel tile; [] inside a parallel loop. Sides transposed in registers are cut last, longer ones
-    first.
+    """Returns a parallel tile, or [] inside a parallel loop.
+
+    Dimensions transposed in registers are cut last, longer ones first.
     """
     if step.op.parent is not None and step.op.parent.name == "scf.forall":
         return []

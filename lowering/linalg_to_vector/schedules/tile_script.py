@@ -12,8 +12,9 @@ from .base import Schedule, given_parameters
 from .tiles import Extents, Group
 
 FEWEST = "stepwell.fewest"
-"""Attribute of a contraction: minimum number of iterations of each loop over tiles of one panel if sizes vary; 0 for
-all loops if there is never more than one tile.
+"""Attribute of a contraction: minimum number of iterations of each loop over tiles of one panel if sizes vary.
+
+It is 0 for all loops if there is never more than one tile.
 """
 
 

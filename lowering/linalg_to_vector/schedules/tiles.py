@@ -139,9 +139,7 @@ def most_rows(extents: Extents, target: Target) -> int:
 
 
 def rows_of_registers(vectors: int, target: Target) -> int:
-    """Returns the number of rows of `vectors` registers that fit beside one row of the weight and the broadcast
-    element.
-    """
+    """Returns the number of rows of `vectors` registers that fit beside one row of the weight and a broadcast."""
     registers, per_row = target.vector_registers, vectors + target.multiplies_by_lane
     return max(1, min(_MOST_ROWS, registers // 2, (registers - vectors - 1) // per_row))
 
