@@ -166,23 +166,32 @@ def run_child(work: Callable[[], int], is_quiet: bool = False) -> int:
     code may that is interrupted while it is loaded, the status is that of having been told.
     """
     told: list[int] = []
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # What arrives before both know what to do with it waits; else it might end the parent alone.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
-    child = os.fork()
-    if child == 0:
-        _work_and_leave(work, is_quiet, mask)
+    children: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         told.append(number)
-        with contextlib.suppress(ProcessLookupError):  # it has just ended
-            os.kill(child, number)
+        for child in children:
+            _send(child, number)
 
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The handlers are installed before the fork: a thread of a library may receive what this thread has blocked.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     with _woken_by({signal.SIGINT: pass_on, signal.SIGTERM: pass_on, signal.SIGCHLD: _wake}) as reading:
+        child = os.fork()
+        if child == 0:
+            _work_and_leave(work, is_quiet, mask)
+        for number in told:
+            _send(child, number)
+        children.append(child)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         status = _wait(child, reading)
     return told[0] if told and os.WIFSIGNALED(status) else status
+
+
+def _send(process: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        os.kill(process, number)
 
 
 def _wake(number: int, frame: FrameType | None) -> None:
@@ -230,7 +239,10 @@ def _work_and_leave(work: Callable[[], int], is_quiet: bool, mask: set[int]) -> 
     """Ends the child without the interpreter's own farewell, in which MLIR's objects have no order."""
     code = 1
     try:
+        signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGINT, _interrupted)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if is_quiet:
             nowhere = os.open(os.devnull, os.O_RDWR)

@@ -122,10 +122,8 @@ def test_a_signal_is_passed_on_whenever_it_arrives():
         time.sleep(60)
         return 0
 
-    start = time.perf_counter()
-    for number in range(400):
-        assert supervisor.run_child(functools.partial(work, number * 2.5e-7)) == signal.SIGTERM
-    assert time.perf_counter() - start < 50
+    for number in range(100):
+        assert supervisor.run_child(functools.partial(work, number * 1e-6)) == signal.SIGTERM
 
 
 @pytest.mark.parametrize(("number", "code", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
