@@ -185,7 +185,7 @@ def test_a_step_of_a_decoder(batch: int | str, heads: int):
 
 
 @pytest.mark.parametrize("mask", ["", "positions", "number"])
-@pytest.mark.parametrize("keys", [(1, 8), (2, 12)], ids=str)
+@pytest.mark.parametrize("keys", [(1, 8), (2, 12), (2, 16), (1, 32)], ids=str)
 def test_an_attention_to_few_keys(keys: tuple[int, int], mask: str):
     """Attention, maybe with scores of relative positions, to no more keys than a loop is unrolled for."""
     nodes, inputs = [_NODE("MatMul", ["q", "kt"], ["plain"])], {"q": ["b", 2, 7, 16], "k": ["b", 2, "n", 16]}
