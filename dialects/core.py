@@ -30,6 +30,7 @@ import inspect
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -50,6 +51,7 @@ T = TypeVar("T")
 __all__ = [
     "AttributeField",
     "Dialect",
+    "Kernel",
     "Op",
     "OpError",
     "OperandField",
@@ -106,15 +108,30 @@ def result(doc: str = "") -> Any:
     return ResultField(doc)
 
 
+@dataclass(frozen=True)
+class Kernel:
+    """Traits of the kernel that an op becomes, alone or as the heaviest op of a kernel.
+
+    Attributes:
+        kind: class of the kernel, which decides what fuses with it, how it is lowered and its schedule.
+        works_on_views: whether the kernel reads parts of larger tensors, and writes into one, as fast as whole tensors.
+    """
+
+    kind: str
+    works_on_views: bool = False
+
+
 class Op(ir.OpView):
     """Base of every op that is declared in Python. All of them are pure.
 
     Attributes:
+        KERNEL: traits of the kernel that the op becomes; None for an op that is no work or is decomposed before.
         places: index of each operand among the operands and of each result among the results, by name.
         has_optional_operands: whether some operand may be absent.
     """
 
     OPERATION_NAME: ClassVar[str]
+    KERNEL: ClassVar[Kernel | None] = None
     # Fields of these names replace OpView's properties.
     result: Any  # pyright: ignore[reportIncompatibleMethodOverride]
     name: Any  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from mlir import ir
 
 from ..dialects.registry import OPS, view_of
-from .kernel.classify import ANCHOR_ORDER, elements, flops, kernel_class
+from .kernel.classify import ANCHOR_ORDER, elements, kernel_class
+from .kernel.costs import flops
 
 _WITHOUT_WORK = ("stepwell.constant", "stepwell.parameter")
 

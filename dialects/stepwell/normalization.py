@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..core import Op, OpError, attribute, operand, optional_operand, result
+from ..core import Kernel, Op, OpError, attribute, operand, optional_operand, result
 from ..types import TensorSpec
 from .numerics import summed_up, widened
 from .shapes import (
@@ -30,6 +30,7 @@ class SoftmaxOp(Op):
     """
 
     OPERATION_NAME = "stepwell.softmax"
+    KERNEL = Kernel("reduction", works_on_views=True)
     input = operand()
     axis = attribute(int, default=-1)
     result = result()
@@ -62,6 +63,7 @@ class LogSoftmaxOp(Op):
     """
 
     OPERATION_NAME = "stepwell.log_softmax"
+    KERNEL = Kernel("reduction", works_on_views=True)
     input = operand()
     axis = attribute(int, default=-1)
     result = result()
@@ -89,6 +91,7 @@ class LayerNormOp(Op):
     """
 
     OPERATION_NAME = "stepwell.layer_norm"
+    KERNEL = Kernel("reduction", works_on_views=True)
     input = operand()
     scale = optional_operand("broadcasts to the normalised dimensions")
     bias = optional_operand("broadcasts to the normalised dimensions")
@@ -129,6 +132,7 @@ class RmsNormOp(Op):
     """
 
     OPERATION_NAME = "stepwell.rms_norm"
+    KERNEL = Kernel("reduction", works_on_views=True)
     input = operand()
     scale = optional_operand("broadcasts to the normalised dimensions")
     axis = attribute(int, default=-1)
@@ -176,6 +180,7 @@ class BatchNormOp(Op):
     """
 
     OPERATION_NAME = "stepwell.batch_norm"
+    KERNEL = Kernel("reduction", works_on_views=True)
     input = operand("at least rank 2")
     scale = operand("[channels]")
     bias = operand("[channels]")
@@ -235,6 +240,7 @@ class LocalResponseNormOp(Op):
     """
 
     OPERATION_NAME = "stepwell.local_response_norm"
+    KERNEL = Kernel("reduction", works_on_views=True)
     input = operand("at least rank 3")
     size = attribute(int)
     alpha = attribute(float, default=1e-4)
@@ -289,6 +295,7 @@ class AttentionOp(Op):
     """
 
     OPERATION_NAME = "stepwell.attention"
+    KERNEL = Kernel("attention")
     query = operand("[batch, heads, length, depth]")
     key = operand("[batch, key heads, key length, depth]")
     value = operand("[batch, key heads, key length, value depth]")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Op, attribute, operand, result
+from ..core import Kernel, Op, attribute, operand, result
 from ..types import TensorSpec, is_float
 from .numerics import widened
 from .shapes import require_float, require_length, require_number
@@ -25,6 +25,8 @@ class PoolOp(Op):
         ceil_mode: whether a last position that overhangs the padded input counts if it starts inside.
         layout: position of the channel dimension.
     """
+
+    KERNEL = Kernel("pooling", works_on_views=True)
 
     input = operand()
     kernel = attribute(tuple)

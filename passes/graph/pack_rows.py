@@ -16,7 +16,8 @@ from ...dialects.stepwell.normalization import LayerNormOp, RmsNormOp, SoftmaxOp
 from ...dialects.stepwell.packed import PackedMatmulOp
 from ..base import Pass, register
 from ..functions import body_of, main_function
-from ..kernel.classify import elements, flops, kernel_class
+from ..kernel.classify import elements, kernel_class
+from ..kernel.costs import flops
 from ..kernel.demand import TABLE, Demand
 from ..kernel.prefixes import Prefix, sizes_of
 from .values import constant

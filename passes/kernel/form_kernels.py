@@ -17,7 +17,8 @@ from ..base import Pass, PassError, register
 from ..functions import body_of, main_function
 from ..locations import fused_location, heaviest_first, names_in
 from ..rewriting import walk
-from .classify import ANCHOR_ORDER, elements, flops, kernel_class
+from .classify import ANCHOR_ORDER, elements, kernel_class
+from .costs import flops
 from .demand import EXTENTS, KEPT, KEYS, SKIPPED, TYPICAL, UNBOUNDED, Demand
 from .fusion import Grouping, inputs_of
 from .masks import skipped_by

@@ -40,6 +40,7 @@ from .arithmetic import (
     TanhOp,
     UnaryOp,
 )
+from .base import ElementwiseOp
 from .bits import BitcastOp, ShiftLeftOp, ShiftOp, ShiftRightOp
 from .logic import (
     AndOp,
@@ -78,6 +79,7 @@ __all__ = [
     "CosOp",
     "CoshOp",
     "DivOp",
+    "ElementwiseOp",
     "EluOp",
     "EqualOp",
     "ErfOp",

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core import Op, operand, result
+from ...core import operand, result
 from ...types import TensorSpec, is_float
 from ..numerics import erf, widened
 from ..shapes import broadcast, require_float, require_number, same_dtype
+from .base import ElementwiseOp
 
 
-class UnaryOp(Op):
+class UnaryOp(ElementwiseOp):
     """Base of ops that map one tensor to a tensor of the same shape and element type."""
 
     input = operand()
@@ -35,7 +36,7 @@ class FloatUnaryOp(UnaryOp):
         return input.with_shape(input.shape)
 
 
-class BinaryOp(Op):
+class BinaryOp(ElementwiseOp):
     """Base of ops on two tensors of the same element type."""
 
     lhs = operand()

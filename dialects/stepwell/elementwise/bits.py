@@ -5,12 +5,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from ...core import Op, OpError, attribute, operand, result
+from ...core import OpError, attribute, operand, result
 from ...types import TensorSpec, integer_bits, is_integer, type_name
 from ..shapes import broadcast, same_dtype
+from .base import ElementwiseOp
 
 
-class ShiftOp(Op):
+class ShiftOp(ElementwiseOp):
     """Base of the shifts of integers."""
 
     lhs = operand("integer")
@@ -69,7 +70,7 @@ class ShiftRightOp(ShiftOp):
     reference = staticmethod(_shift_right)
 
 
-class BitcastOp(Op):
+class BitcastOp(ElementwiseOp):
     """The elements' bits reinterpreted as another type of the same width (ONNX BitCast).
 
     ```mlir

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core import Op, OpError, attribute, operand, result
+from ...core import OpError, attribute, operand, result
 from ...types import TensorSpec, is_float
 from ..shapes import broadcast, require_dtype, same_dtype
 from .arithmetic import UnaryOp
+from .base import ElementwiseOp
 
 
-class ComparisonOp(Op):
+class ComparisonOp(ElementwiseOp):
     """Base of ops that compare two tensors of the same element type."""
 
     lhs = operand()
@@ -26,7 +27,7 @@ class ComparisonOp(Op):
         return TensorSpec(broadcast(lhs.shape, rhs.shape), np.dtype(np.bool_))
 
 
-class LogicalOp(Op):
+class LogicalOp(ElementwiseOp):
     """Base of ops that combine two bool tensors, or two integer tensors bit by bit."""
 
     lhs = operand("bool or integer")
@@ -160,7 +161,7 @@ class NotOp(UnaryOp):
         return input.with_shape(input.shape)
 
 
-class SelectOp(Op):
+class SelectOp(ElementwiseOp):
     """`on_true` if the condition is true, else `on_false`; all three broadcast (ONNX Where).
 
     ```mlir
@@ -183,7 +184,7 @@ class SelectOp(Op):
         return on_true.with_shape(broadcast(condition.shape, on_true.shape, on_false.shape))
 
 
-class KeepOp(Op):
+class KeepOp(ElementwiseOp):
     """`input` where the mask is not 0, the number `otherwise` elsewhere; both broadcast.
 
     Unlike `select` it takes a mask of the input's own element type, so a vector holds as many mask as input elements.
@@ -216,7 +217,7 @@ class KeepOp(Op):
         return np.where(mask != 0, input, np.asarray(otherwise).astype(input.dtype))
 
 
-class CastOp(Op):
+class CastOp(ElementwiseOp):
     """Conversion to another element type (ONNX Cast).
 
     A float converts to an integer by rounding towards zero (undefined if out of range), a number to a bool as `x != 0`,

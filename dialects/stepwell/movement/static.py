@@ -6,7 +6,7 @@ import numpy as np
 
 from ....runtime.program import aligned_copy
 from ....runtime.wording import quantity
-from ...core import Op, OpError, attribute, operand, result
+from ...core import Kernel, Op, OpError, attribute, operand, result
 from ...dims import Dim, ceil_div, product
 from ...types import TensorSpec, is_integer
 from ..shapes import (
@@ -72,6 +72,7 @@ class TransposeOp(Op):
     """
 
     OPERATION_NAME = "stepwell.transpose"
+    KERNEL = Kernel("movement", works_on_views=True)
     input = operand()
     permutation = attribute(tuple)
     result = result()
@@ -99,6 +100,7 @@ class ConcatOp(Op):
     """
 
     OPERATION_NAME = "stepwell.concat"
+    KERNEL = Kernel("movement", works_on_views=True)
     lhs = operand()
     rhs = operand()
     axis = attribute(int)
@@ -141,6 +143,7 @@ class SliceOp(Op):
     """
 
     OPERATION_NAME = "stepwell.slice"
+    KERNEL = Kernel("movement", works_on_views=True)
     input = operand()
     starts = attribute(tuple)
     stops = attribute(tuple)
@@ -179,6 +182,7 @@ class ReverseOp(Op):
     """
 
     OPERATION_NAME = "stepwell.reverse"
+    KERNEL = Kernel("movement", works_on_views=True)
     input = operand()
     axes = attribute(tuple)
     result = result()
@@ -204,6 +208,7 @@ class BroadcastToOp(Op):
     """
 
     OPERATION_NAME = "stepwell.broadcast_to"
+    KERNEL = Kernel("movement", works_on_views=True)
     input = operand()
     shape = attribute(tuple)
     result = result()
@@ -237,6 +242,7 @@ class GatherOp(Op):
     """
 
     OPERATION_NAME = "stepwell.gather"
+    KERNEL = Kernel("movement")
     input = operand()
     indices = operand("integers")
     axis = attribute(int)
@@ -269,6 +275,7 @@ class TileOp(Op):
     """
 
     OPERATION_NAME = "stepwell.tile"
+    KERNEL = Kernel("movement")
     input = operand()
     repeats = attribute(tuple)
     result = result()
@@ -296,6 +303,7 @@ class SqueezeOp(Op):
     """
 
     OPERATION_NAME = "stepwell.squeeze"
+    KERNEL = Kernel("movement")
     input = operand()
     axes = attribute(tuple)
     result = result()
@@ -325,6 +333,7 @@ class ExpandDimsOp(Op):
     """
 
     OPERATION_NAME = "stepwell.expand_dims"
+    KERNEL = Kernel("movement")
     input = operand()
     axes = attribute(tuple)
     result = result()

@@ -1,0 +1,14 @@
+"""Base class of the elementwise ops."""
+
+from __future__ import annotations
+
+from ...core import Kernel, Op
+
+
+class ElementwiseOp(Op):
+    """Base of ops whose result elements each depend on one element of every operand, operands broadcast as in numpy.
+
+    An op of another package that derives from this class fuses with its neighbors as ours do.
+    """
+
+    KERNEL = Kernel("elementwise", works_on_views=True)
