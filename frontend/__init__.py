@@ -1,3 +1,3 @@
-"""Models in: each format's importer makes a module of stepwell ops."""
+"""Importers: each format's importer makes a module of stepwell ops from a model."""
 
 from .. import dialects  # noqa: F401  (before anything else imports MLIR)

@@ -1,4 +1,4 @@
-"""What goes wrong while a model is read: one class, whose message names the model, the node and what to do."""
+"""Errors of reading a model: the message names the model, the node and what to do."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class ModelError(CompileError):
     """A model cannot be read.
 
     Attributes:
-        reason: what is wrong and what to do about it, without the place.
-        node: the name of the model's node it is about; "" where it is about the whole model.
-        op_type: the kind of that node; "" likewise.
-        model: the model's name; "" until the importer, which knows it, fills it in.
-        position: the index of the node in the model's graph that it is about, or that holds or calls the one that it is
-            about; None where it is about the whole model.
+        reason: the error and its remedy, without its location.
+        node: name of the model's node that the error is about; "" if it is about the whole model.
+        op_type: operator of that node; "" likewise.
+        model: the model's name; "" until the importer fills it in.
+        position: index, in the model's graph, of the node that the error is about, or that contains or calls the node
+            it is about; None if it is about the whole model.
     """
 
     def __init__(self, reason: str, *, node: str = "", op_type: str = "", model: str = "") -> None:
@@ -27,7 +27,9 @@ class ModelError(CompileError):
         self.position: int | None = None
 
     def at(self, *, node: str = "", op_type: str = "", model: str = "", position: int | None = None) -> ModelError:
-        """This error with what is not known of its place yet filled in; the position is that of the outermost node."""
+        """Fills in the parts of this error's location that are not known yet; the position is that of the outermost
+        node.
+        """
         self.node, self.op_type, self.model = self.node or node, self.op_type or op_type, self.model or model
         self.position = self.position if position is None else position
         return self
@@ -38,23 +40,23 @@ class ModelError(CompileError):
 
 
 class NodeError(ModelError):
-    """A node does not fit its operands: their shapes, types or contents."""
+    """A node does not match the shapes, types or contents of its operands."""
 
 
 class AttributeFault(NodeError):
-    """An attribute of a node has a value that its operator does not know."""
+    """An attribute of a node has a value that its operator does not define."""
 
 
 class UnsupportedError(ModelError):
-    """A model is right, but uses what cannot be compiled."""
+    """A model is valid, but uses a feature that cannot be compiled."""
 
 
 class NeedsContents(UnsupportedError):
-    """A node can only be compiled for known contents: the size of its output, or what it does, depends on them.
+    """A node can only be compiled for known contents: the size of its output, or its function, depends on them.
 
     Attributes:
-        inputs: the small inputs of the model whose contents, together with the shapes of all, are enough; none where
-            the contents are computed from larger ones.
+        inputs: small inputs of the model whose contents, together with the shapes of all inputs, are enough; empty if
+            the contents are computed from larger inputs.
     """
 
     def __init__(self, reason: str, inputs: Sequence[str] = ()) -> None:
@@ -66,7 +68,7 @@ class NeedsShapes(ModelError):
     """A model can only be read for known input shapes: its graph depends on them.
 
     Attributes:
-        value: the value in the module that is being made whose contents are not known; None where it is a size.
+        value: the value in the module under construction whose contents are not known; None if a size is not known.
     """
 
     def __init__(self, reason: str, value: Any = None) -> None:

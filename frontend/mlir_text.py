@@ -1,6 +1,6 @@
-"""Models in as MLIR: a module that Stepwell printed at some phase, or that a user wrote by hand.
+"""Imports MLIR: a module that Stepwell printed at some phase, or that a user wrote by hand.
 
-Parameters are looked for in `parameters.safetensors` beside the file, where `--dump-phases` puts them.
+Parameters are read from `parameters.safetensors` beside the file, where `--dump-phases` writes them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def describe_model(model: bytes | Path) -> ModelInfo:
     """The inputs and outputs of @main.
 
     Raises:
-        ModelError: it is not valid MLIR, or has no @main.
+        ModelError: the module is not valid MLIR, or has no @main.
     """
     context = ir.Context()
     with context:
@@ -43,11 +43,11 @@ def describe_model(model: bytes | Path) -> ModelInfo:
 def import_model(
     model: bytes | Path, context: ir.Context, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> ImportedModel:
-    """Parses a module; @main's inputs become the given shapes when the phase `graph` is made.
+    """Parses a module. @main's inputs get the given shapes later, when the phase `graph` is made.
 
     Raises:
-        ModelError: it is not valid MLIR, has no @main, or its parameters cannot be read, or are not there though the
-            way to the next phase needs them.
+        ModelError: the module is not valid MLIR, has no @main, or its parameters cannot be read, or are missing though
+            the next phase needs them.
     """
     module, parameters = _parse(model, context), _parameters(model)
     try:
@@ -78,7 +78,7 @@ def _parse(model: bytes | Path, context: ir.Context) -> ir.Module:
         raise ModelError(f"not valid MLIR: {_first(error, text)}", model=_name(model)) from None
     except VerificationError as error:
         found = error.violations[0]
-        raise ModelError(f"not valid MLIR: {_told(found.location, found.message)}", model=_name(model)) from None
+        raise ModelError(f"not valid MLIR: {_located(found.location, found.message)}", model=_name(model)) from None
 
 
 def _parsed(text: bytes, context: ir.Context) -> ir.Module:
@@ -90,17 +90,17 @@ def _parsed(text: bytes, context: ir.Context) -> ir.Module:
 
 
 def _first(error: Any, text: bytes) -> str:
-    """What MLIR says first of what is wrong, and where."""
+    """The first error that MLIR reports, and its location."""
     diagnostics = error.error_diagnostics
     found = None if diagnostics else find_custom_form(text)
     if found is not None:
         return f"line {found[0]}, column {found[1]}: {found[2]}"
     if not diagnostics:
         return str(error).splitlines()[0]
-    return _told(diagnostics[0].location, diagnostics[0].message)
+    return _located(diagnostics[0].location, diagnostics[0].message)
 
 
-def _told(location: ir.Location, message: str) -> str:
+def _located(location: ir.Location, message: str) -> str:
     place = find_place(location)
     return f"{message} ({location})" if place is None else f"line {place.line}, column {place.column}: {message}"
 
@@ -109,10 +109,10 @@ def _info(module: ir.Module, name: str) -> ModelInfo:
     symbols = ir.SymbolTable(module.operation)
     if "main" not in symbols:
         raise ModelError("there is no function @main", model=name)
-    # From the phase `memref` on, buffers and pointers say less than was written down before.
+    # From the phase `memref` on, buffers and pointers carry less information than the module's attributes.
     if is_late(module):
         interface = ir.DictAttr(module.operation.attributes[INTERFACE])
-        return ModelInfo(name, *(_written_down(interface[key]) for key in ("inputs", "outputs")))
+        return ModelInfo(name, *(_interface_values(interface[key]) for key in ("inputs", "outputs")))
     main = symbols["main"]
     if main.operation.name != "func.func" or not main.regions[0].blocks:
         raise ModelError(f"@main must be a function with a body, but is '{main.operation.name}'", model=name)
@@ -121,7 +121,7 @@ def _info(module: ir.Module, name: str) -> ModelInfo:
     return ModelInfo(name, inputs, _values(kind.results, main.attributes, "res_attrs", "output"))
 
 
-def _written_down(entries: ir.Attribute) -> tuple[ValueInfo, ...]:
+def _interface_values(entries: ir.Attribute) -> tuple[ValueInfo, ...]:
     found = []
     for entry in map(ir.DictAttr, ir.ArrayAttr(entries)):
         kind = ir.RankedTensorType(ir.TypeAttr(entry["type"]).value)
@@ -143,7 +143,7 @@ def _values(types: Sequence[ir.Type], attributes: ir.OpAttributeMap, key: str, w
 
 def _value(kind: ir.Type, attributes: ir.DictAttr, default: str) -> ValueInfo:
     if not isinstance(kind, ir.RankedTensorType):
-        raise ModelError(f"@main takes and returns tensors of known rank, but {default} is {kind}")
+        raise ModelError(f"@main must take and return tensors of known rank, but {default} is {kind}")
     given = attributes["stepwell.name"] if "stepwell.name" in attributes else ir.StringAttr.get(default)
     if not isinstance(given, ir.StringAttr):
         raise ModelError(f"the attribute 'stepwell.name' of {default} must be a string, but is {given}")

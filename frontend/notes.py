@@ -1,6 +1,6 @@
-"""What modules of later phases say of themselves in attributes: whether it is there, and can be true.
+"""Checks the attributes of modules of later phases: whether they are present, well-formed and consistent with @main.
 
-Passes write these notes, and what reads them trusts them; a module from a file may say anything.
+Passes write these attributes, and later phases trust them; a module from a file may hold any value.
 """
 
 from __future__ import annotations
@@ -36,51 +36,51 @@ _PLANNED_PHASES = ("memref", "llvm", "nvvm")
 
 
 def is_late(module: ir.Module) -> bool:
-    """Whether a module says that it is in a phase in which @main says less than its notes do."""
+    """Returns whether a module declares a phase in which its attributes carry more information than @main."""
     attributes = module.operation.attributes
     return PHASE in attributes and _text(attributes[PHASE]) in _TENSOR_PHASES + _PLANNED_PHASES
 
 
 def check_notes(module: ir.Module) -> None:
-    """Checks the attributes that later phases and the runtime go by.
+    """Checks the attributes that later phases and the runtime rely on.
 
     Raises:
-        ModelError: one is absent or malformed, or says something else than @main does.
+        ModelError: an attribute is missing, malformed, or does not match @main.
     """
     attributes = module.operation.attributes
     if TABLE in attributes:
-        raise ModelError("the module was made for ranges of sizes: compile the model that it was made of")
+        raise ModelError("the module was made for ranges of sizes: compile the original model instead")
     if not is_late(module):
         return
     phase = _text(attributes[PHASE])
     needed = (INTERFACE, PARAMETERS, ARENA) if phase in _PLANNED_PHASES else (INTERFACE,)
     for name in needed:
         if name not in attributes:
-            raise ModelError(f"the module says that it is in phase '{phase}', but has no '{name}'")
+            raise ModelError(f"the module declares the phase '{phase}', but has no attribute '{name}'")
     for name, (form, fits) in _FORMS.items():
         if name in attributes and not fits(attributes[name]):
-            raise ModelError(f"the module's '{name}' must be {form}, but is {attributes[name]}"[:300])
-    # In the last phases @main takes pointers, of which nothing more is known.
+            raise ModelError(f"the module's attribute '{name}' must be {form}, but is {attributes[name]}"[:300])
+    # In the last phases @main takes pointers, whose types give no sizes to check.
     if phase in (*_TENSOR_PHASES, "memref"):
         _check_main(module, phase)
 
 
 def check_parameters(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
-    """Checks that the contents of parameters are of the shape and type that a module says.
+    """Checks that the contents of parameters have the shapes and types that a module declares.
 
     Raises:
-        ModelError: some are not, or @init is not what makes some from others.
+        ModelError: some do not, or @init is not a function that computes parameters from others.
     """
     for name, wanted, where, found in _beside(module, parameters):
         if found is not None and (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-            raise ModelError(f"{where}the parameter '{name}' is {wanted}, but its contents are {found}")
+            raise ModelError(f"{where}the parameter '{name}' is declared as {wanted}, but its contents are {found}")
 
 
 def check_all_there(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> None:
-    """Checks that all parameters that a module reads have contents: it can be looked at without, but not be compiled.
+    """Checks that all parameters that a module reads have contents, which compiling needs (inspecting does not).
 
     Raises:
-        ModelError: one has none.
+        ModelError: a parameter has no contents.
     """
     for name, _, where, found in _beside(module, parameters):
         if found is None:
@@ -90,7 +90,9 @@ def check_all_there(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> 
 def _beside(
     module: ir.Module, parameters: Mapping[str, np.ndarray]
 ) -> Iterator[tuple[str, TensorSpec, str, TensorSpec | None]]:
-    """The parameters that a module reads: name, what it says of one, where, and what is there of it."""
+    """The parameters that a module reads: name, declared type, text of the location, and type of the contents
+    if any.
+    """
     known = {name: TensorSpec(array.shape, array.dtype) for name, array in parameters.items()}
     init, read = _init(module), _read(module)
     if init is not None:
@@ -113,7 +115,7 @@ def _read(module: ir.Module) -> Iterator[_Read]:
 
 
 def _init(module: ir.Module) -> ir.Operation | None:
-    """The function that computes parameters from others, of ops of the dialect in a row."""
+    """The function that computes parameters from others by stepwell ops in a single block."""
     symbols = ir.SymbolTable(module.operation)
     if "init" not in symbols:
         return None
@@ -122,7 +124,7 @@ def _init(module: ir.Module) -> ir.Operation | None:
         raise ModelError("@init must be a function with a body of one block")
     strange = find_ops(init, lambda op: op.name not in OPS and op.name != "func.return")
     if strange:
-        raise ModelError(f"@init computes parameters by ops of stepwell alone, but has '{strange[0].name}'")
+        raise ModelError(f"@init may only contain ops of the stepwell dialect, but has '{strange[0].name}'")
     return init
 
 
@@ -138,7 +140,7 @@ def _arguments(init: ir.Operation, key: str) -> Iterator[_Read]:
 
 
 def _check_main(module: ir.Module, phase: str) -> None:
-    """Compares what @main takes and gives with what was written down of it."""
+    """Compares the signature of @main with the declared interface."""
     symbols, attributes = ir.SymbolTable(module.operation), module.operation.attributes
     main = symbols["main"].operation if "main" in symbols else None
     if main is None or main.name != "func.func":
@@ -158,7 +160,7 @@ def _check_main(module: ir.Module, phase: str) -> None:
         buffers = [item for item in kind.inputs if isinstance(item, ir.MemRefType) and item.has_static_shape]
         fits = sizes == [byte_size(item) for item in buffers] and len(buffers) == len(kind.inputs)
     if not fits:
-        raise ModelError(f"@main is {kind}, which is not what the module's notes say")
+        raise ModelError(f"@main has the type {kind}, which does not match the module's attributes")
 
 
 def _types(entries: ir.Attribute) -> list[ir.Type]:
@@ -217,5 +219,5 @@ _FORMS: dict[str, tuple[str, _Fits]] = {
     ),
     PARAMETERS: ("a list of names and types of tensors", _TENSORS),
     ARENA: ("a number of bytes", _is_size),
-    LIFETIMES: ("a list of buffers, with names, offsets, bytes, and when they are in use", _list_of(_is_buffer)),
+    LIFETIMES: ("a list of buffers with names, offsets, sizes in bytes and lifetimes", _list_of(_is_buffer)),
 }

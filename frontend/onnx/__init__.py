@@ -1,1 +1,1 @@
-"""ONNX models in."""
+"""Import of ONNX models."""

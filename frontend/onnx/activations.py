@@ -1,4 +1,4 @@
-"""Activation functions that an attribute names, as those of recurrent layers."""
+"""Activation functions named by an attribute, such as those of recurrent layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Activation = Callable[[ir.Value], ir.Value]
 
 @dataclass(frozen=True)
 class _Kind:
-    """How to make a function of its parameters, and what those are by default: alpha, or alpha and beta."""
+    """Builder of a function from its parameters, and the parameters' defaults: alpha, or alpha and beta."""
 
     make: Callable[..., Activation]
     defaults: tuple[float, ...] = ()
@@ -54,7 +54,7 @@ _KINDS = {
 
 
 def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]) -> list[Activation]:
-    """The functions that names stand for, in any case of letters; those that have parameters take them in turns.
+    """The functions with the given names, in any letter case. Those with parameters take `alphas` and `betas` in turn.
 
     Raises:
         NodeError: there is no such function.
@@ -66,6 +66,6 @@ def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[f
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
     kind = _KINDS.get(name.lower())
     if kind is None:
-        raise NodeError(f"has the activation '{name}', which is none of {', '.join(_KINDS)}")
+        raise NodeError(f"has the unknown activation '{name}': expected one of {', '.join(_KINDS)}")
     given = zip((alphas, betas), kind.defaults, strict=False)
     return kind.make(*(next(values, default) for values, default in given))

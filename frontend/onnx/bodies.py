@@ -1,4 +1,4 @@
-"""The graphs within control-flow nodes as models of their own, so that they can be compiled when the node cannot."""
+"""The graphs inside control-flow nodes as models of their own, to be compiled if the node itself cannot be."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .survey import inner_graphs
 
 _GRAPHS = {"If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",)}
 _SCAN_WITHOUT_BATCHES = 9
-"""The opset since which Scan has no axis of batches of its own."""
+"""The first opset whose Scan has no batch axis of its own."""
 
 
 def control_steps(model: Model, cut: Cut, fallback: Fallback) -> list[NativeStep | ControlStep]:
-    """A control-flow node as a step whose bodies can be compiled, after one that gives it constants.
+    """Makes a step of a control-flow node, whose bodies can be compiled, after a step that provides its constants.
 
     Args:
         model: the model.
         cut: the node.
-        fallback: why it is not compiled.
+        fallback: the reason why it is not compiled.
 
     Returns:
-        The steps; none where it is no such node.
+        The steps; empty if the node is not a control-flow node with valid bodies.
     """
     index = cut.nodes[-1]
     node = model.proto.graph.node[index]
@@ -101,12 +101,12 @@ def _integers(attributes: Mapping[str, onnx.AttributeProto], name: str, count: i
 
 
 def body_of(model: Model, step: NativeStep, kinds: Mapping[str, str]) -> Model:
-    """A graph within a node as a model of its own; it takes what it reads of the graphs around it.
+    """Makes a model of a graph inside a node; the values it reads from enclosing graphs become inputs.
 
     Args:
         model: the model.
-        step: which graph.
-        kinds: the element types of its inputs in numpy's words; "" for what is no tensor.
+        step: the step for the graph.
+        kinds: element types of its inputs, as numpy names; "" if an input is not a tensor.
     """
     assert step.body is not None
     index, name = step.body
@@ -125,7 +125,7 @@ def body_of(model: Model, step: NativeStep, kinds: Mapping[str, str]) -> Model:
 
 
 def free_names(graph: onnx.GraphProto) -> set[str]:
-    """The names that a graph takes from the graphs around it."""
+    """The names that a graph reads from enclosing graphs."""
     own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     own |= {tensor.values.name for tensor in graph.sparse_initializer}
     own |= {name for node in graph.node for name in node.output}
@@ -142,5 +142,5 @@ def _constants(model: Model) -> list[onnx.NodeProto]:
 
 
 def _stored(model: Model) -> set[str]:
-    """The names of constants: those of weights, and those that nodes make."""
+    """The names of constants: weights and outputs of Constant nodes."""
     return {tensor.name for tensor in model.initializers} | {node.output[0] for node in _constants(model)}

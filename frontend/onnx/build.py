@@ -1,7 +1,7 @@
-"""Building stepwell ops for handlers: one `emit` that folds what is known, and the few shapes of code they share.
+"""Helpers that build stepwell ops for handlers: an `emit` that folds constants, and common op sequences.
 
-Arithmetic on constants is done while importing, so that the shapes and conditions that a model computes from the shapes
-of its inputs are numbers by the time an op needs them.
+Arithmetic on constants is evaluated during the import, so that the shapes and conditions that a model computes from the
+shapes of its inputs are numbers by the time an op needs them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ from ..errors import NeedsShapes
 _LONGEST_CHAIN = 32
 
 MAX_FOLDED = 64
-"""Results with more elements than this are left to the compiler: they are contents, not shapes."""
+"""Maximum number of elements of a folded result. Larger results are data rather than shapes and are left to the
+compiler.
+"""
 
 
 def emit(op: type[Op], *operands: ir.Value | None, **attributes: Any) -> Any:
-    """Builds an op at the current insertion point; its results are constants where its operands are.
+    """Builds an op at the current insertion point; its results are constants if its operands are.
 
     Returns:
-        its result, or a tuple of them.
+        The op's result, or a tuple of its results.
 
     Raises:
-        OpError: the op does not take such operands.
+        OpError: the op does not accept these operands.
     """
     built = op(*operands, **attributes)
     results = tuple(built.operation.results)
@@ -87,30 +89,30 @@ def dtype(value: ir.Value) -> np.dtype:
 
 
 def cast(value: ir.Value, kind: np.dtype | type) -> ir.Value:
-    """`value` with elements of another type, or itself where it has it."""
+    """Casts `value` to another element type; returns it unchanged if it already has that type."""
     return value if spec_of(value).dtype == np.dtype(kind) else emit(CastOp, value, dtype=np.dtype(kind))
 
 
 def shape_of(value: ir.Value) -> ir.Value:
-    """The dimensions of a value as a list of integers: a literal where they are known."""
+    """The dimensions of a value as a list of integers: a literal if they are known."""
     dims = spec_of(value).shape
     return integers([int(dim) for dim in dims if isinstance(dim, int)]) if is_static(dims) else emit(ShapeOfOp, value)
 
 
 def part(values: ir.Value, start: int, stop: int) -> ir.Value:
-    """`values[start:stop]` of a list."""
+    """The slice `values[start:stop]` of a list."""
     return emit(DynamicSliceOp, values, integers([start]), integers([stop]))
 
 
 def part_along(value: ir.Value, axis: int, start: int, stop: int) -> ir.Value:
-    """The elements of a value from `start` to before `stop` along an axis."""
+    """The elements of a value from `start` up to and excluding `stop` along an axis."""
     if start == 0 and shape(value)[axis] == stop:
         return value
     return emit(DynamicSliceOp, value, integers([start]), integers([stop]), integers([axis]))
 
 
 def dims_of(value: ir.Value, start: int, stop: int) -> ir.Value:
-    """Some dimensions of a value as a list of integers: a literal where they are known."""
+    """Some dimensions of a value as a list of integers: a literal if they are known."""
     some = shape(value)[start:stop]
     if is_static(some):
         return integers([int(dim) for dim in some if isinstance(dim, int)])
@@ -118,7 +120,9 @@ def dims_of(value: ir.Value, start: int, stop: int) -> ir.Value:
 
 
 def joined(values: Sequence[ir.Value], axis: int = 0) -> ir.Value:
-    """Several values concatenated: a chain, as a concat has two operands; of many a tree, as all of a chain is long."""
+    """Concatenates values: a chain of two-operand concats, or a tree if there are many, as a chain would get
+    too long.
+    """
     if len(values) > _LONGEST_CHAIN:
         half = len(values) // 2
         return emit(ConcatOp, joined(values[:half], axis), joined(values[half:], axis), axis=axis)
@@ -137,7 +141,7 @@ def reshaped(value: ir.Value, target: ir.Value) -> ir.Value:
 
 
 def flattened(value: ir.Value, axis: int) -> ir.Value:
-    """`value` as a matrix: the dimensions before `axis` become its rows, the others its columns.
+    """Reshapes `value` to a matrix: the dimensions before `axis` become its rows, the others its columns.
 
     [a, b, c] --> [a, b * c] for axis 1
     """
@@ -156,13 +160,13 @@ def flattened(value: ir.Value, axis: int) -> ir.Value:
 
 
 def transposed(value: ir.Value, permutation: Sequence[int]) -> ir.Value:
-    """`value` with its dimensions in another order, or itself where the order is the same."""
+    """Transposes `value`; returns it unchanged if the permutation is the identity."""
     order = tuple(permutation)
     return value if order == tuple(range(len(order))) else emit(TransposeOp, value, permutation=order)
 
 
 def chained(op: type[Op], values: Sequence[ir.Value]) -> ir.Value:
-    """A binary op over any number of values, from the left."""
+    """Applies a binary op to any number of values, from the left."""
     result = values[0]
     for value in values[1:]:
         result = emit(op, result, value)
@@ -170,15 +174,15 @@ def chained(op: type[Op], values: Sequence[ir.Value]) -> ir.Value:
 
 
 def added(lhs: ir.Value, rhs: ir.Value | None) -> ir.Value:
-    """`lhs + rhs`, or `lhs` where there is nothing to add."""
+    """`lhs + rhs`, or `lhs` if `rhs` is None."""
     return lhs if rhs is None else emit(AddOp, lhs, rhs)
 
 
 def known_dim(value: ir.Value, axis: int, what: str) -> int:
-    """One dimension that must be a number.
+    """Returns a dimension that must be a number.
 
     Raises:
-        NeedsShapes: it is not.
+        NeedsShapes: it is not a number.
     """
     dim = shape(value)[axis]
     if not isinstance(dim, int):
@@ -192,10 +196,10 @@ def gathered(value: ir.Value, indices: ir.Value, axis: int) -> ir.Value:
 
 
 def as_shape(values: ir.Value) -> ir.Value:
-    """A list of extents that an op makes a shape of, which needs their number.
+    """Checks that a list of extents, from which an op makes a shape, has a known length.
 
     Raises:
-        NeedsShapes: it is not known.
+        NeedsShapes: its length is not known.
     """
     if rank(values) == 1:
         known_dim(values, 0, "the number of dimensions of the result")

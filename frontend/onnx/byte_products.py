@@ -1,9 +1,9 @@
-"""Products of what is beyond the zero points of bytes, by products of the bytes.
+"""Products of bytes with zero points, computed by products of the bytes themselves.
 
     sum (a - p) (b - q) = sum a b - p (sum b - K q) - q sum a
 
-The dialect multiplies ui8 by i8, so bytes of the other type are moved by 128, and their zero points too. The second
-operand is stored in the model: its sums are made once.
+The dialect multiplies ui8 by i8, so bytes of the other type are shifted by 128 together with their zero points. The
+second operand is stored in the model, so its sums are computed once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Bytes:
 
     Attributes:
         numbers: the bytes.
-        zero: their zero point, of any integer type, shaped to broadcast with them; None where it is 0.
+        zero: their zero point, of any integer type, shaped to broadcast with them; None if it is 0.
     """
 
     numbers: Value
@@ -49,7 +49,7 @@ class Dequantized(Bytes):
 
 
 def dequantized(value: Value) -> Dequantized | None:
-    """What a value was dequantised from, as DequantizeLinear does it; None where it was not, or not from bytes."""
+    """The bytes that a value was dequantised from as by DequantizeLinear; None if it was not, or not from bytes."""
     product = _operands(value, ew.MulOp)
     wide = product and _operands(product[0], ew.CastOp)
     if not product or not wide or dtype(product[1]) != _F32:
@@ -70,19 +70,21 @@ def _operands(value: Value, op: type) -> list[Value]:
 
 
 def is_one(value: Value | None) -> bool:
-    """Whether scales or zero points are one for the whole tensor."""
+    """Returns whether scales or zero points are a single value for the whole tensor."""
     return value is None or all(dim == 1 for dim in shape(value))
 
 
 def may_multiply(node: Node, left: Bytes, right: Bytes) -> bool:
-    """Whether a matrix product can be one of bytes: by a stored matrix, and known how long the sums are."""
+    """Returns whether a matrix product can be computed on bytes: `right` is stored, and the length of the sums is
+    known.
+    """
     if node.known(right.numbers) is None or rank(right.numbers) != 2 or rank(left.numbers) < 2:
         return False
     return isinstance(shape(left.numbers)[-1], int)
 
 
 def multiplied(node: Node, left: Bytes, right: Bytes, transpose_rhs: bool = False) -> Value:
-    """The matrix product, in 32 bits; `may_multiply` must hold."""
+    """Computes the matrix product in i32; `may_multiply` must hold."""
     unsigned, p = _unsigned(left)
     signed, q = _signed(right)
     total = emit(MatmulOp, unsigned, signed, transpose_rhs=transpose_rhs)
@@ -99,7 +101,10 @@ def multiplied(node: Node, left: Bytes, right: Bytes, transpose_rhs: bool = Fals
 
 
 def may_convolve(node: Node, input: Bytes, weight: Bytes) -> bool:
-    """Whether a convolution can be one of bytes: by a stored weight, its zero point 0 or one for all groups."""
+    """Returns whether a convolution can be computed on bytes.
+
+    The weight must be stored. Its zero point must be 0, or a single value with a single group.
+    """
     if node.known(weight.numbers) is None or not is_one(input.zero):
         return False
     return _is_neutral(node, weight, np.int8) or (is_one(weight.zero) and node.attribute("group") == 1)
@@ -108,10 +113,11 @@ def may_convolve(node: Node, input: Bytes, weight: Bytes) -> bool:
 def convolved(
     node: Node, input: Bytes, weight: Bytes, bias: Value | None, window: Window, pads: tuple[int, ...]
 ) -> Value:
-    """The convolution, in 32 bits; `may_convolve` must hold.
+    """Computes the convolution in i32; `may_convolve` must hold.
 
-    The padding is at the input's zero point. What that adds to each sum is the same everywhere, so it is part of the
-    bias; what the weight's zero point adds is the sum of what the window sees, which is the same for all channels.
+    The padding has the value of the input's zero point. That zero point adds the same amount to every sum, so it
+    becomes part of the bias. The weight's zero point adds the sum of the window's elements, which is the same for all
+    output channels.
     """
     (unsigned, p), (signed, q) = _unsigned(input), _signed(weight)
     spatial = len(window.kernel)
@@ -137,9 +143,9 @@ def convolved(
 
 
 def _padded(node: Node, input: Bytes, unsigned: Value, p: Value, spatial: int, pads: tuple[int, ...]) -> Value:
-    """The bytes with their zero point around them: `pad(x, p)`, or `pad(x - p, 0) + p` where p is computed.
+    """Pads the bytes with their zero point: `pad(x, p)`, or `pad(x - p, 0) + p` if p is computed.
 
-    Bytes wrap, so that the difference is taken back whatever they are.
+    Bytes wrap around, so adding p restores them exactly.
     """
     low, high = (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:])
     known = _contents(node, input.zero)
@@ -151,12 +157,12 @@ def _padded(node: Node, input: Bytes, unsigned: Value, p: Value, spatial: int, p
 
 
 def _single(value: Value) -> Value:
-    """A zero point that is one for the whole tensor, without dimensions."""
+    """Removes the dimensions of a zero point that is a single value for the whole tensor."""
     return emit(ReshapeOp, value, shape=()) if rank(value) else value
 
 
 def _unsigned(value: Bytes) -> tuple[Value, Value]:
-    """Bytes as ui8, and their zero point in 32 bits: those with a sign are moved up by 128."""
+    """Bytes as ui8, and their zero point in i32: signed bytes are shifted up by 128."""
     start = _start(value)
     if dtype(value.numbers) == np.uint8:
         return value.numbers, start
@@ -164,7 +170,7 @@ def _unsigned(value: Bytes) -> tuple[Value, Value]:
 
 
 def _signed(value: Bytes) -> tuple[Value, Value]:
-    """Bytes as i8, and their zero point in 32 bits: those without a sign are moved down by 128."""
+    """Bytes as i8, and their zero point in i32: unsigned bytes are shifted down by 128."""
     start = _start(value)
     if dtype(value.numbers) == np.int8:
         return value.numbers, start
@@ -176,20 +182,20 @@ def _start(value: Bytes) -> Value:
 
 
 def _flipped(value: Value, kind: type) -> Value:
-    """Bytes moved by 128, to the type of the other sign: their highest bit is another one."""
+    """Shifts bytes by 128 into the type of the other signedness, by flipping their highest bit."""
     bit = constant(np.array(128, np.uint8).view(dtype(value)))
     return emit(ew.BitcastOp, emit(ew.XorOp, value, bit), dtype=np.dtype(kind))
 
 
 def _is_neutral(node: Node, value: Bytes, wanted: type) -> bool:
-    """Whether the zero point of bytes is known to be 0 once they are of the type `wanted`."""
+    """Returns whether the zero point of bytes is known to be 0 after conversion to the type `wanted`."""
     contents, kind = _contents(node, value.zero), dtype(value.numbers)
     neutral = 0 if kind == wanted else 128 if kind == np.uint8 else -128
     return contents is not None and bool((contents == neutral).all())
 
 
 def _contents(node: Node, zero: Value | None) -> np.ndarray | None:
-    """The numbers of a zero point, in some shape; None where they are not known."""
+    """The contents of a zero point, in some shape; None if they are not known."""
     if zero is None:
         return np.zeros((), _I32)
     contents = node.known(zero)

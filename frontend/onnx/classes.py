@@ -1,4 +1,4 @@
-"""Classes that are strings: classifiers are compiled for numbers of classes, whose names the host looks up."""
+"""String class labels: classifiers are compiled for numbered classes, whose names the host looks up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = {
 
 
 def with_numbered_classes(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with numbers for classes that have names, or itself where there are none.
+    """Replaces class names by numbers; returns the model itself if it has no named classes.
 
     label, scores = Classifier<classlabels_strings = [a, b]>(x)
       --> number, scores = Classifier<classlabels_ints = [0, 1]>(x)
@@ -36,7 +36,7 @@ def with_numbered_classes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _names(node: onnx.NodeProto) -> list[bytes]:
-    """The names of a classifier's classes, where it has no other labels."""
+    """The names of a classifier's classes; empty if it has numeric labels."""
     if normal_domain(node.domain) != _ML or node.op_type not in _NUMBERS:
         return []
     given = {attribute.name: attribute for attribute in node.attribute}
@@ -45,7 +45,7 @@ def _names(node: onnx.NodeProto) -> list[bytes]:
 
 
 def _numbered(node: onnx.NodeProto, index: int) -> onnx.NodeProto | None:
-    """Makes a classifier give numbers; the node that looks up the names of these, if somebody may ask for them."""
+    """Makes a classifier return numbers; returns the node that maps them to names, or None if the label is not used."""
     names, numbers = _names(node), _NUMBERS[node.op_type]
     kept = [attribute for attribute in node.attribute if attribute.name not in (_STRINGS, numbers)]
     del node.attribute[:]

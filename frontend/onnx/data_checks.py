@@ -1,4 +1,4 @@
-"""Guards on data: indices must lie in their dimensions, and integers must not be divided by zero."""
+"""Guards on data: indices must be in range, and integers must not be divided by zero."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from .node import Node
 from .scope import Guard
 
 Checked = bool | Literal["inputs"]
-"""Which indices and divisors are checked: all (True), none (False), or those that come straight from an input."""
+"""The indices and divisors to check: all (True), none (False), or those that come straight from an input."""
 
 _PASSING = tuple(op.OPERATION_NAME for op in (CastOp, DynamicReshapeOp, ExpandDimsOp, ReshapeOp, SqueezeOp))
 
 
 def check_indices(node: Node, indices: ir.Value, data: ir.Value, axes: Sequence[int]) -> None:
-    """Guards the indices of a node, if the import asks for it.
+    """Guards the indices of a node if the import requests it.
 
     Args:
         node: the node.
         indices: its indices; if there are several axes, the last dimension has one for each.
-        data: the tensor that they count in.
-        axes: the dimensions of `data` that they count in.
+        data: the tensor that is indexed.
+        axes: the dimensions of `data` that are indexed.
     """
     source = _source(node, indices)
     if source is None:
@@ -43,7 +43,7 @@ def check_indices(node: Node, indices: ir.Value, data: ir.Value, axes: Sequence[
         if not known.size:
             return
         columns = known.reshape(-1, len(axes)).astype(np.int64)
-        ends = constant(np.stack([columns.min(0), columns.max(0)]))  # all of a large constant would not fold
+        ends = constant(np.stack([columns.min(0), columns.max(0)]))  # a large constant as a whole would not fold
         condition = _all_inside(ends, _listed(extents))
     else:
         condition = _all_inside(cast(indices, np.int64), extents[0] if len(extents) == 1 else _listed(extents))
@@ -52,7 +52,7 @@ def check_indices(node: Node, indices: ir.Value, data: ir.Value, axes: Sequence[
 
 
 def check_divisor(node: Node, divisor: ir.Value) -> None:
-    """Guards the divisor of a node on integers, if the import asks for it."""
+    """Guards the integer divisor of a node if the import requests it."""
     if not is_integer(dtype(divisor)):
         return
     source = _source(node, divisor)
@@ -67,7 +67,7 @@ def check_divisor(node: Node, divisor: ir.Value) -> None:
 
 
 def _source(node: Node, value: ir.Value) -> str | None:
-    """The input that a value comes straight from, "" for others; None if it is not to be checked."""
+    """The input that a value comes straight from, "" for other values; None if the value is not to be checked."""
     checked = node.importer.checked
     if not checked or not node.scope.is_checked:
         return None
@@ -79,7 +79,7 @@ def _source(node: Node, value: ir.Value) -> str | None:
 
 
 def _all_inside(indices: ir.Value, extents: ir.Value) -> ir.Value:
-    """Whether every index is at least -extent and less than extent."""
+    """True if every index is at least -extent and less than extent."""
     is_inside = emit(AndOp, emit(GreaterEqualOp, indices, emit(NegOp, extents)), emit(LessOp, indices, extents))
     return _all(is_inside)
 
@@ -99,7 +99,7 @@ def _guard(node: Node, condition: ir.Value, check: DataCheck) -> None:
 
 
 def _fixed_extents(node: Node, data: ir.Value, axes: Sequence[int]) -> tuple[int, ...]:
-    """Extents that are the same in every call; none if one may vary, as within a range of sizes."""
+    """Extents that are the same in every call; empty if one may vary, as within a range of sizes."""
     dims = [ir.RankedTensorType(data.type).shape[axis] for axis in axes]
     is_stored = not isinstance(data.owner, ir.Block) and data.owner.name == ParameterOp.OPERATION_NAME
     if not (is_stored or node.known(data) is not None or node.importer.is_static):

@@ -1,4 +1,4 @@
-"""Operators that ONNX itself defines as functions of others: what has no importer of its own is inlined from there."""
+"""Operators that ONNX itself defines as functions of others: they are inlined if they have no importer of their own."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from .registry import schema_of
 
 
 def is_defined(op_type: str, opset: int, domain: str = "") -> bool:
-    """Whether ONNX defines an operator, as of an opset of its domain, by others."""
+    """Returns whether ONNX, at an opset of its domain, defines an operator by others."""
     schema = _schema(op_type, opset, domain)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def _schema(op_type: str, opset: int, domain: str) -> Any:
-    """ONNX's declaration; its type stubs leave out what it has of functions."""
+    """ONNX's declaration, typed as Any because its type stubs lack the members about functions."""
     return schema_of(op_type, opset, domain)
 
 
 def definition_of(
     call: onnx.NodeProto, versions: Mapping[str, int], inputs: Sequence[ir.Value | None]
 ) -> Function | None:
-    """The definition of a node's operator; None where ONNX has none for it.
+    """The definition of a node's operator; None if ONNX has none.
 
     Args:
         call: the node; some definitions depend on its attributes.
-        versions: those of the operator domains where it is; what a definition does not say, is as there.
+        versions: opset versions of the operator domains at the node; they apply to domains the definition omits.
         inputs: its inputs; some definitions depend on their types.
     """
     domain = normal_domain(call.domain)
@@ -61,7 +61,7 @@ def definition_of(
 
 
 def _newest(versions: Sequence[int], opset: int) -> int:
-    """The newest of a definition's versions that an opset has; without one listed, that of the operator itself."""
+    """The newest version of a definition that is not newer than an opset; the opset itself if none is listed."""
     return max((version for version in versions if version <= opset), default=opset)
 
 

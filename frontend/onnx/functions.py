@@ -1,4 +1,4 @@
-"""Operators that a model defines itself, as functions of others: inlined where they are used."""
+"""Operators that a model defines itself as functions of others: they are inlined at each use."""
 
 from __future__ import annotations
 
@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Function:
-    """One such operator.
-
-    Attributes:
-        key: its domain, name and overload.
-        proto: its definition.
-        versions: the version of each operator domain that its nodes use.
-    """
+    """A function of the model."""
 
     key: tuple[str, str, str]
     proto: onnx.FunctionProto
@@ -36,13 +30,13 @@ class Function:
     def inline(
         self, importer: Importer, call: onnx.NodeProto, name: str, scope: Scope, inputs: list[ir.Value | None]
     ) -> list[ir.Value | None]:
-        """Imports the function's nodes in the place of a node that uses it; returns the outputs that the node names.
+        """Imports the function's nodes in place of a node that calls it; returns the outputs that the node names.
 
         Raises:
-            NodeError: the function uses itself, or takes fewer inputs.
+            NodeError: the function calls itself, or takes fewer inputs.
         """
         if self.key in scope.active:
-            raise NodeError("uses the function that it is part of, without end")
+            raise NodeError("calls the function that it is part of; recursion is not supported")
         if len(inputs) > len(self.proto.input):
             raise NodeError(f"takes {quantity(len(self.proto.input), 'input')}, but has {len(inputs)}")
         active = scope.active | {self.key}
@@ -71,12 +65,12 @@ class FunctionTable:
             self._functions[key] = Function(key, proto, opsets(proto.opset_import, model.name))
 
     def get(self, node: onnx.NodeProto) -> Function | None:
-        """The function that a node uses, or None where it is an operator."""
+        """The function that a node calls, or None if the node is an operator."""
         return self._functions.get((normal_domain(node.domain), node.op_type, node.overload))
 
 
 def _bound(node: onnx.NodeProto, attributes: Mapping[str, onnx.AttributeProto], absent: set[str]) -> onnx.NodeProto:
-    """A function's node with the call's attributes in the place of the references to them."""
+    """A function's node with attribute references replaced by the call's attributes."""
     bound = onnx.NodeProto()
     bound.CopyFrom(node)
     del bound.attribute[:], bound.input[:]

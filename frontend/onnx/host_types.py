@@ -1,4 +1,4 @@
-"""The types that a node on the host gives, by ONNX's own inference."""
+"""Output types of a node that runs on the host, by ONNX's own inference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .inferred import shape_of_type
 from .model import host_dtype
 
 _SMALL = 64
-"""Contents of at most this many elements may be a shape, which inference then takes into account."""
+"""Maximum number of elements of contents that inference takes into account, as they may be a shape."""
 
 
 def outputs_of(step: HostStep, inputs: Mapping[str, Known], contents: Mapping[str, np.ndarray]) -> list[Known]:
@@ -34,7 +34,7 @@ def outputs_of(step: HostStep, inputs: Mapping[str, Known], contents: Mapping[st
     for name, array in contents.items():
         if array.size <= _SMALL and array.dtype != object:
             graph.initializer.append(numpy_helper.from_array(array, name))
-    try:  # for some nodes that do not fit their inputs ONNX's inference crashes
+    try:  # ONNX's inference crashes for some nodes that do not match their inputs
         data = guarded(lambda note: shape_inference.infer_shapes(model, data_prop=True).SerializeToString())
     except Crash:
         data = None

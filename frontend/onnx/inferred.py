@@ -1,4 +1,4 @@
-"""What ONNX's own inference says of the types of a graph's values, weights left out of what it has to copy."""
+"""Types of a graph's values by ONNX's own inference, run without the weights that it would have to copy."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ...passes.guarded import Crash, guarded
 from .model import Model
 
 _SMALL = 64
-"""Weights of so many elements are often shapes, whose contents inference needs."""
+"""Maximum number of elements of weights that inference receives; small weights are often shapes that it needs."""
 
 
 def inferred_types(
     model: Model, shapes: Mapping[str, Sequence[int]] | None = None, suspect: int | None = None
 ) -> dict[str, onnx.TypeProto]:
-    """The type of every value of a model's graph (not of inner graphs) that ONNX can tell, by name.
+    """The inferred type of every value of a model's graph (not of inner graphs), by name.
 
     Args:
         model: the model.
         shapes: shapes for some inputs.
-        suspect: the position of a node that may not fit its inputs: ONNX's inference reads out of bounds for such.
+        suspect: position of a node that may not match its inputs; it is left out, as inference may read out of bounds.
     """
     skeleton = _without_weights(model, shapes or {})
     if suspect is not None:
@@ -32,9 +32,9 @@ def inferred_types(
 
 
 def _inferred(skeleton: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with what inference finds; without that where a node is wrong, which the importer will say.
+    """Adds the inferred types to a model; returns it unchanged if a node is invalid, which the importer will report.
 
-    For some of those ONNX's inference overflows the stack, or reads what is not there.
+    For some invalid nodes ONNX's inference overflows the stack or reads out of bounds.
     """
     try:
         data = guarded(lambda note: shape_inference.infer_shapes(skeleton, data_prop=True).SerializeToString())
@@ -49,7 +49,7 @@ def _is_known(value: onnx.ValueInfoProto) -> bool:
 
 
 def _without_weights(model: Model, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
-    """The model with its larger weights as inputs."""
+    """A copy of the model whose larger weights are inputs."""
     proto, graph = model.proto, model.proto.graph
     bare = onnx.ModelProto(ir_version=proto.ir_version)
     bare.opset_import.extend(proto.opset_import)
@@ -80,7 +80,7 @@ def _with_shape(value: onnx.ValueInfoProto, shape: Sequence[int] | None) -> onnx
 
 
 def shape_of_type(kind: onnx.TypeProto | None) -> tuple[int | str, ...] | None:
-    """The shape in a tensor's type, "?" where an extent is not known; None where not even the rank is."""
+    """The shape in a tensor's type, with "?" for unknown extents; None if not even the rank is known."""
     if kind is None or kind.WhichOneof("value") != "tensor_type" or not kind.tensor_type.HasField("shape"):
         return None
     dims = kind.tensor_type.shape.dim

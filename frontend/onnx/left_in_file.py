@@ -1,6 +1,6 @@
-"""Parses an ONNX file but for its large weights, which stay in it as if they were external data.
+"""Parses an ONNX file without its large weights, which stay in the file as if they were external data.
 
-Parsing copies them, and whoever asks for their bytes copies them again. Left in the file they are mapped.
+Parsing would copy them, and reading their bytes would copy them again. Weights left in the file are mapped.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import onnx
 from ...runtime.errors import StepwellError
 
 _LEAST_BYTES = 1 << 18
-# Numbers of fields (onnx.proto), and kinds of their values (Protocol Buffers, "Encoding").
+# Field numbers (onnx.proto) and wire types (Protocol Buffers, "Encoding").
 _GRAPH, _INITIALIZER, _RAW_DATA, _DATA_LOCATION = 7, 5, 9, 14
 _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 _VARINT_BYTES = 10
 
 
 class _Unknown(StepwellError):
-    """Not the encoding of a message as it is known here."""
+    """The data does not follow the message encoding that is supported here."""
 
 
 class _Field(NamedTuple):
-    """A field of a message: where it begins, where its value does, and where both end."""
+    """A field of a message: offsets of its beginning, of its value, and of the end of both."""
 
     number: int
     kind: int
@@ -36,18 +36,18 @@ class _Field(NamedTuple):
 
 
 def without_weights(path: Path) -> bytes | None:
-    """A model file as bytes in which large weights say where in the file they are; None where nothing is gained.
+    """A model file as bytes in which large weights refer to their offset in the file; None if this saves nothing.
 
     Raises:
         OSError: the file cannot be read.
     """
     folder = path.parent.resolve()
     if path.resolve().parent != folder or not path.name.isprintable():
-        return None  # what lies elsewhere is not read as external data
+        return None  # external data elsewhere is not read
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             return _model(data, path.name)
-        except _Unknown:  # the parser says what is wrong
+        except _Unknown:  # the parser reports the error
             return None
 
 
@@ -70,7 +70,7 @@ def _model(data: mmap.mmap, name: str) -> bytes | None:
 
 
 def _tensor(data: mmap.mmap, place: _Field, name: str) -> bytes | None:
-    """A tensor whose data is external; None where it is so already, or has none that could be."""
+    """A tensor with external data; None if its data is external already, or it has no raw data."""
     fields = list(_fields(data, place.value, place.end))
     raw = [field for field in fields if field.number == _RAW_DATA and field.kind == _SIZED]
     if len(raw) != 1 or any(field.number == _DATA_LOCATION for field in fields):
@@ -101,7 +101,7 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[_Field]:
 
 
 def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
-    """The number at a place, and where it ends."""
+    """The number at an offset, and the offset of its end."""
     number = 0
     for place in range(start, min(end, start + _VARINT_BYTES)):
         number |= (data[place] & 0x7F) << 7 * (place - start)
@@ -111,7 +111,7 @@ def _varint(data: mmap.mmap, start: int, end: int) -> tuple[int, int]:
 
 
 def _sized(number: int, value: bytes) -> bytes:
-    """A field with a value of bytes."""
+    """Encodes a field whose value is bytes."""
     return _encoded(number << 3 | _SIZED) + _encoded(len(value)) + value
 
 

@@ -1,6 +1,6 @@
-"""How far a model may expand: a small file can call functions that call functions, each twice, or without end.
+"""Limits on the expansion of a model: in a small file, functions may call functions twice each, or without end.
 
-ONNX's own inference and conversion follow every call, so this is seen to before anything else looks at a model.
+ONNX's own inference and conversion follow every call, so these limits are checked before anything else reads a model.
 """
 
 from __future__ import annotations
@@ -14,29 +14,33 @@ from ..errors import ModelError
 from .names import normal_domain
 
 MAX_NODES = 1_000_000
-"""More nodes than any model has."""
+"""Maximum number of nodes; real models have fewer."""
 
 MAX_COPIES = 50_000
-"""Nodes that functions become where they are used: few bytes may be many of them, which models that are written down
-have no need of."""
+"""Maximum number of nodes that inlined functions expand to. A few bytes may expand to many nodes; real models need
+fewer."""
 
 MAX_PORTS = 4096
-"""More inputs and outputs than any model has; what a call does with each takes longer the more there are."""
+"""Maximum number of inputs and outputs; real models have fewer. The cost of a call grows with their number."""
 
 MAX_GRAPHS = 2048
-"""More graphs within nodes than any model has; a branch takes a hundred times as long as a node of few bytes."""
+"""Maximum number of graphs within nodes. Real models have fewer; a branch costs a hundred times as much as a small
+node.
+"""
 
 MAX_DEPTH = 64
-"""More graphs and functions within each other than any model has; each takes some of Python's and ONNX's stack."""
+"""Maximum nesting of graphs and functions. Real models nest less; each level takes some of Python's and ONNX's
+stack.
+"""
 
 _Key = tuple[str, str, str]
 
 
 def check_expansion(model: onnx.ModelProto, name: str) -> None:
-    """Checks how many nodes a model has once its functions are inlined, and how deep they lie; and its ports.
+    """Checks the number of nodes after inlining functions, their nesting, and the number of inputs and outputs.
 
     Raises:
-        ModelError: too many, too deep, or a function uses itself.
+        ModelError: a limit is exceeded, or a function calls itself.
     """
     try:
         _check_ports(model.graph)
@@ -49,11 +53,11 @@ def _check_ports(graph: onnx.GraphProto) -> None:
     stored = {tensor.name for tensor in graph.initializer}
     count = len(graph.output) + sum(value.name not in stored for value in graph.input)
     if count > MAX_PORTS:
-        raise ModelError(f"has {count} inputs and outputs; {MAX_PORTS} are the most that are understood")
+        raise ModelError(f"has {count} inputs and outputs; at most {MAX_PORTS} are supported")
 
 
 class _Size(NamedTuple):
-    """What some nodes become: how many nodes, how many of them by functions, how many graphs, and how deep they lie."""
+    """The expansion of some nodes: number of nodes, of nodes from functions, of graphs, and nesting depth."""
 
     nodes: int
     copies: int
@@ -62,7 +66,7 @@ class _Size(NamedTuple):
 
 
 class _Expansion:
-    """Counts nodes, those of each function once."""
+    """Counts nodes after expansion; each function is counted once and reused."""
 
     def __init__(self, functions: Iterable[onnx.FunctionProto]) -> None:
         self._functions = {(normal_domain(proto.domain), proto.name, proto.overload): proto for proto in functions}
@@ -70,9 +74,9 @@ class _Expansion:
         self._active: set[_Key] = set()
 
     def size(self, nodes: Iterable[onnx.NodeProto], depth: int) -> _Size:
-        """What some nodes become, so many graphs and functions down."""
+        """Counts the expansion of nodes that are nested `depth` graphs and functions deep."""
         if depth > MAX_DEPTH:
-            raise ModelError(f"has more than {MAX_DEPTH} graphs or functions within each other")
+            raise ModelError(f"nests graphs or functions more than {MAX_DEPTH} levels deep")
         count, copies, graphs, height = 0, 0, 0, 0
         for node in nodes:
             inner = [self.size(graph.node, depth + 1) for graph in _graphs(node)]
@@ -87,14 +91,14 @@ class _Expansion:
             if count > MAX_NODES:
                 raise ModelError(f"expands to more than {MAX_NODES} nodes")
             if copies > MAX_COPIES:
-                raise ModelError(f"has functions that become more than {MAX_COPIES} nodes where they are used")
+                raise ModelError(f"has functions that expand to more than {MAX_COPIES} nodes")
             if graphs > MAX_GRAPHS:
                 raise ModelError(f"has more than {MAX_GRAPHS} graphs within its nodes")
         return _Size(count, copies, graphs, height)
 
     def _function(self, key: _Key, depth: int) -> _Size:
         if key in self._active:
-            raise ModelError(f"has the function '{key[1]}', which uses itself, without end")
+            raise ModelError(f"has the function '{key[1]}', which calls itself; recursion is not supported")
         if key not in self._sizes:
             self._active.add(key)
             size = self.size(self._functions[key].node, depth)
@@ -102,13 +106,13 @@ class _Expansion:
             self._active.discard(key)
         known = self._sizes[key]
         if depth + known.height > MAX_DEPTH:
-            raise ModelError(f"has more than {MAX_DEPTH} graphs or functions within each other")
+            raise ModelError(f"nests graphs or functions more than {MAX_DEPTH} levels deep")
         return known
 
 
 def _graphs(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:
     for attribute in node.attribute:
-        # ONNX follows a graph that is there, whatever type the attribute says it has.
+        # ONNX follows any graph that is present, whatever type the attribute declares.
         if attribute.HasField("g"):
             yield attribute.g
         yield from attribute.graphs

@@ -1,4 +1,4 @@
-"""Sequences of tensors, as far as an import can follow them: lists of values, one for each element."""
+"""Sequences of tensors that an import can track: lists of values, one per element."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SEQUENCE_OPERATORS = frozenset(
         "SplitToSequence",
     }
 )
-"""The operators that make sequences or read them."""
+"""The operators that produce or read sequences."""
 
 TAKE_SEQUENCES = SEQUENCE_OPERATORS | {"Identity", "If", "Loop"}
-"""Those that a sequence may be given to."""
+"""The operators that accept sequences."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ValueList:
 
 
 def tensors_of(items: Iterable[ir.Value | ValueList | None]) -> list[ir.Value]:
-    """The tensors among some values, those in lists included."""
+    """The tensors among some values, including those in lists."""
     found: list[ir.Value] = []
     for item in items:
         if isinstance(item, ValueList):
@@ -52,5 +52,5 @@ def tensors_of(items: Iterable[ir.Value | ValueList | None]) -> list[ir.Value]:
 
 
 def has_lists(items: Iterable[object]) -> bool:
-    """Whether a sequence is among some values."""
+    """Returns whether some value is a sequence."""
     return any(isinstance(item, ValueList) for item in items)

@@ -1,4 +1,4 @@
-"""Loops as `scf` has them: counted ones, whose rounds may each add rows to tensors, and those with a condition."""
+"""Loops as `scf` ops: counted loops, whose iterations may add rows to tensors, and loops with a condition."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Values = Sequence[ir.Value]
 
 
 class LoopError(UnsupportedError):
-    """No loop does what some rounds do, though one round after the other may."""
+    """A sequence of iterations cannot become a loop, though it may be unrolled."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The rows that one round adds to a tensor.
+    """The rows that one iteration adds to a tensor.
 
     Attributes:
         writes: the index of each row (a scalar i64) and the row.
-        extents: those of a row, a list made outside of the loop, where they are not all numbers.
-        length: how many rows the tensor has (a scalar i64), where that is not as many as all rounds write.
+        extents: extents of a row, as a list computed outside the loop; None if all of them are numbers.
+        length: number of rows of the tensor (a scalar i64); None if it is the number that all iterations write.
     """
 
     writes: Sequence[tuple[ir.Value, ir.Value]]
@@ -40,27 +40,27 @@ class Stack:
 
 
 Body = Callable[[ir.Value, Values], tuple[Values, list[Stack]]]
-"""`body(number of the round, carried values)`: the next carried values, and rows of tensors."""
+"""`body(iteration number, carried values)` returns the next carried values, and rows of tensors."""
 
 
 def counted(count: ir.Value, initial: Sequence[ir.Value], body: Body) -> tuple[Values, Values]:
-    """Runs `body` so many times; returns the last carried values, and the tensors of rows.
+    """Runs `body` `count` times; returns the last carried values, and the tensors of rows.
 
-    A single round needs no loop.
+    A single iteration needs no loop.
 
     Args:
         count: a scalar i64.
-        initial: what the first round is given.
-        body: builds a round at the insertion point.
+        initial: the values passed to the first iteration.
+        body: builds an iteration at the insertion point.
 
     Raises:
         LoopError: a carried value changes its type.
-        NeedsShapes: the extents of a row are not known outside of the loop.
+        NeedsShapes: the extents of a row are not known outside the loop.
     """
     known = spec_of(count).value
     if known is not None and known == 1:
         return written_out(1, initial, body)
-    # Only for what looks for the origins of values: the loop itself is made when its rows are known.
+    # Only for analyses that trace the origins of values: the loop itself is made once its rows are known.
     draft = ir.Operation.create("scf.for", operands=[count, *initial], regions=1)
     try:
         return _loop(draft.regions[0], count, list(initial), body)
@@ -69,7 +69,7 @@ def counted(count: ir.Value, initial: Sequence[ir.Value], body: Body) -> tuple[V
 
 
 def written_out(count: int, initial: Sequence[ir.Value], body: Body) -> tuple[Values, Values]:
-    """What `counted` does, one round after the other."""
+    """Does the same as `counted`, unrolled."""
     carried, rounds = list(initial), []
     for number in range(count):
         carried, stacks = body(constant(np.array(number, np.int64)), carried)
@@ -120,9 +120,9 @@ def repeated(
 
     Args:
         limit: a scalar i64; None for no limit.
-        condition: a scalar bool, whether to begin; None for true.
-        initial: what the first round is given.
-        body: builds a round; returns its condition (None for true) and the next carried values.
+        condition: a scalar bool that tells whether to begin; None for true.
+        initial: the values passed to the first iteration.
+        body: builds an iteration; returns its condition (None for true) and the next carried values.
 
     Raises:
         LoopError: a carried value changes its type.
@@ -154,7 +154,7 @@ def repeated(
 
 
 def row(value: ir.Value, index: ir.Value) -> ir.Value:
-    """`value[index]`; of no rows one of zeros, as its type is all that anybody asks for."""
+    """`value[index]`; if there are no rows, a row of zeros, as only its type matters."""
     if shape(value)[0] != 0:
         return emit(RowOp, value, index)
     return emit(FillOp, dims_of(value, 1, rank(value)), value=np.zeros((), dtype(value)))
@@ -169,7 +169,7 @@ def _index(number: int) -> ir.Value:
 
 
 def index_of(value: ir.Value) -> ir.Value:
-    """A scalar i64 tensor as an index."""
+    """Converts a scalar i64 tensor to an index."""
     known = spec_of(value).value
     return (
         _index(int(known.item()))
@@ -179,23 +179,23 @@ def index_of(value: ir.Value) -> ir.Value:
 
 
 def scalar_in(value: ir.Value) -> ir.Value:
-    """The element of a tensor that has one."""
+    """The only element of a tensor."""
     flat = value if rank(value) == 0 else reshaped(value, integers([]))
     return tensor.ExtractOp(flat, []).result
 
 
 def scalar_of(index: ir.Value) -> ir.Value:
-    """An index as a scalar i64 tensor."""
+    """Converts an index to a scalar i64 tensor."""
     i64 = ir.IntegerType.get_signless(64)
     number = arith.IndexCastOp(i64, index).result
     return tensor.FromElementsOp(ir.RankedTensorType.get([], i64), [number]).result
 
 
 def as_type(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """`value`, of which as much is known as `kind` says.
+    """Casts `value` to the type `kind`, which may have more or fewer static dimensions.
 
     Raises:
-        LoopError: the two cannot be of one shape and element type.
+        LoopError: the types differ in element type, or their shapes cannot be equal.
     """
     if value.type == kind:
         return value
@@ -203,12 +203,12 @@ def as_type(value: ir.Value, kind: ir.Type) -> ir.Value:
     dynamic = ir.ShapedType.get_dynamic_size()
     fits = own.element_type == other.element_type and own.rank == other.rank
     if not fits or any(a != b and dynamic not in (a, b) for a, b in zip(own.shape, other.shape, strict=True)):
-        raise LoopError(f"carries {other} from round to round, but a round makes {own} of it")
+        raise LoopError(f"carries {other} from iteration to iteration, but an iteration returns {own}")
     return tensor.CastOp(kind, value).result
 
 
 def _joined_rows(stack: Stack) -> ir.Value:
-    """All rows, whose indices are numbers."""
+    """Concatenates all rows, whose indices are numbers."""
     places = [spec_of(index).value for index, _ in stack.writes]
     order = sorted(zip(places, stack.writes, strict=True), key=lambda item: int(np.asarray(item[0])))
     rows = joined([emit(ExpandDimsOp, row, axes=(0,)) for _, (_, row) in order])
@@ -221,12 +221,12 @@ def _joined_rows(stack: Stack) -> ir.Value:
 
 
 def _empty_stack(count: ir.Value, stack: Stack) -> ir.Value:
-    """Zeros for all rows."""
+    """A tensor of zeros for all rows."""
     row = stack.writes[0][1]
     if is_static(shape(row)):
         extents = shape_of(row)
     elif stack.extents is None:
-        raise NeedsShapes("the shape of what each round of a loop adds must be known")
+        raise NeedsShapes("the shape of the rows that each loop iteration adds must be known")
     else:
         extents = stack.extents
     rows = stack.length or emit(MulOp, count, constant(np.array(len(stack.writes), np.int64)))

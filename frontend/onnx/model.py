@@ -1,4 +1,4 @@
-"""ONNX files: parsing them, and saying what goes in and comes out without building anything."""
+"""Parses ONNX files and describes their inputs and outputs without building anything."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .ordered import in_order
 from .text import check_text
 
 OLDEST_OPSET = 7
-"""Older opsets have another broadcasting and are converted by ONNX's own version converter."""
+"""The oldest opset that is imported directly. Older ones broadcast differently and are converted by ONNX first."""
 
 NEWEST_OPSET = 28
-"""The newest opset whose ops have been compared with their definitions."""
+"""The newest opset whose ops have been checked against their definitions."""
 
 _DTYPES: dict[int, np.dtype] = {
     onnx.TensorProto.FLOAT: np.dtype(np.float32),
@@ -75,9 +75,9 @@ class ValueInfo:
 
     Attributes:
         name: its name.
-        dtype: the numpy element type; that of Python objects for strings, and for what is no tensor.
-        dims: a number, or the name of a symbol, for each dimension; None where not even the rank is declared.
-        kind: "tensor", what it is instead ("seq(float32)", "optional(int64)", ...), or "" where nothing is declared.
+        dtype: the numpy element type; `object` for strings and for values that are not tensors.
+        dims: a number, or the name of a symbol, for each dimension; None if not even the rank is declared.
+        kind: "tensor", another type ("seq(float32)", "optional(int64)", ...), or "" if no type is declared.
     """
 
     name: str
@@ -87,14 +87,14 @@ class ValueInfo:
 
     @property
     def is_native(self) -> bool:
-        """Whether it is a tensor that code can be compiled for."""
+        """Returns whether it is a tensor that code can be compiled for."""
         return self.kind == "tensor" and self.dtype in _NATIVE
 
 
 @short_repr
 @dataclass(frozen=True)
 class ModelInfo:
-    """What goes into a model and what comes out of it, in order."""
+    """The inputs and outputs of a model, in order."""
 
     name: str
     inputs: tuple[ValueInfo, ...]
@@ -102,7 +102,7 @@ class ModelInfo:
 
     @property
     def is_static(self) -> bool:
-        """Whether every input's shape is declared in numbers."""
+        """Returns whether the shape of every input is declared in numbers."""
         return all(info.dims is not None and all(isinstance(dim, int) for dim in info.dims) for info in self.inputs)
 
 
@@ -112,10 +112,10 @@ class Model:
     """A parsed file.
 
     Attributes:
-        proto: what is in it.
-        name: the name used in messages: the file's, else the graph's.
-        folder: where external data lies; None when the model did not come from a file.
-        weights: those of the graph, where they are not in it: the model is a piece of a larger one.
+        proto: the parsed contents.
+        name: the name used in messages: the file's name, else the graph's.
+        folder: the folder of external data; None if the model did not come from a file.
+        weights: weights of the graph that are stored outside it, as this model is a part of a larger one; else None.
     """
 
     proto: onnx.ModelProto
@@ -130,14 +130,14 @@ class Model:
 
 
 def read_model(model: bytes | str | Path | onnx.ModelProto, leaves_weights: bool = False) -> Model:
-    """Parses a model, external data left where it is.
+    """Parses a model; external data is not read.
 
     Args:
-        model: the file's path or its bytes, or what `onnx.load(path, load_external_data=False)` returned.
-        leaves_weights: whether large weights stay in the file, as if they were external data.
+        model: the file's path or its bytes, or the result of `onnx.load(path, load_external_data=False)`.
+        leaves_weights: whether to leave large weights in the file, as if they were external data.
 
     Raises:
-        ModelError: it is not an ONNX model, or expands without end.
+        ModelError: it is not an ONNX model, or exceeds the limits on expansion.
         OSError: the file cannot be read.
     """
     path = Path(model) if isinstance(model, str | Path) else None
@@ -170,17 +170,17 @@ def _checked(model: Model) -> Model:
         raise ModelError("not an ONNX model: it holds no graph", model=model.name)
     imported = opsets(model.proto.opset_import, model.name)
     if not imported:
-        raise ModelError("does not say which version of the ONNX operators it uses (opset_import)", model=model.name)
+        raise ModelError("does not declare the version of the ONNX operators it uses (opset_import)", model=model.name)
     opset = imported.get("", NEWEST_OPSET)
     if opset > NEWEST_OPSET:
-        message = f"uses opset {opset}, but the newest that is understood is {NEWEST_OPSET}; export it for that one"
+        message = f"uses opset {opset}, but the newest supported opset is {NEWEST_OPSET}; export it for that opset"
         raise ModelError(message, model=model.name)
     current = model if opset >= OLDEST_OPSET else _converted(model, opset)
     return replace(current, proto=with_numbered_classes(in_order(current.proto)))
 
 
 def _converted(model: Model, opset: int) -> Model:
-    """A model of an opset before those that are understood, in the oldest of these."""
+    """Converts a model of an older opset to the oldest one that is imported directly."""
     try:
         proto = version_converter.convert_version(model.proto, OLDEST_OPSET)
     except _CONVERSION_ERRORS as error:
@@ -191,7 +191,7 @@ def _converted(model: Model, opset: int) -> Model:
 
 
 def inlined(model: Model) -> Model:
-    """The model with its own functions in the place of the nodes that call them."""
+    """Replaces the calls of the model's own functions by their bodies."""
     if not model.proto.functions:
         return model
     try:
@@ -204,13 +204,13 @@ def opsets(imports: Iterable[onnx.OperatorSetIdProto], model: str) -> dict[str, 
     """The version of each operator domain; "ai.onnx" is the domain "".
 
     Raises:
-        ModelError: one domain has two versions, or one that no domain has.
+        ModelError: a domain is imported in two versions, or in an invalid version.
     """
     versions: dict[str, int] = {}
     for entry in imports:
         domain = normal_domain(entry.domain)
-        if not 0 <= entry.version < 1 << 31:  # an int of C++, to ONNX's own functions
-            raise ModelError(f"imports the impossible version {entry.version} of the domain '{domain}'", model=model)
+        if not 0 <= entry.version < 1 << 31:  # ONNX's own functions take an int of C++
+            raise ModelError(f"imports the invalid version {entry.version} of the domain '{domain}'", model=model)
         if versions.setdefault(domain, entry.version) != entry.version:
             raise ModelError(f"imports two versions of the domain '{domain}'", model=model)
     return versions
@@ -245,10 +245,10 @@ def _check_unique(names: list[str], what: str) -> None:
 
 
 def value_info(value: onnx.ValueInfoProto, what: str) -> ValueInfo:
-    """One declaration; dimensions without a name are named after the value and their axis.
+    """Describes one declaration; dimensions without a name are named after the value and their axis.
 
     Raises:
-        ModelError: it is a tensor of a type that does not exist, or of more dimensions than an array can have.
+        ModelError: the tensor has an unknown element type, or more dimensions than a numpy array can have.
     """
     if value.type.WhichOneof("value") != "tensor_type":
         return ValueInfo(value.name, _OBJECT, None, type_text(value.type))
@@ -264,17 +264,17 @@ def value_info(value: onnx.ValueInfoProto, what: str) -> ValueInfo:
 
 
 def _dim(dim: onnx.TensorShapeProto.Dimension, name: str, axis: int) -> int | str:
-    """Exporters write -1 as a number, or nothing, where they mean unknown."""
+    """Reads a dimension; exporters write -1 or nothing for an unknown one."""
     if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:
         return dim.dim_value
     return f"{name}.{axis}" if dim.dim_param in ("", "?") else dim.dim_param
 
 
 def element_dtype(kind: int, what: str) -> np.dtype:
-    """The numpy dtype of an ONNX element type; `what` is what has it, for the message.
+    """The numpy dtype of an ONNX element type; `what` names the value in the message.
 
     Raises:
-        UnsupportedError: there is none that code can be compiled for.
+        UnsupportedError: code cannot be compiled for this type.
     """
     if kind not in _DTYPES:
         raise UnsupportedError(f"{what} has the element type {_element_name(kind)}, which is not supported")
@@ -282,7 +282,7 @@ def element_dtype(kind: int, what: str) -> np.dtype:
 
 
 def host_dtype(kind: int, what: str) -> np.dtype:
-    """`element_dtype`, and what else numpy has: Python objects for strings, complex numbers.
+    """`element_dtype`, extended to other numpy types: Python objects for strings, complex numbers.
 
     Raises:
         UnsupportedError: there is no such element type.
@@ -295,12 +295,12 @@ def host_dtype(kind: int, what: str) -> np.dtype:
 
 
 def is_native(kind: onnx.TypeProto) -> bool:
-    """Whether values of a type are tensors that code can be compiled for."""
+    """Returns whether values of a type are tensors that code can be compiled for."""
     return kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.elem_type in _DTYPES
 
 
 def type_text(kind: onnx.TypeProto | None) -> str:
-    """A type in words: "float32", "string", "seq(float32)"; "" where it is not known."""
+    """A type in words: "float32", "string", "seq(float32)"; "" if it is not known."""
     which = None if kind is None else kind.WhichOneof("value")
     if kind is None or which is None:
         return ""
@@ -314,7 +314,7 @@ def type_text(kind: onnx.TypeProto | None) -> str:
 
 
 def _element_text(kind: int) -> str:
-    """An element type in numpy's words; "string" has none there."""
+    """The numpy name of an element type; "string" for strings, which have none."""
     known = kind in onnx.TensorProto.DataType.values() and kind != onnx.TensorProto.UNDEFINED
     if kind == onnx.TensorProto.STRING or not known:
         return "string" if known else ""

@@ -1,4 +1,4 @@
-"""What domains and nodes are called, by whichever name a file has for them."""
+"""Canonical names of domains and nodes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import onnx
 
 
 def normal_domain(domain: str) -> str:
-    """The one spelling of a domain that has two."""
+    """The canonical spelling of a domain that has two."""
     return "" if domain == "ai.onnx" else domain
 
 
 def node_name(node: onnx.NodeProto, position: int) -> str:
-    """The name of a node; of one without a name its operator and its position in its graph."""
+    """The name of a node; without one, its operator and its position in its graph."""
     return node.name or f"{node.op_type}_{position}"

@@ -91,14 +91,29 @@ def test_parameters_that_are_not_there(
 @pytest.mark.parametrize(
     ("phase", "name", "text", "message"),
     [
-        ("kernels", "stepwell.interface", "", "says that it is in phase 'kernels', but has no 'stepwell.interface'"),
+        (
+            "kernels",
+            "stepwell.interface",
+            "",
+            "declares the phase 'kernels', but has no attribute 'stepwell.interface'",
+        ),
         ("kernels", "stepwell.interface", "5", "'stepwell.interface' must be inputs and outputs"),
         ("tiled", "stepwell.interface", "{inputs = [{}], outputs = [], guards = []}", "must be inputs and outputs"),
-        ("tiled", "stepwell.interface", "{inputs = [], outputs = [], guards = []}", "not what the module's notes say"),
-        ("memref", "stepwell.interface", "{inputs = [], outputs = [], guards = []}", "not what the module's notes say"),
-        ("memref", "stepwell.parameters", "[]", "not what the module's notes say"),
+        (
+            "tiled",
+            "stepwell.interface",
+            "{inputs = [], outputs = [], guards = []}",
+            "does not match the module's attributes",
+        ),
+        (
+            "memref",
+            "stepwell.interface",
+            "{inputs = [], outputs = [], guards = []}",
+            "does not match the module's attributes",
+        ),
+        ("memref", "stepwell.parameters", "[]", "does not match the module's attributes"),
         ("memref", "stepwell.parameters", "[5]", "must be a list of names and types of tensors"),
-        ("llvm", "stepwell.parameters", "", "but has no 'stepwell.parameters'"),
+        ("llvm", "stepwell.parameters", "", "but has no attribute 'stepwell.parameters'"),
         ("llvm", "stepwell.arena_bytes", "-1", "must be a number of bytes"),
         ("llvm", "stepwell.lifetimes", "[{}]", "must be a list of buffers"),
         ("llvm", "stepwell.phase", "", "@main must be a function with a body"),
@@ -120,5 +135,5 @@ def test_init_computes_without_loops() -> None:
       return
     }
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"""
-    with pytest.raises(ModelError, match="@init computes parameters by ops of stepwell alone"):
+    with pytest.raises(ModelError, match="@init may only contain ops of the stepwell dialect"):
         stepwell.compile(text.encode(), options=OPTIONS)

@@ -89,7 +89,7 @@ def test_operator_of_an_unknown_domain_or_version():
 
 
 def test_opset_of_the_future():
-    refuses(model_of(node("Relu", ["x"], ["y"]), opset=99), "uses opset 99, but the newest that is understood is 28")
+    refuses(model_of(node("Relu", ["x"], ["y"]), opset=99), "uses opset 99, but the newest supported opset is 28")
 
 
 def test_old_opset_that_cannot_be_converted():
@@ -238,7 +238,7 @@ def test_impossible_version_of_a_domain(version):
     """It is an int of C++ to ONNX's own functions."""
     model = model_of(node("Relu", ["x"], ["y"]))
     model.opset_import.append(helper.make_opsetid("ai.onnx.preview.training", version))
-    refuses(model, f"impossible version {version} of the domain 'ai.onnx.preview.training'")
+    refuses(model, f"invalid version {version} of the domain 'ai.onnx.preview.training'")
 
 
 def test_input_that_no_memory_holds():

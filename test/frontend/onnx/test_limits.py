@@ -31,7 +31,7 @@ def test_functions_become_as_many_nodes_as_models_have():
 
 
 def test_negative_functions_become_more():
-    with pytest.raises(ModelError, match=f"model: has functions that become more than {MAX_COPIES} nodes"):
+    with pytest.raises(ModelError, match=f"model: has functions that expand to more than {MAX_COPIES} nodes"):
         check_expansion(_blocks(101, MAX_COPIES // 100), "model")
 
 
@@ -49,7 +49,7 @@ def test_negative_functions_within_functions_become_more():
         calls = [helper.make_node(name, [a], [b], domain=domain) for a, b in ("am", "mb")]
         functions.append(helper.make_function("d", f"F{level}", ["a"], ["b"], calls, IMPORTS))
     model = _model([helper.make_node("F0", ["x"], ["y"], domain="d")], functions=functions)
-    with pytest.raises(ModelError, match=f"become more than {MAX_COPIES} nodes"):
+    with pytest.raises(ModelError, match=f"expand to more than {MAX_COPIES} nodes"):
         check_expansion(model, "model")
 
 
@@ -75,7 +75,7 @@ def test_ports():
     model = _model(relu, [f"x{i}" for i in range(MAX_PORTS - 1)])
     check_expansion(model, "model")
     model.graph.output.append(_value("y"))
-    with pytest.raises(ModelError, match=f"has {MAX_PORTS + 1} inputs and outputs; {MAX_PORTS} are the most"):
+    with pytest.raises(ModelError, match=f"has {MAX_PORTS + 1} inputs and outputs; at most {MAX_PORTS} are supported"):
         check_expansion(model, "model")
     # Of old files every weight is an input too.
     model.graph.initializer.append(onnx.TensorProto(name="x1"))

@@ -80,7 +80,7 @@ def test_parameters_of_activations_are_taken_in_turns(check, rng):
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"activations": ["Cosh"]}, "has the activation 'Cosh', which is none of affine, elu"),
+        ({"activations": ["Cosh"]}, "has the unknown activation 'Cosh': expected one of affine, elu"),
         ({"direction": "bidirectional", "activations": ["Tanh"]}, "has 1 activation, but 1 in each direction"),
         ({"direction": "sideways"}, "has the direction 'sideways', which is none of forward, reverse, bidirectional"),
     ],
