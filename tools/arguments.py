@@ -1,8 +1,8 @@
-"""What the end-user tools share: how shapes and inputs are written, and how a tool ends when something goes wrong.
+"""Helpers of the end-user tools: the syntax of shapes and inputs, and the reporting of errors.
 
 --shape x=1x3x48x320                a concrete shape for an input of the model
 --input x=@x.npy                    the contents of a file
---input x=1x3x48x320xf32:random     made up: random (uniform in [0, 1), or 0 and 1), zeros, ones, range, or a number
+--input x=1x3x48x320xf32:random     generated: random (uniform in [0, 1), or 0 and 1), zeros, ones, range, or a number
 --input rate=i64:16000              a scalar
 """
 
@@ -68,15 +68,15 @@ class _Silent(io.TextIOBase):
 
 
 def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is_quiet: bool = False) -> int:
-    """Runs a tool's work; what goes wrong becomes one line on stderr and the exit code 1, or 2 for wrong usage.
+    """Runs a tool; an error becomes one line on stderr and exit code 1, or 2 for wrong usage.
 
-    `STEPWELL_DEBUG=1` shows where it went wrong.
+    `STEPWELL_DEBUG=1` also prints the traceback.
 
     Args:
         name: the tool's name in messages.
-        work: what it does.
-        tell: given the record of a failure or of wrong usage; None without `--json`.
-        is_quiet: whether warnings, and what is no JSON, are not printed.
+        work: does the work and returns the exit code.
+        tell: receives the record of a failure or of wrong usage; None without `--json`.
+        is_quiet: whether to suppress warnings and, without `tell`, messages on stdout.
     """
 
     def say(message: Warning | str, *_: Any) -> None:
@@ -90,7 +90,7 @@ def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is
             environment.check()
             return work()
     except BrokenPipeError:
-        # Whoever read the output has had enough; Python would complain once more when it flushes at exit.
+        # The reader closed the output; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -101,7 +101,7 @@ def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is
         if tell is not None:
             tell(_usage_record(str(error)))
         return _WRONG_USAGE
-    except Exception as error:  # a tool's last resort: whatever it is, the user is told in one line
+    except Exception as error:  # last resort of a tool: every error becomes one line
         if environment.debug_level():
             traceback.print_exc()
         failure = getattr(error, "failure", None)
@@ -113,7 +113,7 @@ def run_tool(name: str, work: Callable[[], int], tell: Tell | None = None, *, is
 
 
 def tells(options: argparse.Namespace) -> Tell | None:
-    """What prints the record of a failure, where `--json` was given."""
+    """Returns the function that prints the record of a failure as JSON; None without `--json`."""
     return _print_json if options.json else None
 
 
@@ -126,8 +126,8 @@ def _usage_record(reason: str) -> dict[str, Any]:
 
 
 def _record(error: Exception) -> dict[str, Any]:
-    """The keys of docs/failures.md, as far as they are known."""
-    from ..passes.failure import CompileError, Failure, ModelOp  # a tool that succeeds does without
+    """Returns the record of an error, with those keys of docs/failures.md that are known."""
+    from ..passes.failure import CompileError, Failure, ModelOp  # not needed by a tool that succeeds
 
     if not isinstance(error, CompileError):
         return {"schema": 1, "kind": "error", "reason": _one_line(error)}
@@ -139,7 +139,7 @@ def _record(error: Exception) -> dict[str, Any]:
 def _one_line(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory"
-    if isinstance(error, ImportError):  # where there is little memory, or few files may be open
+    if isinstance(error, ImportError):  # with little memory, or few file descriptors left
         return f"a library cannot be loaded: {error}"
     text = str(error).strip()
     is_ours = type(error).__module__.startswith("stepwell.") or isinstance(error, OSError)
@@ -151,13 +151,13 @@ def _one_line(error: Exception) -> str:
 def run_supervised_tool(
     name: str, work: Callable[[], int], target: str = "cpu", tell: Tell | None = None, *, is_quiet: bool = False
 ) -> int:
-    """The same in a process of its own, so that a crash of native code ends in a message too; see `run_supervised`."""
+    """Runs a tool in a child process, so that a crash of native code ends in a message too; see `run_supervised`."""
     return run_supervised(name, lambda: run_tool(name, work, tell, is_quiet=is_quiet), target, tell)
 
 
 def add_plugins(parser: argparse.ArgumentParser) -> None:
-    """Adds `--load-pass-plugin`, the name that the option has in `mlir-opt` and all tools; see `load_plugins`."""
-    text = "load passes from these, with commas"
+    """Adds `--load-pass-plugin`, named as in `mlir-opt`; see `load_plugins`."""
+    text = "load passes from these modules or files, separated by commas"
     parser.add_argument("--load-pass-plugin", default="", metavar="MODULE|FILE.py,...", help=text)
 
 
@@ -179,16 +179,16 @@ def load_plugins(options: argparse.Namespace) -> list[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that refuses `--option=--`, and whose optional values are given as `--option=value` only.
+    """A parser that rejects `--option=--` and takes optional values only as `--option=value`.
 
-    argparse makes an empty list of the former. Of `--option model` it would make the value of `--option`, so that the
-    model were not one any more.
+    argparse would parse the former as an empty list. In `--option model` it would take `model` as the value of
+    `--option`, and the model would be missing.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **options})
         self.speaks_json = False
-        """Whether a wrong command line is told as JSON too; `--json` says so."""
+        """True if usage errors are printed as JSON too; set by `--json`."""
 
     def error(self, message: str) -> NoReturn:
         if self.speaks_json:
@@ -202,7 +202,7 @@ class Parser(argparse.ArgumentParser):
         self.speaks_json = self.speaks_json or "--json" in given[:end]
         for text in given[:end]:
             if text.startswith("-") and text.endswith("=--"):
-                self.error(f"argument {text[:-3]}: '--' is no value")
+                self.error(f"argument {text[:-3]}: '--' is not a value")
         implied = {
             name: action.const for action in self._actions if action.nargs == "?" for name in action.option_strings
         }
@@ -211,28 +211,28 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(name: str, description: str) -> Parser:
-    """A tool's parser, with the options that all tools have."""
+    """Creates a tool's parser with the options common to all tools."""
     made = Parser(name, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--version", action="version", version=f"{name} {_version()}")
     return made
 
 
 def positive(text: str) -> int:
-    """A number of threads, rounds or calls."""
+    """Parses a number of threads, rounds or calls."""
     if not _is_whole(text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{_short(text)}' is not a positive number")
     return int(text)
 
 
 def natural(text: str) -> int:
-    """The seed of random numbers, or a number of things of which there may be none."""
+    """Parses a seed of random numbers, or a count that may be 0."""
     if not _is_whole(text):
         raise argparse.ArgumentTypeError(f"'{_short(text)}' is not a whole number of 0 or more")
     return int(text)
 
 
 def amount(text: str) -> float:
-    """A tolerance, or a number of seconds: neither negative nor without end, and a number at all."""
+    """Parses a tolerance or a number of seconds: finite and not negative."""
     try:
         number = float(text)
     except ValueError:
@@ -251,7 +251,7 @@ def _short(text: str) -> str:
 
 
 def parse_shape_sets(texts: Iterable[str]) -> list[dict[str, Shape]]:
-    """The sets of input shapes in `--shape` options, a new set wherever a name comes again.
+    """Parses `--shape` options into sets of input shapes; a repeated name starts a new set.
 
     Raises:
         UsageError: an option is not of the form `name=1x2x3`.
@@ -268,7 +268,7 @@ def parse_shape_sets(texts: Iterable[str]) -> list[dict[str, Shape]]:
 
 
 def _parts(text: str) -> list[str]:
-    """Splits at commas, except at those within names."""
+    """Splits at commas, except those within names."""
     parts: list[str] = []
     for part in text.split(","):
         is_new = not parts or _SHAPE_END.search(parts[-1]) is not None
@@ -277,10 +277,10 @@ def _parts(text: str) -> list[str]:
 
 
 def parse_dims(texts: Iterable[str]) -> Dims:
-    """What `--dims` options say of sizes that vary: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`, `m=n`.
+    """Parses `--dims` options: `n=3`, `n=1:64`, `n=32:960:32`, `n=16/64/256`, `m=n`.
 
     Raises:
-        UsageError: an option is none of these.
+        UsageError: an option has none of these forms.
     """
     try:
         return read_dims(texts)
@@ -296,10 +296,10 @@ def _parse_dims(parts: Sequence[str], where: str) -> Shape:
 
 
 def parse_input(text: str, random: np.random.Generator) -> tuple[str, np.ndarray]:
-    """An input's name and contents from an `--input` option.
+    """Parses an `--input` option into an input's name and contents.
 
     Raises:
-        UsageError: the option is not of a known form, or its file cannot be read.
+        UsageError: the option has no known form, or its file cannot be read.
     """
     where = f"--input {text}"
     found = _INPUT.fullmatch(text)
@@ -329,10 +329,15 @@ def _load_array(path: Path, where: str) -> np.ndarray:
 
 
 def load_arrays(path: Path, option: str, kinds: str) -> np.ndarray | dict[str, np.ndarray]:
-    """What a .npy file holds, or a .npz file by name; `option` names it, and `kinds` says which of these it may be.
+    """Loads the array in a .npy file, or the arrays in an .npz file by name.
+
+    Args:
+        path: the file.
+        option: the option that names the file, for messages.
+        kinds: the suffixes that the option accepts, for messages.
 
     Raises:
-        UsageError: it cannot be read; it is a pipe, which cannot be sought in.
+        UsageError: the file cannot be read, or is not a regular file, such as a pipe.
     """
     try:
         if path.exists() and not path.is_file():
@@ -345,7 +350,7 @@ def load_arrays(path: Path, option: str, kinds: str) -> np.ndarray | dict[str, n
 
 
 def _texts(array: np.ndarray) -> np.ndarray:
-    """The array itself; strings as the objects that models take."""
+    """Returns the array; strings become objects, as models take them."""
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
@@ -357,7 +362,7 @@ def _make_up(shape: Shape, dtype: np.dtype, contents: str, random: np.random.Gen
             return np.full(shape, contents, object)
         if contents == "range":
             return np.arange(math.prod(shape)).reshape(shape).astype(dtype)
-        whole = np.broadcast_to(np.float32(0), shape)  # no array has another shape
+        whole = np.broadcast_to(np.float32(0), shape)  # raises ValueError if no array can have this shape
     except ValueError as error:
         raise UsageError(f"{where}: {error}") from None
     try:
@@ -367,7 +372,7 @@ def _make_up(shape: Shape, dtype: np.dtype, contents: str, random: np.random.Gen
 
 
 def random_array(shape: Shape, dtype: np.dtype, random: np.random.Generator) -> np.ndarray:
-    """Uniform in [0, 1) for floating-point types; 0 and 1 for integers, which index tables of two entries; words."""
+    """Returns random contents: floats in [0, 1), words, or 0 and 1 as integers, which index tables of two entries."""
     if dtype.kind == "O":
         return random.choice(np.array(_WORDS, object), shape)
     if dtype.kind in "iub":
@@ -378,7 +383,7 @@ def random_array(shape: Shape, dtype: np.dtype, random: np.random.Generator) -> 
 def made_up_inputs(
     inputs: Sequence[TensorInfo], shapes: Mapping[str, Shape], random: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Random contents for inputs of fixed or given shape."""
+    """Generates random contents for inputs of fixed or given shape."""
     made = {}
     for info in inputs:
         shape = shapes.get(info.name, tuple(int(dim) for dim in info.shape if isinstance(dim, int)))
@@ -387,10 +392,10 @@ def made_up_inputs(
 
 
 def check_shapes(shapes: Collection[str], inputs: Sequence[TensorInfo], option: str) -> None:
-    """Sees that every input has a shape, its own or a given one.
+    """Checks that every input has a fixed or a given shape.
 
     Raises:
-        UsageError: one has not.
+        UsageError: an input has neither.
     """
     for info in inputs:
         if info.name not in shapes and not info.is_static:
@@ -401,15 +406,15 @@ def check_shapes(shapes: Collection[str], inputs: Sequence[TensorInfo], option: 
 
 
 def shape_text(shape: Sequence[int | str]) -> str:
-    """How `--shape` spells a shape."""
+    """Returns a shape as `--shape` spells it."""
     return "x".join(map(str, shape))
 
 
 def check_names(names: Iterable[str], inputs: Sequence[TensorInfo], option: str) -> None:
-    """Sees that names given on the command line are inputs of the model.
+    """Checks that names given on the command line are inputs of the model.
 
     Raises:
-        UsageError: one is not.
+        UsageError: a name is not an input.
     """
     known = [info.name for info in inputs]
     for name in names:
@@ -418,7 +423,7 @@ def check_names(names: Iterable[str], inputs: Sequence[TensorInfo], option: str)
 
 
 def is_artefact(path: str) -> bool:
-    """Whether a file is an artefact, by its name or else its contents."""
+    """Returns whether a file is an artefact, judged by its name or else its contents."""
     return path.endswith(".stw") or (os.path.isfile(path) and zipfile.is_zipfile(path))  # a device has no end
 
 

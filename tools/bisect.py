@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 NAME = "stepwell-bisect"
 _LARGER = 100
-"""Factor of the second magnitude of made-up inputs."""
+"""Factor between the first and the second set of generated inputs."""
 _DESCRIPTION = """Finds what makes a model's numbers wrong: the op, the kernel, the pass and the rewrite in it.
 
     --inputs x.npz                      the inputs by name; or one .npy file, for a model of one input
-    --input x=1x3x48x320xf32:random     as of stepwell-run
+    --input x=1x3x48x320xf32:random     as for stepwell-run
 
-Inputs that are not given are made up at random: in their fixed shape, that of --shape, or at the greatest sizes of
---dims; once in [0, 1), and once a hundred times as large and of both signs. Nothing is taken from the cache, nor put
-there. The exit code is 0 if no number is wrong, 1 if one is, 2 if the command is wrong."""
+Inputs that are not given are random: in their fixed shape, that of --shape, or the largest sizes of --dims. One set has
+values in [0, 1), another in [-100, 100). The cache is neither read nor written. The exit code is 0 if no number is
+wrong, 1 if one is, 2 for wrong usage."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the tool and returns its exit code: 1 where numbers are wrong."""
+    """Runs the tool and returns its exit code: 1 if numbers are wrong."""
     options = _parser().parse_args(argv)
     tell, quiet = arguments.tells(options), options.quiet
     if argv is not None:
@@ -47,11 +47,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     parser.add_argument("model", help="an .onnx file, or an .mlir file in the phase import or graph")
-    parser.add_argument("--inputs", metavar="FILE", help="the inputs: an .npz file, or an .npy file of the only one")
-    parser.add_argument("--seed", type=arguments.natural, default=0, help="of random inputs (default: %(default)s)")
-    parser.add_argument("--reference", choices=("onnxruntime", "numpy"), help="what the importer is compared with")
-    parser.add_argument("--rtol", type=arguments.amount, help="relative error that is rounding (default: 1e-4 for f32)")
-    parser.add_argument("--reproducer", metavar="FOLDER", help="where to write it (default: MODEL.bisect)")
+    parser.add_argument("--inputs", metavar="FILE", help="the inputs: an .npz file, or an .npy file for a single input")
+    parser.add_argument(
+        "--seed", type=arguments.natural, default=0, help="seed of random inputs (default: %(default)s)"
+    )
+    parser.add_argument("--reference", choices=("onnxruntime", "numpy"), help="reference for the importer's results")
+    parser.add_argument(
+        "--rtol", type=arguments.amount, help="largest relative error that counts as rounding (default: 1e-4 for f32)"
+    )
+    parser.add_argument("--reproducer", metavar="FOLDER", help="folder for the reproducer (default: MODEL.bisect)")
     arguments.add_plugins(parser)
     model_options.add_model_options(parser)
     model_options.add_output_options(parser)
@@ -87,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _reproducer_files(folder: Path, outputs: Outputs) -> dict[str, Output]:
-    """The files of a reproducer by name, none of which replaces anything but an earlier reproducer."""
+    """Claims the files of a reproducer by name; they may replace only an earlier reproducer."""
     from ..explain.bisect import reproduce
 
     kinds = {".mlir": IR, ".npz": ARRAYS, ".safetensors": PARAMETERS, ".txt": COMMAND}
@@ -106,7 +110,7 @@ def _record(model: str, found: Bisection, seconds: float, command: str) -> dict[
 
 
 def _input_sets(options: argparse.Namespace, infos: Sequence[TensorInfo]) -> list[dict[str, np.ndarray]]:
-    """The inputs to try: as given or made up, and once more with those made up larger, if any of these is a float."""
+    """Returns the sets of inputs to try: given or generated, and a set with larger values for generated floats."""
     from ..dialects.types import is_float
 
     random = np.random.default_rng(options.seed)
@@ -137,7 +141,9 @@ def _print(found: Bisection, seconds: float, command: str) -> None:
     print_table(("level", "compared", "error", "at"), rows, numbers=("compared", "error"))
     for level in found.levels:
         if level.not_finite:
-            print(f"infinities or NaN, which are the model's own and no fault, begin at node {level.not_finite}")
+            print(
+                f"infinities or NaN that the model itself computes (no fault) first appear at node {level.not_finite}"
+            )
     if found.fault is None:
         print(f"no difference beyond rounding ({duration(seconds)})")
         return

@@ -1,4 +1,4 @@
-"""`stepwell-cache`: what is in the cache on disk, why code is or is not there, whether it is sound, and tidying it."""
+"""`stepwell-cache`: lists, explains, verifies and trims the cache on disk."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from .model_options import Given
 
 NAME = "stepwell-cache"
 _SCHEMA = 1
-_DESCRIPTION = """Shows and tends the cache of compiled models.
+_DESCRIPTION = """Shows and maintains the cache of compiled models.
 
-    list            how much of each kind there is; with --entries every entry, the one used last first
-    explain MODEL   whether code for a model is there, and if not, what the nearest entry has otherwise
+    list            show the size of each kind of entry; with --entries every entry, most recently used first
+    explain MODEL   report whether code for a model is cached; if not, how the nearest entry differs
     verify          read every entry and drop the damaged ones
-    gc              drop what was not used for longest, until --max-size is kept
+    gc              drop the least recently used entries until --max-size is kept
     clear           drop every entry
 
-STEPWELL_CACHE_DIR moves the cache, STEPWELL_CACHE_MEGABYTES bounds it, STEPWELL_CACHE=0 turns it off,
+STEPWELL_CACHE_DIR moves the cache, STEPWELL_CACHE_MEGABYTES limits its size, STEPWELL_CACHE=0 disables it,
 STEPWELL_CACHE=require makes a miss an error."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the tool and returns its exit code: 1 where something went wrong, was damaged, or is not there."""
+    """Runs the tool and returns its exit code: 1 after an error, for damaged entries, or for a cache miss."""
     options = _parser().parse_args(argv)
     tell = arguments.tells(options)
     return arguments.run_tool(NAME, lambda: _ACTIONS[options.action](_cache(), options), tell, is_quiet=options.quiet)
@@ -49,7 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     for each in made.values():
         model_options.add_output_options(each)
     made["list"].add_argument("--entries", action="store_true", help="list every entry")
-    made["gc"].add_argument("--max-size", type=_bytes, required=True, metavar="SIZE", help="in bytes, or as 500M, 2G")
+    made["gc"].add_argument(
+        "--max-size", type=_bytes, required=True, metavar="SIZE", help="size to keep, in bytes or as 500M, 2G"
+    )
     explain = made["explain"]
     explain.add_argument("model")
     model_options.add_model_options(explain)
@@ -89,10 +91,12 @@ def _list(cache: Cache, options: argparse.Namespace) -> int:
             entries=listed,
         )
     if options.entries:
-        rows = [(entry.kind, entry.key, _megabytes([entry]), _when(entry.used)) for entry in entries]
+        rows = [(entry.kind, entry.key, _megabytes([entry]), _time_text(entry.used)) for entry in entries]
         print_table(("kind", "key", "MB", "last used"), rows, numbers=("MB",))
     else:
-        rows = [(kind, str(len(some)), _megabytes(some), _when(some[0].used)) for kind, some in sorted(kinds.items())]
+        rows = [
+            (kind, str(len(some)), _megabytes(some), _time_text(some[0].used)) for kind, some in sorted(kinds.items())
+        ]
         print_table(("kind", "entries", "MB", "last used"), rows, numbers=("entries", "MB"))
         print_programs(programs)
     print(f"{cache.folder}: {_megabytes(entries)} of {cache.limit_bytes >> 20} MB")
@@ -100,7 +104,7 @@ def _list(cache: Cache, options: argparse.Namespace) -> int:
 
 
 def _programs(cache: Cache) -> list[dict[str, Any]]:
-    """The models that the cache has code for, with shapes and target of each program, the one used last first."""
+    """Returns model, shapes and target of each program in the cache, most recently used first."""
     used = {entry.key: entry.used for entry in cache.entries() if entry.kind == "programs"}
     found = [
         {
@@ -118,14 +122,14 @@ def _programs(cache: Cache) -> list[dict[str, Any]]:
 
 
 def print_programs(programs: Sequence[dict[str, Any]]) -> None:
-    """Prints the models with shapes and targets; programs of pieces of a model are one line."""
+    """Prints the programs; those that agree in model, shapes and target share a line."""
     rows: dict[tuple[str, str, str], list[float]] = {}
     for item in programs:
         place = item["model"], item["shapes"] or "inputs of fixed shape", item["target"]
         rows.setdefault(place, []).append(item["used"])
     if rows:
         print()
-        lines = [(*place, str(len(used)), _when(max(used))) for place, used in rows.items()]
+        lines = [(*place, str(len(used)), _time_text(max(used))) for place, used in rows.items()]
         print_table(("model", "shapes", "target", "programs", "last used"), lines, numbers=("programs",))
 
 
@@ -133,7 +137,7 @@ def _explain(cache: Cache, options: argparse.Namespace) -> int:
     from ..explain.cache import Answer, entries_of, explain_cache
 
     if options.no_cache:
-        raise UsageError("--no-cache: what is compiled anew does not come from the cache")
+        raise UsageError("--no-cache: a compile without the cache has no entry to explain")
     chosen = model_options.compile_options(options)
     given = Given.read(options)
     answers: list[Answer] = explain_cache(cache, options.model, given.every_set(), options.target, chosen, given.arrays)
@@ -147,11 +151,11 @@ def _explain(cache: Cache, options: argparse.Namespace) -> int:
         if answer.nearest is not None:
             print(f"the nearest entry is of {answer.nearest.shapes or answer.nearest.sizes or answer.nearest.name}:")
             rows = [(part, here or "none", there or "none") for part, (here, there) in answer.differences.items()]
-            print_table(("part of the key", "asked for", "there"), rows)
+            print_table(("part of the key", "requested", "cached"), rows)
     if not is_hit and not any(answer.nearest for answer in answers):
         print("nothing of this model is in the cache")
     elif not is_hit:
-        print(f"of this model the cache has code for: {_listed(entries_of(cache, options.model))}")
+        print(f"the cache has code of this model for: {_listed(entries_of(cache, options.model))}")
     return 0 if is_hit else 1
 
 
@@ -173,14 +177,14 @@ def _verify(cache: Cache, options: argparse.Namespace) -> int:
 
 
 def _collect(cache: Cache, options: argparse.Namespace) -> int:
-    return _say_dropped(cache, cache.shrink(options.max_size), options)
+    return _report_dropped(cache, cache.shrink(options.max_size), options)
 
 
 def _clear(cache: Cache, options: argparse.Namespace) -> int:
-    return _say_dropped(cache, cache.clear(), options)
+    return _report_dropped(cache, cache.clear(), options)
 
 
-def _say_dropped(cache: Cache, dropped: int, options: argparse.Namespace) -> int:
+def _report_dropped(cache: Cache, dropped: int, options: argparse.Namespace) -> int:
     left = list(cache.entries())
     if options.json:
         return _print_json(dropped=dropped, entries=len(left), bytes=_total(left))
@@ -210,7 +214,7 @@ def _megabytes(entries: Sequence[Entry]) -> str:
     return f"{_total(entries) / (1 << 20):.2f}"
 
 
-def _when(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check(model: str, given: Given, as_json: bool) -> int:
-    """Prints what `stepwell.check` finds; the exit code says whether there is native code for all of the model."""
+    """Prints the findings of `stepwell.check`; returns 0 if all of the model has native code, else 1."""
     from .. import check
     from ..driver.source import ModelSource
 
@@ -30,7 +30,7 @@ def check(model: str, given: Given, as_json: bool) -> int:
         if report.findings:
             print_table(("node", "operator", "takes", "reason", "work-around"), list(map(_row, report.findings)))
         if report.unseen:
-            print(f"not looked at: {', '.join(report.unseen)}")
+            print(f"not checked: {', '.join(report.unseen)}")
     return 0 if report.is_native else 1
 
 

@@ -1,4 +1,4 @@
-"""`stepwell-compile`: turns a model into an artefact, or takes it to a phase on the way there."""
+"""`stepwell-compile`: compiles a model to an artefact, or to the IR of an earlier phase."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ NAME = "stepwell-compile"
 _OBJECT = "object"
 _PHASE = "stepwell.phase"
 _PARAMETERS = "parameters.safetensors"
-_DESCRIPTION = """Compiles an ONNX file (or MLIR that was printed at some phase) to an artefact for stepwell-run.
+_DESCRIPTION = """Compiles an ONNX file (or MLIR printed at some phase) to an artefact for stepwell-run.
 
 A model whose shapes vary needs at least one --shape for each of its inputs; more of them make code for more shapes:
     stepwell-compile rec.onnx -o rec.stw --shape x=1x3x48x320 --shape x=1x3x48x640
-Or one program for a range of sizes: low:high, low:high:step, a number, or the upper bounds of several as 16/64/256:
+Or one program for a range of sizes: low:high, low:high:step, a number, or upper bounds of several ranges as 16/64/256:
     stepwell-compile bert.onnx -o bert.stw --dims batch=1:8,length=1:512
-Several targets in one artefact, of which the best is taken where it is loaded: --target=x86-64-v3,x86-64-v4"""
+Several targets in one artefact; loading it selects the best one for the machine: --target=x86-64-v3,x86-64-v4"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     parser.add_argument("model")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .stw; - for stdout")
-    parser.add_argument("--compile-to", metavar="PHASE", help="stop there and write the IR")
+    parser.add_argument("--compile-to", metavar="PHASE", help="stop at this phase and write the IR")
     parser.add_argument("--compile-from", metavar="PHASE", help="the phase that the given MLIR is in")
     parser.add_argument(
         "--dump-phases", metavar="DIR", help="write the IR of every phase, each of which can be fed back"
@@ -65,25 +65,25 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=@FILE.mlir",
-        help="put a kernel, written by --kernel and edited, in the place of this one",
+        help="replace this kernel by an edited one that --kernel wrote",
     )
-    parser.add_argument("--keep-model", action="store_true", help="store the model too: to compile for further shapes")
-    parser.add_argument("--cubins", action="store_true", help="of GPUs, store machine code too: takes ptxas")
+    parser.add_argument("--keep-model", action="store_true", help="also store the model, to compile for further shapes")
+    parser.add_argument("--cubins", action="store_true", help="for GPUs, also store machine code; needs ptxas")
     model_options.add_fields(parser, "precision", "checked", "fallback")
     parser.add_argument(
-        "--check", action="store_true", help="only list the nodes without native code; exit code 1: some"
+        "--check", action="store_true", help="only list the nodes without native code; exit code 1 if there are any"
     )
     parser.add_argument(
         "--opt-report",
         nargs="?",
         const="text",
         metavar="json|FILE",
-        help="say what became of every node and what bounds every kernel: as text, with --opt-report=json as JSON, "
-        "with --opt-report=FILE as JSON in a file",
+        help="report how every node was compiled and what bounds every kernel: as text, with --opt-report=json as "
+        "JSON, with --opt-report=FILE as JSON in a file",
     )
     model_options.add_model_options(parser)
     model_options.add_output_options(parser)
-    parser.add_argument("--require-cached", action="store_true", help="fail where code is not in the cache")
+    parser.add_argument("--require-cached", action="store_true", help="fail if code is not in the cache")
     return parser
 
 
@@ -91,17 +91,19 @@ def _run(options: argparse.Namespace) -> int:
     if options.check:
         return check(options.model, Given.read(options), options.json)
     if options.json and (options.opt_report or options.compile_to):
-        raise UsageError("--json goes with neither --opt-report nor --compile-to")
+        raise UsageError("--json cannot be combined with --opt-report or --compile-to")
     return _compile_to_file(options)
 
 
 def _compile_to_file(options: argparse.Namespace) -> int:
-    watched = any((options.compile_to, options.compile_from, options.dump_phases, options.no_cache))
-    if options.require_cached and watched:
-        raise UsageError("--require-cached: the IR of phases does not come from the cache, nor what is compiled anew")
+    instrumented = any((options.compile_to, options.compile_from, options.dump_phases, options.no_cache))
+    if options.require_cached and instrumented:
+        raise UsageError(
+            "--require-cached cannot be combined with options that bypass the cache: dumps of IR, --no-cache"
+        )
     if options.kernel and options.compile_to in (None, _OBJECT):
-        raise UsageError("--kernel goes with --compile-to=PHASE")
-    from ..driver import route  # not needed for --help, and it loads every pass there is
+        raise UsageError("--kernel needs --compile-to=PHASE")
+    from ..driver import route  # not needed for --help, and loads every pass
 
     targets = options.target.split(",")
     known = (*route.names(targets[0]), _OBJECT)
@@ -136,7 +138,7 @@ def _compile_for(
     report: Output | None,
     dump: Mapping[str, Output] | None,
 ) -> int:
-    """Compiles, writes what was asked for, and says so."""
+    """Compiles, writes the requested files and reports what was written."""
     with progress(f"compiling {options.model}", total=len(targets) if len(targets) > 1 else None) as steps:
         watcher = _Watcher(options.compile_from, stop, dump, options.kernel)
         start = time.perf_counter()
@@ -151,7 +153,7 @@ def _compile_for(
     if stop is not None:
         raise UsageError(f"--compile-to={stop}: the model is past that phase already")
     if options.keep_model and executables[0].source is None:
-        raise UsageError(f"--keep-model: {options.model} is in several files")
+        raise UsageError(f"--keep-model: {options.model} cannot be stored: it is in several files")
     keeps_model = options.keep_model or _must_keep_model(executables)
     models = [executable.stored(keep_model=keeps_model) for executable in executables]
     for target, executable, model in zip(targets, executables, models, strict=True):
@@ -179,10 +181,10 @@ def _compile_for(
 
 
 def _must_keep_model(executables: Sequence[Executable]) -> bool:
-    """Whether pieces of a model that runs in steps have no code yet, and are compiled after it is loaded.
+    """Returns whether subgraphs of a hybrid model have no code yet and are compiled after loading.
 
     Raises:
-        InputError: they have none, and the model cannot be stored.
+        InputError: some have none, and the model cannot be stored.
     """
     plans = [executable for executable in executables if executable.stored().plan is not None]
     reasons = dict.fromkeys(reason for executable in plans for reason in executable.uncompiled)
@@ -190,15 +192,15 @@ def _must_keep_model(executables: Sequence[Executable]) -> bool:
         return False
     text = "; ".join(reasons)
     if executables[0].source is None:
-        raise InputError(f"not all of the model can be compiled ahead, and it is in several files: {text}")
+        raise InputError(f"parts of the model have no code, and it cannot be stored, as it is in several files: {text}")
     warnings.warn(f"the model is stored too, to compile the rest of it when it is called: {text}", stacklevel=2)
     return True
 
 
 def _no_code(target: str, executable: Executable) -> str:
-    """Why an artefact would hold nothing that runs."""
+    """Returns why an artefact would hold nothing that runs, and what to do."""
     why = f"--dims: no program for {target} serves these sizes: {executable.unranged}; " if executable.unranged else ""
-    return f"{why}name the sizes one by one (--dims n=16/64, or --shape), or take the model along (--keep-model)"
+    return f"{why}name the sizes one by one (--dims n=16/64, or --shape), or store the model (--keep-model)"
 
 
 def _write(output: Output, model: artefact.Artefact, cubins: bool) -> int:
@@ -209,7 +211,7 @@ def _write(output: Output, model: artefact.Artefact, cubins: bool) -> int:
 
 
 def _merged(models: Sequence[artefact.Artefact]) -> artefact.Artefact:
-    """One artefact with the code for all targets."""
+    """Merges artefacts into one with the code for all targets."""
     first, *others = models
     programs, plan = first.programs, first.plan
     for other in others:
@@ -226,12 +228,12 @@ def _list_fallbacks(executable: Executable) -> None:
 def _compile(options: argparse.Namespace, target: str, given: Given, watcher: _Watcher) -> Executable:
     from .. import compile
 
-    # What comes from the cache passes no phases, and what is watched does not come from it.
-    watched = any((options.compile_to, options.compile_from, options.dump_phases))
+    # A cache hit runs no phases, and an instrumented compile does not use the cache.
+    instrumented = any((options.compile_to, options.compile_from, options.dump_phases))
     chosen = model_options.compile_options(
         options,
-        cache="require" if options.require_cached else not (watched or options.no_cache),
-        reached=watcher if watched else None,
+        cache="require" if options.require_cached else not (instrumented or options.no_cache),
+        reached=watcher if instrumented else None,
         substitutes=dict(map(_substitute, options.substitute)),
     )
     executable = compile(options.model, target=target, options=chosen)
@@ -252,7 +254,7 @@ def _substitute(text: str) -> tuple[str, str]:
 
 
 class _Stopped(StepwellError):
-    """The phase that was asked for is reached; `text` is the module there."""
+    """Raised when the requested phase is reached; `text` is the module there."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -261,7 +263,7 @@ class _Stopped(StepwellError):
 
 @dataclass
 class _Watcher:
-    """Is told of every phase: writes it, stops there."""
+    """Called at the end of each phase: writes its IR, and stops at the requested phase."""
 
     start: str | None
     stop: str | None
@@ -285,7 +287,7 @@ class _Watcher:
 
 
 def _dump(outputs: Outputs, folder: Path, phases: Sequence[str]) -> dict[str, Output]:
-    """The files that `--dump-phases` writes, by phase, in a folder that is made."""
+    """Claims the files of `--dump-phases` by phase, and creates their folder."""
     files = {
         phase: outputs.claim("--dump-phases", folder / f"{index}-{phase}.mlir", IR)
         for index, phase in enumerate(phases)
@@ -307,7 +309,7 @@ def _declared_phase(module: ir.Module) -> str | None:
 
 
 def _text(module: ir.Module, phase: str) -> str:
-    """The module with its phase written on it and the model's nodes as locations, so that it can be fed back."""
+    """Prints the module with its phase and the model's nodes as locations, so that it can be fed back."""
     from mlir import ir
 
     attributes = module.operation.attributes
@@ -319,7 +321,7 @@ def _text(module: ir.Module, phase: str) -> str:
 
 
 def _summarise(programs: Sequence[Program]) -> None:
-    """Prints what was made: a line for each program."""
+    """Prints a line for each program."""
     headers = ("target", "inputs", "kernels", "GFLOP", "parameters", "scratch")
     print_table(headers, [_row(program) for program in programs], numbers=headers[2:])
 

@@ -10,30 +10,30 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..runtime import progress as told
+from ..runtime import progress as events
 from ..runtime import progress_bar
 from .streams import shows_bars
 
 
 class Steps:
-    """A progress bar that is told of every step."""
+    """A progress bar that advances with every step."""
 
     def __init__(self, progress: Progress, task) -> None:
         self._progress, self._task = progress, task
 
     def next(self, text: str) -> None:
-        """Says what is being done from here on; what was before is finished."""
+        """Finishes the current step and shows the text of the next one."""
         self._progress.update(self._task, advance=1, description=text)
 
 
 class Compiles:
-    """A line below a progress bar for the compile that goes on: its phase, then kernels done of kernels to do."""
+    """A line below a progress bar for the current compile: its phase, then kernels done of kernels to do."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._task: TaskID | None = None
 
-    def __call__(self, event: told.Progress) -> None:
+    def __call__(self, event: events.Progress) -> None:
         """Shows an event of a compile."""
         if event.phase == "start":
             return  # the code may be in the cache
@@ -55,16 +55,16 @@ class Compiles:
 
 @contextmanager
 def progress(text: str, total: int | None = None) -> Iterator[Steps]:
-    """A bar on stderr for as long as the work takes, with a line for each compile in it.
+    """A bar on stderr while the work runs, with a line for each compile in it.
 
-    There is none if stderr is no terminal, or for `--quiet` or `--json`.
+    Nothing is shown if stderr is not a terminal, or with `--quiet` or `--json`.
     """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rest]}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not shows_bars()) as bar:
         # The first step starts at once, so that it is counted when the second begins.
         steps = Steps(bar, bar.add_task(text, total=total, completed=-1, rest=""))
-        with told.watched_by(Compiles(bar)) if shows_bars() else nullcontext():
+        with events.watched_by(Compiles(bar)) if shows_bars() else nullcontext():
             yield steps
 
 
@@ -80,20 +80,20 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], numbers: 
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that keeps it short."""
+    """Formats a time in the unit that keeps it short."""
     for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
         number = seconds * factor
         if number >= 1 or unit == "us":
-            # From here on three digits would be written with an exponent.
+            # Larger numbers would be written with an exponent.
             return f"{number:.3g} {unit}" if number < 999.5 else f"{number:.0f} {unit}"
     return ""
 
 
 @contextmanager
 def status(text: str) -> Iterator[Callable[[str], None]]:
-    """A line on stderr that says what is going on, and for how long.
+    """A line on stderr with the current activity and its duration.
 
-    There is none if stderr is no terminal, or for `--quiet` or `--json`.
+    Nothing is shown if stderr is not a terminal, or with `--quiet` or `--json`.
     """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), TimeElapsedColumn())

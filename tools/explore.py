@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from ..explain.explore.explorer import Exploration
 
 NAME = "stepwell-explore"
-_DESCRIPTION = """Compiles a model and writes all that happened into one HTML file: the graph, the IR after every
-pass, what each pass changed, and machine code, all of it by the model's ops.
+_DESCRIPTION = """Compiles a model and writes every step into one HTML file: the graph, the IR after every pass,
+what each pass changed, and machine code, all of it linked to the model's ops.
 
     stepwell-explore rec.onnx -o report.html --shape x=1x3x48x320
     stepwell-explore input.mlir -o report.html --pass-pipeline='builtin.module(canonicalize,cse)'
 
-A compile that fails, or even crashes, is shown as far as it came, and the exit code is 1."""
+A compile that fails or crashes is shown up to that point, and the exit code is 1."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the tool and returns its exit code: 1 where the compile failed, though the file may be there."""
+    """Runs the tool and returns its exit code: 1 if the compile failed, even if the file was written."""
     options = _parser().parse_args(argv)
     tell, quiet = arguments.tells(options), options.quiet
     if argv is not None or not hasattr(os, "fork"):
@@ -45,7 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)
     message = f"native code crashed ({signal_of(status)})"
-    if not note.text or status in (signal.SIGKILL, signal.SIGTERM):  # no pass has begun, or somebody ended it
+    if not note.text or status in (
+        signal.SIGKILL,
+        signal.SIGTERM,
+    ):  # no pass has begun, or it was terminated from outside
         print(f"{NAME}: error: {message}", file=sys.stderr)
         if tell is not None:
             tell({"schema": 1, "kind": "compile", "reason": message, "crash": signal_of(status)})
@@ -57,9 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     parser.add_argument("model", help="an ONNX file, or MLIR")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: the model's name with .html")
-    parser.add_argument("--pass-pipeline", metavar="TEXT", help="run this on MLIR, instead of compiling")
+    parser.add_argument("--pass-pipeline", metavar="TEXT", help="run these passes on MLIR instead of compiling")
     parser.add_argument("--no-assembly", action="store_true", help="leave out machine code")
-    parser.add_argument("--profile", action="store_true", help="run the model, on random inputs: measured times")
+    parser.add_argument("--profile", action="store_true", help="run the model on random inputs and add measured times")
     model_options.add_model_options(parser)
     model_options.add_fields(parser, "fallback")
     model_options.add_output_options(parser)
@@ -73,14 +76,14 @@ def _ignore(text: str) -> None:
 def _run(
     options: argparse.Namespace, note: Callable[[str], None] = _ignore, crash: tuple[int, str] | None = None
 ) -> int:
-    from ..explain.explore.page import render  # not needed for --help, and what comes with it takes a while
+    from ..explain.explore.page import render  # not needed for --help, and slow to import
 
     outputs = Outputs(options.model, *arguments.files_of(options.input))
     output = outputs.claim("-o", options.output or default_name(options.model, ".html"), PAGE)
     if options.json and output.is_stdout:
         raise UsageError("--json and -o - both write to the standard output")
     exploration = _explore(options, note, crash)
-    page = render(exploration.record).encode(errors="replace")  # names of files may be no text
+    page = render(exploration.record).encode(errors="replace")  # file names may not be valid text
     output.write_bytes(page)
     summary = _summary(exploration, output, len(page))
     with outputs.messages():
@@ -103,12 +106,12 @@ def _explore(options: argparse.Namespace, note: Callable[[str], None], crash: tu
         return explorer.explore_pipeline(options.model, Pipeline.parse(options.pass_pipeline), note, site)
     given = Given.read(options)
     if options.profile and options.target.startswith("cuda:"):
-        raise UsageError("--profile: code for GPUs has none, see docs/profile.md")
+        raise UsageError("--profile does not support GPUs, see docs/profile.md")
     chosen = {"fallback": options.fallback, "dims": given.dims, "winograd": not options.no_winograd}
     shapes = _complete(options.model, given)
-    asked = (options.model, shapes, options.target, not options.no_assembly, chosen, note, site, given.arrays)
+    request = (options.model, shapes, options.target, not options.no_assembly, chosen, note, site, given.arrays)
     with progress(f"exploring {options.model}"):
-        exploration = explorer.explore_model(*asked)
+        exploration = explorer.explore_model(*request)
     executable = exploration.executable
     if options.profile and executable is not None:
         sizes, _ = model_options.sizes_of_artefact(executable)
@@ -118,7 +121,7 @@ def _explore(options: argparse.Namespace, note: Callable[[str], None], crash: tu
 
 
 def _complete(model: str, given: Given) -> dict[str, Shape]:
-    """A shape for each input whose shape varies, after it is certain that the names are right."""
+    """Returns a shape for each input whose shape varies, after checking the given names."""
     from ..driver.source import ModelSource
 
     if not given.shapes:

@@ -1,4 +1,4 @@
-"""Command line flags as LLVM's tools take them: `--flag`, `-flag`, `--flag=value`, `--flag value`; so are passes."""
+"""Command line flags in the syntax of LLVM's tools: `--flag`, `-flag`, `--flag=value`, `--flag value`; also passes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _MOST_DIGITS = 64
 
 
 class UsageError(StepwellError):
-    """The command line is wrong; the message says how."""
+    """Raised for an invalid command line; the message says what is wrong."""
 
 
 class Flag:
     """One flag.
 
     Args:
-        name: without dashes.
+        name: the name without dashes.
         help: one line.
-        value: what the value is called in the help; empty for a switch.
-        implied: the value where the flag comes without one; None where it must have one.
-        kind: what the value must be: `text`, `bool`, `uint`, `long`, `version` or, where there may be none, `none`.
-        choices: the values that there are; empty where any is taken.
-        is_llvm: whether LLVM's own parser has the flag, and gives it to MLIR.
-        alias_of: the flag that this one is another name of; empty if none.
+        value: name of the value in the help; empty for a switch.
+        implied: the value if the flag is given without one; None if it must have one.
+        kind: type of the value: `text`, `bool`, `uint`, `long`, `version`, or `none` if it takes no value.
+        choices: the allowed values; empty if any is allowed.
+        is_llvm: whether LLVM's own parser has the flag and passes it on to MLIR.
+        alias_of: the flag that this is an alias of; empty if none.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Flag:
 
     @property
     def usage(self) -> str:
-        """How the flag is written."""
+        """The flag's syntax in the help."""
         if not self.value:
             return f"--{self.name}"
         return f"--{self.name}=<{self.value}>" if self.implied is None else f"--{self.name}[=<{self.value}>]"
 
     def complaint(self, value: str) -> str:
-        """The error message for a value, in LLVM's words; "" if it is valid."""
+        """Returns the error message for a value, in LLVM's words; "" if it is valid."""
         if self.kind == "none" and value != self.implied:
             return f"does not allow a value! '{value}' specified."
         if self.kind == "version" and _number(value) is None:
@@ -74,13 +74,13 @@ class Flag:
 
 
 class CommandLine:
-    """What was asked for.
+    """A parsed command line.
 
     Attributes:
-        values: all values of each flag that was given, in order.
-        passes: the passes in the order in which they were given, each with its options as text.
-        positionals: everything that is not a flag.
-        for_llvm: the arguments that LLVM's own parser takes.
+        values: all values of each given flag, in order.
+        passes: the passes in the given order, each with its options as text.
+        positionals: the arguments that are not flags.
+        for_llvm: the arguments for LLVM's own parser.
     """
 
     def __init__(self) -> None:
@@ -90,15 +90,15 @@ class CommandLine:
         self.for_llvm: list[str] = []
 
     def has(self, name: str, default: bool = False) -> bool:
-        """Whether a switch is on."""
+        """Returns whether a switch is on."""
         return self.values[name][-1] in _TRUE if name in self.values else default
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """The last value of a flag."""
+        """Returns the last value of a flag."""
         return self.values[name][-1] if name in self.values else default
 
     def number(self, name: str) -> int | None:
-        """The value of a flag that takes a number, or None where it was not given."""
+        """Returns the value of a numeric flag, or None if it was not given."""
         return _number(self.values[name][-1]) if name in self.values else None
 
 
@@ -110,18 +110,18 @@ def parse(
     llvm_flags: Callable[[], Mapping[str, bool]],
     nearest: Callable[[str], str],
 ) -> CommandLine:
-    """Takes a command line apart.
+    """Parses a command line.
 
     Args:
         program: the name of the tool, for messages.
         arguments: the command line.
-        flags: those that are known.
-        is_pass: whether there is a pass of that name.
-        llvm_flags: the further flags of LLVM's libraries, and whether each needs a value; slow to find out.
-        nearest: the known name that is nearest to an unknown one.
+        flags: the known flags.
+        is_pass: returns whether there is a pass of a name.
+        llvm_flags: returns further flags of LLVM's libraries, and whether each needs a value; slow.
+        nearest: returns the known name nearest to an unknown one.
 
     Raises:
-        UsageError: something is wrong; the message has one line for each thing.
+        UsageError: the command line is invalid; the message has one line for each error.
     """
     known = {flag.name: flag for flag in flags}
     line, wrong = CommandLine(), []
@@ -170,7 +170,7 @@ def parse(
 
 
 def _expanded(arguments: Sequence[str]) -> Iterable[str]:
-    """The arguments, with the words in a response file for `@file` where there is one."""
+    """Yields the arguments; `@file` is replaced by the words in that response file if it exists."""
     for argument in arguments:
         text = _contents(argument[1:]) if argument.startswith("@") else None
         if text is None:
@@ -201,7 +201,7 @@ def _number(text: str) -> int | None:
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str:
-    """The name that takes the fewest insertions, deletions and substitutions to reach; the first of several."""
+    """Returns the name at the smallest edit distance; the first of several."""
     best, fewest = "", len(name) + 1000
     for candidate in names:
         if abs(len(candidate) - len(name)) < fewest:
@@ -212,7 +212,7 @@ def nearest_name(name: str, names: Iterable[str]) -> str:
 
 
 def _distance(one: str, other: str, enough: int) -> int:
-    """The edit distance of two words, or some number of at least `enough`."""
+    """Returns the edit distance of two words, or a number of at least `enough` if it is larger."""
     row = list(range(len(other) + 1))
     for number, left in enumerate(one, start=1):
         above, row[0] = row[0], number

@@ -1,4 +1,4 @@
-"""`stepwell-inspect`: what is in an artefact."""
+"""`stepwell-inspect`: shows the contents of an artefact."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from . import arguments, model_options
 from .console import print_table
 
 NAME = "stepwell-inspect"
-_DESCRIPTION = """Shows what is in an artefact (.stw): inputs and outputs, the programs with their targets, shapes or
-ranges of sizes, and memory; the nodes that run on the host; and how large each part is. Every byte is checked.
+_DESCRIPTION = """Shows the contents of an artefact (.stw): inputs and outputs; programs with their targets, shapes or
+ranges of sizes, and memory; the nodes that run on the host; the size of each part. Every byte is checked.
 
     stepwell-inspect model.stw
     stepwell-inspect model.stw --kernels"""
@@ -100,7 +100,7 @@ def _print_kernels(index: int, program: Mapping[str, Any]) -> None:
 
 
 def _sizes(program: Mapping[str, Any]) -> str:
-    """The ranges of sizes that a program serves, else its shapes."""
+    """The ranges of sizes that a program serves, or its shapes."""
     if program["ranges"] is not None:
         return " ".join(f"{name}={low}:{high}" for name, (low, high, _) in program["ranges"].items())
     shapes = " ".join(f"{name}={arguments.shape_text(shape)}" for name, shape in program["shapes"].items())
@@ -113,7 +113,7 @@ def _dims(info: Mapping[str, Any]) -> str:
 
 
 def _bytes(size: int) -> str:
-    """A size in the unit that keeps it short."""
+    """Formats a size in the unit that keeps it short."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""Options that all tools share which take a model: its shapes, its inputs, how it is compiled, what is printed."""
+"""Options shared by all tools that take a model: shapes, inputs, how it is compiled, and what is printed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from . import arguments
 from .flags import UsageError
 
 Sizes = Mapping[str, int]
-"""Sizes of dimensions that vary, by name."""
+"""Sizes of symbolic dimensions, by name."""
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options about shapes and inputs, and how a model is compiled."""
     group = parser.add_argument_group("the model")
-    group.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="of a dynamic input")
-    group.add_argument("--dims", action="append", default=[], metavar="NAME=1:512", help="all sizes of a dimension")
+    group.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=1x3x48x320", help="shape of a dynamic input"
+    )
+    group.add_argument("--dims", action="append", default=[], metavar="NAME=1:512", help="sizes of a dimension")
     group.add_argument(
         "--input", action="append", default=[], metavar="NAME=VALUE", help="contents of an input, as for stepwell-run"
     )
@@ -34,7 +36,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_fields(parser: argparse._ActionsContainer, *names: str, **more: str) -> None:
-    """Adds the flags of fields of `stepwell.Options`; `more` is added to the help of some."""
+    """Adds the flags of fields of `stepwell.Options`; `more` is appended to the help of the fields that it names."""
     known = {item.name: item for item in fields(Options)}
     for name in names:
         default, flag = known[name].default, known[name].metadata["flag"]
@@ -47,12 +49,12 @@ def add_fields(parser: argparse._ActionsContainer, *names: str, **more: str) -> 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options about what is printed."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object, also of errors")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, also for errors")
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
 
 
 def compile_options(options: argparse.Namespace, **more: Any) -> Options:
-    """The options of a compile: those whose flags a tool has, and `--dims`; `more` are fields with other values."""
+    """Builds compile options from the flags that a tool has and `--dims`; `more` overrides fields."""
     chosen: dict[str, Any] = {"dims": arguments.parse_dims(options.dims)}
     for item in fields(Options):
         flag: Flag | None = item.metadata.get("flag")
@@ -72,7 +74,7 @@ class Given:
     Attributes:
         sets: sets of shapes, from `--shape`.
         dims: sizes of dimensions, from `--dims`.
-        arrays: contents, from `--input`.
+        arrays: contents of inputs, from `--input`.
     """
 
     sets: Sequence[Mapping[str, Shape]]
@@ -81,10 +83,10 @@ class Given:
 
     @staticmethod
     def read(options: argparse.Namespace, random: np.random.Generator | None = None) -> Given:
-        """Reads `--shape`, `--dims` and `--input`; `random` makes up contents.
+        """Reads `--shape`, `--dims` and `--input`; `random` generates contents.
 
         Raises:
-            UsageError: one of them is not of a known form.
+            UsageError: an option has no known form.
         """
         random = np.random.default_rng(0) if random is None else random
         arrays = dict(arguments.parse_input(text, random) for text in options.input)
@@ -92,38 +94,40 @@ class Given:
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """The only set of shapes, those of contents included.
+        """The only set of shapes, including those of given contents.
 
         Raises:
-            UsageError: there are several sets, or a shape is not that of the contents.
+            UsageError: there are several sets, or a shape differs from that of the contents.
         """
         if len(self.sets) > 1:
-            raise UsageError("takes one --shape for each input")
+            raise UsageError("several sets of --shape are given; give one for each input")
         for name, array in self.arrays.items():
             if self.sets[0].get(name, array.shape) != array.shape:
-                raise UsageError(f"--shape {name}: --input {name} is of shape {arguments.shape_text(array.shape)}")
+                raise UsageError(
+                    f"--shape {name} contradicts --input {name}, whose shape is {arguments.shape_text(array.shape)}"
+                )
         return {**self.sets[0], **{name: array.shape for name, array in self.arrays.items()}}
 
     def every_set(self) -> list[dict[str, Shape]]:
-        """The sets of shapes, those of contents included."""
+        """Returns the sets of shapes, each with those of given contents."""
         return [Given([each], self.dims, self.arrays).shapes for each in self.sets]
 
     def check_names(self, inputs: Sequence[TensorInfo]) -> None:
-        """Sees that the names are inputs of the model.
+        """Checks that the names are inputs of the model.
 
         Raises:
-            UsageError: one is not.
+            UsageError: a name is not an input.
         """
         for each in self.sets:
             arguments.check_names(each, inputs, "--shape")
         arguments.check_names(self.arrays, inputs, "--input")
 
     def complete(self, inputs: Sequence[TensorInfo], known: Sizes | None = None) -> dict[str, Shape]:
-        """A shape for every input that is a tensor: given, fixed, or following from sizes of dimensions.
+        """Returns a shape for every tensor input: given, fixed, or derived from sizes of dimensions.
 
         Args:
-            inputs: what the model takes.
-            known: sizes of dimensions beside those of `--dims`, of which the greatest counts.
+            inputs: the model's inputs.
+            known: further sizes of dimensions; the largest sizes in `--dims` take precedence.
 
         Raises:
             UsageError: an input is unknown, or has no shape.
@@ -134,7 +138,7 @@ class Given:
         return shapes
 
     def shapes_of_sizes(self, inputs: Sequence[TensorInfo], known: Sizes | None = None) -> dict[str, Shape]:
-        """The shapes that follow from sizes of dimensions; `known` are further sizes."""
+        """Returns the shapes that follow from sizes of dimensions; `known` are further sizes."""
         given, found = self.shapes, {}
         sizes = {**(known or {}), **_greatest(self.dims)}
         for info in inputs:
@@ -150,24 +154,24 @@ class Given:
     def all_inputs(
         self, inputs: Sequence[TensorInfo], random: np.random.Generator, known: Sizes | None = None
     ) -> dict[str, np.ndarray]:
-        """Contents for every input: given, or made up.
+        """Returns contents for every input, given or generated.
 
         Raises:
-            UsageError: an input is unknown, has no shape, or is no tensor.
+            UsageError: an input is unknown, has no shape, or is not a tensor.
         """
         shapes = self.complete(inputs, known)
         for info in inputs:
             if info.kind != "tensor":
-                raise UsageError(f"input '{info.name}' is {info.kind or 'of a kind'} that only Python can give: {info}")
+                raise UsageError(f"input '{info.name}' can only be given in Python, as it is not a tensor: {info}")
         absent = [info for info in inputs if info.name not in self.arrays]
         return {**self.arrays, **arguments.made_up_inputs(absent, shapes, random)}
 
 
 def sizes_of_artefact(executable: Executable) -> tuple[dict[str, int], dict[str, Shape]]:
-    """The greatest sizes of the ranges that code is for, and the shapes that it is for if there is only one set.
+    """Returns the largest sizes of an artefact's ranges, and its shapes if it has code for only one set.
 
     Returns:
-        Sizes by the names of dimensions, and shapes by input; empty where several sets of shapes have code.
+        Sizes by the names of dimensions, and shapes by input; empty if there is code for several sets of shapes.
     """
     sizes = {name: values.high for name, values in executable.ranges.items()}
     sets = {program.input_shapes for program in executable.programs if program.bounds is None}
@@ -178,10 +182,10 @@ def sizes_of_artefact(executable: Executable) -> tuple[dict[str, int], dict[str,
 
 
 def require_choice(executable: Executable, given: Mapping[str, Shape]) -> None:
-    """Sees that code for several sets of shapes leaves no choice open.
+    """Checks that the given shapes select one of several programs.
 
     Raises:
-        UsageError: it does; the message has options to choose with.
+        UsageError: they do not; the message lists the options to choose from.
     """
     open_inputs = [info for info in executable.inputs if not info.is_static and info.name not in given]
     programs = [program for program in executable.programs if program.bounds is None]
@@ -199,7 +203,7 @@ def _options(inputs: Sequence[TensorInfo], names: Sequence[str]) -> str:
 
 
 def _greatest(dims: Mapping[str, Any]) -> dict[str, int]:
-    """The greatest size of each dimension."""
+    """The largest size of each dimension."""
     found: dict[str, int] = {}
     for name, given in dims.items():
         last = given[-1] if isinstance(given, list) else given

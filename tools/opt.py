@@ -18,14 +18,15 @@ NAME = "stepwell-opt"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the tool and returns its exit code.
 
-    As a program, without `arguments`, it ends by the signal of a crash in native code; a caller in Python gets 1.
+    Run as a program, without `arguments`, it ends with the signal of a crash in native code; called from Python, it
+    returns 1.
     """
     supervisor = Supervisor(ends_as_child=arguments is None)
     given = sys.argv[1:] if arguments is None else arguments
     return supervisor.run(
         NAME,
         lambda: _main(given, supervisor),
-        lambda: _look_again(given, supervisor),
+        lambda: _run_one_by_one(given, supervisor),
         lambda: None,
     )
 
@@ -53,8 +54,8 @@ def _main(arguments: Sequence[str], supervisor: Supervisor) -> int:
         return _report_os_error(error)
 
 
-def _look_again(arguments: Sequence[str], supervisor: Supervisor) -> int:
-    """Runs one pass after the other, so that the note tells which one crashes; writes nothing."""
+def _run_one_by_one(arguments: Sequence[str], supervisor: Supervisor) -> int:
+    """Runs the passes one by one, so that the note names the one that crashes; writes nothing."""
     from .opt_tool import run
 
     note_in(supervisor.note)
@@ -63,7 +64,7 @@ def _look_again(arguments: Sequence[str], supervisor: Supervisor) -> int:
 
 def _report_os_error(error: OSError) -> int:
     if isinstance(error, BrokenPipeError):
-        # The reader of the output has closed it; Python would complain once more when it flushes at exit.
+        # The reader closed the output; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     elif error.filename is None:
         print(f"{NAME}: cannot read or write: {error.strerror}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The flags of `stepwell-opt`, what is known by name besides them, and the answers to questions about the tool."""
+"""The flags of `stepwell-opt`, lookup of pass and flag names, and the output of informational flags."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FLAGS = (
     Flag("mlir-output-format", "the format of --mlir-timing (default: text)", "text|json", choices=("text", "json")),
     Flag("mlir-pass-pipeline-crash-reproducer", "where to write a reproducer when a pass fails or crashes", "file"),
     Flag("mlir-pass-pipeline-local-reproducer", "have that reproducer run only the pass that failed"),
-    Flag("mlir-pass-statistics", "print what passes counted"),
+    Flag("mlir-pass-statistics", "print the statistics of passes"),
     Flag("mlir-pass-statistics-display", "how to print it", "list|pipeline", choices=("list", "pipeline")),
     Flag("mlir-pretty-debuginfo", "print locations in a shorter form", is_llvm=True),
     Flag("mlir-print-assume-verified", "print without verifying first", is_llvm=True),
@@ -82,11 +82,11 @@ FLAGS = (
     Flag("output-split-marker", "what to print between the parts of a split input", "marker"),
     Flag("p", "the same as --pass-pipeline", "text", alias_of="pass-pipeline"),
     Flag("pass-pipeline", "the passes to run, as builtin.module(pass,func.func(pass{option=value}))", "text"),
-    Flag("run-reproducer", "run the pipeline that the input carries"),
+    Flag("run-reproducer", "run the pipeline stored in the input"),
     Flag("show-dialects", "print the names of all dialects"),
     Flag(
         "split-input-file",
-        "take the parts of the input between markers for files of their own",
+        "process the parts of the input between markers as separate files",
         "marker",
         DEFAULT_MARKER,
     ),
@@ -121,14 +121,14 @@ UNSUPPORTED = (
     "remarks-filter-passed",
     "remarks-output-file",
 )
-"""The flags of `mlir-opt` for which MLIR's bindings have nothing; the documentation lists them."""
+"""Flags of `mlir-opt` that MLIR's bindings do not support; the documentation lists them."""
 
 
 def read_line(program: str, arguments: Sequence[str]) -> CommandLine:
-    """Reads the command line, after the plug-ins that it names are loaded.
+    """Parses the command line, after loading the plug-ins that it names.
 
     Raises:
-        UsageError: something is wrong with it.
+        UsageError: the command line is invalid.
     """
     for name in _plugins(arguments):
         _load_plugin(program, name)
@@ -171,7 +171,7 @@ def _is_pass(name: str) -> bool:
 
 
 def is_python_pass(name: str) -> bool:
-    """Whether there is a Python pass of that name; looks for it only where MLIR has none, as that takes long."""
+    """Returns whether there is a Python pass of that name; searches only if MLIR has none, as the search is slow."""
     from ..passes.upstream import anchor_of
 
     has_plugins = "stepwell.passes.discovery" in sys.modules
@@ -189,7 +189,7 @@ def _llvm_flags() -> dict[str, bool]:
 
 
 def all_names() -> Iterator[str]:
-    """The names of all flags and passes, to find the one that an unknown name may stand for."""
+    """Yields the names of all flags and passes, the candidates for correcting an unknown name."""
     from ..passes.discovery import pass_names
     from ..passes.upstream import upstream_passes
 
@@ -200,7 +200,7 @@ def all_names() -> Iterator[str]:
 
 
 def answer(line: CommandLine) -> str | None:
-    """The answer to a question about the tool itself, if one was asked."""
+    """Returns the output of an informational flag; None if none was given."""
     if line.has("version"):
         from importlib.metadata import version
 
@@ -225,7 +225,7 @@ def _help_text() -> str:
 
 
 def _dialects() -> list[str]:
-    """The names of all dialects. MLIR lists them only where it refuses one."""
+    """Returns the names of all dialects, which MLIR lists only in an error message."""
     from ..dialects.registry import load_dialects
 
     # isort: split

@@ -1,4 +1,4 @@
-"""Pipelines of `stepwell-opt` that hold Python passes or that Python watches: each pass runs by itself."""
+"""Pipelines of `stepwell-opt` with Python passes or Python instrumentation: each pass runs by itself."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class PythonPipeline:
 
     Args:
         program: the name of the tool, for messages.
-        line: what was asked for.
+        line: the parsed command line.
         text: the pipeline.
-        note: told what is about to run.
-        timing: measures the passes; None where nothing is measured.
+        note: called with the name of what is about to run.
+        timing: measures the passes; None if nothing is measured.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class PythonPipeline:
         check(pipeline.anchor, pipeline.elements)
         if self._line.has("dump-pass-pipeline"):
             print(f"Pass Manager with {len(pipeline.elements)} passes:\n{pipeline}\n", file=sys.stderr)
-        # With something that watches, each pass runs and is noted by itself.
-        watchers = self._watchers() or [Instrumentation()]
-        runner = Runner(watchers, self._text.verify_each, self._statistics(), self._note)
+        # With any instrumentation, each pass runs and is noted separately.
+        instrumentation = self._instrumentation() or [Instrumentation()]
+        runner = Runner(instrumentation, self._text.verify_each, self._statistics(), self._note)
         path = self._line.get("mlir-pass-pipeline-crash-reproducer")
         if not path:
             runner.run(pipeline, root)
             return
-        # Written before and removed after: so it is there however badly the pipeline ends.
+        # Written before and removed after the run, so that it remains if the pipeline crashes.
         reproducer = Reproducer(pipeline, not self._text.is_threaded, self._text.verify_each)
         Path(path).write_text(reproducer.print(str(root)), encoding="utf-8")
         runner.run(pipeline, root)
@@ -87,14 +87,14 @@ class PythonPipeline:
         native = Pipeline.parse(self._text.reproduced).elements if self._text.reproduced else ()
         return Pipeline([*native, *(_element(anchor, name, options) for name, options in passes)], anchor)
 
-    def _watchers(self) -> list[Instrumentation]:
-        """The instrumentation that prints the IR where that was asked for, and measures."""
+    def _instrumentation(self) -> list[Instrumentation]:
+        """Returns the instrumentation that prints the requested IR, and that measures."""
         line = self._line
         before, after = self._selector("before"), self._selector("after")
         on_failure = line.has("mlir-print-ir-after-failure")
-        watchers: list[Instrumentation] = [] if self._timing is None else [self._timing]
+        instrumentation: list[Instrumentation] = [] if self._timing is None else [self._timing]
         if before is never and after is never and not on_failure:
-            return watchers
+            return instrumentation
         folder = line.get("mlir-print-ir-tree-dir")
         printing = PrintIR(
             before=before,
@@ -105,7 +105,7 @@ class PythonPipeline:
             flags=PrintFlags(),
             folder=Path(folder) if folder else None,
         )
-        return [printing, *watchers]
+        return [printing, *instrumentation]
 
     def _selector(self, when: str) -> Callable[[str], bool]:
         if self._line.has(f"mlir-print-ir-{when}-all"):
@@ -121,7 +121,7 @@ class PythonPipeline:
         return PassDisplayMode.LIST if is_list else PassDisplayMode.PIPELINE
 
     def _run_phases(self, parsed: ir.Module | ir.Operation) -> None:
-        # Not needed otherwise, and it loads every pass there is.
+        # Imported only here, because it loads every pass.
         from ..driver import route
 
         if not isinstance(parsed, ir.Module):
@@ -132,10 +132,10 @@ class PythonPipeline:
             route.between(start, end, target)
         except ValueError as error:
             raise UsageError(f"{self._program}: {error}") from None
-        route.run(parsed, target, start, end, self._watchers())
+        route.run(parsed, target, start, end, self._instrumentation())
 
     def _report(self, failure: PassFailure) -> None:
-        """Prints what the diagnostics have not told of a failure."""
+        """Reports a failure, unless a diagnostic already has."""
         if not failure.is_reported:
             failure.location.emit_error(str(failure))
         path = self._line.get("mlir-pass-pipeline-crash-reproducer")

@@ -1,4 +1,4 @@
-"""Pipelines of `stepwell-opt`: their text as the command line gives it, and those that MLIR runs by itself."""
+"""Pipelines of `stepwell-opt`: their text from the command line, and those that MLIR runs without Python."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from .flags import CommandLine
 _WRAPPED = re.compile(r"\s*(?P<anchor>[^\s()]+)\s*\(.*\)\s*", re.DOTALL)
 _OPTIONS = re.compile(r"\{[^{}]*\}")
 _NAME = re.compile(r"[\w.-]+(?!\s*\()(?![\w.-])")
-_WATCHED = ("mlir-print-ir-before", "mlir-print-ir-after", "mlir-timing")
+_INSTRUMENTED = ("mlir-print-ir-before", "mlir-print-ir-after", "mlir-timing")
 _ADDED = "\nfailed to add `"
 NOT_ON_THREADS = "IR print for module scope can't be setup on a pass-manager without disabling multi-threading first.\n"
 NOT_WRAPPED = "expected pass pipeline to be wrapped with the anchor operation type, e.g. 'builtin.module(...)'"
 
 
 class PipelineText(NamedTuple):
-    """A pipeline as it was given.
+    """A pipeline as given on the command line.
 
     Attributes:
-        text: a whole pipeline; None if there is none.
+        text: a whole pipeline; None if none was given.
         passes: single passes, each with its options as text.
         reproduced: the pipeline of a reproducer, which runs before the passes.
-        is_native: whether MLIR has all the passes.
+        is_native: whether all passes are MLIR's.
         is_threaded: whether several threads may run it.
-        verify_each: whether the IR is verified after each pass.
+        verify_each: whether to verify the IR after each pass.
     """
 
     text: str | None
@@ -46,7 +46,7 @@ class PipelineText(NamedTuple):
 
     @classmethod
     def of(cls, line: CommandLine) -> PipelineText:
-        """The pipeline that a command line asks for."""
+        """Returns the pipeline that a command line requests."""
         text = line.get("pass-pipeline")
         names = [name for name, _ in line.passes] if text is None else _names_in(text)
         is_native = not any(map(opt_flags.is_python_pass, names))
@@ -54,7 +54,7 @@ class PipelineText(NamedTuple):
         return cls(text, tuple(line.passes), "", is_native, threaded, verify)
 
     def with_reproducer(self, reproducer: Mapping[str, str]) -> PipelineText:
-        """The same behind the pipeline of a reproducer, run as that says."""
+        """Returns this pipeline after that of a reproducer, with the reproducer's settings."""
         if not reproducer:
             return self
         text = reproducer.get("pipeline", "")
@@ -67,7 +67,7 @@ class PipelineText(NamedTuple):
 
 
 def _names_in(text: str) -> list[str]:
-    """The names of passes in the text of a pipeline, without those of ops around them and of options."""
+    """Returns the names of passes in the text of a pipeline, without anchor ops and options."""
     before = None
     while before != text:
         before, text = text, _OPTIONS.sub("", text)
@@ -75,12 +75,12 @@ def _names_in(text: str) -> list[str]:
 
 
 def is_native(text: PipelineText, line: CommandLine) -> bool:
-    """Whether MLIR's own pass manager does all that is asked for."""
-    return text.is_native and not any(name in line.values for name in _WATCHED)
+    """Returns whether MLIR's own pass manager supports everything that is requested."""
+    return text.is_native and not any(name in line.values for name in _INSTRUMENTED)
 
 
 def single_passes(anchor: str, passes: tuple[tuple[str, str], ...]) -> str:
-    """Passes that were given one by one as elements of a pipeline for `anchor`, each inside the op that it runs on."""
+    """Returns single passes as elements of a pipeline for `anchor`, each nested in the op that it runs on."""
     return ",".join(_nested(anchor, name, options) for name, options in passes)
 
 
@@ -91,7 +91,7 @@ def _nested(anchor: str, name: str, options: str) -> str:
 
 
 def emit(message: str) -> None:
-    """Emits an error that is about no place."""
+    """Emits an error without a location."""
     ir.Location.unknown().emit_error(message)
 
 
@@ -99,10 +99,10 @@ class NativePipeline:
     """A pipeline of upstream passes.
 
     Args:
-        line: what was asked for.
+        line: the parsed command line.
         text: the pipeline.
-        note: told what is about to run.
-        handler: takes the diagnostics of the passes.
+        note: called with what is about to run.
+        handler: receives the diagnostics of the passes.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class NativePipeline:
             root.context.enable_multithreading(False)
         path = self._line.get("mlir-generate-reproducer")
         if path and is_good:
-            # Whatever else is asked for, MLIR writes the result, and that this ran on threads and without checks.
+            # Like MLIR, this always writes the result, and states threading and no verification.
             entries = {"pipeline": quoted(str(manager)), "disable_threading": "false", "verify_each": "false"}
             with open(path, "w", encoding="utf-8") as file:
                 file.write(with_resources(f"{root}\n", {REPRODUCER: entries}))
@@ -162,7 +162,7 @@ class NativePipeline:
         return manager
 
     def _set_up(self, manager: PassManager, root: ir.Operation) -> bool:
-        """Has a pass manager do what the command line asks for besides the passes; False after a diagnostic."""
+        """Configures a pass manager as the command line requests; returns False after a diagnostic."""
         line = self._line
         manager.enable_verifier(self._text.verify_each)
         before, after = line.has("mlir-print-ir-before-all"), line.has("mlir-print-ir-after-all")

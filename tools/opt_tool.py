@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..passes.timing import Timing
 
 Handler = Callable[[Any], bool]
-"""Receives diagnostics; those of the bindings and those of `native` look the same."""
+"""Receives diagnostics, from the bindings or from `native`; both have the same form."""
 
 _HIDDEN = {"errors": ("warning", "remark"), "warnings": ("remark",)}
 _OURS = b"stepwell"
@@ -39,14 +39,14 @@ def run(program: str, arguments: Sequence[str], note: Callable[[str], None], one
     Args:
         program: the name of the tool, for messages.
         arguments: the command line without it.
-        note: told what is about to be done, for a message about a crash.
-        one_by_one: whether each pass runs by itself and is noted, and nothing is written.
+        note: called with what is about to run, for messages about crashes.
+        one_by_one: whether to run and note each pass separately, and write nothing.
 
     Raises:
-        UsageError: the command line is wrong.
+        UsageError: the command line is invalid.
         OSError: a file cannot be read or written.
     """
-    if isinstance(sys.stderr, io.TextIOWrapper):  # lines of the input are shown as they are
+    if isinstance(sys.stderr, io.TextIOWrapper):  # shows lines of the input unchanged
         sys.stderr.reconfigure(encoding="utf-8", errors="surrogateescape")
     line = opt_flags.read_line(program, arguments)
     answer = opt_flags.answer(line)
@@ -65,9 +65,9 @@ class Tool:
 
     Args:
         program: its name.
-        line: what was asked for.
-        note: told what is about to be done.
-        one_by_one: whether each pass runs by itself and is noted.
+        line: the parsed command line.
+        note: called with what is about to run.
+        one_by_one: whether to run and note each pass separately.
     """
 
     def __init__(self, program: str, line: CommandLine, note: Callable[[str], None], one_by_one: bool = False) -> None:
@@ -87,7 +87,7 @@ class Tool:
         reproducer = self._line.get(_CRASHES)
         if reproducer and os.path.isfile(reproducer) and os.path.isfile(path) and os.path.samefile(reproducer, path):
             raise UsageError(
-                f"{self._program}: for the --{_CRASHES} option: '{reproducer}' is the input, and would be lost"
+                f"{self._program}: for the --{_CRASHES} option: '{reproducer}' is the input and would be lost"
             )
         with Output(self._line.get("o", "-") or "") as output:
             marker = self._marker()
@@ -121,7 +121,7 @@ class Tool:
         return DiagnosticPrinter(source, sys.stderr, hidden, self._has_colours)
 
     def _process(self, source: Source, write: Callable[[bytes], None]) -> bool:
-        """Compiles one part of the input and writes the result; returns whether all went as it should."""
+        """Compiles one part of the input and writes the result; returns whether it succeeded or failed as expected."""
         mode = self._line.get("verify-diagnostics")
         context = self._context(source)
         if context is None:
@@ -132,7 +132,7 @@ class Tool:
                 with listening(context, verifier):
                     self._compile(source, verifier, write)
                 return verifier.finish()
-            # `mlir-opt` lists unmet expectations even where it is not told to check them.
+            # `mlir-opt` lists unmet expectations even without --verify-diagnostics.
             verifier = DiagnosticVerifier(source, sys.stderr) if b"expected-" in source.contents else None
             printer = self._printer(source)
             with listening(context, printer):
@@ -142,9 +142,9 @@ class Tool:
             return is_good
 
     def _context(self, source: Source) -> ir.Context | None:
-        """A new context with the dialects that the source may use; None, after a message, if they cannot be loaded."""
+        """Returns a new context with the dialects that the source may use; None, after a message, if loading fails."""
         context = bare_context()
-        # Diagnostics go to our handler as they come, and not into exceptions.
+        # Diagnostics go to our handler as they are emitted, and not into exceptions.
         context.emit_error_diagnostics = True
         if _OURS in source.contents or not self._text.is_native or "compile-to" in self._line.values:
             _load_stepwell(context)
@@ -176,7 +176,7 @@ class Tool:
             if output is not None:
                 write(output)
             return output is not None
-        except MLIRError:  # of the parser, which has told of it
+        except MLIRError:  # the parser has reported it
             return False
         finally:
             if timing is not None:
@@ -192,7 +192,7 @@ class Tool:
         return Timing()
 
     def _is_stable(self, root: ir.Operation) -> bool:
-        """Whether the IR is the same after it is written as bytecode and read again; says how it differs."""
+        """Returns whether the IR survives a round trip through bytecode; reports any difference."""
         buffer = io.BytesIO()
         root.write_bytecode(buffer)
         context = bare_context()
@@ -219,18 +219,18 @@ class Tool:
     ) -> bool:
         if "compile-to" not in self._line.values and is_native(text, self._line):
             return NativePipeline(self._line, text, self._note, handler).run(parsed.operation)
-        from .opt_passes import PythonPipeline  # loads the dialect, numpy, and what runs Python passes
+        from .opt_passes import PythonPipeline  # loads the dialect, numpy, and the runner of Python passes
 
         return PythonPipeline(self._program, self._line, text, self._note, timing).run(parsed)
 
     def _output(self, root: ir.Operation, source: Source, resources: Resources) -> bytes | None:
-        """The result as it is written: text, or bytecode if asked for; None, after a message, if it cannot be."""
+        """Returns the result as text, or as bytecode if requested; None, after a message, if that fails."""
         version = self._line.number("emit-bytecode-version")
         if self._line.has("emit-bytecode"):
             buffer = io.BytesIO()
             try:
                 root.write_bytecode(buffer, version)
-            except ValueError:  # a diagnostic has told of it
+            except ValueError:  # a diagnostic has reported it
                 return None
             return buffer.getvalue()
         if version is not None:
@@ -247,17 +247,17 @@ class Tool:
 
 
 def _reported(source: Source) -> AbstractContextManager[None]:
-    """Reports what MLIR's parser refuses without a message."""
+    """Reports IR that MLIR's parser rejects without a message."""
     if _OURS not in source.contents:
         return nullcontext()
-    from ..passes.custom_forms import reported_custom_forms  # IR without ops of ours does not wait for it
+    from ..passes.custom_forms import reported_custom_forms  # not loaded for IR without our ops
 
     return reported_custom_forms(source.filename, source.contents)
 
 
 @contextmanager
 def _measured(timing: Timing | None, name: str) -> Iterator[None]:
-    """Adds the time that a step takes to the report, if there is one."""
+    """Adds the duration of a step to the timing report, if there is one."""
     started = time.perf_counter()
     try:
         yield
@@ -316,7 +316,7 @@ class Output:
         return self
 
     def write(self, contents: bytes) -> None:
-        """Takes a piece of the result; on the standard output it appears at once."""
+        """Adds a piece of the result; on the standard output it appears at once."""
         if self._path != "-":
             self._pieces.append(contents)
             return

@@ -1,4 +1,4 @@
-"""Files that tools write: never over an input, never over a file of another kind, and whole or not at all.
+"""Files that tools write: never over an input or a file of another kind, and completely or not at all.
 
 Every tool opens the files that its options name through `Outputs`:
 
@@ -38,8 +38,8 @@ class Kind:
     """A kind of file that a tool writes.
 
     Attributes:
-        name: the kind in messages, with its article.
-        recognises: whether the file at a path is of this kind, by its contents.
+        name: the kind with its article, for messages.
+        recognises: returns whether the contents of a file are of this kind.
     """
 
     name: str
@@ -55,25 +55,25 @@ class Output:
 
     def __init__(self, path: Path, check: Callable[[], None]) -> None:
         self.path = path
-        self._stdout: Any = sys.stdout  # messages may go elsewhere later
+        self._stdout: Any = sys.stdout  # messages may be redirected later
         self.check = check
         """Raises UsageError if the file has become one that must not be replaced."""
 
     @property
     def is_stdout(self) -> bool:
-        """Whether the output goes to the standard output."""
+        """True if the output goes to the standard output."""
         return str(self.path) == "-"
 
     @contextmanager
     def writing(self) -> Iterator[Path]:
-        """A path to write to; what is there becomes the file when the block ends without an exception.
+        """A path to write to; its contents replace the file if the block ends without an exception.
 
         Raises:
             UsageError: the file has become one that must not be replaced.
             OSError: the file cannot be written.
         """
         self.check()
-        if self.is_stdout or (self.path.exists() and not self.path.is_file()):  # a device or a pipe cannot be sought in
+        if self.is_stdout or (self.path.exists() and not self.path.is_file()):  # a device or a pipe is not seekable
             with tempfile.TemporaryDirectory(prefix="stepwell-") as folder:
                 made = Path(folder, f"output{self.path.suffix}")
                 yield made
@@ -121,11 +121,11 @@ class Outputs:
 
     @property
     def use_stdout(self) -> bool:
-        """Whether a file goes to the standard output."""
+        """True if a file goes to the standard output."""
         return "-" in self._claimed
 
     def claim(self, option: str, path: str | os.PathLike[str], kind: Kind) -> Output:
-        """The file at `path`, after it is certain that writing it loses nothing.
+        """Returns the file at `path`, after checking that writing it loses nothing.
 
         Args:
             option: the option that names the file, for messages.
@@ -159,7 +159,7 @@ class Outputs:
 
 
 def default_name(model: str, suffix: str) -> str:
-    """The file that a tool writes if no option names one: in the current folder, called as the model is."""
+    """The default output file: in the current folder, named after the model."""
     return f"{Path(model).stem or 'model'}{suffix}"
 
 
@@ -185,7 +185,7 @@ def _refuse_loss(option: str, path: Path, kind: Kind, inputs: Iterable[Path]) ->
 
 
 def _with_companions(path: Path) -> list[Path]:
-    """A file that is read, and those read with it."""
+    """Returns a file that is read, and those read with it."""
     return [path, path.with_name("parameters.safetensors")] if path.suffix in (".mlir", ".mlirbc") else [path]
 
 
@@ -219,7 +219,7 @@ def _is_ir(path: Path) -> bool:
     if _head(path).startswith(_COMMENT):
         return True
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        return text.find(_PHASE) >= 0  # aliases of locations come first, and may be long
+        return text.find(_PHASE) >= 0  # location aliases come first, and may be long
 
 
 def _is_parameters(path: Path) -> bool:
@@ -244,7 +244,7 @@ def _has_keys(*keys: str) -> Callable[[Path], bool]:
 
 
 def any_of(name: str, *kinds: Kind) -> Kind:
-    """A kind of which the files are of one of several kinds."""
+    """Returns a kind that accepts files of any of several kinds."""
     return Kind(name, lambda path: any(kind.recognises(path) for kind in kinds))
 
 

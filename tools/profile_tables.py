@@ -1,4 +1,4 @@
-"""A profile on the terminal."""
+"""Tables of a profile on the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TOP = 15
 
 
 def print_profile(record: Mapping[str, Any], top: int = _TOP) -> None:
-    """Prints the record of a profile: classes of kernels, the slowest kernels and nodes, what is outside of them."""
+    """Prints the record of a profile: classes of kernels, the slowest kernels and nodes, and time outside kernels."""
     seconds = record["seconds"]
     count = f"{record['threads']} threads" if record["threads"] > 1 else "1 thread"
     print(

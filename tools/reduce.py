@@ -28,7 +28,7 @@ _KEPT = ("dims", "target", "pass_pipeline", "load_pass_plugin", "wrong_numbers",
 _KEPT_MORE = ("allow_unregistered_dialect", "match", "input", "no_winograd")
 _DESCRIPTION = """Shrinks an ONNX or MLIR file that fails, while it keeps failing in the same way.
 
-How it fails is learnt from a first run: the pass, and the message without names, numbers and shapes.
+A first run determines the failure to keep: the pass, and the message without names, numbers and shapes.
     stepwell-reduce model.onnx                                      it does not compile, or the compiler crashes
     stepwell-reduce kernel.mlir --pass-pipeline='builtin.module(...)'  passes fail on it
     stepwell-reduce model.onnx --wrong-numbers                      its outputs differ from ONNX Runtime's
@@ -39,7 +39,7 @@ Exit code 0: reduced, or already minimal; 1: it does not fail; 2: wrong usage.""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the tool and returns its exit code: 1 where the model does not fail."""
+    """Runs the tool and returns its exit code: 1 if the model does not fail."""
     options = _parser().parse_args(argv)
     return arguments.run_tool(NAME, lambda: _run(options), arguments.tells(options), is_quiet=options.quiet)
 
@@ -47,33 +47,39 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = arguments.parser(NAME, _DESCRIPTION)
     parser.add_argument("model", nargs="?", help="an .onnx or .mlir file")
-    parser.add_argument("--pass-pipeline", metavar="TEXT", help="of .mlir: the passes to run instead of compiling")
+    parser.add_argument("--pass-pipeline", metavar="TEXT", help="for .mlir: passes to run instead of compiling")
     arguments.add_plugins(parser)
     parser.add_argument("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
     parser.add_argument(
-        "--wrong-numbers", action="store_true", help="keep outputs that differ from a reference's by the same fault"
+        "--wrong-numbers", action="store_true", help="keep the fault that makes outputs differ from the reference"
     )
-    parser.add_argument("--reference", choices=("onnxruntime", "numpy"), default="onnxruntime", help="which one")
+    parser.add_argument(
+        "--reference", choices=("onnxruntime", "numpy"), default="onnxruntime", help="source of the reference outputs"
+    )
     parser.add_argument(
         "--rtol",
         type=arguments.amount,
         default=1e-2,
-        help="a difference, as a share of the largest value (default: %(default)s)",
+        help="smallest difference, as a share of the largest value (default: %(default)s)",
     )
     parser.add_argument(
-        "--seed", type=arguments.natural, default=0, help="of the inputs' contents (default: %(default)s)"
+        "--seed", type=arguments.natural, default=0, help="seed of the inputs' contents (default: %(default)s)"
     )
-    parser.add_argument("--test", metavar="COMMAND", help="interesting is what this exits with 0 for; {} is the file")
-    parser.add_argument("--match", default="", metavar="REGEX", help="keep failures that match, rather than the first")
-    parser.add_argument("--once", action="store_true", help="only say how it fails")
-    parser.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted reduction")
-    parser.add_argument("-o", "--output", metavar="DIR", default=".", help="where reduce-1 is made (default: here)")
-    parser.add_argument("--seconds", type=arguments.amount, help="stop after so long, with what there is")
+    parser.add_argument("--test", metavar="COMMAND", help="a file is interesting if this exits with 0; {} is the file")
     parser.add_argument(
-        "--timeout", type=arguments.amount, default=300, help="seconds of a trial (default: %(default)s)"
+        "--match", default="", metavar="REGEX", help="keep failures whose message matches, not the first one"
     )
-    parser.add_argument("--memory", type=arguments.positive, default=8192, help="megabytes of a trial")
-    parser.add_argument("--jobs", type=arguments.positive, default=1, help="trials at the same time")
+    parser.add_argument("--once", action="store_true", help="only report how it fails")
+    parser.add_argument("--resume", metavar="FOLDER", help="continue an interrupted reduction")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", default=".", help="parent of reduce-1 (default: the current folder)"
+    )
+    parser.add_argument("--seconds", type=arguments.amount, help="stop after this time, with the best result so far")
+    parser.add_argument(
+        "--timeout", type=arguments.amount, default=300, help="time limit of a trial in seconds (default: %(default)s)"
+    )
+    parser.add_argument("--memory", type=arguments.positive, default=8192, help="memory limit of a trial in megabytes")
+    parser.add_argument("--jobs", type=arguments.positive, default=1, help="number of concurrent trials")
     model_options.add_model_options(parser)
     model_options.add_output_options(parser)
     return parser
@@ -100,7 +106,7 @@ def _reduce(options: argparse.Namespace) -> int:
     request = _request(options)
     if options.resume is not None:
         with _progress() as progressed:
-            return _told(options, run.resume(request, Path(options.resume), progressed))
+            return _report(options, run.resume(request, Path(options.resume), progressed))
     case = _case(options)
     if options.once:
         found = run.once(request, case)[1]
@@ -116,11 +122,14 @@ def _reduce(options: argparse.Namespace) -> int:
         result = run.reduce(request, case, progressed)
     if result is None:
         _check_shapes(options, case)
-        print(f"{NAME}: {options.model} does not fail{' so' if options.match else ''}", file=sys.stderr)
+        print(
+            f"{NAME}: {options.model} does not fail{' with a message that matches' if options.match else ''}",
+            file=sys.stderr,
+        )
         if options.json:
             print(json.dumps({"schema": 1, "status": "does not fail"}))
         return 1
-    return _told(options, result)
+    return _report(options, result)
 
 
 def _request(options: argparse.Namespace) -> Request:
@@ -169,15 +178,15 @@ def _case(options: argparse.Namespace) -> Case:
     if kind == "mlir":
         return Case(kind, contents_of(path), options.pass_pipeline or "", shapes)
     LargeFile.at(path)
-    # With the weights that lie in other files, so that each step is one file.
+    # Includes weights that are stored in other files, so that each step is one file.
     return Case(kind, onnx.load(path).SerializeToString(), "", shapes)
 
 
 def _check_shapes(options: argparse.Namespace, case: Case) -> None:
-    """Sees that a model that does not fail has been compiled at all.
+    """Checks that a model that does not fail was compiled at all.
 
     Raises:
-        UsageError: it has not, for want of shapes.
+        UsageError: it was not, because shapes are missing.
     """
     from ..driver.source import ModelSource
 
@@ -199,7 +208,7 @@ def _progress() -> Iterator[Callable[[Search], None]]:
         yield progressed
 
 
-def _told(options: argparse.Namespace, result: Result) -> int:
+def _report(options: argparse.Namespace, result: Result) -> int:
     if options.json:
         print(json.dumps(result.record()))
         return 0
@@ -209,7 +218,7 @@ def _told(options: argparse.Namespace, result: Result) -> int:
     print(f"{result.status}: {result.after[unit]} {unit} left after {result.trials} trials, {result.seconds:.1f} s")
     print(f"fails with: {result.failure.text}")
     print(f"smallest: {result.path}")
-    print(f"shows it: {result.command}")
+    print(f"reproduce with: {result.command}")
     return 0
 
 

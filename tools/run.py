@@ -1,4 +1,4 @@
-"""`stepwell-run`: runs a model once, on given or made-up inputs, and compares what comes out with a reference."""
+"""`stepwell-run`: runs a model once, on given or generated inputs, and compares its outputs with a reference."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ roofline are too high; the peaks are not kept, and are measured again by the nex
 _DESCRIPTION = """Runs a model: an artefact (.stw), an ONNX file, or MLIR (.mlir).
 
     --input x=@x.npy                    the contents of a file
-    --input x=1x3x48x320xf32:random     made up: random (uniform in [0, 1), or 0 and 1), zeros, ones, range, or a number
+    --input x=1x3x48x320xf32:random     generated: random (in [0, 1), or 0 and 1), zeros, ones, range, or a number
     --input rate=i64:16000              a scalar
-    --input words=2xstring:hello        strings; without contents some words
+    --input words=2xstring:hello        strings; random words if no contents are given
 
-Inputs that are not given are made up at random: in their fixed shape, that of --shape, at the greatest sizes of --dims,
-or in the only shape that an artefact has code for."""
+Inputs that are not given are random: in their fixed shape, the shape of --shape, at the largest sizes of --dims, or in
+the only shape that an artefact has code for."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the tool and returns its exit code: 1 where something went wrong or an output differs from the reference."""
+    """Runs the tool and returns its exit code: 1 after an error, or if an output differs from the reference."""
     options = _parser().parse_args(argv)
     tell, quiet = arguments.tells(options), options.quiet
     if argv is not None:
@@ -56,15 +56,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--expect", metavar="FILE.npz", help="compare the outputs with these, by name")
     parser.add_argument("--rtol", type=arguments.amount, default=1e-3, help="relative tolerance (default: %(default)s)")
     parser.add_argument("--atol", type=arguments.amount, default=1e-4, help="absolute tolerance (default: %(default)s)")
-    parser.add_argument("--seed", type=arguments.natural, default=0, help="of random inputs (default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=arguments.natural, default=0, help="seed of random inputs (default: %(default)s)"
+    )
     parser.add_argument("--threads", type=arguments.positive, help="threads of a call (default: one for each core)")
-    parser.add_argument("--profile", metavar="FILE.json", help="write where the time goes, for ui.perfetto.dev")
+    parser.add_argument("--profile", metavar="FILE.json", help="write a profile, for ui.perfetto.dev")
     parser.add_argument(
         "--memory",
         metavar="FILE.svg",
-        help="write what lies where in scratch memory: .svg, .png, .pdf, or .json",
+        help="write the layout of scratch memory: .svg, .png, .pdf, or .json",
     )
-    parser.add_argument("--calls", type=arguments.positive, default=20, help="to profile (default: %(default)s)")
+    parser.add_argument(
+        "--calls", type=arguments.positive, default=20, help="number of calls to profile (default: %(default)s)"
+    )
     model_options.add_model_options(parser)
     text = "; the outputs are compared with those of float32"
     model_options.add_fields(parser, "fallback", "precision", "checked", precision=text)
@@ -82,7 +86,9 @@ def _run(options: argparse.Namespace) -> int:
         }
         settled = [option for option, is_given in given.items() if is_given]
         if settled:
-            raise UsageError(f"{settled[0]}: that of an artefact was settled when it was compiled")
+            raise UsageError(
+                f"{settled[0]} cannot be changed for an artefact: it was fixed when the model was compiled"
+            )
     written = Outputs(options.model, options.expect, *arguments.files_of(options.input))
     files = _claim(written, options)
     with written.messages():
@@ -90,15 +96,17 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _claim(written: Outputs, options: argparse.Namespace) -> dict[str, Output]:
-    """The files that were asked for, by option."""
+    """Claims the requested files, by option."""
     if options.memory is not None and Path(options.memory).suffix not in memory.SUFFIXES:
         raise UsageError(f"--memory {options.memory}: name a file with one of the endings {', '.join(memory.SUFFIXES)}")
-    asked = {
+    requested = {
         "--output": (options.output, ARRAYS),
         "--profile": (options.profile, TRACE),
         "--memory": (options.memory, MEMORY),
     }
-    files = {option: written.claim(option, path, kind) for option, (path, kind) in asked.items() if path is not None}
+    files = {
+        option: written.claim(option, path, kind) for option, (path, kind) in requested.items() if path is not None
+    }
     if options.json and written.use_stdout:
         raise UsageError("--json and a file called - both write to the standard output")
     return files
@@ -169,7 +177,7 @@ def _record(
     seconds: Mapping[str, float],
     verdicts: Mapping[str, tuple[bool, str]],
 ) -> dict[str, Any]:
-    """What `--json` prints of a run."""
+    """Returns the record of a run that `--json` prints."""
     compared = [{"output": name, "matches": good, "text": text} for name, (good, text) in verdicts.items()]
     return {
         "schema": 1,
@@ -182,7 +190,7 @@ def _record(
 
 
 def _errors(outputs: Sequence[Any], model: str, inputs: Mapping[str, np.ndarray]) -> Sequence[OutputError]:
-    from ..explain.precision import errors_of  # compiles, which a run of an artefact does not
+    from ..explain.precision import errors_of  # loads the compiler, which a run of an artefact does not need
 
     return errors_of(outputs, model, inputs)
 
@@ -199,7 +207,7 @@ def _print_errors(name: str, errors: Sequence[OutputError]) -> None:
 
 def _open(options: argparse.Namespace) -> Executable:
     """Loads an artefact, or compiles anything else."""
-    from .. import compile, load  # the compiler takes a while to import, and --help should not wait for it
+    from .. import compile, load  # slow to import, and --help should not wait for it
 
     if arguments.is_artefact(options.model):
         return load(options.model, threads=options.threads)
@@ -208,7 +216,7 @@ def _open(options: argparse.Namespace) -> Executable:
 
 
 def _inputs(executable: Executable, given: Given, random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Contents for every input; what is not given is made up, for an artefact in a shape that it has code for."""
+    """Returns contents for every input; missing ones are generated, for an artefact in a shape that it has code for."""
     given.check_names(executable.inputs)
     sizes, shapes = model_options.sizes_of_artefact(executable)
     if not given.dims:
@@ -228,7 +236,7 @@ def _read_arrays(path: str) -> dict[str, np.ndarray]:
 def _verdicts(
     outputs: values.Flat, expected: Mapping[str, np.ndarray], rtol: float, atol: float
 ) -> dict[str, tuple[bool, str]]:
-    """Whether each output is near enough to its reference, and how far it is."""
+    """Returns whether each output is close to its reference, and the difference as text."""
     known = {name: array for name, array in outputs.items() if array is not None}
     unknown = sorted(set(expected) - set(known))
     if unknown:

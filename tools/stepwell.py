@@ -1,4 +1,4 @@
-"""`stepwell`: lists the commands and leads to them."""
+"""`stepwell`: lists the commands and runs them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from . import arguments
 
 NAME = "stepwell"
 TOOLS = {
-    "compile": "turn a model into an artefact, or take it to a level on the way there",
-    "run": "run a model, and compare what comes out with a reference",
-    "inspect": "show what is in an artefact: inputs, targets, shapes, kernels, sizes",
+    "compile": "compile a model to an artefact, or to an earlier level",
+    "run": "run a model and compare its outputs with a reference",
+    "inspect": "show the contents of an artefact: inputs, targets, shapes, kernels, sizes",
     "explore": "see every level of a compile in one HTML file: graph, IR, diffs, machine code",
     "opt": "run passes on MLIR, as mlir-opt does",
     "bisect": "find the op, kernel and pass that make a model's numbers wrong",
@@ -22,13 +22,13 @@ TOOLS = {
     "reduce": "shrink a model that fails while it keeps failing in the same way",
     "cache": "list, explain, check and empty the cache of compiled models",
 }
-"""Every command, by its name behind `stepwell` (or `stepwell-`), and what it is for."""
+"""Summary of every command, by its name after `stepwell` (or `stepwell-`)."""
 MODULES = {"bench": "..bench.command"}
 """The modules of commands that are in other folders."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command that is named first, and returns its exit code."""
+    """Runs the command named by the first argument, and returns its exit code."""
     arguments_given = list(sys.argv[1:] if argv is None else argv)
     if arguments_given == ["--json"]:
         print(json.dumps({"schema": 1, "version": VERSION, "commands": TOOLS}))
@@ -48,7 +48,9 @@ def _parser() -> arguments.Parser:
     lines = "\n".join(f"    {name:<{width}}  {summary}" for name, summary in TOOLS.items())
     description = f"Compiles models for machine learning, and explains itself.\n\n{lines}"
     parser = arguments.parser(NAME, description)
-    parser.epilog = f"`{NAME} COMMAND --help` says more; each command has a name of its own too, as {NAME}-compile."
+    parser.epilog = (
+        f"`{NAME} COMMAND --help` prints the options of a command; each is also a program, such as {NAME}-compile."
+    )
     parser.add_argument("--json", action="store_true", help="print the commands as one JSON object")
     parser.add_argument("command", choices=TOOLS, metavar="COMMAND", help="one of the above")
     return parser

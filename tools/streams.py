@@ -1,4 +1,4 @@
-"""Standard streams as tools need them: open, and able to show every name."""
+"""Standard streams for tools: open, and able to print every name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SHOWS_FILES = ("surrogateescape", "utf-8")
 
 
 def open_streams() -> None:
-    """Opens the standard streams that are closed, on nothing.
+    """Opens closed standard streams on the null device.
 
-    Python has None in their place, which nobody can print to. Worse, the next file that is opened has their number:
-    what native code says of an error would be written into a model or the cache.
+    Python sets a closed stream to None, which cannot be printed to. Worse, the next file that is opened gets its
+    number: messages of native code would be written into a model or the cache.
     """
     for number, (name, mode) in enumerate(_STREAMS):
         if getattr(sys, name) is not None:
@@ -29,11 +29,11 @@ def open_streams() -> None:
             if nowhere != number:
                 os.dup2(nowhere, number)
                 os.close(nowhere)
-        setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  as long as the process
+        setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  open for the life of the process
 
 
 def show_all_names() -> None:
-    """Has stdout show as escapes what its encoding lacks: names in models and of files may be any text, or none."""
+    """Makes stdout escape characters that its encoding lacks: names in models and of files may be any bytes."""
     if isinstance(sys.stdout, io.TextIOWrapper) and (sys.stdout.errors, sys.stdout.encoding) != _SHOWS_FILES:
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -48,7 +48,7 @@ def _is_open(number: int) -> bool:
 
 @contextmanager
 def silenced(is_silent: bool = True) -> Iterator[None]:
-    """Shows no progress bars in here, as for `--quiet` and `--json`."""
+    """Hides progress bars inside the block, as for `--quiet` and `--json`."""
     token = _is_silent.set(is_silent)
     try:
         yield
@@ -57,5 +57,5 @@ def silenced(is_silent: bool = True) -> Iterator[None]:
 
 
 def shows_bars() -> bool:
-    """Whether progress bars are shown: stderr is a terminal, and neither `--quiet` nor `--json` is given."""
+    """Returns whether progress bars are shown: stderr is a terminal, and neither `--quiet` nor `--json` is given."""
     return sys.stderr.isatty() and not _is_silent.get()

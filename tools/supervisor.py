@@ -1,4 +1,4 @@
-"""Runs a tool's work in a process of its own, so that an abort inside MLIR ends in a message that names the pass.
+"""Runs a tool's work in a child process, so that an abort inside MLIR ends in a message that names the pass.
 
 The wheel's LLVM checks its assertions: IR that a pass did not expect can abort the process from inside C++, where no
 Python handler runs.
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 Handler = Callable[[int, FrameType | None], None]
-"""A handler of signals, as `signal.signal` takes it."""
+"""A signal handler, as `signal.signal` takes it."""
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 _GUARDED = "STEPWELL_GUARDED"
-_SAID = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+_ENDED_TEXT = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Supervisor:
-    """Does work in a child process, which leaves a note of what it is at.
+    """Runs work in a child process, which notes its current step.
 
     Args:
         ends_as_child: whether a crash of the child ends this process too, by the same signal.
 
     Attributes:
-        note: where it does.
+        note: the child's current step, in shared memory.
     """
 
     def __init__(self, ends_as_child: bool = False) -> None:
@@ -45,12 +45,12 @@ class Supervisor:
         self._ends_as_child = ends_as_child
 
     def run(self, tool: str, work: Callable[[], int], again: Callable[[], int], crashed: Callable[[], None]) -> int:
-        """Does `work` and returns its exit code; 1, after a message, where it crashed.
+        """Runs `work` in a child process and returns its exit code; 1, after a message, if it crashed.
 
         Args:
-            tool: its name in messages.
-            work: what it does.
-            again: does the same without output, one pass after the other, to tell which of several has crashed.
+            tool: the tool's name in messages.
+            work: does the work and returns the exit code.
+            again: repeats the work without output and pass by pass, to find which of several passes crashed.
             crashed: called after a crash, before this process may end.
         """
         if not hasattr(os, "fork"):
@@ -71,7 +71,7 @@ class Supervisor:
 
 
 def _end_by(number: int) -> None:
-    """Ends this process by a signal, without another dump of its memory."""
+    """Ends this process by a signal, without another core dump."""
     import resource
 
     sys.stdout.flush()
@@ -85,13 +85,13 @@ def _end_by(number: int) -> None:
 def run_supervised(
     tool: str, work: Callable[[], int], target: str, tell: Callable[[Mapping[str, Any]], None] | None
 ) -> int:
-    """Does a tool's work and returns its exit code; 1, after all that is known of it, where it crashed.
+    """Runs a tool's work in a child process and returns its exit code; 1, after a report, if it crashed.
 
     Args:
-        tool: its name in messages.
-        work: what it does.
-        target: what it makes code for.
-        tell: given the record of a crash; None where nobody asked for it.
+        tool: the tool's name in messages.
+        work: does the work and returns the exit code.
+        target: the target that code is generated for.
+        tell: receives the record of a crash; None if none is requested.
     """
     if not hasattr(os, "fork"):
         return work()
@@ -123,87 +123,87 @@ def run_supervised(
 
 
 def was_told_to_end(status: int) -> bool:
-    """Whether somebody ended a child, as the system does with all processes before it shuts down; that is no crash."""
+    """Returns whether a child was terminated from outside, as at a shutdown of the system; that is not a crash."""
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _PASSED_ON
 
 
 def _ended(tool: str, status: int) -> int:
     number = os.WTERMSIG(status)
-    print(f"{tool}: {_SAID[signal.Signals(number)]}", file=sys.stderr)
+    print(f"{tool}: {_ENDED_TEXT[signal.Signals(number)]}", file=sys.stderr)
     return 128 + number
 
 
 def _is_in_a_pass(note: SharedNote, status: int) -> bool:
-    """Whether a process has crashed in a pass, and was not killed."""
+    """Returns whether a process crashed in a pass, and was not killed."""
     return note.text != "" and os.WTERMSIG(status) != signal.SIGKILL
 
 
 def _guarded(work: Callable[[], int]) -> int:
-    """Does work whose compiles are in processes of their own, so that their crashes are errors."""
+    """Runs work with each compile in a child process, so that a crash of a compile becomes an error."""
     os.environ[_GUARDED] = "1"
     return work()
 
 
 def _known(work: Callable[[], int], note: SharedNote, status: int, target: str) -> Failure | None:
-    """Facts about a crash in a pass, from another, watched run."""
+    """Returns facts about a crash in a pass, from a second, instrumented run."""
     if not _is_in_a_pass(note, status):
         return None
     from ..driver.failures import explained_crash
 
-    def told() -> str:
+    def reason() -> str:
         return f"native code {note.crash_of(status)}"
 
-    def again(watched: Callable[[], int]) -> bool:
-        return os.WIFSIGNALED(run_child(watched, is_quiet=True))
+    def again(instrumented: Callable[[], int]) -> bool:
+        return os.WIFSIGNALED(run_child(instrumented, is_quiet=True))
 
-    return explained_crash(told, signal_of(status), work, again, target)
+    return explained_crash(reason, signal_of(status), work, again, target)
 
 
 def run_child(work: Callable[[], int], is_quiet: bool = False) -> int:
-    """Does work in a child process, which ends with its exit code; returns the wait status.
+    """Runs work in a child process, which ends with its exit code; returns the wait status.
 
-    What is told to end the parent ends the child, which the parent outlives. Where the child crashes of it, as native
-    code may that is interrupted while it is loaded, the status is that of having been told.
+    A signal to end the parent is passed on to the child, and the parent waits for the child. If the child then crashes,
+    as native code may if it is interrupted while it is loaded, the status returned is that of the signal.
     """
-    told: list[int] = []
+    received: list[int] = []
     children: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        told.append(number)
+        received.append(number)
         for child in children:
             _send(child, number)
 
     sys.stdout.flush()
     sys.stderr.flush()
-    # The handlers are installed before the fork: a thread of a library may receive what this thread has blocked.
+    # Handlers are installed before the fork: a library's thread may receive a signal that this thread blocks.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     with _woken_by({signal.SIGINT: pass_on, signal.SIGTERM: pass_on, signal.SIGCHLD: _wake}) as reading:
         child = os.fork()
         if child == 0:
             _work_and_leave(work, is_quiet, mask)
-        for number in told:
+        for number in received:
             _send(child, number)
         children.append(child)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         status = _wait(child, reading)
-    return told[0] if told and os.WIFSIGNALED(status) else status
+    return received[0] if received and os.WIFSIGNALED(status) else status
 
 
 def _send(process: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it has just ended
+    with contextlib.suppress(ProcessLookupError):  # the process has just ended
         os.kill(process, number)
 
 
 def _wake(number: int, frame: FrameType | None) -> None:
-    """A handler that does nothing: the signal ends a wait."""
+    """Does nothing: the signal only ends a wait."""
 
 
 @contextlib.contextmanager
 def _woken_by(handlers: Mapping[int, Handler]) -> Iterator[int]:
-    """Installs handlers of signals, and yields a file that becomes readable with each signal.
+    """Installs signal handlers, and yields a file that becomes readable with each signal.
 
-    Python runs a handler between two instructions of its own: a handler of a signal that arrives just before a system
-    call that blocks would run when that call returns, which may be never. A call that waits for the file returns.
+    Python runs handlers between its own instructions. The handler of a signal that arrives just before a blocking
+    system call runs when that call returns, which may be never. A call that waits for this file returns.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -230,13 +230,13 @@ def _wait(child: int, reading: int) -> int:
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """A terminal interrupts parent and child, and the parent passes it on: once is enough."""
+    """Raises KeyboardInterrupt once: the terminal interrupts parent and child, and the parent passes it on too."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def _work_and_leave(work: Callable[[], int], is_quiet: bool, mask: set[int]) -> None:
-    """Ends the child without the interpreter's own farewell, in which MLIR's objects have no order."""
+    """Runs work and ends the child without Python's shutdown, which destroys MLIR's objects in any order."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)

@@ -1,4 +1,4 @@
-"""Values that models give, as rows of a table, as JSON, and beside a reference: numbers, strings, sequences, maps."""
+"""Model outputs as table rows and as JSON, and their comparison: numbers, strings, sequences, maps."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _SHOWN = 4
 _LISTED = 16
 
 Flat = Mapping[str, np.ndarray | None]
-"""Arrays by name; None for a sequence without elements, and for an optional value that is absent."""
+"""Arrays by name; None for an empty sequence, and for an optional value that is absent."""
 
 
 def flatten(outputs: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
-    """Every array in some outputs by name: `y`, `y[0]` in a sequence, `y.keys` and `y.values` of a map."""
+    """Returns every array in the outputs by name: `y`, `y[0]` in a sequence, `y.keys` and `y.values` of a map."""
     return dict(pair for name, value in outputs.items() for pair in _flat(name, value))
 
 
@@ -33,7 +33,7 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, np.ndarray | None]]:
 
 
 def is_text(array: np.ndarray) -> bool:
-    """Whether an array holds strings."""
+    """Returns whether an array holds strings."""
     return array.dtype.kind in "OUS"
 
 
@@ -43,12 +43,12 @@ def type_name(array: np.ndarray) -> str:
 
 
 def storable(flat: Flat) -> dict[str, np.ndarray]:
-    """The arrays as an .npz file holds them, strings with a fixed length."""
+    """Returns the arrays as an .npz file holds them, strings with a fixed length."""
     return {name: a.astype(str) if is_text(a) else a for name, a in flat.items() if a is not None}
 
 
 def row(name: str, array: np.ndarray | None) -> tuple[str, ...]:
-    """A line of the table: name, type, shape, and the least, mean and greatest value, or the first strings."""
+    """Returns a table row: name, type, shape, and the minimum, mean and maximum, or the first strings."""
     if array is None:
         return name, "nothing", "", "", "", ""
     shape = "x".join(map(str, array.shape)) or "scalar"
@@ -62,7 +62,7 @@ def row(name: str, array: np.ndarray | None) -> tuple[str, ...]:
 
 
 def record(name: str, array: np.ndarray | None) -> dict[str, Any]:
-    """A value's figures for JSON, which has no number for those of no finite values; of strings the first ones."""
+    """Returns a value's figures for JSON, which cannot express infinities and NaN; for strings, the first ones."""
     if array is None:
         return {"name": name, "type": None, "shape": None}
     found: dict[str, Any] = {"name": name, "type": type_name(array), "shape": list(array.shape)}
@@ -76,7 +76,7 @@ def record(name: str, array: np.ndarray | None) -> dict[str, Any]:
 
 
 def difference(array: np.ndarray, reference: np.ndarray, rtol: float, atol: float) -> tuple[bool, str]:
-    """Whether a value is near enough to its reference, and how far it is."""
+    """Returns whether a value is close to its reference, and the difference as text."""
     if array.shape != reference.shape:
         return False, f"shape {array.shape}, expected {reference.shape}"
     if is_text(array) != is_text(reference):

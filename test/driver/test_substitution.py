@@ -120,7 +120,7 @@ def test_what_cannot_be_put_back_is_refused(path: Path) -> None:
 
 def test_the_command_refuses_what_makes_no_sense(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(path), "--kernel", "sum"]) == 2
-    assert "--kernel goes with --compile-to" in capsys.readouterr().err
+    assert "--kernel needs --compile-to" in capsys.readouterr().err
     assert main([str(path), "--substitute", "sum"]) == 2
     assert "write it as" in capsys.readouterr().err
 

@@ -126,7 +126,7 @@ def test_the_command_explains(cache: Cache, path: str, capsys: pytest.CaptureFix
     assert main(["explain", path, "--shape", "x=2x4"]) == 0
     assert "hit" in capsys.readouterr().out
     assert main(["explain", path, "--shape", "x=3x4"]) == 1
-    assert "code for: x=2x4" in capsys.readouterr().out
+    assert "code of this model for: x=2x4" in capsys.readouterr().out
     assert main(["explain", path, "--shape", "x=3x4", "--json"]) == 1
     record = json.loads(capsys.readouterr().out)
     assert (record["schema"], record["hit"]) == (1, False)

@@ -94,7 +94,7 @@ def test_where_a_model_makes_nan_of_numbers(model: str, capsys: pytest.CaptureFi
     assert main(["nan.onnx", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["levels"][0]["not_finite"] == "ratio (Div)"
     assert main(["nan.onnx"]) == 0
-    assert "begin at node ratio (Div)" in capsys.readouterr().out
+    assert "first appear at node ratio (Div)" in capsys.readouterr().out
 
 
 def test_where_one_reference_cannot_run_a_model_the_other_does(

@@ -104,7 +104,7 @@ def test_profiles(compiled, capsys, monkeypatch):
     assert run.main([compiled, "--input=x=2x8xf32", "--profile=p.json", "--calls=2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["schema"] == 1
     assert run.main([compiled, "--input=x=2x8xf32", "--precision=bf16"]) == 2
-    assert "that of an artefact was settled when it was compiled" in capsys.readouterr().err
+    assert "cannot be changed for an artefact: it was fixed when the model was compiled" in capsys.readouterr().err
 
 
 def test_run_says_as_json_what_came_out(compiled, capsys):

@@ -120,7 +120,7 @@ def test_what_an_artefact_settled_is_no_option(model, capsys):
     assert compile.main([model, "--shape=x=3x8", "--quiet"]) == 0
     for option in ("--dims=n=3", "--no-winograd", "--precision=bf16", "--checked"):
         assert run.main(["model.stw", option]) == 2
-        assert f"{option.partition('=')[0]}: that of an artefact was settled" in capsys.readouterr().err
+        assert f"{option.partition('=')[0]} cannot be changed for an artefact" in capsys.readouterr().err
 
 
 def shell(text: str) -> subprocess.CompletedProcess[str]:
@@ -156,7 +156,7 @@ def test_the_command_of_a_reduction_can_be_pasted(folder, capsys):
     nodes = [helper.make_node("NonZero", [ODD], ["y"], "where")]
     save_model("a model.onnx", nodes, {ODD: (1, [2, 8])}, {"y": (7, [2, "k"])})
     assert reduce.main(["a model.onnx", "-o", "an odd folder"]) == 0
-    command = hint(capsys.readouterr().out, "shows it: ")
+    command = hint(capsys.readouterr().out, "reproduce with: ")
     done = shell(command)
     assert done.returncode == 1
     assert "NonZero" in done.stderr

@@ -67,11 +67,11 @@ def test_seeds_are_whole_numbers(main, value, capsys):
 @pytest.mark.parametrize("main", [compile.main, run.main, explore.main, reduce.main, bisect.main])
 def test_two_dashes_are_no_value(main, capsys):
     """argparse makes an empty list of it, which no text is."""
-    assert "argument --target: '--' is no value" in _refusal(main, ["model.onnx", "--target=--"], capsys)
+    assert "argument --target: '--' is not a value" in _refusal(main, ["model.onnx", "--target=--"], capsys)
 
 
 def test_two_dashes_after_a_command(capsys):
-    assert "argument --max-size: '--' is no value" in _refusal(cache.main, ["gc", "--max-size=--"], capsys)
+    assert "argument --max-size: '--' is not a value" in _refusal(cache.main, ["gc", "--max-size=--"], capsys)
 
 
 @pytest.mark.parametrize("option", [f"--dims=n={MANY_DIGITS}", f"--shape=x=2x{MANY_DIGITS}"])
