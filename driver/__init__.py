@@ -1,1 +1,1 @@
-"""Drives a model down the levels of the IR: options, steps, cache, workers, failures."""
+"""The compile driver: takes a model down the levels of the IR; options, phases, cache, workers, failures."""

@@ -1,7 +1,7 @@
-"""Drives a model through the phases and makes what the runtime runs; nothing else knows all of them.
+"""Takes a model through all phases and builds what the runtime runs; no other module knows all phases.
 
-What only a real compile needs (MLIR, ONNX, the passes) is imported where it is used: a start from the cache does
-without.
+Modules that only a real compile needs (MLIR, ONNX, the passes) are imported where they are used, so that a start from
+the cache does not load them.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ def compile(
 ) -> Executable:
     """Compiles a model to native code.
 
-    A model whose inputs have symbolic dimensions is compiled once for all sizes that `Options.dims` name. Without these
-    it is compiled for each set of input shapes when a call first has it, or ahead through `Options.shapes` and
-    `Executable.prepare`.
+    A model whose inputs have symbolic dimensions is compiled once for all sizes that `Options.dims` names. Without
+    `Options.dims` it is compiled for each new set of input shapes at the first call that has them, or ahead of time by
+    `Options.shapes` and `Executable.prepare`.
 
     Args:
-        model: the path of an `.onnx` or `.mlir` file, bytes of one, an `onnx.ModelProto`, or an MLIR module.
-        target: what to make code for: "cpu" is this machine; "x86-64-v3" and others are levels of CPUs, "cuda:sm_90a"
+        model: the path of an `.onnx` or `.mlir` file, the bytes of one, an `onnx.ModelProto`, or an MLIR module.
+        target: the target of the code: "cpu" is this machine; "x86-64-v3" and others are levels of CPUs, "cuda:sm_90a"
             and others GPUs (docs/gpu.md).
-        threads: how many threads a call uses; by default one for each core.
+        threads: number of threads of a call; by default one for each core.
         options: how to compile: `Options`, or a mapping from the names of its fields to values.
 
     Returns:
-        A callable that takes and gives numpy arrays.
+        A callable that takes and returns numpy arrays.
 
     Raises:
-        OptionError: an option has no such name, or a value that is not allowed.
-        SourceError: what was given is no model, or cannot be read.
+        OptionError: an option is unknown, or has a value that is not allowed.
+        SourceError: the argument is not a model, or cannot be read.
         ModelError: the model is damaged, or has a node that can neither be compiled nor run on the host; names it.
-        TargetError: there is no such target.
-        PassFailure, PassError, CodegenError: the compiler failed at a pass, a phase or a kernel; names the place.
+        TargetError: the target is unknown.
+        PassFailure, PassError, CodegenError: the compiler failed at a pass, a phase or a kernel; names it.
     """
     environment.check()
     options = options_of(options, Options)
@@ -77,7 +77,7 @@ def compile(
     )
     executable.unranged = unranged
     if unranged:
-        executable.watch.advice = None  # a warning has said why ranges do not help
+        executable.watch.advice = None  # a warning has reported why ranges cannot be used
     for sizes in [] if programs or not dims else named_sizes(dims):
         sizes = with_derived(sizes, resolved.derived)
         executable.try_prepare(
@@ -89,7 +89,7 @@ def compile(
 
 
 def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-    """A model's name, what goes into it and what comes out: from the cache, where it was asked for before.
+    """A model's name, inputs and outputs; from the cache if it has been compiled before.
 
     Raises:
         ModelError: the model cannot be read.
@@ -106,27 +106,26 @@ def interface_of(source: ModelSource) -> tuple[str, tuple[TensorInfo, ...], tupl
 
 
 def specializer_of(source: ModelSource, inputs: tuple[TensorInfo, ...], setup: Setup) -> Specializer:
-    """The compiler of one model for any input shapes."""
-    # What other kernels make of the model must not be taken for its code.
+    """Creates the compiler of one model for any input shapes."""
+    # Code compiled with substituted kernels must not enter the cache as the model's own.
     cache = None if setup.options.substitutes else source.cache
     return Specializer(source, tuple(info.name for info in inputs), replace(setup, cache=cache))
 
 
 def load(path: artefact.Given, threads: int | None = None) -> Executable:
-    """Loads a model that `Executable.save` or `stepwell-compile` wrote; MLIR is not needed.
+    """Loads a model that `Executable.save` or `stepwell-compile` wrote; does not need MLIR.
 
-    Where the model itself was saved too, and MLIR is installed, code for further input shapes is made when it is called
-    for.
+    If the file also holds the model, and MLIR is installed, calls with further input shapes are compiled on demand.
 
     Args:
         path: the `.stw` file, its contents as bytes, or a file that is open for reading bytes.
-        threads: how many threads a call uses; by default one for each core.
+        threads: number of threads of a call; by default one for each core.
 
     Raises:
-        ArtefactError: the file is damaged, or was made for another kind of machine.
+        ArtefactError: the file is damaged, or was compiled for another kind of machine.
 
     Warns:
-        SlowWarning: its code leaves instructions unused that this machine has.
+        SlowWarning: its code does not use all instruction sets of this machine.
     """
     environment.check()
     stored = artefact.read(path)

@@ -1,4 +1,4 @@
-"""`stepwell.check`: what keeps a model from running in native code alone, found before anything is compiled."""
+"""`stepwell.check`: finds the nodes of a model that have no native code, without compiling."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from .source import ModelSource, SourceError
 @short_repr
 @dataclass(frozen=True)
 class Report:
-    """What was found in a model.
+    """The findings for one model.
 
     Attributes:
         model: its name.
-        nodes: how many nodes its graph has.
-        findings: those that have no native code, in the order of the graph.
-        unseen: the names of nodes behind these that could not be looked at, as too little is known of what they take.
+        nodes: number of nodes in its graph.
+        findings: the nodes without native code, in the order of the graph.
+        unseen: names of nodes that follow these and could not be checked, because their operands are not known well
+            enough.
     """
 
     model: str
@@ -32,7 +33,7 @@ class Report:
 
     @property
     def is_native(self) -> bool:
-        """Whether there is native code for all of the model."""
+        """True if all of the model has native code."""
         return not self.findings and not self.unseen
 
     def record(self) -> dict[str, Any]:
@@ -59,26 +60,26 @@ class Report:
         """The result in one line."""
         if self.is_native:
             return f"{self.model}: there is native code for all {quantity(self.nodes, 'node')}"
-        rest = f"; {len(self.unseen)} more could not be looked at (shapes may help)" if self.unseen else ""
+        rest = f"; {len(self.unseen)} more could not be checked (shapes may help)" if self.unseen else ""
         verb = "has" if len(self.findings) == 1 else "have"
         return f"{self.model}: {len(self.findings)} of {quantity(self.nodes, 'node')} {verb} no native code{rest}"
 
 
 def check(model: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Report:
-    """Looks for all nodes of a model that have no native code, without compiling anything.
+    """Finds all nodes of a model that have no native code, without compiling anything.
 
     Args:
         model: the path of an `.onnx` file, the bytes of one, or an `onnx.ModelProto`.
-        shapes: shapes for some or all of its inputs; what only shows at known shapes is found with them.
+        shapes: shapes of some or all inputs; some nodes can only be checked at known shapes.
 
     Raises:
-        SourceError: what was given is no ONNX model, or cannot be read.
-        ModelError: the model is damaged, or has no such inputs.
+        SourceError: the argument is not an ONNX model, or cannot be read.
+        ModelError: the model is damaged, or lacks an input that `shapes` names.
         NeedsShapes: it does not declare the rank of an input, and `shapes` does not give it.
     """
     source = ModelSource.read(model)
     if source.kind != "onnx":
-        raise SourceError(f"{source.name}: what is MLIR already has native code; only ONNX models can be checked")
+        raise SourceError(f"{source.name}: MLIR always has native code; only ONNX models can be checked")
     from ..frontend.onnx.diagnosis import diagnose
     from ..frontend.onnx.model import read_model
 

@@ -1,4 +1,4 @@
-"""One compile: a model at given input shapes, down the phases, to a program that the runtime can run."""
+"""One compile: takes a model at given input shapes through the phases to a program for the runtime."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from .workers.team import LARGE
 
 @dataclass
 class _Noted:
-    """What is noted on the way of one module, for the report."""
+    """Facts about one module that are collected during its compile, for the report."""
 
     nodes: Sequence[Any] = ()
     kept: Journal = field(default_factory=Journal)
@@ -56,7 +56,7 @@ class _Noted:
 @short_repr
 @dataclass(frozen=True)
 class Compilation:
-    """How to compile; each method call is one compile, in an MLIR context of its own.
+    """Compiles programs; each method call is one compile, in a new MLIR context.
 
     Attributes:
         setup: the target, the options and the cache.
@@ -72,19 +72,19 @@ class Compilation:
     def program(
         self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None = None
     ) -> Program:
-        """The program for one set of input shapes.
+        """Compiles the program for one set of input shapes.
 
         Args:
             source: the model.
             shapes: the shape of each input.
-            contents: what some inputs hold.
+            contents: contents of some inputs.
 
         Raises:
             ModelError: the model cannot be read.
-            NeedsContents: `contents` does not say all that must be known.
+            NeedsContents: `contents` lacks an input whose contents must be known.
             PassFailure, PassError: a pass failed.
-            CodegenError: LLVM refused a function.
-            CompilerCrash: native code ended the process that it was done in.
+            CodegenError: LLVM rejected a function.
+            CompilerCrash: native code ended the child process that it ran in.
         """
 
         def described() -> Mapping[str, ModelOp]:
@@ -100,7 +100,7 @@ class Compilation:
     def _program(
         self, source: Importable, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray] | None
     ) -> Program:
-        # Other processes begin to start while the model is read.
+        # Worker processes start while the model is read.
         processes = self.setup.options.codegen_threads if source.size >= LARGE else 1
         pools = kernel_pool(self.target, processes)
         with compiler_context() as context, ir.Location.unknown(), journal() as kept, pools as pool:
@@ -142,11 +142,16 @@ class Compilation:
     def from_static(
         self, module: ir.Module, parameters: Mapping[str, np.ndarray], nodes: Sequence[Any] = ()
     ) -> Program:
-        """The program of a module in the phase `import` whose shapes are all known, made of some nodes.
+        """Compiles a module in the phase `import` whose shapes are all known.
+
+        Args:
+            module: the module.
+            parameters: the contents of its parameters.
+            nodes: the model's nodes that it was built from, for the report.
 
         Raises:
             PassFailure, PassError: a pass failed.
-            CodegenError: LLVM refused a function.
+            CodegenError: LLVM rejected a function.
         """
         processes = self.setup.options.codegen_threads if _is_large(module) else 1
         with kernel_pool(self.target, processes) as pool, journal() as kept:
@@ -164,10 +169,10 @@ class Compilation:
         return state.parameters
 
     def _rehearse(self, module: ir.Module, parameters: Mapping[str, np.ndarray], start: str) -> None:
-        """Sees that a module that did not come from our own passes does not end the process.
+        """Compiles a module that our own passes did not produce in a child process first, to detect a crash.
 
         Raises:
-            PassError: it does.
+            PassError: the child process crashed.
         """
 
         def work(note: Note) -> bytes:
@@ -200,7 +205,7 @@ class Compilation:
         order, placed = route.names(self.target), route.placed(self.target)
         for substitute in self.setup.substitutes:
             if order.index(substitute.phase(module.context)) <= order.index(start):
-                raise PassError(f"{substitute.path}: the model is past the phase of this kernel already")
+                raise PassError(f"{substitute.path}: the model is already past the phase of this kernel")
 
         def tell(phase: str, module: ir.Module) -> None:
             self._tell(phase, module, parameters)
@@ -219,7 +224,7 @@ class Compilation:
             start = "kernels"
         elif order.index(start) <= order.index("kernels"):
             route.run(module, self.target, start, "kernels", self.setup.options.instrumentation, tell)
-            # Kernels that were read in this phase or put in the place of others may have any name.
+            # Kernels that were read in this phase, or substituted, may have any name.
             Pipeline((NameKernelsPass(self.target),)).run(module, verify=False)
             kernels, start = kernel_infos(module), "kernels"
             noted.facts = _facts(module, noted)
@@ -240,22 +245,22 @@ class Compilation:
         return replace(program_of(module, parameters, target, everything, list(kernels.values())), facts=packed)
 
     def _take_kernels(self, module: ir.Module, pool: KernelPool, noted: _Noted) -> dict[str, bytes]:
-        """The objects of all kernels, and declarations in the place of the kernels.
+        """Returns the objects of all kernels, and replaces the kernels by declarations.
 
-        Kernels are taken from the cache. The others are compiled, except those that another process or thread compiles
-        at this time: these are waited for last.
+        Kernels are taken from the cache if possible. The others are compiled, except those that another process or
+        thread is compiling: these are waited for last.
         """
         kernels = {invariants.symbol(kernel): kernel for kernel in invariants.kernels(module)}
-        # A kernel's name says what it does, and the rest of its key what compiles it.
+        # A kernel's name identifies its computation, the rest of its key the compiler.
         compiler = fingerprint(), plugins.fingerprint()
         keys = {name: store.key_of(*compiler, name) for name in kernels}
         codes = self._all_cached(keys, kernels)
-        told = progress.current()
-        waits = told.wait_for_kernels if told is not None else lambda: None
+        reporter = progress.current()
+        waits = reporter.wait_for_kernels if reporter is not None else lambda: None
         turns = KernelTurns(self.setup.cache, {name: key for name, key in keys.items() if name not in codes}, waits)
         while True:
             with turns.turn() as names:
-                codes |= self._all_cached(keys, names)  # others may have compiled them since they were looked up
+                codes |= self._all_cached(keys, names)  # others may have compiled them since the last look-up
                 fresh = pool.compile([kernels[name] for name in kernels if name in names and name not in codes])
                 if self.setup.cache is not None:
                     for name, code in fresh.items():
@@ -267,11 +272,11 @@ class Compilation:
         for name, kernel in kernels.items():
             make_declaration(kernel, ir.DictAttr(ir.Attribute.parse(codes[name].facts)))
         noted.details = {name: json.loads(codes[name].details) for name in kernels}
-        # In the order of the model, whatever came from where: the same model makes the same bytes.
+        # In the order of the model, independent of their source, so that the same model gives the same bytes.
         return {name: codes[name].data for name in kernels}
 
     def _all_cached(self, keys: Mapping[str, str], names: Iterable[str]) -> dict[str, KernelCode]:
-        """Those kernels that are in the cache."""
+        """Returns those kernels that are in the cache."""
         return {name: code for name in names if (code := self._cached(keys[name])) is not None}
 
     def _cached(self, key: str) -> KernelCode | None:
@@ -291,13 +296,13 @@ class Compilation:
 
 
 def _tell_phase(phase: str) -> None:
-    told = progress.current()
-    if told is not None:
-        told.tell("phase", step=phase)
+    reporter = progress.current()
+    if reporter is not None:
+        reporter.tell("phase", step=phase)
 
 
 def _facts(module: ir.Module, noted: _Noted) -> dict[str, Any]:
-    # A module that was read in a later phase has linalg in its kernels by now, whose layouts nobody names any more.
+    # A module that was read in a later phase has linalg in its kernels, without layouts.
     operands = {
         invariants.symbol(kernel): facts.operands_of(kernel)
         for kernel in invariants.kernels(module)
@@ -313,16 +318,16 @@ def _input_shapes(module: ir.Module, shapes: Mapping[str, Shape]) -> list[Shape]
 
 
 def _is_large(module: ir.Module) -> bool:
-    """Whether it takes longer to compile than another process takes to start."""
+    """Returns whether compiling the module takes longer than starting another process."""
     main = ir.SymbolTable(module.operation)["main"]
     return sum(1 for _ in walk(main)) >= LARGE
 
 
 def phase_of(module: ir.Module) -> str:
-    """The phase that a module says it is in; `import` where it says nothing.
+    """Returns the phase that a module declares; `import` if it declares none.
 
     Raises:
-        PassError: there is no such phase, or the module cannot be in it.
+        PassError: there is no such phase.
     """
     attributes = module.operation.attributes
     if "stepwell.phase" not in attributes:
@@ -334,7 +339,7 @@ def phase_of(module: ir.Module) -> str:
 
 
 def make_declaration(function: ir.Operation, facts: ir.DictAttr) -> None:
-    """Drops the body of a kernel, whose code is elsewhere; `facts` are the attributes that its callers need."""
+    """Replaces a kernel by a declaration, as its code exists; `facts` are the attributes that its callers need."""
     kept = ("sym_name", "function_type", "sym_visibility", "stepwell.kernel", "arg_attrs", "res_attrs")
     attributes = {name: function.attributes[name] for name in kept if name in function.attributes}
     with function.location, ir.InsertionPoint(function):

@@ -1,4 +1,4 @@
-"""The MLIR context that a compile works in."""
+"""The MLIR context of a compile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..runtime.collection import paused_collection
 
 @contextmanager
 def compiler_context() -> Iterator[ir.Context]:
-    """A context, entered, of one thread: the kernels are shared out among processes, and locks cost time.
+    """Enters a context without multithreading: kernels are distributed among processes, and locks cost time.
 
-    Python's collection of cycles pauses meanwhile: it would look through the compiler time and again and find nothing.
+    Python's collection of cycles is paused: it would scan the compiler's objects again and again and find nothing.
     """
     with paused_collection():
         context = ir.Context()

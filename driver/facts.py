@@ -1,7 +1,7 @@
-"""What a compile knows of a program that the program itself no longer shows: for its report.
+"""Facts about a compile that the program itself no longer shows, for its report.
 
-Kept with the program as compressed JSON, so that a report of what comes from a cache or an artefact says the same as
-one of a fresh compile. The runtime reads it (`runtime/report`).
+They are stored with the program as compressed JSON, so that a report of a program from the cache or an artefact equals
+that of a fresh compile. The runtime reads them (`runtime/report`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VIEWS = {"stepwell.reshape", "tensor.extract_slice", "tensor.insert_slice", "te
 
 
 def kernel_details(kernel: ir.Operation, vector_bytes: int) -> dict[str, Any]:
-    """What is known of a kernel's code, for vectors of a width, once its buffers and its blocks of work are planned."""
+    """Returns the facts about a kernel's code, once its buffers and its blocks of work are planned."""
     details: dict[str, Any] = {"code": code_shape(kernel, 8 * vector_bytes)}
     if _SCHEDULE in kernel.attributes:
         recorded = ir.DictAttr(kernel.attributes[_SCHEDULE])
@@ -45,10 +45,10 @@ def kernel_details(kernel: ir.Operation, vector_bytes: int) -> dict[str, Any]:
 
 
 def _serial(kernel: ir.Operation) -> str:
-    """Why one thread does all of a kernel."""
+    """Returns why a kernel runs on one thread."""
     if microseconds(kernel) < ChooseParallelLoopsPass.min_microseconds:
-        return "too small to share out"
-    return "its schedule found too few rounds for that, or they depend on each other"
+        return "too small to distribute"
+    return "its schedule has too few iterations to distribute, or they depend on each other"
 
 
 def _plain(attribute: ir.Attribute) -> Any:
@@ -60,7 +60,7 @@ def _plain(attribute: ir.Attribute) -> Any:
 
 
 def operands_of(kernel: ir.Operation) -> list[dict[str, Any]]:
-    """The tensors that a kernel of stepwell ops reads, and the one that it makes, each with its layout."""
+    """Returns the tensors that a kernel of stepwell ops reads, and the one that it writes, each with its layout."""
     block = kernel.regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1]
     named: dict[ir.Value, str] = {}
@@ -101,14 +101,14 @@ def _tensor(kind: ir.Type) -> dict[str, Any]:
 def facts_of(
     module: ir.Module, nodes: Sequence[Any], kept: Journal, initial: Iterable[str], operands: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The facts of a module whose kernels have their final names.
+    """Collects the facts of a module whose kernels have their final names.
 
     Args:
-        module: @main is a list of calls.
+        module: the module, whose @main is a list of calls.
         nodes: the model's nodes (`ImportedNode`), in order.
-        kept: what passes noted.
+        kept: the optimisation remarks of passes.
         initial: the names of nodes that @init computed.
-        operands: of every kernel, its `operands_of`.
+        operands: `operands_of` each kernel, by name.
     """
     main = main_function(module.operation)
     calls, views, homes = [], set(), {}
@@ -143,9 +143,9 @@ def facts_of(
 
 
 def work_of(call: ir.Operation) -> dict[str, int]:
-    """The work that a call of a kernel does for each node of the model, that of its heaviest op first.
+    """Returns the work of a kernel call for each node of the model, beginning with that of its heaviest op.
 
-    A node that became a part of another one has none.
+    The work of a node that was merged into another one is 0.
     """
     ops = strings(call.attributes["stepwell.ops"]) if "stepwell.ops" in call.attributes else ()
     given = list(ir.DenseI64ArrayAttr(call.attributes[WORK])) if WORK in call.attributes else []
@@ -156,12 +156,12 @@ def work_of(call: ir.Operation) -> dict[str, int]:
 
 
 def packed(facts: Mapping[str, Any]) -> bytes:
-    """Facts as they are kept with a program."""
+    """Encodes facts for storage with a program."""
     return zlib.compress(json.dumps(facts, separators=(",", ":")).encode(), 6)
 
 
 def _ends(kept: Journal) -> dict[str, list[tuple[str, str, list[str]]]]:
-    """All that was noted of each name, in order."""
+    """Returns all remarks about each name, in order."""
     found: dict[str, list[tuple[str, str, list[str]]]] = {}
     for end in kept.ends:
         names = names_in(end.location)
@@ -182,7 +182,7 @@ class _Fates:
         self._homes, self._views, self._initial, self._ends = homes, views, initial, ends
 
     def of(self, name: str, is_constant: bool) -> dict[str, Any]:
-        """What became of a node: `fate`, and by which pass or pattern, and into what."""
+        """Returns a node's `fate`, the pass or pattern that decided it, and the nodes that it was merged into."""
         homes = self._homes.get(name, [])
         if name in homes:
             return {"fate": "kernel", "by": "", "into": []}
@@ -202,7 +202,7 @@ class _Fates:
             return {"fate": "constant", "by": by, "into": []}
         if how == "shared":
             return {"fate": "shared", "by": by, "into": into}
-        # A node becomes several ops (an image's padding, a product, its bias), each of which goes its own way.
+        # A node may become several ops (an image's padding, a product, its bias), which are rewritten independently.
         for event, pattern, others in reversed(events):
             if event == "absorbed" and (home := self._home(others)):
                 return {"fate": "merged", "by": pattern, "into": home}
@@ -211,7 +211,7 @@ class _Fates:
         return {"fate": "removed", "by": by or ("" if how else "import"), "into": []}
 
     def _home(self, names: Sequence[str]) -> list[str]:
-        """The nodes in kernels that took the place of some, directly or through others."""
+        """Returns the nodes in kernels that replaced the given ones, directly or through others."""
         seen: set[str] = set()
         pending, found = list(names), []
         while pending:

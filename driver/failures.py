@@ -1,4 +1,4 @@
-"""Turns an error of a compile into one that explains itself: the work is done again, watched, and a reproducer kept."""
+"""Explains errors of a compile: repeats the work with recording, and stores a reproducer."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ Described = Callable[[], Mapping[str, ModelOp]]
 
 @contextmanager
 def explained(again: Callable[[], object], target: str, described: Described = dict) -> Iterator[None]:
-    """Errors of the compiler that leave the block carry a `Failure`.
+    """Adds a `Failure` to errors of the compiler that leave the block.
 
     Args:
-        again: does the work of the block once more.
+        again: repeats the work of the block.
         target: the name of the target.
-        described: the nodes of the model, by their names.
+        described: returns the nodes of the model, by their names.
     """
     try:
         yield
     except CompileError as error:
-        # Those that say that a model needs another way are no failures, and a model's own faults name their node.
+        # Errors that request another way of compiling are no failures, and a model's own faults name their node.
         is_ours = not isinstance(error, BoundedError | ModelError)
         if error.failure is None and not is_recording() and is_ours:
             _explain(error, again, target, described)
@@ -60,7 +60,7 @@ def explained(again: Callable[[], object], target: str, described: Described = d
 
 
 def nodes_of(imported: ImportedModel) -> dict[str, ModelOp]:
-    """The nodes of a model by their names: its own, or the ops of a module that come from a place with a name."""
+    """Returns the nodes of a model by name; for a module without nodes, its ops that have a named location."""
     if imported.nodes:
         return {
             node.name: ModelOp(node.name, node.op_type, tuple(map(str, node.inputs)), tuple(map(str, node.outputs)))
@@ -79,9 +79,9 @@ def _types(values: Iterable[ir.Value]) -> tuple[str, ...]:
 
 def _explain(error: CompileError, again: Callable[[], object], target: str, described: Described = dict) -> None:
     if isinstance(error, CompilerCrash):
-        failure, text = _left(error, target)
+        failure, text = _failure_of_crash(error, target)
     else:
-        failure, text = _watched(error, again, target)
+        failure, text = _repeated(error, again, target)
     if failure.ops:
         known = described()
         failure = replace(failure, ops=tuple(known.get(op.name, op) for op in failure.ops))
@@ -96,38 +96,38 @@ def _explain(error: CompileError, again: Callable[[], object], target: str, desc
 
 
 def explained_crash(
-    told: Callable[[], str],
+    describe: Callable[[], str],
     signal_name: str,
     work: Callable[[], int],
     again: Callable[[Callable[[], int]], bool],
     target: str,
 ) -> Failure:
-    """What is known of a crash of the whole process.
+    """Returns the facts about a crash of the whole process.
 
     Args:
-        told: says how the process ended that did the work last; of one that is watched, in which of several passes.
-        signal_name: what ended it.
-        work: what it did.
-        again: does some work in a process of its own; returns whether it crashed.
-        target: what the work makes code for.
+        describe: returns how the last child process ended; if it was recorded, names the pass that crashed.
+        signal_name: the signal that ended the process.
+        work: the work that crashed.
+        again: runs some work in a child process; returns whether it crashed.
+        target: the target of the compile.
     """
     folder = Path(tempfile.mkdtemp(prefix="stepwell-"))
 
-    def watched() -> int:
+    def recorded() -> int:
         with recording(Recorder(folder)):
             return work()
 
-    reason = told()
-    has_crashed = again(watched)
-    crash = CompilerCrash(told() if has_crashed else reason, signal_name, folder if has_crashed else None)
+    reason = describe()
+    has_crashed = again(recorded)
+    crash = CompilerCrash(describe() if has_crashed else reason, signal_name, folder if has_crashed else None)
     _explain(crash, lambda: None, target)
     shutil.rmtree(folder, ignore_errors=True)
     assert crash.failure is not None
     return crash.failure
 
 
-def _left(error: CompilerCrash, target: str) -> tuple[Failure, str]:
-    """What a process that crashed has left."""
+def _failure_of_crash(error: CompilerCrash, target: str) -> tuple[Failure, str]:
+    """Returns the failure and the IR that a crashed process has written to its folder."""
     folder, failure = error.folder, Failure(str(error), crash=error.signal_name, target=target)
     if folder is None or not (folder / STEP).exists():
         return failure, ""
@@ -137,22 +137,22 @@ def _left(error: CompilerCrash, target: str) -> tuple[Failure, str]:
     return replace(failure, phase=step["phase"], pass_name=step["pass"], kernel=step["kernel"], ops=ops), text
 
 
-def _watched(error: CompileError, again: Callable[[], object], target: str) -> tuple[Failure, str]:
-    """What is seen when the work is done again; only the error itself where it does not fail then."""
-    recorder, told = Recorder(), error
+def _repeated(error: CompileError, again: Callable[[], object], target: str) -> tuple[Failure, str]:
+    """Repeats the work with recording; returns the failure and its IR, or the error alone if it does not recur."""
+    recorder, last = Recorder(), error
     with recording(recorder):
         try:
             again()
         except CompileError as seen:
-            told = seen
-    reason = told.reason if isinstance(told, PassFailure) else str(told)
-    failure = Failure(reason, told.phase or error.phase, told.pass_name, target=target)
-    location = getattr(told, "location", None) or getattr(error, "location", None)
+            last = seen
+    reason = last.reason if isinstance(last, PassFailure) else str(last)
+    failure = Failure(reason, last.phase or error.phase, last.pass_name, target=target)
+    location = getattr(last, "location", None) or getattr(error, "location", None)
     names = names_in(location)
-    if told is error or not isinstance(told, PassFailure) or recorder.snapshot is None or recorder.pipeline is None:
+    if last is error or not isinstance(last, PassFailure) or recorder.snapshot is None or recorder.pipeline is None:
         return replace(failure, ops=tuple(map(ModelOp, names)), location=_place(location)), ""
     with recorder.snapshot.context, ir.Location.unknown():
-        root = smaller(recorder.snapshot, recorder.pipeline, told)
+        root = smaller(recorder.snapshot, recorder.pipeline, last)
         ops = tuple(map(ModelOp, names or names_of(root)))
         text = reproducer_text(root, recorder.pipeline)
         return replace(failure, ops=ops, kernel=kernel_of(root), location=_place(location)), text
@@ -164,7 +164,7 @@ def _place(location: ir.Location | None) -> str:
 
 
 def _plugins(name: str) -> list[str]:
-    """The option that loads the file of a pass that is not Stepwell's own."""
+    """Returns the option that loads the file of a pass that is not part of Stepwell."""
     found = registry().get(name)
     if found is None or found.__module__.startswith(f"{__name__.split('.')[0]}."):
         return []
@@ -179,7 +179,7 @@ def _report(failure: Failure) -> dict[str, object]:
 
 
 def _versions() -> Iterator[tuple[str, str]]:
-    from importlib.metadata import PackageNotFoundError, version  # a compile that succeeds does without
+    from importlib.metadata import PackageNotFoundError, version  # only a failed compile needs it
 
     yield "python", platform.python_version()
     for name in _PACKAGES:
@@ -190,7 +190,7 @@ def _versions() -> Iterator[tuple[str, str]]:
 
 
 def folder_of_reproducers() -> Path | None:
-    """`STEPWELL_REPRODUCERS`, or a folder beside the cache; None where that variable is 0."""
+    """Returns `STEPWELL_REPRODUCERS`, or a folder beside the cache; None if that variable is 0."""
     chosen = environment.reproducers()
     if chosen == "0":
         return None
@@ -198,7 +198,7 @@ def folder_of_reproducers() -> Path | None:
 
 
 def _save(failure: Failure, text: str) -> Path | None:
-    """The folder of a failure, the same each time it comes; the oldest of too many are dropped."""
+    """Writes a reproducer to a folder named after the failure; drops the oldest of too many folders."""
     parent = folder_of_reproducers()
     if parent is None:
         return None
@@ -211,6 +211,6 @@ def _save(failure: Failure, text: str) -> Path | None:
         for old in known[:-_KEPT]:
             shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        print(f"stepwell: no reproducer kept: {error}", file=sys.stderr)
+        print(f"stepwell: the reproducer could not be stored: {error}", file=sys.stderr)
         return None
     return folder

@@ -10,14 +10,14 @@ from pathlib import Path
 from ..runtime.version import VERSION
 
 ROOMS = ("dialects", "driver", "frontend", "lowering", "passes", "runtime")
-"""The folders that the driver is in or imports from; a test compares them with the import contract."""
+"""Folders that the driver is in or imports from; a test compares them with the import contract."""
 
 
 @functools.cache
 def fingerprint() -> str:
     """The version, and a digest of every source and data file of the folders in `ROOMS`.
 
-    Code in the cache is only used by the state of the compiler that made it, however the compiler was installed.
+    Cached code is used only by the same state of the compiler that produced it, however the compiler was installed.
     """
     root = Path(__file__).parent.parent
     folders = (found for room in ROOMS for found in os.walk(root / room))

@@ -1,4 +1,4 @@
-"""The table of a program's kernels: what is known of each, by its name."""
+"""The table of a program's kernels, by name."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .facts import work_of
 
 
 def kernel_infos(module: ir.Module) -> dict[str, KernelInfo]:
-    """The kernels of a module and what is known of each, by their names.
+    """Returns the kernels of a module by name.
 
     Raises:
-        PassError: @main calls what is no kernel, or a kernel does not say what it is.
+        PassError: @main calls a function that is not a kernel, or a kernel lacks its attributes.
     """
     infos = {
         invariants.symbol(kernel): _kernel_info(invariants.symbol(kernel), kernel)
@@ -31,19 +31,19 @@ def kernel_infos(module: ir.Module) -> dict[str, KernelInfo]:
         if call.name == "func.call":
             name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
             if name not in infos:
-                raise PassError(f"'func.call' op calls @{name}, which is no kernel", call.location)
+                raise PassError(f"'func.call' op calls @{name}, which is not a kernel", call.location)
             shares = _shares(call)
             ops = tuple(name for name, _ in shares)
             sites = (*infos[name].sites, shares)
             calls = infos[name].calls + _rounds(call)
             infos[name] = replace(infos[name], calls=calls, ops=infos[name].ops or ops, sites=sites)
-            for version in versions_of(call)[1:]:  # each is called as often, but only one of them at a time
+            for version in versions_of(call)[1:]:  # called equally often, but only one version per call
                 infos[version] = replace(infos[version], ops=infos[version].ops or ops, sites=sites)
     return infos
 
 
 def _rounds(op: ir.Operation) -> int:
-    """The number of times that an op runs in a call of the model; a loop whose bounds are no numbers counts once."""
+    """Returns how often an op runs in a call of the model; a loop whose bounds are not constant counts once."""
     rounds, around = 1, op.parent
     while around is not None and around.operation.name != "func.func":
         if around.operation.name == "scf.for":
@@ -60,7 +60,7 @@ def _number(value: ir.Value) -> int | None:
 
 
 def _shares(call: ir.Operation) -> tuple[tuple[str, float], ...]:
-    """The model's nodes that a call computes, the dominant one first, and the part of the work that each is."""
+    """Returns the model's nodes that a call computes, the dominant one first, each with its share of the work."""
     work = work_of(call)
     total = sum(work.values())
     return tuple((name, amount / total) for name, amount in work.items())
@@ -77,7 +77,7 @@ def _kernel_info(name: str, kernel: ir.Operation) -> KernelInfo:
 
 
 def with_signatures(module: ir.Module, kernels: Mapping[str, KernelInfo]) -> dict[str, KernelInfo]:
-    """The kernels with what a call passes, of a module in the LLVM dialect."""
+    """Returns the kernels with the arguments that a call passes, from a module in the LLVM dialect."""
     found = dict(kernels)
     for function in module.body.operations:
         name = str(function.operation.attributes["sym_name"]).strip('"')

@@ -1,11 +1,11 @@
 """Locks between processes and threads that share a cache, so that each program and each kernel is compiled once.
 
-A lock is a file in the cache's folder `locks`, which the operating system locks (`flock`): the lock of a process that
-is killed is free at once. The locks save work and are not needed for right results. If a lock cannot be taken, or is
+A lock is a file in the cache's folder `locks`, which the operating system locks (`flock`), so that the lock of a killed
+process is released at once. The locks only save work; results do not depend on them. If a lock cannot be taken, or is
 held for longer than `LIMIT_SECONDS`, the code is compiled without it.
 
 There is no deadlock: a holder of kernel locks waits for no lock, and a holder of a program's lock waits for no other
-program's lock. A callback of a compile that compiles too goes without locks accordingly.
+program's lock. Accordingly, a compile that is started by a callback of another compile takes no locks.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 LIMIT_SECONDS = 300.0
-"""The longest wait for a lock: the owner may be stopped."""
+"""Longest wait for a lock in seconds: its owner may be stopped."""
 
 _POLL_SECONDS = 0.05
 _MOST_KERNEL_LOCKS = 64
-"""The most kernel locks held at once: each takes a file descriptor."""
+"""Maximum number of kernel locks held at once: each takes a file descriptor."""
 
 _logger = logging.getLogger("stepwell")
 _holds_program: ContextVar[bool] = ContextVar("holds_program", default=False)
@@ -37,10 +37,10 @@ _holds_kernels: ContextVar[bool] = ContextVar("holds_kernels", default=False)
 
 @contextmanager
 def program_lock(cache: Cache | None, key: str, waits: Callable[[], object]) -> Iterator[None]:
-    """Hold the lock of a program while it is looked up once more and compiled.
+    """Holds the lock of a program while it is looked up once more and compiled.
 
     Args:
-        cache: where the program is kept; None for no lock.
+        cache: the cache of the program; None for no lock.
         key: the program's key.
         waits: called once if another process or thread holds the lock.
     """
@@ -61,17 +61,17 @@ def program_lock(cache: Cache | None, key: str, waits: Callable[[], object]) -> 
 
 
 class KernelTurns:
-    """Kernels to compile, in turns: first those that nothing else compiles, then those that others had begun with.
+    """Kernels to compile, in turns: those that are free first, then those that others are compiling.
 
     Attributes:
-        left: the names of the kernels that no turn has had yet.
+        left: the names of the kernels that have not been part of a turn.
     """
 
     def __init__(self, cache: Cache | None, keys: Mapping[str, str], waits: Callable[[], object]) -> None:
-        """Begin with all kernels.
+        """Starts with all kernels.
 
         Args:
-            cache: where the kernels are kept; None for no locks.
+            cache: the cache of the kernels; None for no locks.
             keys: each kernel's key in the cache, by the kernel's name.
             waits: called once if all kernels left are locked by other processes or threads.
         """
@@ -80,12 +80,12 @@ class KernelTurns:
 
     @contextmanager
     def turn(self) -> Iterator[set[str]]:
-        """Hold the locks of some of the kernels left while they are looked up once more and compiled.
+        """Holds the locks of some of the kernels left while they are looked up once more and compiled.
 
-        Waits, without a lock, until one is free.
+        Waits, without holding a lock, until one is free.
 
         Yields:
-            The names of these kernels; all that are left if there are no locks, or none was free in time.
+            The names of these kernels; all kernels left if there are no locks, or none became free in time.
         """
         deadline = time.monotonic() + LIMIT_SECONDS
         with ExitStack() as stack:
@@ -97,7 +97,7 @@ class KernelTurns:
             yield taken
 
     def _free(self, stack: ExitStack) -> set[str]:
-        """Take the locks that are free, until `stack` is left; kernels beyond the most locks go without."""
+        """Takes the free locks until `stack` exits; kernels beyond the maximum are returned without a lock."""
         if self._cache is None or _holds_kernels.get():
             return set(self.left)
         cache, locked = self._cache, self.left[:_MOST_KERNEL_LOCKS]
@@ -106,7 +106,7 @@ class KernelTurns:
         )
 
     def _free_later(self, stack: ExitStack, deadline: float) -> set[str]:
-        """Take the locks that are free after a short wait; after the deadline all kernels left go without."""
+        """Takes the locks that are free after a short wait; after the deadline returns all kernels left."""
         if not self._has_waited:
             self._has_waited = True
             self._waits()
@@ -118,28 +118,28 @@ class KernelTurns:
 
 
 def _take(path: Path, stack: ExitStack, seconds: float = 0.0) -> bool:
-    """Take a lock until `stack` is left, waiting for at most some seconds.
+    """Takes a lock until `stack` exits, waiting for at most some seconds.
 
     Returns:
-        False if another process or thread holds it; True also if the file cannot be locked, as in a read-only folder.
+        False if another process or thread holds it. True also if the file cannot be locked, as in a read-only folder.
     """
-    import filelock  # a start from the cache does without
+    import filelock  # a start from the cache does not need it
 
-    # An instance of its own: threads exclude each other like processes, and a child of a fork holds nothing.
+    # A new instance: threads exclude each other like processes, and a forked child holds no lock.
     lock = filelock.FileLock(path)
     try:
         lock.acquire(timeout=seconds, poll_interval=_POLL_SECONDS)
     except filelock.Timeout:
         return False
     except (OSError, NotImplementedError) as error:
-        _logger.debug("%s cannot be locked, what is compiled may be compiled twice: %s", path, error)
+        _logger.debug("%s cannot be locked, so code may be compiled twice: %s", path, error)
         return True
     stack.callback(_release, lock, path)
     return True
 
 
 def _release(lock: BaseFileLock, path: Path) -> None:
-    """Remove the file of a lock, then free the lock: a waiter that gets the lock of a removed file tries again."""
+    """Removes the file of a lock, then releases the lock: a waiter that gets the lock of a removed file retries."""
     for action in (lambda: path.unlink(missing_ok=True), lock.release):
         try:
             action()

@@ -1,4 +1,4 @@
-"""`stepwell.Options`, and the checks of its fields: their types and values, and the names of mappings in its place."""
+"""`stepwell.Options`, and the checks of its fields: types, values, and names in mappings."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ CHECKED = (True, False, "inputs")
 
 @dataclass(frozen=True)
 class Flag:
-    """The option of the command-line tools that sets a field.
+    """The command-line option that sets a field.
 
     Attributes:
-        name: with its dashes. A flag without choices takes no value and turns the field's default round.
-        help: what `--help` says.
-        choices: the values that it takes.
+        name: the option with its dashes. A flag without choices takes no value and inverts the field's default.
+        help: the text of `--help`.
+        choices: the allowed values.
     """
 
     name: str
@@ -43,42 +43,48 @@ class Flag:
 
 
 def _option(default: Any, flag: Flag | None = None, in_key: bool = False) -> Any:
-    """A field of `Options`; with `in_key`, code that was compiled with another value is other code."""
+    """Declares a field of `Options`; fields with `in_key` are part of the cache key."""
     return field(default=default, metadata={"flag": flag, "in_key": in_key})
 
 
 @short_repr
 @dataclass(frozen=True)
 class Options:
-    """How to compile.
+    """Options of a compile.
 
     Attributes:
-        shapes: input shapes by name, for which code is made at once rather than by the first call that has them.
-        cache: whether to keep what was compiled, and use it again; "require" makes it an error where code is not there
-            (`CacheMissError`), and so does `STEPWELL_CACHE=require`. `STEPWELL_CACHE_DIR` says where it is.
-        codegen_threads: how many kernels are compiled at the same time: of large models in so many processes, this one
-            counted, where there are processors for them.
-        dims: what sizes the dimensions that vary may have, by name: a number, (low, high), (low, high, step), a list of
-            upper bounds of buckets, or what it follows from: another dimension, or a sum of such, as text. One compile
-            then serves all of them (docs/dynamic_shapes.md).
-        winograd: whether 3x3 convolutions may be computed by Winograd's method where that is faster. It rounds more
-            often than the direct method; errors are about twice as large (docs/numerics.md).
-        checked: whether calls of an ONNX model check indices and the divisors of integers, and raise a `DataError` that
-            names the node: all of them (True), only those that come straight from "inputs", or none (False), so that
-            wrong ones give numbers without meaning (docs/numerics.md).
-        precision: what products of float32 are computed in, whose sums stay float32: "f32", or on GPUs faster "tf32",
-            "bf16" or "f16". Code for CPUs gives the numbers that a GPU would, and takes longer for that
-            (docs/numerics.md).
-        fallback: what to do about nodes that cannot be compiled, which then run on the host, between compiled pieces of
-            the model (docs/fallback.md): "warn" of them, refuse the model with an "error" that names them, or nothing
-            ("quiet"). With `dims`, a failure of the compiler in a range is raised for "error"; otherwise it is a
-            warning, and each size is compiled by itself.
-        reached: told the name of each phase, the module as it is there, and the parameters that it names.
-        instrumentation: told before and after every pass; see `passes/instrumentation.py`.
-        substitutes: MLIR files with kernels to put in the place of others, by the names of these (docs/kernels.md).
-        guarded: whether to compile in a child process, so that a crash of native code, which would end this one, is a
-            `CompilerCrash` with a reproducer (docs/failures.md); so does `STEPWELL_GUARDED=1`. Not with `reached` or
-            `instrumentation`, which live in this process.
+        shapes: input shapes by name, for which code is compiled at once instead of at the first call.
+        cache: whether to store compiled code and use it again. "require" raises `CacheMissError` for code that is not
+            in
+            the cache, and so does `STEPWELL_CACHE=require`. `STEPWELL_CACHE_DIR` names the folder.
+        codegen_threads: number of kernels compiled concurrently; for large models the number of processes, this one
+            included, as far as there are processors for them.
+        dims: sizes of symbolic dimensions, by name: a number, (low, high), (low, high, step), a list of upper bounds of
+            buckets, or text that derives the size: another dimension, or a sum of dimensions. One compile then serves
+            all
+            these sizes (docs/dynamic_shapes.md).
+        winograd: whether 3x3 convolutions may use Winograd's method if it is faster. It rounds more often than the
+            direct
+            method; errors are about twice as large (docs/numerics.md).
+        checked: whether calls of an ONNX model check indices and integer divisors, and raise a `DataError` that names
+            the
+            node: all of them (True), only those that come directly from "inputs", or none (False), so that invalid ones
+            give meaningless numbers (docs/numerics.md).
+        precision: type of the operands in products of float32, whose sums stay float32: "f32", or, faster on GPUs,
+            "tf32",
+            "bf16" or "f16". Code for CPUs gives the same numbers as a GPU, but is slower for it (docs/numerics.md).
+        fallback: handling of nodes that cannot be compiled, which run on the host, between compiled subgraphs of the
+            model
+            (docs/fallback.md): "warn" about them, reject the model with an "error" that names them, or be "quiet". With
+            `dims`, a failure of the compiler in a range is raised for "error"; otherwise it is a warning, and each size
+            is
+            compiled separately.
+        reached: called at each phase with its name, the module, and the parameters that the module names.
+        instrumentation: called before and after every pass; see `passes/instrumentation.py`.
+        substitutes: MLIR files with kernels that replace others, by the names of the replaced ones (docs/kernels.md).
+        guarded: whether to compile in a child process, so that a crash of native code becomes a `CompilerCrash` with a
+            reproducer instead of ending this process (docs/failures.md); `STEPWELL_GUARDED=1` does the same. Cannot be
+            combined with `reached` or `instrumentation`, which run in this process.
         progress: called with a `Progress` at the start and the end of each compile, at its phases, and as its kernels
             are compiled (docs/logging.md); in the thread that compiles. An exception that it raises ends the compile.
             True shows a progress bar in notebooks and terminals, None (the default) only in notebooks, False nowhere.
@@ -86,22 +92,22 @@ class Options:
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     dims: Mapping[str, Any] = field(default_factory=dict)
-    cache: bool | str = _option(True, Flag("--no-cache", "compile all of it anew, and keep nothing"))
+    cache: bool | str = _option(True, Flag("--no-cache", "compile without reading or writing the cache"))
     codegen_threads: int = 2
     winograd: bool = _option(
         True, Flag("--no-winograd", "compute all convolutions directly: slower, more accurate"), in_key=True
     )
     checked: bool | Literal["inputs"] = _option(
         False,
-        Flag("--checked", "fail on indices outside of their dimension and integers divided by zero, and name the node"),
+        Flag("--checked", "fail on indices out of range and integer division by zero, naming the node"),
         in_key=True,
     )
-    # A part of the target's name, and with it of the key.
+    # Part of the target's name, and thereby of the key.
     precision: str = _option(
         "f32",
         Flag(
             "--precision",
-            "of products of float32, whose sums stay float32: on GPUs fewer bits are faster (default: %(default)s)",
+            "precision of float32 products; sums stay float32; fewer bits are faster on GPUs (default: %(default)s)",
             PRECISIONS,
         ),
     )
@@ -109,7 +115,7 @@ class Options:
         "warn",
         Flag(
             "--fallback",
-            "nodes that cannot be compiled and run on the host: warn of them, refuse them all as an error, or be quiet",
+            "for nodes that cannot be compiled and run on the host: warn, fail with an error, or be quiet",
             FALLBACK,
         ),
     )
@@ -124,13 +130,13 @@ class Options:
 
     @property
     def key(self) -> str:
-        """The part of a cache key that fields declare to be in it."""
+        """The part of a cache key that consists of the fields with `in_key`."""
         names = [item.name for item in fields(self) if item.metadata.get("in_key")]
         return ", ".join(f"{name}={getattr(self, name)}" for name in names)
 
     @property
     def is_watched(self) -> bool:
-        """Whether a caller is told of phases or passes, which takes the whole model in one module of this process."""
+        """True if a caller follows phases or passes, which needs the whole model as one module in this process."""
         return self.reached is not None or len(self.instrumentation) > 0
 
 
@@ -138,7 +144,7 @@ Made = TypeVar("Made")
 
 
 def options_of(given: Made | Mapping[str, Any] | None, kind: Callable[..., Made]) -> Made:
-    """Turns what a caller passed as `options` into an instance of the options class.
+    """Converts the `options` argument of a caller to an instance of the options class.
 
     Args:
         given: an instance, a mapping from the names of fields to values, or None for the defaults.

@@ -1,10 +1,10 @@
-"""Code of other packages that takes part in compiles: passes, patterns, lowerings, importers and ops.
+"""Detects code of other packages that takes part in compiles: passes, patterns, lowerings, importers and ops.
 
-A plug-in registers itself by a decorator, or puts what it has into a table or in the place of a function. All of that
-is found by looking through the modules of the compiler for code that is not its own; `fingerprint` tells one set of
-plug-ins from every other and is a part of every cache key.
+A plug-in registers itself by a decorator, adds entries to a table, or replaces a function. Scanning the modules of the
+compiler for foreign code finds all of these. `fingerprint` distinguishes sets of plug-ins and is part of every cache
+key.
 
-Needs no MLIR: as long as a module of the compiler is not imported, nothing can have been registered with it.
+Needs no MLIR: nothing can be registered with a module of the compiler before it is imported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..passes.entry_points import load_entry_points
 
 _PACKAGE = __name__.partition(".")[0]
 _PARTS = tuple(f"{_PACKAGE}.{part}" for part in ("dialects", "driver.route", "frontend", "lowering", "passes"))
-# The compiler uses the code of these, so that finding it in a module says nothing.
+# The compiler uses code of these packages, so finding it in a module does not indicate a plug-in.
 _TRUSTED = frozenset(
     {
         *sys.stdlib_module_names,
@@ -41,9 +41,9 @@ _TRUSTED = frozenset(
     }
 ) - {"__main__"}
 _DEPTH = 6
-"""How deep the tables of the compiler are nested at most."""
+"""Maximum nesting of the compiler's tables."""
 _MOST_VALUES, _MOST_NESTED = 20_000, 60
-"""The number of values, and how deep they are nested, up to which the digest of a plug-in describes its data."""
+"""Maximum number of values, and their maximum nesting, that the digest of a plug-in describes."""
 _THIS_PROCESS = os.urandom(8).hex()
 
 
@@ -53,15 +53,15 @@ def fingerprint() -> str:
     load_entry_points()
     if _last_scan is None or not _last_scan.holds():
         _last_scan = _Scan()
-    # The code of a plug-in may change without the compiler's tables: a digest is made anew each time.
+    # The code of a plug-in may change without the compiler's tables, so digests are computed each time.
     return ", ".join(f"{name}:{_digest_of(name, items)}" for name, items in sorted(_last_scan.found.items()))
 
 
 class _Scan:
-    """What was found in the modules of the compiler, and the state of all tables at that time.
+    """The foreign code found in the modules of the compiler, and a copy of all tables at that time.
 
     Attributes:
-        found: by module, the code that is not the compiler's own, each piece with its place.
+        found: by module, each piece of foreign code with its location.
     """
 
     def __init__(self) -> None:
@@ -74,12 +74,12 @@ class _Scan:
         self._tables = [(table, table.copy()) for item in held if (table := _table_of(item)) is not None]
 
     def holds(self) -> bool:
-        """Whether no table has changed since. Compares in C, where objects that are the same are equal."""
+        """Returns whether no table has changed. Compares in C, where identical objects are equal."""
         if len(sys.modules) != self._modules:
             return False
         try:
             return all(table == copied for table, copied in self._tables)
-        except Exception:  # objects without a truth value of `==`, such as arrays: they are not the same
+        except Exception:  # objects whose `==` has no truth value, such as arrays: they are not identical
             return False
 
 
@@ -87,7 +87,7 @@ _last_scan: _Scan | None = None
 
 
 def _table_of(item: Any) -> Any:
-    """The table with the members of what can change; None if it has none."""
+    """Returns the table of an object's members; None if it has none."""
     return item if isinstance(item, dict | list | set) else getattr(item, "__dict__", None)
 
 
@@ -99,28 +99,28 @@ def _compiler_modules() -> Iterator[tuple[str, types.ModuleType]]:
 
 
 def registrations(seen: dict[int, Any] | None = None) -> Iterator[tuple[str, Any]]:
-    """All code in the modules of the compiler that is not its own, each with the place where it is found first.
+    """Yields all foreign code in the modules of the compiler, each piece with the first location where it is found.
 
     Args:
-        seen: gets everything that was looked at, by its identity.
+        seen: receives every examined object, by its identity.
     """
     seen = {} if seen is None else seen
     for name, module in _compiler_modules():
         for attribute, value in list(vars(module).items()):
             if type(value) not in _PLAIN and not attribute.startswith("__"):
                 if type(value) is types.FunctionType and value.__globals__.get("__name__") == name:
-                    continue  # what most of them are
+                    continue  # most functions
                 for where, item in _foreign(value, name, seen, _DEPTH):
                     yield f"{name}.{attribute}{where}", item
 
 
 def _foreign(value: Any, home: str, seen: dict[int, Any], depth: int) -> Iterator[tuple[str, Any]]:
-    """The code that is not the compiler's own in a value that one of its modules has; each with its place in it."""
+    """Yields the foreign code in a value of one of the compiler's modules, with its location in the value."""
     kind = type(value)
     if kind in _PLAIN or depth == 0 or id(value) in seen:
         return
     if isinstance(value, type) and value.__module__ != home and _is_own(value.__module__):
-        return  # looked at where it is declared
+        return  # examined where it is declared
     seen[id(value)] = value
     if kind is types.FunctionType:
         if not _is_own(value.__globals__.get("__name__", "")):
@@ -131,7 +131,7 @@ def _foreign(value: Any, home: str, seen: dict[int, Any], depth: int) -> Iterato
             return
         for name, member in list(vars(value).items()):
             function = getattr(member, "__func__", member)
-            if type(function) is types.FunctionType and name != "__new__":  # that of a named tuple is made up
+            if type(function) is types.FunctionType and name != "__new__":  # that of a named tuple is generated
                 for where, item in _foreign(function, home, seen, depth - 1):
                     yield f".{name}{where}", item
     elif kind is functools.partial:
@@ -172,7 +172,7 @@ def _name_of(key: Any) -> str:
 
 
 def _owner(item: Any) -> str:
-    """The module that a piece of code comes from."""
+    """Returns the module that a piece of code comes from."""
     if isinstance(item, types.FunctionType):
         return str(item.__globals__.get("__name__", "?"))
     return item.__module__ if isinstance(item, type) else type(item).__module__
@@ -190,8 +190,8 @@ def _digest_of(module: str, items: Iterable[tuple[str, Any]]) -> str:
 class _Digest:
     """A digest of code: of the sources of its module, and of functions as they are in memory.
 
-    The latter tells apart what has no source, or one that says too little: cells of notebooks, lambdas, closures.
-    Code that refers to more data than the limits allow has a digest of its own in every process.
+    The latter distinguishes code without source or with the same source: cells of notebooks, lambdas, closures. Code
+    that refers to more data than the limits allow has a different digest in every process.
     """
 
     def __init__(self) -> None:
@@ -201,16 +201,16 @@ class _Digest:
 
     @property
     def hex(self) -> str:
-        """The digest, as far as it has to be told apart."""
+        """The digest, shortened."""
         return self._hash.hexdigest()[:16]
 
     def add_text(self, text: str) -> None:
-        """Adds a text."""
+        """Adds text."""
         data = text.encode(errors="surrogatepass")
         self._hash.update(len(data).to_bytes(8, "little") + data)
 
     def add_sources(self, name: str) -> None:
-        """Adds the source files of a module, and of the folder that it is in if that is a package."""
+        """Adds the source files of a module, and of its folder if that is a package."""
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
         if name == "__main__" or file is None:
@@ -220,13 +220,13 @@ class _Digest:
         for source in sorted(path.parent.rglob("*.py")) if is_inside else [path]:
             try:
                 data = source.read_bytes()
-            except OSError:  # it has been deleted since it was imported
+            except OSError:  # deleted since it was imported
                 continue
             self.add_text(str(source.relative_to(path.parent)))
             self._hash.update(hashlib.sha256(data).digest())
 
     def add(self, value: Any) -> None:
-        """Adds a value: code by what it does, and data by what it holds."""
+        """Adds a value: code by its instructions, data by its contents."""
         kind = type(value)
         self.add_text(f"{kind.__module__}.{kind.__qualname__}")
         if isinstance(value, str | bytes | int | float | complex | bool | type(None) | type(...) | range | slice):
@@ -239,7 +239,7 @@ class _Digest:
         elif self._depth == _MOST_NESTED or len(self._seen) == _MOST_VALUES:
             self.add_text(_THIS_PROCESS)
         else:
-            self._seen[id(value)] = value  # so that the number stays its own
+            self._seen[id(value)] = value  # a reference, so that its identity is not reused
             self._depth += 1
             self._add_once(value)
             self._depth -= 1
@@ -286,7 +286,7 @@ class _Digest:
     def _add_function(self, function: types.FunctionType) -> None:
         self.add_text(function.__qualname__)
         if _is_own(function.__globals__.get("__name__", "")):
-            return  # the compiler's own, which its version tells
+            return  # the compiler's own, which its version identifies
         self._add_all((function.__code__, function.__defaults__, function.__kwdefaults__))
         for cell in function.__closure__ or ():
             try:
@@ -310,6 +310,6 @@ class _Digest:
 
 
 def _names_in(code: types.CodeType) -> list[str]:
-    """The names that code may look up among globals, those of functions in it counted."""
+    """Returns the names that code may look up among globals, including functions nested in it."""
     inner = [name for item in code.co_consts if isinstance(item, types.CodeType) for name in _names_in(item)]
     return list(dict.fromkeys([*code.co_names, *inner]))

@@ -1,4 +1,4 @@
-"""What the runtime needs of a module that has reached its last phase."""
+"""Builds a `Program` for the runtime from a module that has reached its last phase."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..passes.functions import main_function, strings
 from ..runtime.program import WORK, ArenaBuffer, CpuTarget, KernelInfo, Program, TensorInfo, aligned
 
 LIFETIMES = "stepwell.lifetimes"
-"""The attribute of modules that says what lies where in the arena, and when."""
+"""The attribute of modules with the offset, size and lifetime of each buffer in the arena."""
 
-# Operations and bytes together that take one core some tens of microseconds.
-_LITTLE_WORK = 4_000_000
+# Operations plus bytes that take one core some tens of microseconds.
+_SHORT_WORK = 4_000_000
 
 CONSTANT = "stepwell.constant."
-"""What parameters are called that are constants of a program for a GPU."""
+"""Prefix of parameters that are constants of a program for a GPU."""
 
 
 def program_of(
@@ -30,20 +30,20 @@ def program_of(
     objects: Mapping[str, bytes],
     kernels: Sequence[KernelInfo] = (),
 ) -> Program:
-    """What the runtime needs of a module that has reached the phase `llvm` or, for a GPU, `nvvm`.
+    """Builds the program of a module that has reached the phase `llvm` or, for a GPU, `nvvm`.
 
     Args:
         module: the module.
-        parameters: the contents of its parameters, and maybe others.
-        target: what its code is for.
+        parameters: the contents of its parameters; others are ignored.
+        target: the target of its code.
         objects: its code, by symbol.
-        kernels: a table of its kernels.
+        kernels: the table of its kernels.
     """
     interface = ir.DictAttr(module.operation.attributes["stepwell.interface"])
     inputs, outputs = _tensors(interface["inputs"]), _tensors(interface["outputs"])
     guards, used, launches = strings(interface["guards"]), _used(module, parameters), None
     if target.is_gpu:
-        from ..lowering.linalg_to_gpu.plan import plan_of  # with all that emits code for GPUs
+        from ..lowering.linalg_to_gpu.plan import plan_of  # loads all code generation for GPUs
 
         launches, constants = plan_of(module, (len(inputs), len(outputs) + len(guards), len(used)))
         used |= {f"{CONSTANT}{number}": aligned(contents) for number, contents in enumerate(constants)}
@@ -65,9 +65,9 @@ def program_of(
 
 
 def _is_short(module: ir.Module, kernels: Sequence[KernelInfo]) -> bool:
-    """Whether a call does little, by the work of its kernels; @main has no loops, which may run them more often."""
+    """Returns whether a call is short, by the work of its kernels; a loop in @main may run them more often."""
     work = sum(kernel.calls * (kernel.flops + kernel.bytes) for kernel in kernels)
-    return work <= _LITTLE_WORK and len(main_function(module.operation).regions[0].blocks) == 1
+    return work <= _SHORT_WORK and len(main_function(module.operation).regions[0].blocks) == 1
 
 
 def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -81,7 +81,7 @@ def _used(module: ir.Module, parameters: Mapping[str, np.ndarray]) -> dict[str, 
 
 
 def _buffers(module: ir.Module) -> list[ArenaBuffer]:
-    """What the arena holds, in the order of time; nothing where a module does not say."""
+    """Returns the buffers in the arena in the order of time; empty if a module does not record them."""
     attributes, found = module.operation.attributes, []
     for row in map(ir.DictAttr, ir.ArrayAttr(attributes[LIFETIMES]) if LIFETIMES in attributes else ()):
         name, node = (ir.StringAttr(row[key]).value if key in row else "" for key in ("name", "node"))

@@ -1,4 +1,4 @@
-"""One program for a range of sizes: the model is looked at in a few sizes, and compiled at the upper bounds."""
+"""Compiles one program for a range of sizes: samples the model at a few sizes, and compiles at the upper bounds."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from .source import ModelSource, PieceSource
 
 __all__ = ["BoundedError", "compile_bounded"]
 
-_ROUNDS = 8
-"""So often more sizes are looked at."""
+_MAX_ROUNDS = 8
+"""Maximum number of refinement rounds."""
 
-_TYPICAL = 4
-"""Into so many steps a range is cut, to choose tiles for the sizes between."""
+_INTERVALS = 4
+"""Number of intervals between the representative sizes of a range, for which tiles are chosen."""
 
 
 def compile_bounded(
@@ -44,20 +44,20 @@ def compile_bounded(
     buckets: Sequence[Mapping[str, Range]],
     derived: Mapping[str, Expression],
 ) -> list[Program]:
-    """One program for each of some buckets: for all sizes in its ranges.
+    """Compiles one program for each bucket, which serves all sizes in its ranges.
 
     Args:
-        compilation: what compiles.
+        compilation: compiles each program.
         source: the model.
-        inputs: what it takes.
-        buckets: the ranges of the sizes that vary, by name.
-        derived: the dimensions of inputs that follow from these.
+        inputs: the model's inputs.
+        buckets: the ranges of the symbolic dimensions, by name.
+        derived: the dimensions of inputs that are computed from these.
 
     Raises:
-        BoundedError: the model has something that one program cannot do for all of them; names the op.
+        BoundedError: one program cannot serve all sizes; names the op.
         ModelError: the model cannot be read.
         PassFailure, PassError: a pass failed.
-        CodegenError: LLVM refused a function.
+        CodegenError: LLVM rejected a function.
     """
     model = Samples(source, inputs, derived)
 
@@ -77,7 +77,7 @@ def _programs(compilation: Compilation, model: Samples, buckets: Sequence[Mappin
     try:
         return _programs_as(compilation, model, buckets)
     except VaryingConstant:
-        # Numbers of places, as of the centres of all cells of an image, may be computed while the model runs.
+        # Constants derived from coordinates, such as the centres of all cells of an image, may be computed at run time.
         return _programs_as(compilation, Samples(model.source, model.inputs, model.derived, keep_ranges), buckets)
 
 
@@ -85,19 +85,19 @@ def _programs_as(compilation: Compilation, model: Samples, buckets: Sequence[Map
     whole = {name: union_of([bucket[name] for bucket in buckets]) for name in buckets[0]}
     programs, known = [], {}
     for bucket in buckets:
-        # What one bucket has fixed must not vary in the samples either.
+        # A size that is fixed in this bucket must not vary in the samples either.
         fixed = tuple(
             name for name, values in bucket.items() if values.low == values.high and whole[name].low < whole[name].high
         )
         program = _compile(compilation, model, bucket, model.over(bucket if fixed else whole))
-        # Programs that pack a weight in the same way have it once.
+        # Programs that pack a weight in the same way share it.
         shared = {name: known.setdefault(_contents(array), array) for name, array in program.parameters.items()}
         programs.append(replace(program, parameters=shared))
     return programs
 
 
 def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
-    """Tells arrays apart by what they hold; those that repeat elements, which take no memory, are left as they are."""
+    """Returns a key of an array's contents; an array that repeats elements takes no memory and is not compared."""
     if not array.flags.c_contiguous:
         return array.dtype.name, array.shape, id(array)
     return array.dtype.name, array.shape, hashlib.sha256(array.reshape(-1).view(np.uint8).data).digest()
@@ -106,13 +106,13 @@ def _contents(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes | int]:
 def _compile(
     compilation: Compilation, model: Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]
 ) -> Program:
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         try:
             return _compile_as(compilation, model, ranges, samples)
         except MoreSizes as error:
             more = [model.at(sizes) for sizes in error.sizes]
             samples = [*samples, *(sample for sample in more if sample.is_like((samples or more)[-1]))]
-    raise BoundedError("numbers depend on the sizes in no simple way")
+    raise BoundedError("numbers in the model depend on the sizes in no simple way")
 
 
 def _compile_as(
@@ -137,14 +137,14 @@ def _compile_as(
         program = compilation.from_static(module, imported.parameters, imported.nodes)
         table = tuple(read_table(module.operation))
     model.check(bounds.outputs, ranges)
-    outputs = bounds.outputs[: len(program.outputs)]  # behind them are the guards
+    outputs = bounds.outputs[: len(program.outputs)]  # followed by the guards
     return replace(program, bounds=Bounds(dict(ranges), table, outputs, model.derived))
 
 
 def _bounds(model: Samples, ranges: Mapping[str, Range], samples: Sequence[Snapshot]) -> dict[str, int]:
-    """The sizes of what the program has room for: the upper bounds, or more where two of them are alike by chance.
+    """Returns the sizes to compile for: the upper bounds, or larger ones if equal bounds would merge dimensions.
 
-    Zeros of 32 rows and zeros of 32 columns are one constant where both bounds are 32, and two at all other sizes.
+    Zeros of 32 rows and zeros of 32 columns are one constant if both bounds are 32, and two at all other sizes.
     """
     bounds = {name: values.high for name, values in ranges.items()}
     apart: dict[str, int] = {}
@@ -159,13 +159,13 @@ def _bounds(model: Samples, ranges: Mapping[str, Range], samples: Sequence[Snaps
 
 
 def typical_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
-    """Sizes from the lower to the upper bounds, which tiles should suit."""
+    """Returns representative sizes from the lower to the upper bounds, which tiles should suit."""
     found: list[dict[str, int]] = []
-    for number in range(_TYPICAL + 1):
+    for number in range(_INTERVALS + 1):
         sizes = {}
         for name, values in ranges.items():
             count = (values.high - values.low) // values.step
-            sizes[name] = values.low + count * number // _TYPICAL * values.step
+            sizes[name] = values.low + count * number // _INTERVALS * values.step
         if sizes not in found:
             found.append(sizes)
     return found

@@ -1,7 +1,7 @@
-"""The named phases that a module walks down, one pipeline and one invariant each.
+"""The named phases of a compile, with a pipeline and an invariant each.
 
 `run(module, stop="tiled")` takes a freshly imported module to the phase `tiled`; a module that was dumped there
-goes on with `run(module, start="tiled")`.
+continues with `run(module, start="tiled")`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Phase:
-    """A level of the IR that has a name.
+    """A named level of the IR.
 
     Attributes:
-        name: as in `--compile-to=NAME`.
-        summary: what the IR is, in a line.
-        pipeline: how to get here from the phase before, for a target by its name.
-        check: what must hold here; raises PassError.
+        name: the name, as in `--compile-to=NAME`.
+        summary: describes the IR in one line.
+        pipeline: returns the pipeline from the previous phase, for a target by its name.
+        check: checks the invariants of the phase; raises PassError.
     """
 
     name: str
@@ -53,7 +53,7 @@ def _import(target: str) -> Pipeline:
 @functools.cache
 def _graph(target: str) -> Pipeline:
     machine = Target.parse(target)
-    # What @init computes are parameters from here on, whose contents decide what follows.
+    # The results of @init are parameters from here on, whose contents later passes read.
     with_parameters = Pipeline(("stepwell-evaluate-init", "stepwell-scale-denormal-weights"))
     if machine.capability is not None:
         pipeline = gpu_graph_pipeline(machine.precision, machine.capability.has_wgmma)
@@ -63,27 +63,27 @@ def _graph(target: str) -> Pipeline:
 
 @functools.cache
 def form_kernels_pipeline(target: str = "cpu") -> Pipeline:
-    """The first half of the way to the phase `kernels`: kernels of stepwell ops still, each once."""
+    """The first half of the pipeline to the phase `kernels`: distinct kernels that still consist of stepwell ops."""
     is_gpu = Target.parse(target).is_gpu
     return Pipeline(
         (
             # Without parameters, nothing has evaluated @init.
             "stepwell-erase-init",
-            # Where a batch of sequences varies in both, their rows are laid one after the other.
+            # If both dimensions of a batch of sequences vary, their rows are stored one after the other.
             *(() if is_gpu else ("stepwell-pack-rows",)),
-            # The runtime's view of inputs and outputs, before bools become bytes and results destinations.
+            # Records inputs and outputs as the runtime sees them, before bools become bytes and results destinations.
             "stepwell-record-interface",
-            # Before kernels are formed, as they are of one image then.
+            # Before kernels are formed, so that each is of one image.
             *(() if is_gpu else ("stepwell-split-batches",)),
-            # Concatenation, padding and slices that are views move nothing, and need no kernels.
+            # Concatenation, padding and slices that are views move no data, and need no kernels.
             "stepwell-form-views",
             "stepwell-form-row-views",
-            # Merging comes before lowering: what is equal is lowered, scheduled and compiled once.
+            # Kernels are merged before lowering: equal ones are lowered, scheduled and compiled once.
             f"stepwell-form-kernels{{on-gpu={str(is_gpu).lower()}}}",
             "stepwell-merge-kernels",
-            # Where sizes vary, no tile suits all of them.
+            # No tile suits all sizes of a range.
             *(() if is_gpu else (f"stepwell-version-kernels{{target={target}}}",)),
-            # Threads access 16 bytes at once, where these are known to lie at a multiple of 16.
+            # Threads access 16 bytes at once if the address is known to be a multiple of 16.
             *(("stepwell-record-alignment",) if is_gpu else ()),
             f"stepwell-name-kernels{{target={target}}}",
         )
@@ -92,7 +92,7 @@ def form_kernels_pipeline(target: str = "cpu") -> Pipeline:
 
 @functools.cache
 def lower_kernels_pipeline(target: str) -> Pipeline:
-    """The second half of the way to the phase `kernels`: from here on there is code for one target."""
+    """The second half of the pipeline to the phase `kernels`: from here on code is for one target."""
     return Pipeline((f"stepwell-convert-to-linalg{{target={target}}}",))
 
 
@@ -113,7 +113,7 @@ def _vector(target: str) -> Pipeline:
     return Pipeline(
         (
             "stepwell-vectorize",
-            # The math ops are vectors by now, so that a polynomial is vector code.
+            # Math ops are vectors at this point, so that a polynomial is vector code.
             f"stepwell-approximate-math{{has-scalef={str(has_scalef).lower()}}}",
         )
     )
@@ -128,7 +128,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("memref", "buffers planned in one arena", memref_pipeline, invariants.check_memref),
     Phase("llvm", "the LLVM dialect", llvm_pipeline, invariants.check_llvm),
 )
-"""The phases on the way to a CPU."""
+"""The phases of a compile for a CPU."""
 
 GPU_PHASES: tuple[Phase, ...] = (
     *PHASES[:3],
@@ -141,38 +141,38 @@ GPU_PHASES: tuple[Phase, ...] = (
     ),
     Phase("nvvm", "the kernels in the NVVM dialect", nvvm_pipeline, invariants.check_nvvm),
 )
-"""The phases on the way to a GPU."""
+"""The phases of a compile for a GPU."""
 
 NAMES: tuple[str, ...] = tuple(dict.fromkeys(phase.name for phase in (*PHASES, *GPU_PHASES)))
-"""What a phase of any target may be called; `names` are those of one target, in order."""
+"""The names of all phases of any target; `names` returns those of one target, in order."""
 
 
 def phases_of(target: str) -> tuple[Phase, ...]:
-    """The phases on the way to a target by its name.
+    """Returns the phases of a compile for a target by its name.
 
     Raises:
-        TargetError: there is no such target.
+        TargetError: the target is unknown.
     """
     return GPU_PHASES if Target.parse(target).is_gpu else PHASES
 
 
 def names(target: str) -> tuple[str, ...]:
-    """What the phases on the way to a target are called, in order."""
+    """Returns the names of the phases for a target, in order."""
     return tuple(phase.name for phase in phases_of(target))
 
 
 def placed(target: str) -> str:
-    """The phase in which everything has its place in memory."""
+    """Returns the phase in which all buffers have their offsets in memory."""
     return "gpu" if Target.parse(target).is_gpu else "memref"
 
 
 def last(target: str) -> str:
-    """The phase that code is made from."""
+    """Returns the phase that code is generated from."""
     return names(target)[-1]
 
 
 def between(start: str, stop: str, target: str = "cpu") -> Sequence[Phase]:
-    """The phases after `start`, up to and with `stop`, on the way to a target.
+    """Returns the phases after `start` up to and including `stop`, for a target.
 
     Raises:
         OptionError: there is no such phase, or `stop` comes before `start`.
@@ -200,18 +200,18 @@ def run(
     """Takes a module from one phase to another, in place.
 
     Args:
-        module: IR that is in phase `start`.
-        target: the name of the machine to generate code for, as `Target.parse` takes it.
+        module: IR in the phase `start`.
+        target: the name of the target, as `Target.parse` takes it.
         start: the phase that the module is in.
         stop: the phase to reach; None for the last one.
-        instrumentation: told before and after every pass.
-        reached: called with the name of every phase on the way and the module as it is there.
+        instrumentation: called before and after every pass.
+        reached: called with the name and the module of every phase that is reached.
         without: the names of passes to leave out.
-        state: what belongs to the module; None for a module alone.
+        state: the module's parameters and other state; None for a module alone.
 
     Raises:
         PassFailure: a pass failed.
-        PassError: a phase was left without what must hold there.
+        PassError: the invariants of a phase do not hold.
     """
     for phase in between(start, stop or last(target), target):
         with in_phase(phase.name):
@@ -221,17 +221,17 @@ def run(
 
 
 def check(phase: Phase, module: ir.Module) -> None:
-    """Sees that a module has what must hold in a phase.
+    """Checks that the invariants of a phase hold for a module.
 
     Raises:
-        PassError, PassFailure: it has not.
+        PassError, PassFailure: they do not.
     """
-    if is_recording():  # as a pass, so that it can be shown again
+    if is_recording():  # as a pass, so that a reproducer can repeat it
         Pipeline((CheckPhasePass(phase.name),)).run(module)
     else:
         phase.check(module)
 
 
 def phase(name: str) -> Phase:
-    """A phase by its name."""
+    """Returns a phase by its name."""
     return next(phase for phase in (*PHASES, *GPU_PHASES) if phase.name == name)

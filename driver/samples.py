@@ -1,4 +1,4 @@
-"""What a model says at some of the sizes that it is compiled for: how numbers in it depend on sizes shows there."""
+"""Snapshots of a model at a few concrete sizes, from which symbolic sizes are inferred."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ from .context import compiler_context
 from .source import ModelSource, PieceSource
 
 _SAMPLES = 2
-"""In so many sizes between the bounds a model is looked at."""
+"""Number of sizes between the bounds at which the model is sampled."""
 
 _LOWEST = 2
-"""At so many of the least sizes it is tried whether the model computes what it does elsewhere."""
+"""Number of smallest sizes to try for a structurally identical graph."""
 
 _LEAST = 5
-"""Smaller samples are not typical: what is one of few is often computed in another way."""
+"""Smallest representative size: for fewer elements, computations often take another form."""
 
 _MOST_ELEMENTS = 1 << 20
-"""Larger constants are not computed from sizes."""
+"""Maximum number of elements of constants that are computed from sizes."""
 
 
 @dataclass
 class Samples:
-    """What a model says at some sizes, each of which is looked at once.
+    """Snapshots of a model, each taken once.
 
     Attributes:
         source: the model.
         inputs: its inputs.
-        derived: the dimensions of these that follow from others.
-        folding: entered while constants are computed.
+        derived: the dimensions of inputs that are computed from others.
+        folding: entered while constants are folded.
     """
 
     source: ModelSource | PieceSource
@@ -63,23 +63,23 @@ class Samples:
     _taken: dict[tuple[int, ...], Snapshot] = field(default_factory=dict)
 
     def shapes(self, sizes: Mapping[str, int]) -> dict[str, Shape]:
-        """The inputs' shapes by their names, where the dimensions that vary have given sizes."""
+        """Returns the inputs' shapes by name, for given sizes of the symbolic dimensions."""
         known = with_derived(sizes, self.derived)
         return {
             info.name: tuple(known[dim] if isinstance(dim, str) else dim for dim in info.shape) for info in self.inputs
         }
 
     def at(self, sizes: Mapping[str, int]) -> Snapshot:
-        """What the model says at given sizes."""
+        """Returns the snapshot at given sizes."""
         key = tuple(sizes.values())
         if key not in self._taken:
             self._taken[key] = _snapshot(self, sizes)
         return self._taken[key]
 
     def over(self, ranges: Mapping[str, Range]) -> list[Snapshot]:
-        """What the model says at some sizes, and at the least at which it computes what it does elsewhere.
+        """Returns snapshots over ranges of sizes, including the smallest sizes at which the graph is the same.
 
-        With a single element there is often less to do.
+        With a single element the model often computes less.
 
         Raises:
             BoundedError: a slice is empty at some sizes.
@@ -89,9 +89,7 @@ class Samples:
             samples = samples[1:]
         for name, values in ranges.items():
             if values.low < values.high and {values.high} == {values.high, *(item.sizes[name] for item in samples)}:
-                raise BoundedError(
-                    f"the model computes something else at {name}={values.low}; let the range start higher"
-                )
+                raise BoundedError(f"the model has another graph at {name}={values.low}; let the range start higher")
         for step in range(_LOWEST):
             least = {name: min(values.low + step * values.step, values.high) for name, values in ranges.items()}
             if not samples or least in [sample.sizes for sample in samples]:
@@ -111,34 +109,34 @@ class Samples:
             raise BoundedError(f"there is no result at {listed(sizes)}, {advice}: {error}") from error
 
     def _advice(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> str:
-        """What helps where a model has no result at some sizes: it may have one where dimensions are alike."""
+        """Returns advice for a model without a result at some sizes: it may have one if dimensions are equal."""
         for same in _alike(self.inputs, ranges):
             try:
                 self.at({name: sizes[same.get(name, name)] for name in sizes})
             except BoundedError:
                 continue
             names = " and ".join(f"'{name}' is '{other}'" for name, other in same.items())
-            said = ",".join(f"{name}={other}" for name, other in same.items())
-            return f"but there is one where {names}; if that is always so, say it in `dims` ({said})"
+            option = ",".join(f"{name}={other}" for name, other in same.items())
+            return f"but there is one if {names}; if that always holds, declare it in `dims` ({option})"
         return "so perhaps they need a step"
 
     def check(self, outputs: Sequence[Sequence[Expression]], ranges: Mapping[str, Range]) -> None:
-        """Checks the shapes of outputs against all that was looked at, also where the graph is another one.
+        """Checks the shapes of outputs against all snapshots, including those with another graph.
 
         Raises:
-            BoundedError: one has another shape.
+            BoundedError: an output has another shape.
         """
         for sample in self._taken.values():
             if any(size not in ranges[name] for name, size in sample.sizes.items()):
                 continue
-            said = tuple(tuple(evaluate(item, sample.sizes) for item in shape) for shape in outputs)
-            if said != sample.shapes:
+            expected = tuple(tuple(evaluate(item, sample.sizes) for item in shape) for shape in outputs)
+            if expected != sample.shapes:
                 where = listed(sample.sizes)
-                raise BoundedError(f"the model computes something else at {where}; let the range start higher")
+                raise BoundedError(f"outputs have other shapes at {where}; let the range start higher")
 
 
 def _alike(inputs: Sequence[TensorInfo], ranges: Mapping[str, Range]) -> Iterator[dict[str, str]]:
-    """Guesses which dimensions are always as large as another one: of one range, first those on one axis of inputs."""
+    """Guesses which dimensions always equal another one: those with the same range, first those on the same axis."""
     axes = {dim: axis for info in reversed(inputs) for axis, dim in enumerate(info.shape)}
     for kind in (lambda name: (ranges[name], axes[name]), lambda name: ranges[name]):
         first: dict[Any, str] = {}
@@ -148,14 +146,14 @@ def _alike(inputs: Sequence[TensorInfo], ranges: Mapping[str, Range]) -> Iterato
 
 
 class _NoResult(BoundedError):
-    """A model has no result at some sizes."""
+    """Raised if a model has no result at some sizes."""
 
 
 def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
-    """Sizes below the upper bounds that tell expressions over them apart: no two alike, if that is possible.
+    """Returns sizes below the upper bounds that distinguish expressions over them; all different if possible.
 
-    Each size has two values at least. All but the first are once moved away from the line on which they grow together,
-    where each looks like a function of the others.
+    Each size has two values at least. Each size but the first is once moved off the line on which all sizes grow
+    together and each looks like a function of the others.
     """
     samples: list[dict[str, int]] = []
     for number in range(_SAMPLES + 1):
@@ -178,14 +176,14 @@ def sample_sizes(ranges: Mapping[str, Range]) -> list[dict[str, int]]:
 
 
 def _moved(known: Sequence[Mapping[str, int]], name: str, values: Range) -> Iterator[dict[str, int]]:
-    """Sizes like those that are known, but for one."""
+    """Yields the known sizes with one size changed."""
     typical = [_typical(values, share, set()) for share in (0.4, 0.8, 0.0)]
     for size in (*typical, values.high, values.low):
         yield from ({**sample, name: size} for sample in known)
 
 
 def _freedom(samples: Sequence[Mapping[str, int]]) -> int:
-    """In how many directions some sizes lie apart from each other."""
+    """Returns the dimension of the affine space that the sizes span."""
     return int(
         np.linalg.matrix_rank(
             np.array([list(sample.values()) for sample in samples], float) - list(samples[0].values())
@@ -194,10 +192,10 @@ def _freedom(samples: Sequence[Mapping[str, int]]) -> int:
 
 
 def imported_at(source: ModelSource | PieceSource, context: ir.Context, shapes: Mapping[str, Shape]) -> ImportedModel:
-    """A model's module, at given input shapes.
+    """Imports a model at given input shapes.
 
     Raises:
-        BoundedError: what an input holds would have to be known, too.
+        BoundedError: the contents of an input decide on sizes.
         ModelError: the model cannot be read.
     """
     try:
@@ -207,10 +205,10 @@ def imported_at(source: ModelSource | PieceSource, context: ir.Context, shapes: 
 
 
 def to_sample(module: ir.Module, model: Samples, shapes: Mapping[str, Shape]) -> list[tuple[Shape, Shape]]:
-    """Takes a module to where shape arithmetic is constant, and composites are found, at any size in the same way.
+    """Folds shape arithmetic and finds composites in a module, at any size in the same way.
 
     Returns:
-        The shapes of what is sliced, and those of the slices.
+        The shapes of sliced tensors, and those of the slices.
     """
     specialize = SpecializeShapesPass.of([shapes[info.name] for info in model.inputs])
     Pipeline((specialize, InferShapesPass())).run(module)
@@ -222,10 +220,10 @@ def to_sample(module: ir.Module, model: Samples, shapes: Mapping[str, Shape]) ->
 
 
 def _patterns_at_any_size() -> Iterator[Pattern]:
-    """The patterns of canonicalization that apply at all sizes or at none."""
+    """Yields the patterns of canonicalization that apply at all sizes or at none."""
     for pattern in patterns():
         if isinstance(pattern, PoolToReduce | ReduceUnitDims):
-            continue  # Whether one window holds the whole image, and whether that is one pixel, depends on its size.
+            continue  # depends on the image's size: whether one window holds it, and whether it is one pixel
         yield _AtAnySize() if isinstance(pattern, DropIdentity) else pattern
 
 
@@ -235,7 +233,7 @@ def _snapshot(model: Samples, sizes: Mapping[str, int]) -> Snapshot:
         try:
             module = imported_at(model.source, context, shapes).module
             return Snapshot.of(module, sizes, to_sample(module, model, shapes))
-        except (NodeError, PassFailure) as error:  # operands do not fit: of a node of ONNX, or of an op of MLIR
+        except (NodeError, PassFailure) as error:  # operands do not fit, of an ONNX node or an MLIR op
             raise _NoResult(str(error)) from error
 
 
@@ -244,7 +242,7 @@ def _typical(values: Range, share: float, taken: set[int]) -> int:
     least = _LEAST if values.high >= 2 * _LEAST else 2
     first = min(count, max(0, -(-(least - values.low) // values.step)))
     place = min(count, first + int((count - first) * min(share, 1.0)))
-    # A range may be of thousands of millions of sizes: those that are looked at lie near each other.
+    # A range may have billions of sizes: only those near each other are examined.
     near = range(max(first, place - len(taken) - 1), min(count, place + len(taken) + 1) + 1)
     choices = sorted(near, key=lambda item: (abs(item - place), item))
     sizes = [values.low + item * values.step for item in choices[: len(taken) + 1]]
@@ -252,7 +250,7 @@ def _typical(values: Range, share: float, taken: set[int]) -> int:
 
 
 class _AtAnySize(DropIdentity):
-    """transpose(x) --> x, and others that do nothing, but not what may do nothing at one size alone"""
+    """transpose(x) --> x, and other identities, but no op that is an identity at one size alone"""
 
     def rewrite(self, op: Any) -> Replacement:
         return None if isinstance(op, SliceOp | PadOp | ResizeOp | ReverseOp) else super().rewrite(op)

@@ -23,9 +23,9 @@ class Setup:
     Attributes:
         target: the target's name, with its precision.
         options: how to compile.
-        cache: where code is kept; None where none is.
+        cache: the cache of compiled code; None for no cache.
         is_loaded: whether the model comes from an artefact.
-        left_out: the names of passes to leave out on the way to the phase `graph`, besides those that options turn off.
+        left_out: names of passes to leave out before the phase `graph`, besides those that options disable.
     """
 
     target: str = "cpu"
@@ -36,42 +36,42 @@ class Setup:
 
     @staticmethod
     def of(target: str, options: Options) -> Setup:
-        """The setup for a target as users name it, whose precision is a field of its options."""
+        """Creates the setup for a target as users name it; the precision is a field of its options."""
         return Setup(target if options.precision == "f32" else f"{target}+{options.precision}", options)
 
     @property
     def must_hit(self) -> bool:
-        """Whether code that is not in the cache is an error."""
+        """True if code that is not in the cache is an error."""
         return self.options.cache == "require" or environment.cache() == "require"
 
     @property
     def is_guarded(self) -> bool:
-        """Whether each compile is in a process of its own, so that a crash of native code is an error."""
+        """True if each compile runs in a child process, so that a crash of native code becomes an error."""
         return self.options.guarded or (environment.is_guarded() and not self.options.is_watched)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of the model stays in one module, to be watched or changed at a phase."""
+        """True if all of the model stays in one module, to be followed or changed at a phase."""
         return self.options.is_watched or len(self.options.substitutes) > 0
 
     @property
     def without(self) -> tuple[str, ...]:
-        """The names of passes to leave out on the way to the phase `graph`."""
+        """The names of passes to leave out before the phase `graph`."""
         return self.left_out if self.options.winograd else (*self.left_out, "stepwell-choose-winograd")
 
     @property
     def substitutes(self) -> list[Substitute]:
-        """Kernels to put in the place of others."""
+        """The kernels that replace others."""
         from .substitution import Substitute
 
         return [Substitute(kernel, Path(path)) for kernel, path in self.options.substitutes.items()]
 
     def changed(self, **options: Any) -> Setup:
-        """The same with other options."""
+        """Returns this setup with other options."""
         return replace(self, options=replace(self.options, **options))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles all but what watches compiles in this process; the cache is that of the process that unpickles."""
+        """Pickles all but callbacks, which belong to this process; the unpickling process uses its own cache."""
         progress = self.options.progress if isinstance(self.options.progress, bool) else None
         kept = {item.name: getattr(self.options, item.name) for item in fields(Options)}
         kept |= {"reached": None, "instrumentation": (), "progress": progress}

@@ -1,7 +1,6 @@
-"""Makes the module of a reproducer smaller, as far as a pipeline fails on it in the same way: one kernel, no large
-constants.
+"""Shrinks the module of a reproducer while a pipeline fails on it in the same way: one kernel, no large constants.
 
-The weights of an ONNX model are parameters, which are in no module; those of a model in MLIR are.
+The weights of an ONNX model are parameters, outside the module; those of a model in MLIR are in the module.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from ..passes.runner import PassFailure
 from .workers.library import library_of
 
 _LARGE = 256
-"""Constants of more elements are replaced."""
+"""Constants of more elements than this are replaced."""
 
 
 def smaller(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> ir.Operation:
-    """A library of the one kernel that the pipeline fails on in the same way, or all there is; with splats in it, where
-    the failure does not depend on what large constants hold.
+    """Returns a module of the one kernel on which the pipeline fails in the same way, or the whole module.
+
+    Large constants become splats if the failure does not depend on their contents.
     """
     for candidate in _kernels(root):
         if _fails_so(candidate, pipeline, failure):
@@ -53,14 +53,14 @@ def _fails_so(root: ir.Operation, pipeline: Pipeline, failure: PassFailure) -> b
 
 
 def _copy(root: ir.Operation) -> ir.Module:
-    """A module of its own; the bindings cannot make one of a clone."""
+    """Returns a new module; the bindings cannot make one of a clone."""
     stream = io.BytesIO()
     root.write_bytecode(stream)
     return ir.Module.parse(stream.getvalue())
 
 
 def _make_splats(root: ir.Operation) -> bool:
-    """Replaces what large constants hold by zeros; returns whether there was any."""
+    """Replaces large constants by zeros; returns whether there were any."""
     splats = [(op, name, splat) for op in walk(root) for name in op.attributes if (splat := _splat_of(op, name))]
     for op, name, splat in splats:
         op.attributes[name] = splat
@@ -68,13 +68,13 @@ def _make_splats(root: ir.Operation) -> bool:
 
 
 def _splat_of(op: ir.Operation, name: str) -> ir.Attribute | None:
-    """Zeros of an attribute's type; None where it is no large constant."""
+    """Returns zeros of an attribute's type; None if the attribute is not a large constant."""
     try:
         attribute = op.attributes[name]
-    except TypeError:  # of elements that the bindings have no class for
+    except TypeError:  # elements that the bindings have no class for
         return None
     is_inline = isinstance(attribute, ir.DenseElementsAttr) and not attribute.is_splat and len(attribute) > _LARGE
-    # The bindings give no class to attributes that are beside the module.
+    # The bindings give no class to resources, which are stored beside the module.
     is_beside = type(attribute) is ir.Attribute and str(attribute).startswith("dense_resource<")
     if not is_inline and not is_beside:
         return None

@@ -1,4 +1,4 @@
-"""Where a model comes from: its bytes, a fingerprint of them, and its interface, whichever format it is in."""
+"""The source of a model: its bytes, their fingerprint, and the model's interface, in any format."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from ..frontend.onnx.model import Model, ValueInfo
 
 
-# Smaller files are kept in memory.
+# Smaller files are read into memory.
 _LARGE_BYTES = 16 << 20
-# About how long an op is in the text of a module.
+# Approximate length of an op in the text of a module.
 _OP_BYTES = 100
 
 
 class SourceError(StepwellError):
-    """What was given is no model, or cannot be read."""
+    """Raised if the argument is not a model, or cannot be read."""
 
 
 class Importable(Protocol):
-    """A model, or a piece of one, that can become a module."""
+    """A model, or a subgraph of one, that can be imported as a module."""
 
     @property
     def size(self) -> int:
-        """About how many ops it is, weights counted.
+        """Approximate number of ops, including weights.
 
         Raises:
             ModelError: the model cannot be read.
@@ -61,10 +61,10 @@ class ModelSource:
 
     Attributes:
         kind: "onnx" or "mlir".
-        contents: the file's bytes, or the text of a module; of a large file where it is.
-        path: the file; None where the model was given in memory.
-        cache: remembers the fingerprints of large files, so that they need not be read for them again.
-        checked: which data is checked, as of `Options`.
+        contents: the file's bytes, or the text of a module; for a large file its location.
+        path: the file; None if the model was given in memory.
+        cache: stores the fingerprints of large files, so that they need not be read again.
+        checked: which data is checked, as in `Options`.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class ModelSource:
 
     @staticmethod
     def read(model: Any) -> ModelSource:
-        """Takes a path, bytes, an `onnx.ModelProto` or an MLIR module.
+        """Accepts a path, bytes, an `onnx.ModelProto` or an MLIR module.
 
         Raises:
             SourceError: it is none of them, or the file cannot be read.
@@ -103,7 +103,7 @@ class ModelSource:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the contents; a model that has files beside it is named by its path, and read from there."""
+        """Pickles the contents; a model with side files is pickled as its path, and read from there."""
         path = None if self.is_whole else self.path
         return _unpickled, (self.kind, self.contents, path, self.cache is not None, self.checked)
 
@@ -119,7 +119,7 @@ class ModelSource:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Tells this model from every other; files that lie beside it count by name, size and time of change."""
+        """A digest that identifies this model; side files count by name, size and modification time."""
         beside = [f"{item.name} {item.stat().st_size} {item.stat().st_mtime_ns}" for item in self._side_files()]
         if isinstance(self.contents, LargeFile) and self.cache is not None and not beside:
             return store.fingerprint_of_file(self.cache, self.contents, lambda: store.key_of(self.kind, self.contents))
@@ -127,7 +127,7 @@ class ModelSource:
 
     @property
     def size(self) -> int:
-        """About how many ops it is, weights counted.
+        """Approximate number of ops, including weights.
 
         Raises:
             ModelError: the model cannot be read.
@@ -137,7 +137,7 @@ class ModelSource:
         return _size_of(self._parsed)
 
     def interface(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-        """What goes into the model and what comes out of it.
+        """Returns the model's inputs and outputs.
 
         Raises:
             ModelError: the model cannot be read.
@@ -155,16 +155,16 @@ class ModelSource:
     def import_into(
         self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
     ) -> ImportedModel:
-        """The model as a module of the `import` phase (or the later one an `.mlir` file is in), and its parameters.
+        """Imports the model as a module of the `import` phase (or the phase of an `.mlir` file), with its parameters.
 
         Args:
-            context: where the module is made.
+            context: the context of the module.
             shapes: the shape of each input.
-            contents: what some inputs hold.
+            contents: contents of some inputs.
 
         Raises:
             ModelError: the model cannot be read.
-            NeedsContents: `contents` does not say all that must be known.
+            NeedsContents: `contents` lacks an input whose contents must be known.
         """
         if self.kind == "mlir":
             from ..frontend import mlir_text
@@ -173,12 +173,12 @@ class ModelSource:
         from ..frontend.onnx import importer
 
         imported = importer.import_model(self._parsed, context, shapes, contents, sized=True, checked=self.checked)
-        vars(self).pop("_parsed", None)  # as large as the file; few ask again
+        vars(self).pop("_parsed", None)  # as large as the file, and rarely needed again
         return imported
 
     @functools.cached_property
     def model(self) -> Model:
-        """The parsed ONNX model, its own functions inlined; kept from then on.
+        """The parsed ONNX model with its own functions inlined; cached.
 
         Raises:
             ModelError: it is damaged.
@@ -189,7 +189,7 @@ class ModelSource:
 
     @property
     def has_functions(self) -> bool:
-        """Whether the ONNX model has functions of its own, so that `model` has other nodes than the file."""
+        """True if the ONNX model has functions of its own, so that `model` has other nodes than the file."""
         return bool(self._parsed.proto.functions)
 
     @functools.cached_property
@@ -200,7 +200,7 @@ class ModelSource:
 
     @property
     def is_whole(self) -> bool:
-        """Whether `data` is all of the model: no other files belong to it."""
+        """True if `data` is all of the model: there are no side files."""
         return not self._side_files()
 
     def _side_files(self) -> list[Path]:
@@ -208,7 +208,7 @@ class ModelSource:
             return []
         if self.kind == "mlir":
             return [side for side in [self.path.with_name("parameters.safetensors")] if side.is_file()]
-        # External data of an ONNX model: any file beside it that the model names would change what it means.
+        # External data of an ONNX model: a change of any such file that the model names changes the model.
         beside = sorted(item for item in self.path.parent.glob("*.data") if item.is_file())
         return beside if beside and b"location" in self.data else []
 
@@ -216,13 +216,13 @@ class ModelSource:
 @short_repr
 @dataclass(frozen=True)
 class PieceSource:
-    """A piece of a model.
+    """A subgraph of a model.
 
     Attributes:
-        whole: the model, or the larger piece, that it was cut from.
-        step: which piece.
+        whole: the model, or the larger subgraph, that it was cut from.
+        step: the step of the hybrid plan that runs it.
         kinds: the element types of its inputs.
-        decided: the values that one set of input shapes leaves one content.
+        decided: returns the values that have only one content for one set of input shapes.
     """
 
     whole: ModelSource | PieceSource
@@ -237,7 +237,7 @@ class PieceSource:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Tells this piece from every other."""
+        """A digest that identifies this subgraph."""
         step = self.step
         return store.key_of(self.whole.fingerprint, repr((step.nodes, step.body, step.inputs, step.outputs)))
 
@@ -248,12 +248,12 @@ class PieceSource:
 
     @property
     def size(self) -> int:
-        """About how many ops it is, weights counted."""
+        """Approximate number of ops, including weights."""
         return _size_of(self.model)
 
     @functools.cached_property
     def model(self) -> Model:
-        """The piece as a model of its own."""
+        """The subgraph as a complete model."""
         from ..frontend.onnx import bodies, partition
 
         kinds = dict(zip(self.step.inputs, self.kinds, strict=True))
@@ -265,7 +265,7 @@ class PieceSource:
     def import_into(
         self, context: ir.Context, shapes: Mapping[str, Shape], contents: Mapping[str, np.ndarray]
     ) -> ImportedModel:
-        """The piece as a module of the `import` phase."""
+        """Imports the subgraph as a module of the `import` phase."""
         from ..frontend.onnx import importer
 
         return importer.import_model(self.model, context, shapes, contents, sized=True, checked=self.checked)

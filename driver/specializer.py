@@ -1,4 +1,4 @@
-"""What makes code for given input shapes: from the cache, or by compiling; in steps where not all can be compiled."""
+"""Provides the code for given input shapes: from the cache, by compiling, or as a hybrid execution plan."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 @short_repr
 @dataclass(frozen=True)
 class Specializer:
-    """Makes the code of one model, or of a piece of one, for one set of input shapes (and contents).
+    """Compiles one model, or a subgraph of one, for one set of input shapes (and contents).
 
     Attributes:
         source: the model.
-        names: its inputs.
-        setup: how code is made.
+        names: the names of its inputs.
+        setup: target, options and cache.
     """
 
     source: ModelSource | PieceSource
@@ -61,50 +61,50 @@ class Specializer:
     setup: Setup
 
     def __call__(self, shapes: tuple[Shape, ...], contents: Contents) -> Program | ByContents | Steps:
-        """The program, what else must be known for one, or steps.
+        """Returns the program, the inputs whose contents must be known for one, or a hybrid plan.
 
         Raises:
-            ModelError: the model is damaged, or a node of it can run nowhere.
+            ModelError: the model is damaged, or has a node that can run nowhere.
             PassFailure, PassError, CodegenError: the compiler failed.
         """
         key, cache = self.key(shapes, contents), self.setup.cache
-        with self._told(key.shapes, self._reason(contents)) as told:
-            made = self._found_or_made(key, cache, shapes, contents, told)
+        with self._reported(key.shapes, self._reason(contents)) as reporter:
+            made = self._found_or_made(key, cache, shapes, contents, reporter)
         if not isinstance(made, Plan):
             return made
         self._report(made)
         return LoadedPlan(made, self.compile_piece, self.source.name, foresight=self.foresight)
 
-    def _told(self, what: str, why: str) -> AbstractContextManager[Told]:
-        """Tells the start and the end of a compile; see `progress.told`."""
+    def _reported(self, what: str, why: str) -> AbstractContextManager[Told]:
+        """Reports the start and the end of a compile; see `progress.told`."""
         setup = self.setup
         return progress.told(setup.options.progress, self.source.name, what, why, setup.target)
 
     def _reason(self, contents: Contents) -> str:
-        """Why the code of one set of input shapes is needed."""
-        asked = progress.reason()
+        """Returns why the code of one set of input shapes is needed."""
+        reason = progress.reason()
         if contents:
             names = ", ".join(self.names[position] for position in contents)
-            asked += f" and contents of {names}"
+            reason += f" and contents of {names}"
         prefixes = ["a piece of a model in steps"] if isinstance(self.source, PieceSource) else []
         prefixes += ["loaded artefact"] if self.setup.is_loaded else []
-        return ", ".join([*prefixes, asked])
+        return ", ".join([*prefixes, reason])
 
     def _found_or_made(
-        self, key: CacheKey, cache: Cache | None, shapes: tuple[Shape, ...], contents: Contents, told: Told
+        self, key: CacheKey, cache: Cache | None, shapes: tuple[Shape, ...], contents: Contents, reporter: Told
     ) -> Program | ByContents | Plan:
         known = store.get_program(cache, key.digest) if cache else None
         if known is not None:
             return known
         if cache and self.setup.must_hit:
             raise cache_key.miss(cache, key)
-        with program_lock(cache, key.digest, told.wait):
-            # Another process may have compiled it since it was looked up.
+        with program_lock(cache, key.digest, reporter.wait):
+            # Another process may have compiled it since the last look-up.
             known = store.get_program(cache, key.digest) if cache else None
             if known is not None:
                 return known
-            told.miss()
-            # Of the first compile a good part is imports, and so is the work of another process until it is of use.
+            reporter.miss()
+            # Much of a first compile is imports; workers start during these.
             with paused_collection(), waiting_team(self._processes()):
                 made = self._made(shapes, contents)
             if cache:
@@ -116,18 +116,18 @@ class Specializer:
     def for_buckets(
         self, inputs: Sequence[TensorInfo], buckets: Buckets, derived: Mapping[str, Expression]
     ) -> tuple[list[Program], str]:
-        """One program for each bucket of sizes; none if the model cannot be compiled so, with the reason.
+        """Compiles one program for each bucket of sizes; returns none, and the reason, if that is not possible.
 
-        Other dimensions follow from those of the buckets. A warning says the reason too.
+        `derived` gives the dimensions that are computed from those of the buckets. A warning states the reason too.
 
         Raises:
-            CacheMissError: the cache must have the programs, and lacks one.
+            CacheMissError: all programs must be in the cache, and one is not.
             PassError, PassFailure, CodegenError: the compiler failed, and `fallback` is "error".
         """
         keys = self.keys_of_buckets(buckets, derived)
         what = "; ".join(key.sizes for key in keys)
-        with self._told(what, "for ranges of sizes") as told:
-            return self._bucket_programs(inputs, buckets, derived, keys, told)
+        with self._reported(what, "for ranges of sizes") as reporter:
+            return self._bucket_programs(inputs, buckets, derived, keys, reporter)
 
     def _bucket_programs(
         self,
@@ -135,7 +135,7 @@ class Specializer:
         buckets: Buckets,
         derived: Mapping[str, Expression],
         keys: Sequence[CacheKey],
-        told: Told,
+        reporter: Told,
     ) -> tuple[list[Program], str]:
         cache = self.setup.cache
         known = self._known_buckets(keys)
@@ -151,17 +151,17 @@ class Specializer:
         from ..passes.runner import PassFailure
         from .ranges import BoundedError, compile_bounded
 
-        with program_lock(cache, store.key_of(*(key.digest for key in keys)), told.wait):
+        with program_lock(cache, store.key_of(*(key.digest for key in keys)), reporter.wait):
             known = self._known_buckets(keys)
             if len(known) == len(buckets):
                 return known, ""
-            told.miss()
+            reporter.miss()
             try:
                 programs = compile_bounded(self._compilation(), self.source, inputs, buckets, derived)
             except (BoundedError, UnsupportedError) as error:
                 return [], self._warned_of_sizes(str(error))
             except (PassError, PassFailure, CodegenError) as error:
-                # A loop that a CPU runs may have no launch plan on a GPU: there it is a refusal, and here a bug.
+                # A loop that a CPU runs may have no launch plan on a GPU: there it is a limitation, here a bug.
                 if self.setup.target.startswith("cuda:"):
                     return [], self._warned_of_sizes(str(error))
                 if self.setup.options.fallback == "error":
@@ -174,19 +174,19 @@ class Specializer:
         return programs, ""
 
     def _known_buckets(self, keys: Sequence[CacheKey]) -> list[Program]:
-        """The programs of buckets that are in the cache."""
+        """Returns the programs of buckets that are in the cache."""
         cache = self.setup.cache
         known = [store.get_program(cache, key.digest) if cache else None for key in keys]
         return [program for program in known if isinstance(program, Program)]
 
     def _warned_of_sizes(self, reason: str) -> str:
-        """Warn that no program serves the ranges, and return the reason."""
-        message = f"{self.source.name}: compiled for each size by itself, when a call first has it: {reason}"
+        """Warns that no program serves the ranges, and returns the reason."""
+        message = f"{self.source.name}: compiled for each size separately, at the first call that has it: {reason}"
         warnings.warn(message, slow.SlowWarning, stacklevel=4)
         return reason
 
     def keys_of_buckets(self, buckets: Buckets, derived: Mapping[str, Expression]) -> list[CacheKey]:
-        """What the program of each bucket of sizes is kept under."""
+        """Returns the cache key of the program of each bucket of sizes."""
         key = self.key((), {})
         return [
             replace(key, sizes=", ".join(f"{name}={values}" for name, values in {**item, **derived}.items()))
@@ -194,7 +194,7 @@ class Specializer:
         ]
 
     def key(self, shapes: tuple[Shape, ...], contents: Contents) -> CacheKey:
-        """What is made for these shapes (and contents) is kept under."""
+        """Returns the cache key for these shapes (and contents)."""
         from ..runtime import host
 
         target = self.setup.target
@@ -240,14 +240,14 @@ class Specializer:
             return self._planned_around(error)
 
     def _processes(self) -> int:
-        """How many processes are worth starting, this one counted."""
+        """Returns the number of processes that are worth starting, including this one."""
         from ..frontend.errors import ModelError
 
         if self.setup.is_guarded or not isinstance(self.source, ModelSource):
-            return 1  # they are started when it comes to that
+            return 1  # they are started when kernels are compiled
         try:
             return self.setup.options.codegen_threads if self.source.size >= LARGE else 1
-        except ModelError:  # which is raised when the model is compiled
+        except ModelError:  # raised again when the model is compiled
             return 1
 
     @property
@@ -260,13 +260,13 @@ class Specializer:
         return isinstance(self.source, ModelSource) and self.source.has_functions
 
     def _is_valid(self, error: NodeError) -> bool:
-        """Whether ONNX itself finds nothing wrong with the node that an error is about."""
+        """Returns whether ONNX itself accepts the node that an error is about."""
         from ..frontend.onnx import partition
 
         if not self._may_run_in_steps or error.position is None:
             return False
         if self._was_inlined:
-            return True  # the error comes again, and with the position that the node has then
+            return True  # the error recurs, with the position that the node has then
         return partition.accepts(self.source.model, error)
 
     def _compilation(self) -> Compilation:
@@ -275,11 +275,11 @@ class Specializer:
         return Compilation(self.setup)
 
     def _may_depend_on(self, inputs: tuple[str, ...]) -> bool:
-        """Whether a program for each content of some inputs is worth it: for the users', and for what shapes decide."""
+        """Returns whether to compile one program per content of these inputs: model inputs, or decided by shapes."""
         return not isinstance(self.source, PieceSource) or set(inputs) <= self.source.decided()
 
     def _planned(self, error: UnsupportedError | NodeError) -> Plan:
-        """The model in steps, with the node that an error is about on the host, and others that cannot be compiled.
+        """Returns a hybrid plan with the node of an error, and others that cannot be compiled, on the host.
 
         Raises:
             UnsupportedError: a node can run nowhere, or none may run on the host.
@@ -293,14 +293,14 @@ class Specializer:
         plan = self._plan_of(partition.partition(model, on_host))
         repeats = any(set(step.inputs) == set(self.names) for step in plan.steps)
         if not plan.fallbacks and not self._was_inlined and repeats:
-            raise error  # it would come again
+            raise error  # it would recur
         _check_host(plan, error, self.source.name)
         return plan
 
     def _planned_around(self, error: PassError | PassFailure | CodegenError) -> Plan:
-        """The model in steps, with the node on the host that the compiler failed at.
+        """Returns a hybrid plan with the node at which the compiler failed on the host.
 
-        Where it does not say which one this is, the model is cut in two pieces, of which one will fail again.
+        If the error names no node, the model is cut into two subgraphs, one of which will fail again.
         """
         from ..frontend.onnx import partition
         from ..passes.locations import names_in
@@ -332,10 +332,10 @@ class Specializer:
         return plan
 
     def _report(self, plan: Plan) -> None:
-        """Says which nodes run on the host.
+        """Reports which nodes run on the host.
 
         Raises:
-            UnsupportedError: none may.
+            UnsupportedError: no node may.
         """
         found = plan.fallbacks
         if not found or self.setup.options.fallback == "quiet":
@@ -350,13 +350,13 @@ class Specializer:
         warnings.warn(f"{self.source.name}: {summary(found, total)}", FallbackWarning, stacklevel=2)
 
     def compile_piece(self, step: NativeStep, kinds: Kinds) -> PieceCode:
-        """What makes the code of a piece, for inputs of given element types."""
+        """Returns the compiler of a subgraph, for inputs of given element types."""
         piece = replace(self, source=PieceSource(self.source, step, kinds, self._names_decided), names=step.inputs)
         may_run_on_host = self.setup.options.fallback != "error"
         return PieceCode(piece, piece.on_host if may_run_on_host else None, piece.compile_piece, piece.foresight)
 
     def on_host(self, reason: str) -> Steps:
-        """All of it in steps, every node on the host."""
+        """Returns a plan with every node on the host."""
         from ..frontend.onnx import partition
 
         model = self.source.model
@@ -371,7 +371,7 @@ class Specializer:
 
     @property
     def foresight(self) -> Foresight:
-        """Tells the types of values before a run."""
+        """Predicts the types of values before a run."""
         return _Foresight(self._names_decided)
 
     @property
@@ -387,7 +387,7 @@ class Specializer:
 
 @dataclass(frozen=True)
 class _Foresight:
-    """Types by ONNX's inference, and which contents follow from shapes."""
+    """Types by ONNX's inference, and the names of contents that follow from shapes."""
 
     names: Callable[[], set[str]]
 
@@ -419,7 +419,7 @@ def _keep(cache: Cache, key: CacheKey, made: Program | ByContents | Plan) -> Non
 
 
 def _as_bug(error: CompileError) -> str:
-    """A failure of the compiler in one sentence: its reason, place and reproducer, and how to report it."""
+    """Describes a failure of the compiler in one sentence: reason, location, reproducer, and how to report it."""
     from ..passes.failure import one_line
 
     failure = error.failure
@@ -432,7 +432,7 @@ def _as_bug(error: CompileError) -> str:
 
 
 def _check_host(plan: Plan, error: ModelError, model: str) -> None:
-    """Sees that every node on the host can run there.
+    """Checks that every node on the host can run there.
 
     Raises:
         UnsupportedError: some cannot; the message names all of them.

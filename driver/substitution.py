@@ -1,4 +1,4 @@
-"""One kernel by itself: taken out of a module in some phase, edited by hand, and put back in another compile."""
+"""Substitution of kernels: extracts one kernel from a module in some phase, and inserts an edited one in a compile."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _FEWEST_CHARACTERS = 4
 
 @dataclass(frozen=True)
 class Substitute:
-    """A kernel that takes the place of another.
+    """A kernel that replaces another.
 
     Attributes:
-        kernel: which kernel it replaces, as `find_kernel` takes it.
-        path: an MLIR file as `isolate` makes it: one function of that name, what else it needs, and the phase it is in.
+        kernel: the kernel that it replaces, as `find_kernel` takes it.
+        path: an MLIR file as `isolate` writes it: one function of that name, the symbols it needs, and its phase.
     """
 
     kernel: str
     path: Path
 
     def phase(self, context: ir.Context) -> str:
-        """The phase that the file says it is in.
+        """Returns the phase that the file declares.
 
         Raises:
-            PassError: the file cannot be read, or says nothing of the kind.
+            PassError: the file cannot be read, or declares no valid phase.
         """
         with context, ir.Location.unknown():
             attributes = self._parse().operation.attributes
@@ -47,10 +47,10 @@ class Substitute:
         return phase
 
     def apply(self, module: ir.Module, phase: str) -> None:
-        """Puts the kernel into a module that has reached `phase`.
+        """Inserts the kernel into a module that has reached `phase`.
 
         Raises:
-            PassError: there is no such kernel, it takes and gives something else, or the module is not valid with it.
+            PassError: there is no such kernel, its type differs, or the module is not valid with it.
         """
         with module.context, ir.Location.unknown():
             mine = self._parse()
@@ -59,7 +59,7 @@ class Substitute:
             new = self._function(mine)
             if new.attributes["function_type"] != old.attributes["function_type"]:
                 wanted, found = old.attributes["function_type"], new.attributes["function_type"]
-                raise PassError(f"{self.path}: kernel @{name} has the type {wanted}, and this one {found}")
+                raise PassError(f"{self.path}: kernel @{name} has the type {wanted}, but the substitute has {found}")
             for op in _missing(mine, new, module):
                 op.clone(ip=ir.InsertionPoint(module.body))
             _take_attributes(mine, module)
@@ -72,7 +72,7 @@ class Substitute:
             try:
                 module.operation.verify()
             except MLIRError as error:
-                raise PassError(f"{self.path}: not valid in phase '{phase}': {_told(error)}") from error
+                raise PassError(f"{self.path}: not valid in phase '{phase}': {_message_of(error)}") from error
 
     def _parse(self) -> ir.Module:
         try:
@@ -80,23 +80,23 @@ class Substitute:
         except OSError as error:
             raise PassError(f"{self.path}: {error.strerror}") from error
         except MLIRError as error:
-            raise PassError(f"{self.path}: not MLIR: {_told(error)}") from error
+            raise PassError(f"{self.path}: not MLIR: {_message_of(error)}") from error
 
     def _function(self, module: ir.Module) -> ir.Operation:
         functions = [op.operation for op in module.body.operations if "stepwell.kernel" in op.attributes]
         if len(functions) != 1:
             raise PassError(
-                f"{self.path}: holds {quantity(len(functions), 'function')} with a 'stepwell.kernel', and must hold one"
+                f"{self.path}: holds {quantity(len(functions), 'function')} with a 'stepwell.kernel', but must hold one"
             )
         return functions[0]
 
 
 def find_kernel(module: ir.Module, name: str) -> ir.Operation:
-    """The kernel of a name, or the one that computes a node of the model.
+    """Returns the kernel of a name, or the one that computes a node of the model.
 
-    The first characters of a kernel's name are enough, as tools print them, also without `kernel_`. Of several kernels
-    that compute a node, the one is taken that does most of the node's work: the only one that is named for the node and
-    computes anything.
+    The first characters of a kernel's name suffice, as tools print them, also without `kernel_`. If several kernels
+    compute a node, the one that does most of its work is returned: the only kernel that is named for the node and has
+    flops.
 
     Raises:
         PassError: there is none, or there are several.
@@ -126,13 +126,13 @@ def _flops(kernel: ir.Operation) -> int:
 
 
 def _described(kernel: ir.Operation) -> str:
-    """A kernel's name and the node that does most of its work."""
+    """Returns a kernel's name and the node that does most of its work."""
     node = dominant(kernel.location)
     return f"{_symbol(kernel)[:SHORT_NAME]} ({node})" if node else _symbol(kernel)[:SHORT_NAME]
 
 
 def isolate(module: ir.Module, name: str, phase: str) -> str:
-    """The text of one kernel and of what it refers to, as a module that `Substitute` takes.
+    """Prints one kernel and the symbols it refers to, as a module that `Substitute` takes.
 
     Raises:
         PassError: there is no such kernel.
@@ -175,7 +175,7 @@ def _missing(mine: ir.Module, kernel: ir.Operation, module: ir.Module) -> list[i
 
 
 def _take_attributes(mine: ir.Module, module: ir.Module) -> None:
-    """Gives a module the attributes of a file that ops in it rely on, such as `transform.with_named_sequence`."""
+    """Copies the attributes of a file that its ops rely on, such as `transform.with_named_sequence`, to a module."""
     attributes = module.operation.attributes
     for name in mine.operation.attributes:
         if not name.startswith("stepwell.") and name != "sym_name" and name not in attributes:
@@ -186,5 +186,5 @@ def _symbol(op: ir.Operation) -> str:
     return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
 
 
-def _told(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     return "; ".join(str(item) for item in getattr(error, "error_diagnostics", [])) or str(error)

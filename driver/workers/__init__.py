@@ -1,1 +1,1 @@
-"""Kernels to native objects, several at once in processes of their own."""
+"""Compiles kernels to native objects, several at once in worker processes."""

@@ -1,8 +1,7 @@
-"""Kernels before anyone asks for them: while passes work on a model's graph, a worker goes ahead with its first part.
+"""Speculative compiles: while passes work on a model's graph, a worker compiles the kernels of its first part.
 
-Kernels are named after what they do, so that those are known again that the part and the whole have in common: nearly
-all of the part's. What the rest of the model would have changed about the others was compiled in vain, by a process
-that had nothing else to do.
+Kernels are named after what they compute, so those that the part and the whole model have in common, nearly all of the
+part's, are found by name. The others are redundant work, of a process that would otherwise be idle.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from .library import KernelCode, compile_library, library_of
 from .shares import in_order
 
 _SHARES = (0.12, 0.4)
-"""How much of a model is looked at: first little, as the passes take long for more; then more, should there be time."""
+"""Shares of the model to compile: first a small one, as the passes take long for more; then a larger one."""
 
 
 def compile_ahead(outlook: Outlook, claims: Claims) -> dict[str, KernelCode]:
-    """The code of the kernels that this process has claimed before `claims` was settled, by name.
+    """Returns the code of the kernels that this process claimed before `claims` was settled, by name.
 
-    Some may be missing: what cannot be compiled here is explained where it is asked for.
+    Some may be missing: errors are reported when the kernel is compiled on request.
     """
     done: dict[str, KernelCode] = {}
     try:
         for share in _SHARES:
-            module = _first_part(outlook, claims, share)  # it must live as long as what is in it
+            module = _first_part(outlook, claims, share)  # keeps the operations in it alive
             fresh = [kernel for kernel in invariants.kernels(module) if invariants.symbol(kernel) not in done]
             for kernels in in_order(fresh):
                 if not claims.claim([invariants.symbol(kernel) for kernel in kernels]):
                     return done
                 done |= compile_library(library_of(kernels), outlook.target)
-    except Exception:  # whoever asks for these kernels compiles them too, and so has the error with its place
+    except Exception:  # the requester compiles these kernels again, and reports the error
         return done
     return done
 
@@ -57,10 +56,10 @@ def _first_part(outlook: Outlook, claims: Claims, share: float) -> ir.Module:
 
 
 def cut_after(main: ir.Operation, share: float) -> None:
-    """Leaves so much of what a function does with its arguments; it then returns what the rest would have read.
+    """Cuts a function after a share of the ops that depend on its arguments, and returns what the rest would have read.
 
     Raises:
-        ValueError: that is not all tensors.
+        ValueError: not all of these values are tensors.
     """
     block = body_of(main)
     ops = [op.operation for op in block.operations]
@@ -73,7 +72,7 @@ def cut_after(main: ir.Operation, share: float) -> None:
         op.erase()
     read = [value for value, count in zip(values, uses, strict=True) if len(list(value.uses)) < count]
     if not all(isinstance(value.type, ir.RankedTensorType) for value in read):
-        raise ValueError("a value that is no tensor is read on both sides")
+        raise ValueError("a value that is not a tensor is read on both sides")
     with ir.InsertionPoint(block), main.location:
         func.ReturnOp(read)
     kind = ir.FunctionType.get([argument.type for argument in block.arguments], [value.type for value in read])
@@ -83,7 +82,7 @@ def cut_after(main: ir.Operation, share: float) -> None:
 
 
 def _varying(block: ir.Block, ops: Sequence[ir.Operation]) -> list[list[ir.Value]]:
-    """For each op, its results where they may differ from call to call; what parameters alone give does not."""
+    """Returns, for each op, its results if they depend on arguments, and not on parameters alone."""
     known, found = set(block.arguments), []
     for op in ops:
         varies = len(op.regions) > 0 or any(value in known for value in op.operands)
@@ -93,7 +92,7 @@ def _varying(block: ir.Block, ops: Sequence[ir.Operation]) -> list[list[ir.Value
 
 
 class _Settled(StepwellError):
-    """Nobody waits for what was not begun."""
+    """Raised when the claims are settled, so that other kernels are no longer needed."""
 
 
 class _UntilSettled(Instrumentation):

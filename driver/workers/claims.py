@@ -1,4 +1,4 @@
-"""A model that a process goes ahead with, and which of its kernels that process has begun to compile.
+"""The model for a speculative compile, and the kernels that a worker has begun to compile.
 
 Needs no MLIR: a worker starts while this process imports it.
 """
@@ -14,12 +14,12 @@ from .shared_file import NUMBER, SharedFile, encoded
 
 @dataclass(frozen=True)
 class Outlook:
-    """What there is to do with a model that waits in a `Claims`.
+    """The parameters of a speculative compile of the model in a `Claims`.
 
     Attributes:
-        target: the machine to generate code for.
-        shapes: those of the model's inputs.
-        without: the names of passes to leave out on the way to the phase `graph`.
+        target: the target to generate code for.
+        shapes: the shapes of the model's inputs.
+        without: the names of passes to leave out before the phase `graph`.
     """
 
     target: str
@@ -28,23 +28,23 @@ class Outlook:
 
 
 class Claims(SharedFile):
-    """A file with a model, and the names of the kernels that a process has begun to compile, until it is settled."""
+    """A file with a model, and the names of the kernels that a worker has begun to compile, until it is settled."""
 
     def put(self, model: bytes) -> None:
-        """Writes a model into the file, which is no longer settled.
+        """Writes a model into the file, which is then not settled.
 
         Raises:
-            OSError: there is no room for it.
+            OSError: the disk is full.
         """
         with self.locked():
             self.write_anew(encoded(0, len(model)) + model)
 
     def model(self) -> bytes:
-        """The model."""
+        """Returns the model."""
         return os.pread(self.descriptor, self.number(1), 2 * NUMBER)
 
     def claim(self, names: Sequence[str]) -> bool:
-        """Notes that this process compiles some kernels; whether it may."""
+        """Records that this process compiles some kernels; returns False if the claims are settled."""
         with self.locked():
             if self.is_settled:
                 return False
@@ -53,11 +53,11 @@ class Claims(SharedFile):
 
     @property
     def is_settled(self) -> bool:
-        """Whether kernels are shared out otherwise from now on."""
+        """True if no more kernels can be claimed."""
         return self.number(0) != 0
 
     def settle(self) -> set[str]:
-        """The kernels that were claimed, and all that ever will be."""
+        """Ends claiming, and returns the kernels that were claimed."""
         with self.locked():
             start = 2 * NUMBER + self.number(1)
             names = os.pread(self.descriptor, self._size, start).decode().split()

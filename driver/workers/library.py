@@ -1,4 +1,4 @@
-"""Libraries: modules of nothing but kernels, which are compiled apart from the program that calls them."""
+"""Libraries: modules that consist only of kernels, compiled separately from the program that calls them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _FACTS = (WORKSPACE, PHASES, LAUNCHES)
 
 @dataclass(frozen=True)
 class KernelCode:
-    """What became of a kernel.
+    """The code of a kernel.
 
     Attributes:
-        facts: what its callers have to know beside its type, as the text of a dictionary of attributes.
-        data: the object that defines it.
-        details: what its report says of the code: JSON on one line.
+        facts: attributes that its callers need besides its type, as the text of a dictionary attribute.
+        data: the object file that defines it.
+        details: facts about the code for the report, as JSON on one line.
     """
 
     facts: str
@@ -41,7 +41,7 @@ class KernelCode:
 
 
 def library_of(kernels: Iterable[ir.Operation]) -> ir.Module:
-    """A module of copies of some kernels."""
+    """Returns a module of copies of some kernels."""
     library = ir.Module.create()
     library.operation.attributes[LIBRARY] = ir.UnitAttr.get()
     with ir.InsertionPoint(library.body):
@@ -51,16 +51,16 @@ def library_of(kernels: Iterable[ir.Operation]) -> ir.Module:
 
 
 def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[str, KernelCode]:
-    """The code of every kernel of a library, by name.
+    """Compiles every kernel of a library; returns the code by name.
 
     Args:
-        library: kernels as `stepwell-form-kernels` makes them; they change.
-        target: the machine to generate code for, as `Target.parse` takes it.
-        threads: how many of them LLVM compiles at once.
+        library: kernels as `stepwell-form-kernels` makes them; they are changed.
+        target: the target, as `Target.parse` takes it.
+        threads: number of kernels that LLVM compiles concurrently.
 
     Raises:
         PassFailure, PassError: a pass failed.
-        CodegenError: LLVM refused a kernel.
+        CodegenError: LLVM rejected a kernel.
     """
     with in_phase("kernels"):
         route.lower_kernels_pipeline(target).run(library, verify=False)
@@ -76,19 +76,19 @@ def compile_library(library: ir.Module, target: str, threads: int = 1) -> dict[s
 
 
 def generate(module: ir.Module, target: str, threads: int) -> dict[str, bytes]:
-    """The objects of a module in the LLVM dialect.
+    """Returns the objects of a module in the LLVM dialect.
 
     Raises:
-        CodegenError: LLVM refused a function.
-        PassFailure: likewise, where that is looked at closely.
+        CodegenError: LLVM rejected a function.
+        PassFailure: the same while a failure is recorded.
     """
     with in_phase("object"):
         machine = Target.parse(target)
         if machine.is_gpu:
-            from ...lowering.llvm_to_object.ptx import emit_ptx  # with all that emits code for GPUs
+            from ...lowering.llvm_to_object.ptx import emit_ptx  # loads all code generation for GPUs
 
             return emit_ptx(module, machine)
-        if is_recording():  # as a pass, so that it can be shown again
+        if is_recording():  # as a pass, so that a reproducer can repeat it
             Pipeline((EmitObjectsPass(target),)).run(module)
         return emit_objects(module, machine, threads)
 

@@ -1,4 +1,4 @@
-"""Shares the kernels of a program out among this process and others."""
+"""Distributes the kernels of a program among this process and workers."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from .team import joined_team
 from .worker import compile_apart
 
 _TELL_SECONDS = 0.2
-"""Seconds between two events while only workers compile."""
+"""Seconds between two progress events while only workers compile."""
 
 
 @dataclass
 class KernelPool:
-    """Compiles kernels, in this process and in workers.
+    """Compiles kernels in this process and in workers.
 
     Attributes:
-        target: the machine to generate code for, as `Target.parse` takes it.
-        threads: how many kernels LLVM compiles at once where there are no workers.
-        workers: the other processes.
-        queue: what they take from.
-        claims: what one of them compiles of its own accord.
+        target: the target, as `Target.parse` takes it.
+        threads: number of kernels that LLVM compiles concurrently if there are no workers.
+        workers: the worker processes.
+        queue: the queue that they take libraries from.
+        claims: the speculative compile of one of them.
         listeners: the threads that wait for workers' answers.
     """
 
@@ -46,49 +46,49 @@ class KernelPool:
     listeners: list[_Listener] = field(default_factory=list)
 
     def look_ahead(self, module: ir.Module, shapes: Sequence[Sequence[int]], without: Sequence[str]) -> None:
-        """Has a worker, if there is one, begin with kernels that the first part of a model is likely to have.
+        """Starts a speculative compile of the first part of a model in a worker, if there is one.
 
         Args:
             module: the model, in the phase `import`.
-            shapes: those of its inputs.
-            without: the names of passes to leave out on the way to the phase `graph`.
+            shapes: the shapes of its inputs.
+            without: the names of passes to leave out before the phase `graph`.
         """
         if self.claims is None or not self.workers or is_recording():
             return
-        with suppress(OSError):  # all is compiled later
+        with suppress(OSError):  # all kernels are compiled later
             self.claims.put(module_bytecode(module))
             self.workers[0].go_ahead(Outlook(self.target, tuple(map(tuple, shapes)), tuple(without)))
 
     def compile(self, kernels: Sequence[ir.Operation]) -> dict[str, KernelCode]:
-        """The code of kernels as `stepwell-form-kernels` makes them, by name.
+        """Compiles kernels as `stepwell-form-kernels` makes them; returns the code by name.
 
         Raises:
             PassFailure, PassError: a pass failed.
-            CodegenError: LLVM refused a kernel.
+            CodegenError: LLVM rejected a kernel.
         """
         if is_recording():
             return self._compile_one_by_one(kernels)
-        told = progress.current()
-        if told is not None and told.is_heard:
-            told.tell("kernels", 0, len(kernels))
-        codes = self._compile(kernels, told)
-        if told is not None and told.is_heard:
-            told.tell("kernels", len(kernels), len(kernels))
+        reporter = progress.current()
+        if reporter is not None and reporter.is_heard:
+            reporter.tell("kernels", 0, len(kernels))
+        codes = self._compile(kernels, reporter)
+        if reporter is not None and reporter.is_heard:
+            reporter.tell("kernels", len(kernels), len(kernels))
         return codes
 
-    def _compile(self, kernels: Sequence[ir.Operation], told: progress.Told | None) -> dict[str, KernelCode]:
-        is_heard = told is not None and told.is_heard
+    def _compile(self, kernels: Sequence[ir.Operation], reporter: progress.Told | None) -> dict[str, KernelCode]:
+        is_heard = reporter is not None and reporter.is_heard
         if (self.queue is None or not self.workers) and not is_heard:
             return compile_library(library_of(kernels), self.target, self.threads) if kernels else {}
         if self.queue is None or not self.workers:
             codes: dict[str, KernelCode] = {}
             for share in in_order(kernels):
                 codes |= compile_library(library_of(share), self.target, self.threads)
-                _tell(told, len(codes))
+                _tell(reporter, len(codes))
             return codes
         claimed = self.claims.settle() if self.claims is not None else set()
-        asked = [kernel for kernel in kernels if invariants.symbol(kernel) not in claimed]
-        libraries = list(map(bytecode, slowest_first(asked, 1 + len(self.workers))))
+        requested = [kernel for kernel in kernels if invariants.symbol(kernel) not in claimed]
+        libraries = list(map(bytecode, slowest_first(requested, 1 + len(self.workers))))
         try:
             self.queue.fill(libraries)
         except OSError:
@@ -97,16 +97,16 @@ class KernelPool:
         done: dict[int, dict[str, KernelCode]] = {}
         while (library := self.queue.take()) is not None:
             done[library.number] = self._compile_here(library.data)
-            _tell(told, _count(done, listeners))
+            _tell(reporter, _count(done, listeners))
         if len(done) == len(libraries) and not claimed:
-            # Workers that have taken no library, maybe because they have not started yet, owe no answer.
+            # Workers that have taken no library, perhaps because they are still starting, owe no answer.
             known = {name: code for codes in done.values() for name, code in codes.items()}
             return {name: known[name] for name in map(invariants.symbol, kernels)}
         ahead: dict[str, KernelCode] = {}
         for listener in listeners:
             while is_heard and listener.is_alive():
                 listener.join(_TELL_SECONDS)
-                _tell(told, _count(done, listeners))
+                _tell(reporter, _count(done, listeners))
             listener.join()
             ahead |= listener.done.pop(AHEAD, {})
             done |= listener.done | {index: self._compile_here(libraries[index]) for index in listener.failed}
@@ -121,14 +121,15 @@ class KernelPool:
         return {name: known[name] for name in map(invariants.symbol, kernels)}
 
     def _share_queue(self) -> list[_Listener]:
-        """Has all workers take libraries from the queue; what waits for their answers.
+        """Starts all workers on the queue; returns the listeners for their answers.
 
-        A worker that has not begun with the last queue takes from this one instead, and its listener hears of it.
+        A worker that has not begun with the last queue takes from this one instead, and its listener receives the
+        answers.
         """
         self.listeners = [listener for listener in self.listeners if listener.is_alive()]
-        asked = [listener.worker for listener in self.listeners]
+        busy = [listener.worker for listener in self.listeners]
         for worker in self.workers:
-            if worker not in asked and worker.share(self.target):
+            if worker not in busy and worker.share(self.target):
                 self.listeners.append(_Listener(worker))
                 self.listeners[-1].start()
         return self.listeners
@@ -140,20 +141,20 @@ class KernelPool:
         return compile_library(ir.Module.parse(library), self.target)
 
     def _compile_one_by_one(self, kernels: Sequence[ir.Operation]) -> dict[str, KernelCode]:
-        """As `compile`, in such a way that a failure is that of a single kernel."""
+        """Compiles each kernel separately, so that a failure is attributed to a single kernel."""
         done: dict[str, KernelCode] = {}
         for kernel in kernels:
             done |= compile_library(library_of([kernel]), self.target)
         return done
 
     def _compile_apart(self, library: bytes) -> dict[str, KernelCode]:
-        """The code of kernels, one of which may have ended the process that compiled it.
+        """Compiles kernels in child processes, one of which may have crashed before.
 
         Raises:
-            CompilerCrash: one has, and does so again.
+            CompilerCrash: a kernel crashes its process again.
         """
         done: dict[str, KernelCode] = {}
-        module = ir.Module.parse(library)  # it must live as long as what is in it
+        module = ir.Module.parse(library)  # keeps the operations in it alive
         for kernel in kernels_in(module.operation):
             alone = bytecode([kernel])
             code = compile_apart(alone, self.target)
@@ -162,19 +163,19 @@ class KernelPool:
 
 
 def _count(done: Mapping[int, dict[str, KernelCode]], listeners: Sequence[_Listener]) -> int:
-    """The number of kernels compiled so far, here and by workers."""
+    """Returns the number of kernels compiled so far, here and by workers."""
     theirs = {index: code for listener in listeners for index, code in listener.done.copy().items() if index != AHEAD}
     ahead = [listener.done.get(AHEAD, {}) for listener in listeners]
     return sum(map(len, ({**done, **theirs}).values())) + sum(map(len, ahead))
 
 
-def _tell(told: progress.Told | None, done: int) -> None:
-    if told is not None and told.is_heard:
-        told.tell("kernels", min(done, told.event.total))
+def _tell(reporter: progress.Told | None, done: int) -> None:
+    if reporter is not None and reporter.is_heard:
+        reporter.tell("kernels", min(done, reporter.event.total))
 
 
 class _Listener(threading.Thread):
-    """Hears what becomes of the libraries that a worker takes."""
+    """A thread that receives a worker's answers."""
 
     def __init__(self, worker: Worker) -> None:
         super().__init__(daemon=True)
@@ -190,11 +191,11 @@ class _Listener(threading.Thread):
                 else:
                     self.done[index] = code
         except OSError:
-            return  # what it has not answered for is left to whoever asked
+            return  # the caller compiles what is unanswered
 
 
 @contextmanager
 def kernel_pool(target: str, processes: int) -> Iterator[KernelPool]:
-    """A pool of up to so many processes, this one counted: no more than there are processors."""
+    """A pool of up to `processes` processes, including this one, but not more than there are processors."""
     with joined_team(processes) as team:
         yield KernelPool(target, processes, team.workers, team.queue, team.claims)

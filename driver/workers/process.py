@@ -1,10 +1,10 @@
-"""Another process that compiles libraries of kernels: MLIR holds Python's lock, so that threads would take turns.
+"""A worker process that compiles libraries of kernels; threads would take turns, as MLIR holds Python's lock.
 
-The process is a fresh interpreter rather than a fork, which no state of this one, threads and locks least of all, can
-disturb. It imports this package and nothing of the program. It ends when its socket does, so with this process at the
-latest. What it cannot compile it does not explain: whoever asked compiles it too, and sees what is wrong at first hand.
+The process is a fresh interpreter and not a fork, so that threads and locks of this process cannot disturb it. It
+imports this package and nothing of the user's program. It ends when its socket is closed, so at the latest with this
+process. It does not explain errors: the requester compiles the kernel again and reports the error.
 
-Needs no MLIR: the process starts while this one imports it.
+Needs no MLIR: the worker starts while this process imports it.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from .shared_queue import SharedQueue
 if TYPE_CHECKING:
     from .library import KernelCode
 
-# What is imported stays: there is nothing to collect.
+# Imported modules stay: there is nothing to collect.
 _SERVE = (
     f"import gc, sys; gc.disable(); sys.path[:] = sys.argv[2:]; from {__package__}.worker import serve; "
     "serve(sys.argv[1])"
 )
-# What the interpreter was told not to look at.
+# The interpreter's isolation flags, which the worker inherits.
 _FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "no_site": "-S"}
 _HEADER_BYTES = 8
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 
 AHEAD = -1
-"""The number of what a worker compiled before there were libraries."""
+"""The library number of speculatively compiled kernels."""
 
 
 @dataclass(frozen=True)
 class Compile:
-    """A library to compile, and where to write how far that has come."""
+    """A request to compile a library, with a folder for its progress."""
 
     library: bytes
     target: str
@@ -51,29 +51,29 @@ class Compile:
 
 @dataclass(frozen=True)
 class Share:
-    """Libraries to take from the queue, until none is left."""
+    """A request to take libraries from the queue until it is empty."""
 
     target: str
 
 
 class Worker:
-    """A process that compiles libraries, in the order in which they come."""
+    """A process that compiles libraries, in the order in which they are received."""
 
     def __init__(self, queue: SharedQueue | None = None, claims: Claims | None = None) -> None:
-        """Starts the process; it takes a third of a second until it compiles.
+        """Starts the process; it is ready to compile after a third of a second.
 
         Args:
-            queue: what it takes libraries from, where it is not given them one by one.
-            claims: where it finds a model to go ahead with.
+            queue: the queue from which it takes libraries.
+            claims: the file with the model for a speculative compile.
 
         Raises:
-            OSError: there can be no such process.
+            OSError: the process cannot be started.
         """
         self._socket, theirs = socket.socketpair()
         flags = [option for name, option in _FLAGS.items() if getattr(sys.flags, name)]
         given = [theirs.fileno(), *(shared.descriptor for shared in (queue, claims) if shared is not None)]
         command = [sys.executable, *flags, "-c", _SERVE, ",".join(map(str, given)), *sys.path]
-        # It calls no kernels and multiplies no matrices: thread pools would only take memory.
+        # It runs no kernels and multiplies no matrices: thread pools would only take memory.
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         with theirs:
             try:
@@ -84,11 +84,11 @@ class Worker:
 
     @property
     def process_id(self) -> int:
-        """The number that the system knows it by."""
+        """The process id."""
         return self._process.pid
 
     def send(self, library: bytes, target: str, folder: Path | None = None) -> None:
-        """Hands over the bytecode of a library; with a folder, how far its compile has come is written there.
+        """Sends the bytecode of a library; with a folder, the progress of its compile is recorded there.
 
         Raises:
             OSError: the process has ended.
@@ -96,7 +96,7 @@ class Worker:
         send(self._socket, Compile(library, target, folder))
 
     def go_ahead(self, outlook: Outlook) -> None:
-        """Has the process compile kernels of the first part of the model in its claims, until these are settled.
+        """Starts a speculative compile of the model in the claims, until these are settled.
 
         Raises:
             OSError: the process has ended.
@@ -104,7 +104,7 @@ class Worker:
         send(self._socket, outlook)
 
     def share(self, target: str) -> bool:
-        """Has the process take libraries from the queue until none is left; whether it is there to do so."""
+        """Requests that the process take libraries from the queue until it is empty; returns False if it has ended."""
         try:
             send(self._socket, Share(target))
         except OSError:
@@ -112,9 +112,9 @@ class Worker:
         return True
 
     def answers(self) -> Iterator[tuple[int, dict[str, KernelCode] | None]]:
-        """The code of every library that the process has taken from the queue, None where it failed, till it is done.
+        """Yields the code of every library that the process took from the queue; None if it failed.
 
-        What it compiled before comes first, as that of the library `AHEAD`.
+        Speculatively compiled kernels come first, as the library `AHEAD`.
 
         Raises:
             OSError: the process has ended.
@@ -123,7 +123,7 @@ class Worker:
             yield answer
 
     def receive(self) -> dict[str, KernelCode] | None:
-        """The code of the library that was handed over first of those not received yet; None where it failed.
+        """Returns the code of the first library sent that has not been received yet; None if its compile failed.
 
         Raises:
             OSError: the process has ended.
@@ -131,22 +131,22 @@ class Worker:
         return receive(self._socket)
 
     def end(self) -> str:
-        """The signal that ended the process, once it has ended; "" where it was none."""
+        """Waits for the process to end; returns the signal that ended it, "" if none did."""
         status = self._process.wait()
         return signal.Signals(-status).name if status < 0 else ""
 
     def close(self) -> None:
-        """Ends the process, whatever it is doing."""
+        """Kills the process."""
         self._process.kill()
         self._process.wait()
         self._socket.close()
 
 
 def send(connection: socket.socket, message: object) -> None:
-    """Writes what `receive` reads at the other end.
+    """Writes a message for `receive` at the other end.
 
     Raises:
-        OSError: there is no other end any more.
+        OSError: the other end is closed.
     """
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     connection.sendall(len(data).to_bytes(_HEADER_BYTES, "little") + data, _NO_SIGNAL)
@@ -156,7 +156,7 @@ def receive(connection: socket.socket) -> Any:
     """Waits for the next message.
 
     Raises:
-        OSError: there is no other end any more.
+        OSError: the other end is closed.
     """
     size = int.from_bytes(_exactly(connection, _HEADER_BYTES), "little")
     return pickle.loads(_exactly(connection, size))

@@ -1,6 +1,6 @@
-"""A file without a name that several processes read and write, one at a time.
+"""An unnamed file that several processes read and write under a lock.
 
-Needs no MLIR: a worker starts while the process that it works for imports it.
+Needs no MLIR: a worker starts while its parent process imports it.
 """
 
 from __future__ import annotations
@@ -12,46 +12,46 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 NUMBER = 8
-"""How many bytes a number takes."""
+"""Bytes of a number."""
 
 
 class SharedFile:
-    """The file, which is gone when nobody has it open.
+    """The file, which is deleted when the last process closes it.
 
     Attributes:
-        descriptor: the file, for a process that inherits it.
+        descriptor: the file's descriptor, for a process that inherits it.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """Makes such a file, or is one that this process has inherited.
+        """Creates such a file, or uses one that this process has inherited.
 
         Raises:
-            OSError: there can be no such file.
+            OSError: the file cannot be created.
         """
         self.descriptor = _unlinked_file() if descriptor is None else descriptor
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """While no other process is in such a block."""
+        """Excludes other processes from such blocks."""
         fcntl.lockf(self.descriptor, fcntl.LOCK_EX)
         try:
             yield
         finally:
             fcntl.lockf(self.descriptor, fcntl.LOCK_UN)
 
-    def number(self, place: int) -> int:
-        """One of the numbers that the file begins with."""
-        return int.from_bytes(os.pread(self.descriptor, NUMBER, NUMBER * place), "little")
+    def number(self, index: int) -> int:
+        """Returns one of the numbers at the start of the file."""
+        return int.from_bytes(os.pread(self.descriptor, NUMBER, NUMBER * index), "little")
 
-    def set_number(self, place: int, number: int) -> None:
+    def set_number(self, index: int, number: int) -> None:
         """Writes one of these numbers."""
-        os.pwrite(self.descriptor, encoded(number), NUMBER * place)
+        os.pwrite(self.descriptor, encoded(number), NUMBER * index)
 
     def write_anew(self, data: bytes) -> None:
-        """Puts bytes in the place of all that the file has.
+        """Replaces the contents of the file.
 
         Raises:
-            OSError: there is no room for them.
+            OSError: the disk is full.
         """
         os.ftruncate(self.descriptor, 0)
         left = memoryview(data)
@@ -64,7 +64,7 @@ class SharedFile:
 
 
 def encoded(*numbers: int) -> bytes:
-    """Numbers as the file has them."""
+    """Encodes numbers as the file stores them."""
     return b"".join(number.to_bytes(NUMBER, "little") for number in numbers)
 
 

@@ -1,7 +1,7 @@
-"""Libraries of kernels in a file, which several processes take one by one.
+"""A queue of kernel libraries in a file, from which several processes take libraries one by one.
 
-Whoever is done with one takes the next without asking: a process that had to ask would wait for as long as MLIR holds
-the other's Python lock, and one that had the next at hand beforehand would still have it when nothing else is left.
+A process takes the next library without a request. A request would wait while MLIR holds the other process's Python
+lock; a library assigned in advance would remain with a slow process when the queue is empty.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from .shared_file import NUMBER, SharedFile, encoded
 
 
 class Library(NamedTuple):
-    """A library that was taken: which one, and its bytecode."""
+    """A library taken from the queue: its number and its bytecode."""
 
     number: int
     data: bytes
 
 
 class SharedQueue(SharedFile):
-    """The file: how many libraries were taken, how many there are, where each ends, and the libraries."""
+    """The file: the number of libraries taken, their total number, where each ends, and the libraries."""
 
     def fill(self, libraries: Sequence[bytes]) -> None:
-        """Puts libraries in the place of those that were there.
+        """Replaces the libraries in the queue.
 
         Raises:
-            OSError: there is no room for them.
+            OSError: the disk is full.
         """
         start = NUMBER * (2 + len(libraries))
         _, *ends = itertools.accumulate(map(len, libraries), initial=start)
@@ -36,7 +36,7 @@ class SharedQueue(SharedFile):
             self.write_anew(b"".join([encoded(0, len(libraries), *ends), *libraries]))
 
     def take(self) -> Library | None:
-        """The first library that nobody has taken."""
+        """Takes the next library; returns None if the queue is empty."""
         with self.locked():
             index, count = self.number(0), self.number(1)
             if index == count:

@@ -1,4 +1,4 @@
-"""Kernels as libraries of about the size that processes take one by one."""
+"""Partitions kernels into libraries of the size that processes take one by one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...lowering import invariants
 from ...passes.functions import class_of
 from .library import library_of
 
-# How many times as long as others kernels take that are tiled to registers; Winograd's are three in one, unrolled.
+# Compile time relative to other kernels, for kernels tiled to registers; Winograd's are three in one, unrolled.
 _WEIGHTS = {"attention": 12, "contraction": 4, "convolution": 4, "depthwise": 5, "winograd": 20}
-# A library of less would take longer to begin with than to compile; one of more would keep the others waiting.
+# A smaller library would take longer to start than to compile; a larger one would keep other processes waiting.
 _LEAST_WEIGHT, _MOST_WEIGHT = 4, 20
 
 
 def slowest_first(kernels: Sequence[ir.Operation], processes: int) -> Iterator[Sequence[ir.Operation]]:
-    """Parts of some kernels, each a share of what is left, the slowest first: so all processes end together."""
+    """Yields parts of the kernels, slowest first, each a share of the rest, so that all processes finish together."""
     weights = {invariants.symbol(kernel): _weight(kernel) for kernel in kernels}
     left, share, size = sum(weights.values()), [], 0.0
     for kernel in sorted(kernels, key=lambda kernel: weights[invariants.symbol(kernel)], reverse=True):
@@ -32,7 +32,7 @@ def slowest_first(kernels: Sequence[ir.Operation], processes: int) -> Iterator[S
 
 
 def in_order(kernels: Sequence[ir.Operation]) -> Iterator[Sequence[ir.Operation]]:
-    """Parts of some kernels, in their order, none of which takes long."""
+    """Yields parts of the kernels in their order, each of limited compile time."""
     share, size = [], 0.0
     for kernel in kernels:
         share.append(kernel)
@@ -45,12 +45,12 @@ def in_order(kernels: Sequence[ir.Operation]) -> Iterator[Sequence[ir.Operation]
 
 
 def bytecode(kernels: Sequence[ir.Operation]) -> bytes:
-    """A library of kernels as other processes read it."""
+    """Returns a library of kernels as bytecode for other processes."""
     return module_bytecode(library_of(kernels))
 
 
 def module_bytecode(module: ir.Module) -> bytes:
-    """A module as other processes read it."""
+    """Returns a module as bytecode for other processes."""
     stream = io.BytesIO()
     module.operation.write_bytecode(stream)
     return stream.getvalue()

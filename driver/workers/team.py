@@ -1,4 +1,4 @@
-"""The processes that compile one program's kernels together, which may start before it is known which these are.
+"""The worker processes of one program's compile, which may start before its kernels are known.
 
 Needs no MLIR, so that they start while this process imports it.
 """
@@ -17,17 +17,17 @@ from .process import Worker
 from .shared_queue import SharedQueue
 
 LARGE = 64
-"""Models of so many ops take longer to compile than another process takes to start."""
+"""Models with more ops than this take longer to compile than another process takes to start."""
 
 
 @dataclass
 class Team:
-    """Workers, and what they share with this process.
+    """Workers, and the files that they share with this process.
 
     Attributes:
-        workers: the other processes.
-        queue: what they take libraries from.
-        claims: what one of them compiles of its own accord.
+        workers: the worker processes.
+        queue: the queue that they take libraries from.
+        claims: the speculative compile of one of them.
     """
 
     workers: list[Worker] = field(default_factory=list)
@@ -40,13 +40,13 @@ _waiting: ContextVar[Team | None] = ContextVar("waiting", default=None)
 
 @contextmanager
 def team_of(processes: int) -> Iterator[Team]:
-    """Starts up to so many processes, this one counted: no more than there are processors."""
+    """Starts up to `processes` processes, including this one, but not more than there are processors."""
     with ExitStack() as stack:
         team = Team()
-        # Another process has no code of plug-ins that only this one has imported.
-        helpers = min(processes, available_cores()) - 1
-        with suppress(OSError):  # one process does as well
-            for _ in range(helpers if helpers > 0 and not plugins.fingerprint() else 0):
+        # A worker lacks plug-ins that only this process has imported.
+        count = min(processes, available_cores()) - 1
+        with suppress(OSError):  # one process can do all the work
+            for _ in range(count if count > 0 and not plugins.fingerprint() else 0):
                 if team.claims is None:
                     team.queue = SharedQueue()
                     stack.callback(team.queue.close)
@@ -60,7 +60,7 @@ def team_of(processes: int) -> Iterator[Team]:
 
 @contextmanager
 def waiting_team(processes: int) -> Iterator[None]:
-    """Starts a team, which whoever first asks for one meanwhile is given."""
+    """Starts workers in advance; the first `joined_team` inside the block takes them over."""
     with team_of(processes) as team:
         token = _waiting.set(team if team.workers else None)
         try:
@@ -71,7 +71,7 @@ def waiting_team(processes: int) -> Iterator[None]:
 
 @contextmanager
 def joined_team(processes: int) -> Iterator[Team]:
-    """The team that waits, if one does and more than this process is wanted; else a new one."""
+    """The waiting team, if there is one and more than one process is requested; else a new one."""
     team = _waiting.get() if processes > 1 else None
     if team is None:
         with team_of(processes) as made:

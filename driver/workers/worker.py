@@ -1,4 +1,4 @@
-"""What a process does that compiles libraries of kernels, and what is asked of one for a single library."""
+"""The main loop of a worker process, and the compile of a single library in a worker."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from .shared_queue import SharedQueue
 Requests = SimpleQueue[Compile | Share | Outlook | None]
 
 
-_TOLD = "stderr.txt"
+_STDERR = "stderr.txt"
 
 
 def compile_apart(library: bytes, target: str) -> dict[str, KernelCode] | None:
-    """What a process of its own makes of a library; None where it fails there, or there can be no such process.
+    """Compiles a library in a new process; returns None if that fails, or the process cannot be started.
 
     Raises:
-        CompilerCrash: the process crashed, and once more while it was watched.
+        CompilerCrash: the process crashed, and crashed again while it was recorded.
     """
     code, end = _attempt(library, target, None)
     if not end:
@@ -45,8 +45,8 @@ def compile_apart(library: bytes, target: str) -> dict[str, KernelCode] | None:
     code, end = _attempt(library, target, folder)
     if not end:
         return code
-    told = folder / _TOLD
-    raise CompilerCrash(crash_text(end, "", last_line(told.read_bytes() if told.exists() else b"")), end, folder)
+    stderr = folder / _STDERR
+    raise CompilerCrash(crash_text(end, "", last_line(stderr.read_bytes() if stderr.exists() else b"")), end, folder)
 
 
 def _attempt(library: bytes, target: str, folder: Path | None) -> tuple[dict[str, KernelCode] | None, str]:
@@ -64,21 +64,21 @@ def _attempt(library: bytes, target: str, folder: Path | None) -> tuple[dict[str
 
 
 @contextmanager
-def _watched(folder: Path | None) -> Iterator[None]:
-    """Leaves in a folder how far the work has come, and what native code says meanwhile."""
+def _recorded(folder: Path | None) -> Iterator[None]:
+    """Records the progress of the work, and the messages of native code, in a folder."""
     if folder is None:
         yield
         return
-    with open(folder / _TOLD, "wb") as told:
-        os.dup2(told.fileno(), 2)
+    with open(folder / _STDERR, "wb") as stderr:
+        os.dup2(stderr.fileno(), 2)
     with recording(Recorder(folder)):
         yield
 
 
 def serve(descriptors: str) -> None:
-    """Compiles what comes in by a socket, or is in a shared queue, until the socket is closed."""
+    """Compiles libraries from a socket or a shared queue until the socket is closed."""
     descriptor, *shared = map(int, descriptors.split(","))
-    # An interrupt from the keyboard goes to all processes of the terminal; this one ends when it is told to.
+    # A keyboard interrupt reaches all processes of the terminal; this one ends on request.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore", PluginWarning)  # the parent process has shown them
     requests: Requests = SimpleQueue()
@@ -87,7 +87,7 @@ def serve(descriptors: str) -> None:
         try:
             _Server(connection, requests, *shared).run()
         except OSError:
-            # Nobody listens any more, and there may be none to tell: threads and contexts go with the process.
+            # The other end is closed; threads and contexts end with the process.
             os._exit(0)
 
 
@@ -101,21 +101,21 @@ class _Server:
         self._ahead: dict[str, KernelCode] = {}
 
     def run(self) -> None:
-        """Does what comes in.
+        """Processes requests.
 
         Raises:
-            OSError: nobody listens any more.
+            OSError: the other end is closed.
         """
         with compiler_context() as context, ir.Location.unknown():
             load_dialects(context)
-            # What the first library would wait for: passes are imported when they are first run.
+            # Imports the passes in advance: they are imported when they first run.
             compile_library(library_of([]), "cpu")
             while (request := self._requests.get()) is not None:
                 self._answer(request)
 
     def _answer(self, request: Compile | Share | Outlook) -> None:
         if isinstance(request, Compile):
-            with _watched(request.folder):
+            with _recorded(request.folder):
                 send(self._connection, _compiled(request.library, request.target))
         elif isinstance(request, Share):
             self._share(request.target)
@@ -133,12 +133,12 @@ class _Server:
 def _compiled(library: bytes, target: str) -> dict[str, KernelCode] | None:
     try:
         return compile_library(ir.Module.parse(library), target)
-    except Exception:  # who asked compiles it again, and so has the error with its place
+    except Exception:  # the requester compiles it again, and reports the error
         return None
 
 
 def _read(connection: socket.socket, requests: Requests) -> None:
-    """Takes requests off the socket as they come, so that whoever sends them never waits."""
+    """Reads requests from the socket as they arrive, so that the sender never waits."""
     try:
         while True:
             requests.put(receive(connection))

@@ -71,7 +71,7 @@ def _check(executable: stepwell.Executable) -> None:
 def test_a_pass_that_fails_in_a_range_costs_a_compile_per_size(is_bug, monkeypatch, tmp_path):
     monkeypatch.setenv("STEPWELL_REPRODUCERS", str(tmp_path))
     _plant(monkeypatch, is_bug)
-    with pytest.warns(UserWarning, match="compiled for each size by itself") as caught:
+    with pytest.warns(UserWarning, match="compiled for each size separately") as caught:
         executable = _compile("warn")
     (message,) = (str(item.message) for item in caught)
     for part in ("pass test-fail-in-ranges", "node 'first'", "planted", "please report it", str(tmp_path)):

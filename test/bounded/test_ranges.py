@@ -126,7 +126,7 @@ def test_what_cannot_serve_a_range_is_compiled_for_each_size():
         .replace("xf32", "xi64")
         .replace("axis = 0 : i64", "axes = array<i64: 0>")
     )
-    with pytest.warns(UserWarning, match=r"compiled for each size by itself.*'stepwell.reduce_mean' op"):
+    with pytest.warns(UserWarning, match=r"compiled for each size separately.*'stepwell.reduce_mean' op"):
         executable = stepwell.compile(
             text.encode(), threads=1, options=stepwell.Options(dims={"n": (1, 9)}, cache=False, fallback="error")
         )

@@ -119,7 +119,7 @@ def test_the_command_prints_a_table_or_json(mixed, tmp_path, capsys):
     Path(path).write_bytes(mixed.SerializeToString())
     assert tool.main([path, "--check", "--shape", "x=2x3"]) == 1
     printed = capsys.readouterr().out
-    assert printed.startswith("mixed.onnx: 5 of 8 nodes have no native code; 1 more could not be looked at (shapes")
+    assert printed.startswith("mixed.onnx: 5 of 8 nodes have no native code; 1 more could not be checked (shapes")
     assert "test.checks.Thing of opset 2" in printed and "not checked: behind" in printed
     assert tool.main([path, "--check", "--json"]) == 1
     record = json.loads(capsys.readouterr().out)

@@ -143,7 +143,7 @@ def test_says_how_wide_the_code_is_and_why_it_is_serial(small):
     tiny = _model([helper.make_node("Relu", ["x"], ["y"], "relu")], {"x": (1,)}, {"y": (1,)})
     (kernel,) = stepwell.compile(tiny).report().kernels
     assert (kernel["vector_bits"], kernel["scalar_share"]) == (0, 1.0)
-    assert (kernel["threads"], kernel["serial"]) == (1, "too small to share out")
+    assert (kernel["threads"], kernel["serial"]) == (1, "too small to distribute")
 
 
 def test_uses_the_peaks_that_were_measured(small, tmp_path, monkeypatch):
