@@ -1,1 +1,1 @@
-"""What the compiler can be asked of itself: why it failed, where values go wrong, why it is not faster, what it did."""
+"""Tools that explain a compile: failures, wrong values, performance, and what the compiler did."""

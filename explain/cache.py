@@ -1,4 +1,4 @@
-"""Whether code for a model is in the cache, and if not, what is different about the nearest that is."""
+"""Explains whether code for a model is in the cache, and if not, how the nearest entry differs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from ..runtime.specialization import ByContents
 
 @dataclass(frozen=True)
 class Answer:
-    """What the cache has of one program.
+    """The cache's answer for one program.
 
     Attributes:
-        key: what the program is made from.
-        is_hit: whether it is there.
-        nearest: where it is not, the entry that has most in common with it.
+        key: the parts that identify the program.
+        is_hit: whether it is in the cache.
+        nearest: the entry that has most in common with it, if it is not.
     """
 
     key: CacheKey
@@ -39,11 +39,11 @@ class Answer:
 
     @property
     def differences(self) -> dict[str, tuple[str, str]]:
-        """The parts of the key that the nearest entry has otherwise: here, and there."""
+        """The parts of the key in which the nearest entry differs: requested, and cached."""
         return {} if self.nearest is None else self.key.differences(self.nearest)
 
     def record(self) -> dict[str, Any]:
-        """The answer for programs, as docs/cache.md describes it."""
+        """The answer as a record, as docs/cache.md describes it."""
         return {
             "hit": self.is_hit,
             "key": self.key.digest,
@@ -61,15 +61,15 @@ def explain_cache(
     options: Options,
     contents: Mapping[str, np.ndarray] | None = None,
 ) -> list[Answer]:
-    """Says for each program of a model whether it is in the cache; nothing is compiled.
+    """Looks up each program of a model in the cache, without compiling.
 
     Args:
         cache: the cache.
         model: as `stepwell.compile` takes it.
         shape_sets: sets of input shapes; inputs of fixed shape need none.
         target: as `stepwell.compile` takes it.
-        options: those of the compile; `dims` stand for the programs of all their buckets.
-        contents: what some inputs hold; they count if an entry of the same model and shapes was made for contents.
+        options: the options of the compile; `dims` stand for the programs of all their buckets.
+        contents: contents of some inputs; they count if an entry of the same model and shapes depends on contents.
 
     Raises:
         ModelError, SourceError: the model cannot be read.
@@ -94,21 +94,21 @@ def _key(
     shapes: tuple[Shape, ...],
     given: Mapping[str, np.ndarray],
 ) -> CacheKey:
-    """The key of the code for shapes, and for contents as far as an entry says that these matter."""
+    """Returns the key for shapes, and for those contents that an entry declares to matter."""
     held: dict[int, np.ndarray] = {}
     while True:
         key = specializer.key(shapes, held)
         known = store.get_program(cache, key.digest)
         if not isinstance(known, ByContents):
             return key
-        missing = [inputs[place].name for place in known.positions if inputs[place].name not in given]
+        missing = [inputs[index].name for index in known.positions if inputs[index].name not in given]
         if missing:
             raise InputError(f"input '{missing[0]}' must be given with its contents (--input): {known.reason}")
-        held |= {place: given[inputs[place].name] for place in known.positions}
+        held |= {index: given[inputs[index].name] for index in known.positions}
 
 
 def entries_of(cache: Cache, model: Any) -> list[CacheKey]:
-    """What there is of a model, for whatever shapes, targets and versions of the compiler.
+    """Returns all entries of a model, for any shapes, targets and versions of the compiler.
 
     Raises:
         SourceError: the model cannot be read.

@@ -27,7 +27,7 @@ _GROUPS = {"programs": "code", "objects": "code", "nodes": "nodes", "facts": "fa
 def contents_of(path: Path) -> dict[str, Any]:
     """The contents of an artefact for JSON, with the keys that docs/artefacts.md lists.
 
-    Every byte is checked; programs for other machines are told of too.
+    Every byte is checked; programs for other machines are included.
 
     Raises:
         ArtefactError: the file is damaged, or of another schema.
@@ -55,7 +55,7 @@ def contents_of(path: Path) -> dict[str, Any]:
 
 
 def _sizes(manifest: Manifest) -> dict[str, int]:
-    """The bytes of each kind of member."""
+    """Returns the bytes of each kind of member."""
     found: dict[str, int] = dict.fromkeys(("parameters", "code", "nodes", "facts", "model"), 0)
     for name, member in manifest.members.items():
         kind = "parameters" if name == artefact.PARAMETERS else _GROUPS.get(name.partition("/")[0], name)
@@ -104,12 +104,12 @@ def _program(
 
 
 def _given(program: StoredProgram) -> int:
-    """The number of inputs that a caller gives; a program for ranges takes a table of sizes behind them."""
+    """Returns the number of inputs that a caller gives; a program for ranges also takes a table of sizes."""
     return len(program.inputs) - (program.bounds is not None)
 
 
 def _programs_of(plan: StoredPlan) -> Iterator[tuple[int, StoredProgram]]:
-    """The programs of a plan, each with the number of its step."""
+    """Yields the programs of a plan, each with the number of its step."""
     for index, step in enumerate(plan.steps):
         yield from ((index, program) for program in _of_step(step))
 

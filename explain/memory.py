@@ -1,4 +1,4 @@
-"""What lies where in a program's arena, and when: as a record, and as a picture."""
+"""The layout of a program's arena over time, as a record and as a picture."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ..runtime.program import ALIGNMENT, ArenaBuffer, Program
 
 SCHEMA = 1
 SUFFIXES = (".svg", ".png", ".pdf", ".json")
-"""The endings of names of files that `save` writes."""
+"""File suffixes that `save` supports."""
 _WORKSPACE = ".workspace"
 _NAMED_AREA = 0.004
-"""Buffers of so much of the picture have room for their names."""
+"""Smallest share of the picture's area with room for a buffer's name."""
 
 
 class MemoryPictureError(StepwellError):
-    """The picture cannot be drawn; the message says what to do."""
+    """Raised if the picture cannot be drawn; the message says what to do."""
 
 
 def record(program: Program) -> dict[str, Any]:
-    """All that is known of a program's arena, for JSON.
+    """The layout of a program's arena, for JSON.
 
-    `alive_bytes` are those in use at each step, from step 0; no plan could do with less than the most of them, which is
-    `lower_bound`.
+    `alive_bytes` are the bytes in use at each step, from step 0; their maximum is `lower_bound`, which no plan can
+    undercut.
     """
     alive = alive_bytes(program.buffers)
     kinds = {kernel.name: kernel.kind for kernel in program.kernels}
@@ -43,7 +43,7 @@ def record(program: Program) -> dict[str, Any]:
 
 
 def alive_bytes(buffers: Sequence[ArenaBuffer]) -> list[int]:
-    """The bytes in use at each step, each buffer rounded up to where another may begin."""
+    """Returns the bytes in use at each step, with each buffer's size rounded up to the alignment."""
     change: defaultdict[int, int] = defaultdict(int)
     for item in buffers:
         size = -(-item.bytes // ALIGNMENT) * ALIGNMENT
@@ -57,7 +57,7 @@ def alive_bytes(buffers: Sequence[ArenaBuffer]) -> list[int]:
 
 
 def _kind(item: ArenaBuffer, kinds: dict[str, str]) -> str:
-    """The class of the kernel that makes it; else what it is for."""
+    """Returns the class of the kernel that writes the buffer, or its purpose."""
     return "workspace" if item.name.endswith(_WORKSPACE) else kinds.get(item.name, item.name or "other")
 
 
@@ -70,7 +70,7 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
 
 
 def draw(program: Program, path: str | os.PathLike[str]) -> None:
-    """Draws the arena over time: a rectangle for each buffer, as wide as it lives, as high as it is large.
+    """Draws the arena over time: a rectangle for each buffer, as wide as its lifetime and as high as its size.
 
     Args:
         program: the program.
@@ -83,7 +83,7 @@ def draw(program: Program, path: str | os.PathLike[str]) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise MemoryPictureError("pictures need matplotlib: pip install matplotlib")
     if os.path.splitext(path)[1] not in SUFFIXES[:3]:
-        raise MemoryPictureError(f"{os.fspath(path)}: what lies where goes to an .svg, .png, .pdf or .json")
+        raise MemoryPictureError(f"{os.fspath(path)}: the layout of memory can be written to .svg, .png, .pdf or .json")
     import matplotlib as mpl  # pyright: ignore[reportMissingImports]
     from matplotlib import colormaps  # pyright: ignore[reportMissingImports]
     from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
@@ -106,7 +106,7 @@ def draw(program: Program, path: str | os.PathLike[str]) -> None:
             axes.text(*middle, _short(item, int(110 * width / steps)), ha="center", va="center", fontsize=7)
     if alive:
         axes.stairs([size / scale for size in alive], range(steps + 1), color="black", label="in use", linewidth=1.2)
-    lines = ((program.arena_bytes, "-", "arena"), (facts["lower_bound"], "--", "the least that any plan needs"))
+    lines = ((program.arena_bytes, "-", "arena"), (facts["lower_bound"], "--", "lower bound of any plan"))
     for size, style, what in lines:
         label = f"{what}: {size / scale:.3g} {unit}"
         axes.axhline(size / scale, color="firebrick", linestyle=style, linewidth=1, label=label)
@@ -115,13 +115,13 @@ def draw(program: Program, path: str | os.PathLike[str]) -> None:
     axes.legend(
         handles=[*handles, *axes.get_legend_handles_labels()[0]], fontsize=8, loc="upper left", bbox_to_anchor=(1, 1)
     )
-    # Without a date and with a fixed salt equal programs give equal files.
+    # Without a date and with a fixed salt, equal programs give equal files.
     is_svg = os.fspath(path).endswith(".svg")
     with mpl.rc_context({"svg.hashsalt": "stepwell"}):
         figure.savefig(path, dpi=110, metadata={"Date": None} if is_svg else None)
 
 
 def _short(item: dict[str, Any], most: int) -> str:
-    """A name of so many letters at most; of long ones the end tells more."""
+    """Shortens a name to `most` characters; keeps the end, which is more informative."""
     name = item["node"] or item["class"]
     return name if len(name) <= most else f"...{name[-max(most - 3, 1) :]}"

@@ -1,4 +1,4 @@
-"""How far a model's outputs are from those of float32 where products are computed in fewer bits."""
+"""Measures how far a model's outputs are from float32 if products are computed in fewer bits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..driver.options import Options
 
 @dataclass(frozen=True)
 class OutputError:
-    """What fewer bits did to one output.
+    """The error of one output due to fewer bits.
 
     Attributes:
-        name: the output's.
-        largest: the largest absolute difference from float32.
-        relative: that by the largest absolute value of float32.
-        rms: the root of the mean square of all differences, by that of the values.
-        lost: how many elements are no longer finite, or not NaN or the infinity that they were.
+        name: the output's name.
+        largest: largest absolute difference from float32.
+        relative: the largest difference, relative to the largest absolute value in float32.
+        rms: root mean square of all differences, relative to that of the values.
+        lost: number of elements that are no longer finite, or no longer NaN or the same infinity.
     """
 
     name: str
@@ -33,33 +33,33 @@ class OutputError:
     lost: int
 
     def record(self) -> dict[str, Any]:
-        """The error for JSON."""
+        """The error as a record for JSON."""
         return asdict(self)
 
 
 def precision_errors(model: Any, inputs: Mapping[str, Any], precision: str) -> tuple[OutputError, ...]:
-    """Measures what a precision does to a model's outputs, on a CPU, whose code then rounds as that for GPUs does.
+    """Measures the effect of a precision on a model's outputs on a CPU, whose code then rounds like code for GPUs.
 
     Args:
         model: as `stepwell.compile` takes it.
-        inputs: by name; what a call takes.
+        inputs: the inputs of a call, by name.
         precision: as in `Options.precision`.
 
     Returns:
-        One error for each output of floats.
+        One error for each float output.
 
     Raises:
-        InputError: the inputs are not what the model takes.
-        Whatever `stepwell.compile` raises.
+        InputError: the inputs do not fit the model.
+        Any error of `stepwell.compile`.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that code for CPUs is slower this way is no news
+        warnings.simplefilter("ignore")  # the warning that code for CPUs is slower this way is expected
         reduced = compile(model, options=Options(winograd=False, precision=precision))
         return errors_of(_arrays(reduced(**inputs)), model, inputs)
 
 
 def errors_of(outputs: Sequence[Any], model: Any, inputs: Mapping[str, Any]) -> tuple[OutputError, ...]:
-    """The same of outputs that are there already, maybe from a GPU."""
+    """Measures the error of given outputs, which may come from a GPU."""
     exact = compile(model, options=Options(winograd=False, fallback="quiet"))
     pairs = zip(exact.outputs, outputs, _arrays(exact(**inputs)), strict=True)
     return tuple(

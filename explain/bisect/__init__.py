@@ -1,1 +1,1 @@
-"""Which op, kernel and pass make a model's numbers wrong: level by level, from the model down to native code."""
+"""Finds the op, kernel and pass that make a model's numbers wrong: level by level, from the model to native code."""

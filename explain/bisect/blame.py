@@ -1,4 +1,4 @@
-"""Finds the pass that makes a native program wrong, by exchanging the passes behind it for the simplest that do."""
+"""Finds the pass that makes a native program wrong, by replacing the passes after it by their simplest substitutes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .native import NEEDED, SUBSTITUTES, name_of, partly_simple, way_down
 from .overlaps import find_overlap
 
 CANNOT = (PassFailure, PassError, CodegenError)
-"""Errors of a pipeline that does not compile the module at hand."""
+"""Errors of a pipeline that cannot compile a module."""
 
 _SPACING = 2
-"""Distance of the verdicts that are checked against the answer; each compiles and runs the program once."""
+"""Distance between the verdicts that are checked against the answer; each compiles and runs the program once."""
 
 _SAME = Tolerance(1e-2)
-"""Wrong values that agree so far come from the same fault."""
+"""Wrong values that agree within this tolerance come from the same fault."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Probe:
     """One run of a program.
 
     Attributes:
-        difference: how far its results are from those expected.
+        difference: the difference between its results and those expected.
         values: its results.
     """
 
@@ -46,13 +46,13 @@ class Probe:
         tolerance: Tolerance,
         noise: Callable[[], Sequence[np.ndarray]],
     ) -> Probe:
-        """Compares the results of runs that found different patterns in unwritten memory.
+        """Compares the results of runs that started with different patterns in unwritten memory.
 
         Args:
             runs: the results of each run.
-            want: the results expected.
+            want: the expected results.
             tolerance: the error that counts as rounding.
-            noise: computes the change from rounding differently; called only where `tolerance` does not suffice.
+            noise: computes the change of results under different rounding; called only if `tolerance` does not suffice.
         """
         found = worst([_difference(run, want, tolerance, None) for run in runs])
         if found.is_wrong and not found.reason:
@@ -62,16 +62,16 @@ class Probe:
         if any(not _equal(first, other) for other in others):
             count = sum(int((_bits(a) != _bits(b)).sum()) for a, b in zip(first, others[0], strict=True))
             total = sum(array.size for array in first)
-            reason = f"reads memory that was never written: {count} of {total} values depend on what it holds"
+            reason = f"reads memory that was never written: {count} of {total} values depend on its contents"
             found = Difference(np.inf, np.inf, reason=reason)
         return Probe(found, first)
 
     def shows(self, other: Probe) -> bool:
-        """Whether it has the same wrong values as another."""
+        """Returns whether this run has the same wrong values as another."""
         if not self.difference.is_wrong or bool(self.difference.reason) != bool(other.difference.reason):
             return False
         if self.difference.reason:
-            return True  # the values are chance
+            return True  # the values are arbitrary
         return not _difference(self.values, other.values, _SAME, None).is_wrong
 
 
@@ -99,8 +99,8 @@ class Blamed:
 
     Attributes:
         pass_name: its name; "" if it is not known.
-        note: other passes that it may be, and what else was found.
-        pipeline: the passes up to it, and the simplest passes behind it.
+        note: other passes that it may be, and further findings.
+        pipeline: the passes up to it, followed by the simplest substitutes of the others.
     """
 
     pass_name: str
@@ -109,7 +109,7 @@ class Blamed:
 
 
 class _Search:
-    """Verdicts on prefixes of the passes: whether one, with the simplest passes behind it, shows the whole fault."""
+    """Verdicts on prefixes of the passes: whether a prefix, followed by the simplest passes, shows the whole fault."""
 
     def __init__(self, target: str, probe: Callable[[Pipeline], Probe], step: Callable[[str], None]) -> None:
         self.elements = way_down(target)
@@ -120,7 +120,7 @@ class _Search:
         self.otherwise_wrong: list[int] = []
 
     def look(self, count: int) -> bool | None:
-        """Whether the first `count` passes show the fault; None if the module cannot be compiled so."""
+        """Returns whether the first `count` passes show the fault; None if the module cannot be compiled that way."""
         if count in self.shows:
             return self.shows[count]
         self._step(f"without what follows {name_of(self.elements[count - 1])}")
@@ -141,15 +141,15 @@ class _Search:
 def first_wrong(
     module: ir.Operation, target: str, probe: Callable[[Pipeline], Probe], step: Callable[[str], None]
 ) -> Blamed:
-    """The first pass that makes a program wrong when all passes behind it are the simplest that do.
+    """Finds the first pass that makes a program wrong if all passes after it are the simplest substitutes.
 
-    On the way to a GPU few passes have a simpler form: if it is none of these, no pass is named.
+    For a GPU few passes have a substitute: if none of these is at fault, no pass is named.
 
     Args:
         module: the module of kernels that the pipelines start from.
-        target: the target whose passes together make a wrong program.
-        probe: compiles by a pipeline, runs that, and compares.
-        step: told what is tried.
+        target: the target for which all passes together make a wrong program.
+        probe: compiles with a pipeline, runs the program, and compares.
+        step: called with a description of each attempt.
     """
     search = _Search(target, probe, step)
     elements = search.elements
@@ -161,11 +161,11 @@ def first_wrong(
             stop = 1 + next(index for index, item in enumerate(elements) if name_of(item) == name)
             return Blamed(name, note, partly_simple(elements, stop) if search.look(stop) else Pipeline(elements))
     simple = [index for index, item in enumerate(elements) if name_of(item) in SUBSTITUTES and index > 0]
-    # The first count has every pass in its simplest form: if it shows the fault, a pass without one makes it.
+    # The first count has every pass in its simplest form: if it shows the fault, a pass without a substitute makes it.
     every = [simple[0], *(index + 1 for index in simple)]
     good, bad, counts = 0, len(elements), every
     while counts:
-        # The first one is likelier than others, and tells most.
+        # The first one is the most likely, and the most informative.
         middle = counts[0] if good == 0 else counts[len(counts) // 2]
         verdict = search.look(middle)
         good, bad = (good, middle) if verdict else (middle if verdict is False else good, bad)
@@ -173,12 +173,12 @@ def first_wrong(
     pipeline, kept = search.pipelines[bad]
     between = [name_of(elements[index]) for index in simple if good <= index < bad]
     if not (good and between) and Target.parse(target).is_gpu:
-        return Blamed("", "one of the passes on the way to a GPU, few of which have a simpler form", pipeline)
+        return Blamed("", "one of the passes for GPUs, few of which have a simpler substitute", pipeline)
     notes = []
     if good and between:
         name = between[0]
         others = [*between[1:], *([kept] if kept and kept not in between else [])]
-        notes += [f"or {', '.join(others)}: it cannot be compiled without"] if others else []
+        notes += [f"or {', '.join(others)}: the program cannot be compiled without"] if others else []
     else:
         name = name_of(elements[0])
     notes += _doubts(search, every, bad)
@@ -186,13 +186,13 @@ def first_wrong(
 
 
 def _doubts(search: _Search, counts: Sequence[int], bad: int) -> list[str]:
-    """Notes on verdicts that contradict the answer."""
+    """Returns notes on verdicts that contradict the answer."""
     notes = []
     for count in counts[::-_SPACING]:
         shows = search.look(count)
         if shows is not None and shows != (count >= bad):
             name, verb = name_of(search.elements[count - 1]), "shows" if shows else "does not show"
-            notes.append(f"the verdicts are not monotone: the fault {verb} with the passes up to {name} as they are")
+            notes.append(f"the verdicts are not monotone: the fault {verb} with the unchanged passes up to {name}")
             break
     if search.otherwise_wrong:
         names = dict.fromkeys(name_of(search.elements[count - 1]) for count in search.otherwise_wrong)

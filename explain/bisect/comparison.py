@@ -1,4 +1,4 @@
-"""When values differ by more than rounding, by how much and where."""
+"""Compares values: whether they differ by more than rounding, by how much, and at which index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...dialects.types import is_float
 
 _RTOL = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
 NOISE_FACTOR = 64
-"""How many times the change from rounding differently still counts as rounding."""
+"""Factor up to which a multiple of the change under different rounding still counts as rounding."""
 
 _STRICT_UNITS, _STRICT_FACTOR = 16, 8
 """The same two limits for functions with stated error bounds (docs/numerics.md: at most 4 units in the last place)."""
@@ -40,17 +40,17 @@ ROUNDING = frozenset(
 
 @dataclass(frozen=True)
 class Difference:
-    """How far values are from those expected.
+    """The difference between computed and expected values.
 
     Attributes:
-        error: the largest absolute error; infinite where only one of both is a number, or shapes or types differ.
-        relative: the largest error in parts of what is expected (and of what is usual in the tensor).
-        place: the index of the largest error.
+        error: largest absolute error; infinite if only one of the values is a number, or shapes or types differ.
+        relative: largest error, relative to the sum of the expected value and the tensor's median.
+        place: index of the largest error.
         got: the value there.
-        expected: the one that should be there.
-        wrong: how many values are wrong.
-        total: of how many.
-        reason: what else is wrong: a shape or an element type.
+        expected: the expected value there.
+        wrong: number of wrong values.
+        total: number of values.
+        reason: a difference other than in values: in shape or element type.
     """
 
     error: float = 0.0
@@ -64,11 +64,11 @@ class Difference:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it is more than rounding."""
+        """True if the difference is more than rounding."""
         return self.wrong > 0 or bool(self.reason)
 
     def record(self) -> dict[str, Any]:
-        """Its fields, for JSON, which knows no infinities."""
+        """The fields for JSON, which has no infinities."""
         numbers = {name: value if np.isfinite(value) else None for name, value in self._numbers().items()}
         place = {"place": list(self.place), "got": self.got, "expected": self.expected}
         return {**numbers, **place, "wrong": self.wrong, "total": self.total, "reason": self.reason}
@@ -89,11 +89,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What counts as rounding.
+    """The difference that counts as rounding.
 
     Attributes:
-        rtol: the relative error that is allowed; None for what suits each element type.
-        is_strict: whether the values are made by functions with stated error bounds alone.
+        rtol: the relative error that is allowed; None for a default for each element type.
+        is_strict: whether only functions with stated error bounds compute the values.
     """
 
     rtol: float | None = None
@@ -102,11 +102,11 @@ class Tolerance:
 
     @property
     def noise_factor(self) -> int:
-        """How many times the change from rounding differently is allowed."""
+        """The allowed multiple of the change under different rounding."""
         return _STRICT_FACTOR if self.is_strict else NOISE_FACTOR
 
     def of(self, dtype: np.dtype) -> float:
-        """The relative error that is allowed for an element type; 0 for those that are exact."""
+        """Returns the relative error that is allowed for an element type; 0 for exact types."""
         if not is_float(dtype):
             return 0.0
         if self.rtol is not None:
@@ -117,23 +117,23 @@ class Tolerance:
 
 
 def approximation_error(dtype: np.dtype) -> float:
-    """By how much functions of other systems may be off near zero: their polynomials are right to a part of one."""
+    """Returns the absolute error of other systems' functions near zero, where polynomials are right relative to one."""
     return 8 * float(ml_dtypes.finfo(dtype).eps) if is_float(dtype) else 0.0
 
 
 def compare(
     got: np.ndarray, want: np.ndarray, tolerance: Tolerance, noise: np.ndarray | float | None = None
 ) -> Difference:
-    """How far an array is from the one expected.
+    """Compares an array with the expected one.
 
-    An error counts in parts of the value and of the tensor's median, so that values near zero, which sums leave of
-    larger terms, are not asked for digits that they cannot have.
+    Errors are relative to the value plus the tensor's median, so that values near zero, which remain of sums of larger
+    terms, need not have digits that they cannot have.
 
     Args:
-        got: what was computed.
-        want: what was expected.
-        tolerance: what counts as rounding.
-        noise: by how much the expected values change when inputs are rounded differently, or may be off.
+        got: the computed values.
+        want: the expected values.
+        tolerance: the error that counts as rounding.
+        noise: the change of the expected values if inputs are rounded differently, or their own error.
     """
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape or got.dtype != want.dtype:
@@ -165,19 +165,20 @@ def compare(
 
 
 def worst(differences: Sequence[Difference]) -> Difference:
-    """The one that matters most; no difference at all where there is none."""
+    """Returns the most severe difference; an empty one if there are none."""
     return max(differences, key=lambda item: (item.is_wrong, item.relative), default=Difference())
 
 
 Evaluate = Callable[[Sequence[np.ndarray], Around | None], Sequence[np.ndarray]]
-"""Computes results from inputs; the second argument stands around every operation of the interpreter."""
+"""Computes results from inputs; the second argument wraps every operation of the interpreter."""
 
 
 def noise_of(evaluate: Evaluate, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The change of results when inputs, parameters and the result of every rounding op move by their last digit.
+    """Measures the change of results when inputs, parameters and the results of rounding ops change by their last
+    digit.
 
-    Ill-conditioned values (a difference of large numbers, a softmax of large scores, a rounding at a tie) show by this,
-    and are not taken for faults.
+    It is large for ill-conditioned values (a difference of large numbers, a softmax of large scores, rounding at a
+    tie), which are therefore not reported as faults.
 
     Args:
         evaluate: computes the results.

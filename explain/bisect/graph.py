@@ -30,10 +30,10 @@ class Stage:
     """The model between two passes.
 
     Attributes:
-        name: the pass that made it.
-        step: that pass; None where it is none.
-        module: the module, a copy that stays as it is.
-        parameters: what it reads.
+        name: the name of the pass that produced it.
+        step: that pass; None for the imported model.
+        module: the module, a copy that does not change.
+        parameters: the module's parameters.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Stage:
     parameters: Mapping[str, np.ndarray]
 
     def outputs(self, inputs: Sequence[np.ndarray], around: Around | None = None) -> list[np.ndarray]:
-        """The results of the model at this stage; `around` stands around every operation of `@main`.
+        """Computes the results of the model at this stage; `around` wraps every operation of `@main`.
 
         Raises:
-            EvaluationError: it cannot be run.
+            EvaluationError: the module cannot be evaluated.
         """
         module = self.module.clone()
         parameters = evaluate_init(module, self.parameters)
@@ -59,10 +59,10 @@ def stages_of(
     target: str,
     without: Sequence[str],
 ) -> list[Stage]:
-    """A model after every pass that changed it, down to kernels of stepwell ops.
+    """Returns a model after every pass that changed it, down to kernels of stepwell ops.
 
     Args:
-        module: the model as it was imported; it changes.
+        module: the model as it was imported; it is changed.
         parameters: its parameters.
         shapes: the shapes of its inputs.
         target: the target's name.
@@ -94,14 +94,14 @@ def check_graph(
     level: Level,
     step: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[np.ndarray], list[np.ndarray] | None, Fault | None]:
-    """The outputs as they should be, their noise where it was needed, and the first pass after which they are others.
+    """Returns the expected outputs, their noise if it was needed, and the first pass after which the outputs differ.
 
     Args:
-        stages: the model after every pass, the first as it should be.
-        inputs: what goes into it.
-        tolerance: what counts as rounding.
+        stages: the model after every pass; the first is the reference.
+        inputs: the model's inputs.
+        tolerance: the error that counts as rounding.
         level: counts the comparisons.
-        step: told which pass is looked at.
+        step: called with the name of each pass that is examined.
     """
     step("the model as it was imported")
     want = stages[0].outputs(inputs)
@@ -141,7 +141,7 @@ def _difference(
     try:
         got = stage.outputs(inputs)
     except EvaluationError as error:
-        return Difference(np.inf, np.inf, reason=f"it cannot be run: {error}")
+        return Difference(np.inf, np.inf, reason=f"it cannot be evaluated: {error}")
     if len(got) != len(want):
         return Difference(np.inf, np.inf, reason=f"{quantity(len(got), 'output')}, expected {len(want)}")
     noises = noise or [None] * len(want)
@@ -149,7 +149,7 @@ def _difference(
 
 
 def _find_pattern(fault: Fault, before: Stage, after: Stage, difference: Callable[[Stage], Difference]) -> None:
-    """Says of a fault which rewrite of the pass it is, where rewrites are what the pass does."""
+    """Records in a fault which rewrite of the pass causes it, if the pass consists of rewrites."""
     if after.step is None:
         return
 
@@ -177,7 +177,7 @@ _SAMPLE = 1 << 16
 
 
 def _find_op(fault: Fault, before: Stage, after: Stage) -> None:
-    """Says of a fault which op is the first to have values that no op from the same node had before the pass."""
+    """Records in a fault the first op with values that no op from the same node had before the pass."""
     inputs = list(fault.inputs.values())
     known: dict[tuple[str, str], list[np.ndarray]] = {}
     found: list[ir.Operation] = []

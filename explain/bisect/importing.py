@@ -1,4 +1,4 @@
-"""The level `import`: every value of the model's graph as our ops compute it, beside what it should be."""
+"""The level `import`: compares every value of the model's graph, as our ops compute it, with a reference."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def check_import(
     level: Level,
     step: Callable[[str], None] = lambda text: None,
 ) -> Fault | None:
-    """The first node whose values differ from the reference's, if one does.
+    """Finds the first node whose values differ from the reference's, if one does.
 
-    Every node gets the reference's values: an error is the node's own, and none that grew over others.
+    Every node gets the reference's values as operands, so that errors do not accumulate over nodes.
 
     Args:
         model: the ONNX model.
-        imported: the same as a module.
-        inputs: what goes into it.
-        reference: what its values should be, by name.
-        tolerance: what counts as rounding.
+        imported: the same model as a module.
+        inputs: the model's inputs.
+        reference: the expected values, by name.
+        tolerance: the error that counts as rounding.
         level: counts the comparisons.
-        step: told which node is compared.
+        step: called with the name of each node that is compared.
     """
     names: dict[ir.Value, list[str]] = {}
     for name, value in imported.values.items():
@@ -72,7 +72,7 @@ def check_import(
                     difference = compare(results[index], want, tolerance, noise[index] + off if noise else off)
                 level.see(difference, f"{node} ({op_type})")
                 if difference.is_wrong:
-                    note = f"by the op's reference or its import: '{operation.name}' is the last op of the node"
+                    note = f"in the op's reference or its import: '{operation.name}' is the last op of the node"
                     raise _Found(Fault("import", difference, name, (node,), op_type, note=note))
                 results[index] = want
         return results
@@ -88,7 +88,7 @@ def check_import(
 
 
 def _noise(operation: ir.Operation, operands: Sequence[Any]) -> list[np.ndarray]:
-    """By how much the results of an op change with the last digit of its operands; nothing for other ops."""
+    """Returns the change of an op's results with the last digit of its operands; empty for ops of other dialects."""
     view = view_of(operation)
     if view is None or not operands:
         return []
@@ -101,12 +101,12 @@ def _noise(operation: ir.Operation, operands: Sequence[Any]) -> list[np.ndarray]
 
 
 def first_not_finite(model: Model, inputs: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> str:
-    """The first node that makes infinities or NaN of finite values; "" where the model's outputs have none.
+    """Returns the first node that computes infinities or NaN from finite values; "" if the outputs are finite.
 
     Args:
         model: the ONNX model.
-        inputs: what goes into it.
-        reference: what its values are, by name.
+        inputs: the model's inputs.
+        reference: its values, by name.
     """
     graph, known = model.proto.graph, {**inputs, **reference}
     if all(_is_finite(known.get(output.name)) for output in graph.output):

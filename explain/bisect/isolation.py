@@ -1,4 +1,4 @@
-"""One kernel as a program of its own: the same code, for operands that lie in memory as they do in the model."""
+"""Isolates one kernel as a program: the same code, with operands laid out in memory as in the model."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ...passes.kernel.views import EXTRACT, Box, box_of, insertion_of, row_index
 
 @dataclass(frozen=True)
 class _Root:
-    """What a call's operand is a part of.
+    """The tensor that an operand of a call is a part of.
 
     Attributes:
-        kind: the type of the whole.
-        parts: the boxes that lead to the operand, each with the type of what it cuts out.
+        kind: the type of the whole tensor.
+        parts: the boxes that lead to the operand, each with the type that it cuts out.
     """
 
     kind: ir.Type
     parts: tuple[tuple[Box, ir.Type], ...] = ()
 
     def whole(self, part: np.ndarray) -> np.ndarray:
-        """An array that holds the operand in its place, and what no kernel may use around it."""
+        """Returns an array that holds the operand at its position, surrounded by values that no kernel may read."""
         kinds = [self.kind, *(kind for _, kind in self.parts)]
         for (box, _), outer in zip(reversed(self.parts), reversed(kinds[:-1]), strict=True):
             spec = spec_of_type(outer)
@@ -42,14 +42,14 @@ class _Root:
 
 @dataclass
 class IsolatedCall:
-    """A call of a kernel as a module with a @main of its own.
+    """A call of a kernel as a module with its own @main.
 
     Attributes:
-        module: kernel and @main, of stepwell ops.
-        roots: for each input of @main, what it is.
-        box: which part of the output the kernel makes; None where it makes all of it.
-        shape: the shape of what it makes.
-        border: the elements that it leaves to others, where all it makes is what is around them.
+        module: the kernel and @main, of stepwell ops.
+        roots: the tensor behind each input of @main.
+        box: the part of the output that the kernel writes; None if it writes all of it.
+        shape: the shape of what it writes.
+        border: the elements that it leaves to other kernels, if it writes only what surrounds them.
     """
 
     module: ir.Module
@@ -64,16 +64,16 @@ class IsolatedCall:
         return next(op.operation for op in self.module.body.operations if "stepwell.kernel" in op.attributes)
 
     def expected(self, operands: Sequence[np.ndarray], around: interpreter.Around | None = None) -> np.ndarray:
-        """The kernel's result as the interpreter computes it; `around` stands around every operation."""
+        """Computes the kernel's result with the interpreter; `around` wraps every operation."""
         (whole,) = interpreter.evaluate(self.module, "main", self.inputs(operands), {}, around)
         return self.result(whole)
 
     def inputs(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """What @main takes, from what the call takes."""
+        """Returns the inputs of @main for the operands of the call."""
         return [root.whole(np.asarray(array)) for root, array in zip(self.roots, operands, strict=True)]
 
     def result(self, output: np.ndarray, want: np.ndarray | None = None) -> np.ndarray:
-        """What the kernel made, from what @main gives; what it need not make is taken from `want`."""
+        """Returns the kernel's part of @main's output; what it need not write is taken from `want`."""
         made = output if self.box is None else output[_slices(self.box)].reshape(self.shape)
         if want is None or self.border is None:
             return made
@@ -83,7 +83,7 @@ class IsolatedCall:
 
 
 def isolate(call: ir.Operation, kernel: ir.Operation) -> IsolatedCall:
-    """Makes a program of one call; `kernel` is what it calls."""
+    """Creates a program of one call of `kernel`."""
     roots = [_root_of(operand) for operand in call.operands]
     (result,) = call.results
     insertion = insertion_of(result)
@@ -96,7 +96,7 @@ def isolate(call: ir.Operation, kernel: ir.Operation) -> IsolatedCall:
             main = func.FuncOp("main", ([root.kind for root in roots], [output]))
         with ir.InsertionPoint(main.add_entry_block()):
             kind = ir.RankedTensorType(output)
-            # It has to be there before what is made in it.
+            # The destination must precede the kernel's call.
             whole = tensor.EmptyOp(list(kind.shape), kind.element_type).result if is_part else None
             operands = [_emit(root, argument) for root, argument in zip(roots, main.arguments, strict=True)]
             made = func.CallOp([result.type], ir.FlatSymbolRefAttr(call.attributes["callee"]), operands)
@@ -108,10 +108,10 @@ def isolate(call: ir.Operation, kernel: ir.Operation) -> IsolatedCall:
             func.ReturnOp([value])
     shape = tuple(ir.RankedTensorType(result.type).shape)
     box = box_of(insertion) if insertion is not None and is_part else None
-    return IsolatedCall(module, roots, box, shape, _left_out(kernel, shape))
+    return IsolatedCall(module, roots, box, shape, _inner_box(kernel, shape))
 
 
-def _left_out(kernel: ir.Operation, shape: Sequence[int]) -> tuple[slice, ...] | None:
+def _inner_box(kernel: ir.Operation, shape: Sequence[int]) -> tuple[slice, ...] | None:
     ops = [op.operation for op in kernel.regions[0].blocks[0].operations]
     view = BorderOp.of(ops[-2]) if ops[-2].name == BorderOp.OPERATION_NAME else None
     if view is None:

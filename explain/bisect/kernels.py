@@ -1,4 +1,4 @@
-"""The levels `kernel` and `program`: native code beside the ops that it was made of, and the passes that make it."""
+"""The levels `kernel` and `program`: compares native code with the ops that it was compiled from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .native import compile_by, run, way_down
 from .result import Fault, Level
 
 _LARGER = 64
-"""Factor of the second magnitude: softmax scores of usual size then exceed what exp can hold in f32 (88)."""
+"""Factor of the larger operands: typical softmax scores then exceed the range of exp in f32 (88)."""
 
 _SUMS = frozenset(
     f"stepwell.{name}"
@@ -36,10 +36,10 @@ _SUMS = frozenset(
         *("local_response_norm", "resize", "dynamic_resize", "resample", "sample", "roi_align"),
     )
 )
-"""Ops that add terms in an order of their own: no bound on their error is stated."""
+"""Ops that add terms in their own order: no bound on their error is stated."""
 
 _LINEAR = _SUMS - {"stepwell.attention", "stepwell.lstm"} | {"stepwell.add", "stepwell.sub", "stepwell.parameter"}
-"""Ops that meet no other cases where their operands are larger."""
+"""Ops that take the same path for larger operands."""
 
 
 class _Found(StepwellError):
@@ -56,15 +56,15 @@ def check_kernels(
     level: Level,
     step: Callable[[str], None] = lambda text: None,
 ) -> Fault | None:
-    """The first kernel whose code gives other results than its ops do, on what it gets in the model, if one does.
+    """Finds the first kernel whose code gives other results than its ops, for its operands in the model.
 
     Args:
         stage: the model as kernels of stepwell ops.
-        inputs: what goes into it.
+        inputs: the model's inputs.
         target: the target's name.
-        tolerance: what counts as rounding.
+        tolerance: the error that counts as rounding.
         level: counts the comparisons.
-        step: told which kernel is compared.
+        step: called with the name of each kernel that is compared.
     """
     symbols = ir.SymbolTable(stage.module)
     way = Pipeline(way_down(target))
@@ -107,7 +107,7 @@ def check_kernels(
 
 
 def _larger(call: IsolatedCall, operands: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
-    """The operands of a call once more, floats larger, if its ops are not linear."""
+    """Returns a call's operands with larger floats, if its ops are not linear; empty otherwise."""
     names = _ops_of(call)
     if names <= _LINEAR or not names & ROUNDING or not any(is_float(array.dtype) for array in operands):
         return []
@@ -116,7 +116,7 @@ def _larger(call: IsolatedCall, operands: Sequence[np.ndarray]) -> list[list[np.
 
 
 def _ops_of(call: IsolatedCall) -> set[str]:
-    """The names of the ops of a kernel."""
+    """Returns the names of the ops of a kernel."""
     return {op.name for op in walk(call.kernel) if op.name.startswith("stepwell.")}
 
 
@@ -127,7 +127,7 @@ def _probe(
     want: np.ndarray,
     tolerance: Tolerance,
 ) -> Probe:
-    """The results of a kernel's code, and how far they are from those expected."""
+    """Runs a kernel's code and compares its results with those expected."""
     results = [call.result(output, want) for (output,) in run(program, call.inputs(operands))]
     tolerance = replace(tolerance, is_strict=not _ops_of(call) & _SUMS)
 
@@ -148,7 +148,7 @@ def _find_pass(
     tolerance: Tolerance,
     step: Callable[[str], None],
 ) -> None:
-    """Says of a wrong kernel which pass makes it wrong, and which of its ops."""
+    """Records in the fault of a wrong kernel which pass makes it wrong, and which of its ops."""
     want = call.expected(operands)
 
     def probe(pipeline: Pipeline) -> Probe:
@@ -169,10 +169,10 @@ def _find_op(
     pipeline: Pipeline,
     tolerance: Tolerance,
 ) -> None:
-    """Says of a wrong kernel after which of its ops it is wrong, by leaving out those behind."""
+    """Records in the fault of a wrong kernel the op after which it is wrong, by leaving out the ops after it."""
     kernel = next(op.operation for op in call.module.body.operations if "stepwell.kernel" in op.attributes)
     if "res_attrs" in kernel.attributes:
-        return  # what it makes is a part of something, and what leads there is not
+        return  # its result is a part of a tensor, and the ops up to there are not
     block = kernel.regions[0].blocks[0]
     ops = [op.operation for op in block.operations][:-1]
     for index, op in enumerate(ops[:-1]):
@@ -183,7 +183,7 @@ def _find_op(
             program = compile_by(short.module, pipeline, target, {})
             difference = _probe(short, program, operands, short.expected(operands), tolerance).difference
         except CANNOT:
-            continue  # half a kernel, which need not be one
+            continue  # a prefix of a kernel need not be a valid kernel
         if difference.is_wrong:
             _blame(fault, op)
             return
@@ -196,7 +196,7 @@ def _blame(fault: Fault, op: ir.Operation) -> None:
 
 
 def _shortened(call: IsolatedCall, kernel: ir.Operation, last: int) -> IsolatedCall:
-    """The same call of a kernel that ends with its op number `last`."""
+    """Returns the same call of a kernel that ends with its op number `last`."""
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
     with kernel.location:
         copy = kernel.clone()
@@ -218,7 +218,7 @@ def _shortened(call: IsolatedCall, kernel: ir.Operation, last: int) -> IsolatedC
 
 
 def _as_graph(call: IsolatedCall) -> ir.Operation:
-    """The kernel's ops as a model in the phase `graph`: of them, the compiler makes the kernel again."""
+    """Returns the kernel's ops as a model in the phase `graph`, from which the compiler forms the kernel again."""
     copy = ir.Module.parse(str(call.module.operation.get_asm(enable_debug_info=True)))
     kernel = next(op.operation for op in copy.body.operations if "stepwell.kernel" in op.attributes)
     main = next(op.operation for op in copy.body.operations if "stepwell.kernel" not in op.attributes)
@@ -243,17 +243,17 @@ def check_program(
     level: Level,
     step: Callable[[str], None] = lambda text: None,
 ) -> Fault | None:
-    """What is wrong with the program, all kernels of which are right, if it is wrong.
+    """Finds the fault of a program whose kernels are all correct, if its outputs are wrong.
 
     Args:
         stage: the model as kernels of stepwell ops.
-        inputs: what goes into it.
-        want: what should come out.
-        noise: how much of that is rounding; asked for where it matters.
+        inputs: the model's inputs.
+        want: the expected outputs.
+        noise: computes how much of a difference is rounding; called only if needed.
         target: the target's name.
-        tolerance: what counts as rounding.
+        tolerance: the error that counts as rounding.
         level: counts the comparisons.
-        step: told what is tried.
+        step: called with a description of each attempt.
     """
     elements = way_down(target)
 

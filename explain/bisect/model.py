@@ -1,4 +1,4 @@
-"""Bisects a model: the levels one after the other, of all of it or of each piece that is compiled."""
+"""Bisects a model: one level after the other, for the whole model or for each compiled subgraph."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Bisector:
-    """How to bisect.
+    """Bisects models.
 
     Attributes:
         target: the target's name.
-        reference: what values should be by: "onnxruntime" or "numpy"; None for the first that is there.
-        rtol: the relative error that is rounding; None for what suits each element type.
-        winograd: as of `Options`.
-        step: told what is looked at.
+        reference: the source of expected values: "onnxruntime" or "numpy"; None for the first that is installed.
+        rtol: the relative error that counts as rounding; None for a default for each element type.
+        winograd: as in `Options`.
+        step: called with a description of each step.
     """
 
     target: str = "cpu"
@@ -53,11 +53,11 @@ class Bisector:
     step: Say = lambda text: None
 
     def bisect(self, source: ModelSource, inputs: Mapping[str, np.ndarray]) -> Bisection:
-        """The first thing that makes a model's numbers wrong.
+        """Finds the first cause of wrong numbers in a model.
 
         Args:
             source: the model.
-            inputs: what goes into it, by name.
+            inputs: the model's inputs, by name.
 
         Raises:
             ModelError: the model cannot be read.
@@ -80,7 +80,7 @@ class Bisector:
         return self._in_steps(specializer, made, [inputs[name] for name in names])
 
     def bisect_all(self, source: ModelSource, sets: Sequence[Mapping[str, np.ndarray]]) -> Bisection:
-        """The first thing that makes a model's numbers wrong for any of some sets of inputs, tried in order.
+        """Finds the first cause of wrong numbers for any of several sets of inputs, tried in order.
 
         Raises:
             ModelError, PassFailure, PassError, CodegenError: see `bisect`.
@@ -101,7 +101,7 @@ class Bisector:
     def piece(
         self, source: ModelSource | PieceSource, inputs: Mapping[str, np.ndarray]
     ) -> tuple[Bisection, list[np.ndarray]]:
-        """What is wrong with a model (or a piece of one), all of it compiled; and its outputs as they should be."""
+        """Bisects a model (or a subgraph) that is compiled as a whole; also returns its expected outputs."""
         tolerance, found = Tolerance(self.rtol), Bisection()
         without = () if self.winograd else ("stepwell-choose-winograd",)
         with compiler_context() as context, ir.Location.unknown():
@@ -172,7 +172,7 @@ class Bisector:
         return check_import(source.model, imported, inputs, values, tolerance, level, self.step)
 
     def _values(self, model: Model, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What the model's values should be; unless one was asked for, by the first reference that can run it."""
+        """Returns the model's expected values, by the given reference or else the first that can run the model."""
         first = self.reference or default_reference()
         self.step(f"every value by {first}")
         try:
@@ -190,13 +190,13 @@ def _name_inputs(fault: Fault | None, order: Sequence[str]) -> None:
 
 
 class _Piece(Steps):
-    """Stands where a piece's code should be: bisects it with what it gets, and gives what it should."""
+    """Takes the place of a subgraph's code: bisects it for its inputs, and returns the expected outputs."""
 
     def __init__(self, bisector: Bisector, source: PieceSource, names: Sequence[str], total: Bisection) -> None:
         self._bisector, self._source, self._names, self._total = bisector, source, names, total
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
-        """The outputs for some inputs."""
+        """Computes the outputs for some inputs."""
         inputs = dict(zip(self._names, values, strict=True))
         found, outputs = self._bisector.piece(self._source, inputs)
         self._total.levels += found.levels
@@ -206,12 +206,12 @@ class _Piece(Steps):
         return list(outputs)
 
     def prepare(self, inputs: Sequence[Known], contents: Contents | None = None) -> list[Known]:
-        """Nothing is known before a run."""
+        """Predicts nothing before a run."""
         return []
 
 
 class _Stop(StepwellError):
-    """A fault was found; what would come behind it does not matter."""
+    """Raised when a fault was found, to skip the rest of the model."""
 
 
 def _compiler(

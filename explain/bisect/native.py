@@ -1,4 +1,4 @@
-"""Runs a module natively by any way down from kernels: passes as they are, or simpler ones in their places."""
+"""Compiles and runs a module of kernels by any pipeline: with the usual passes, or simpler substitutes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ...runtime.executable import Executable
 from ...runtime.program import Program
 
 SUBSTITUTES: Mapping[str, tuple[Element | str, ...]] = {
-    # Kernels stay linalg on whole tensors, which upstream turns into plain loops.
+    # Kernels stay linalg on whole tensors, which upstream lowers to plain loops.
     "stepwell-apply-schedules": (),
     "stepwell-vectorize": (),
-    # The functions of the C library: see `partly_simple`.
+    # Calls functions of the C library: see `partly_simple`.
     "stepwell-approximate-math": (),
-    # No buffer lies where another one did.
+    # Buffers do not share memory.
     "stepwell-plan-memory": ("stepwell-plan-memory{reuse=false}",),
     "stepwell-plan-workspaces": ("stepwell-plan-workspaces{reuse=false}",),
     "stepwell-eliminate-empty-tensors": (),
@@ -37,17 +37,17 @@ SUBSTITUTES: Mapping[str, tuple[Element | str, ...]] = {
     "stepwell-lower-vectors": (),
     "stepwell-stream-stores": (),
 }
-"""What does the same as a pass, or all that must be done of it, in a simpler way; nothing where it may be left out."""
+"""Simpler substitutes of passes, with the same result or its necessary part; empty if the pass may be left out."""
 
 _APPROXIMATE = "stepwell-approximate-math"
 _SCALARS_UNTIL = "convert-vector-to-llvm"
 
 NEEDED = ("stepwell-lower-vectors",)
-"""Passes that some vector code cannot do without: upstream does not lower all that it may hold."""
+"""Passes that some vector code needs: upstream does not lower all of it."""
 
 
 def way_down(target: str) -> list[Element]:
-    """The passes from kernels of stepwell ops to what code is made from, each by itself."""
+    """Returns the passes from kernels of stepwell ops to the input of code generation, each as one element."""
     whole = list(route.lower_kernels_pipeline(target).elements)
     for phase in route.between("kernels", route.last(target), target):
         whole += phase.pipeline(target).elements
@@ -64,7 +64,7 @@ def _single(element: Element) -> Iterator[Element]:
 
 
 def name_of(element: Element) -> str:
-    """The name of the one pass in an element."""
+    """Returns the name of the one pass in an element."""
     while isinstance(element, Nested):
         element = element.elements[0]
     assert isinstance(element, Pass | Upstream)
@@ -72,7 +72,7 @@ def name_of(element: Element) -> str:
 
 
 def partly_simple(elements: Sequence[Element], count: int, kept: Collection[str] = ()) -> Pipeline:
-    """The first `count` passes as they are, and of the others the simplest that do, but for those that are `kept`."""
+    """Returns the first `count` passes, followed by the substitutes of the others except those in `kept`."""
     rest: list[Element | str] = []
     calls_library = any(name_of(element) == _APPROXIMATE for element in elements[count:])
     for element in elements[count:]:
@@ -86,22 +86,22 @@ def partly_simple(elements: Sequence[Element], count: int, kept: Collection[str]
 def compile_by(
     module: ir.Module | ir.Operation, pipeline: Pipeline, target: str, parameters: Mapping[str, np.ndarray]
 ) -> Program:
-    """The code of a copy of a module of kernels, by a pipeline to the last phase.
+    """Compiles a copy of a module of kernels by a pipeline to the last phase.
 
     Raises:
         PassFailure, PassError: a pass failed.
-        CodegenError: LLVM refused a function.
+        CodegenError: LLVM rejected a function.
     """
     copy = ir.Module.parse(str(module.operation.get_asm(enable_debug_info=True)))
     if "stepwell.interface" not in copy.operation.attributes:
         Pipeline(("stepwell-record-interface",)).run(copy, verify=False)
     pipeline.run(copy, verify=False)
-    route.check(route.phase(route.last(target)), copy)  # else translation would end the process
+    route.check(route.phase(route.last(target)), copy)  # otherwise translation would end the process
     return program_of(copy, parameters, Target.parse(target), generate(copy, target, 2))
 
 
 def run(program: Program, inputs: Sequence[np.ndarray], threads: int | None = None) -> list[list[np.ndarray]]:
-    """The results of a program, once for each pattern that its outputs and its arena are filled with before the run.
+    """Runs a program once for each pattern with which its outputs and its arena are filled before the run.
 
     Results that differ depend on memory that was read before it was written.
     """

@@ -30,7 +30,7 @@ class _Buffer:
     last: int
 
     def overlaps(self, other: _Buffer) -> bool:
-        """Whether both use some byte at some step."""
+        """Returns whether both use a common byte at a common step."""
         in_time = self.first <= other.last and other.first <= self.last
         return in_time and self.offset < other.end and other.offset < self.end
 
@@ -40,11 +40,11 @@ class _Buffer:
 
 
 def find_overlap(module: ir.Operation, elements: Sequence[Element]) -> tuple[str, str] | None:
-    """The pass that places two buffers in use at the same time over each other, and a note that names them.
+    """Finds two overlapping buffers in use at the same time; returns the pass that placed them, and a note.
 
     Args:
-        module: a module of kernels; it stays as it is.
-        elements: the passes from there on, each by itself.
+        module: a module of kernels; it is not changed.
+        elements: the passes from there on, each as one element.
     """
     copy = ir.Module.parse(str(module.get_asm(enable_debug_info=True)))
     if "stepwell.interface" not in copy.operation.attributes:
@@ -58,7 +58,7 @@ def find_overlap(module: ir.Operation, elements: Sequence[Element]) -> tuple[str
         start = stop
         buffers = list(_rows(copy))
         used = used or _used_steps(main_function(copy.operation))
-        # A lifetime may be too short in the plan itself.
+        # The lifetimes in the plan itself may be too short.
         for number, steps in used.items():
             item = buffers[number]
             buffers[number] = replace(item, first=min(item.first, *steps), last=max(item.last, *steps))
@@ -78,7 +78,7 @@ def _rows(module: ir.Module) -> Iterator[_Buffer]:
 
 
 def _used_steps(main: ir.Operation) -> dict[int, list[int]]:
-    """The steps of the calls that get a view of a buffer, by the buffer's number."""
+    """Returns the steps of the calls that get a view of a buffer, by the buffer's number."""
     found: dict[int, list[int]] = {}
     for view in ops_named(main, "memref.view"):
         if BUFFER in view.attributes:

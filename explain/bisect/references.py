@@ -1,4 +1,4 @@
-"""What a model's values should be, by others: every value of an ONNX graph, by ONNX Runtime or ONNX's reference."""
+"""Expected values of an ONNX graph, computed by ONNX Runtime or by ONNX's reference implementation."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ REFERENCES = ("onnxruntime", "numpy")
 
 
 class ReferenceError(StepwellError):
-    """A reference cannot run the model; the message says why."""
+    """Raised if a reference cannot run the model; the message says why."""
 
 
 def default_reference() -> str:
-    """ONNX Runtime where it is installed, else numpy."""
+    """Returns ONNX Runtime if it is installed, else numpy."""
     return REFERENCES[0] if importlib.util.find_spec("onnxruntime") else REFERENCES[1]
 
 
 def values_of(model: Model, inputs: Mapping[str, np.ndarray], reference: str) -> dict[str, np.ndarray]:
-    """What every value of the model's graph should hold, by name.
+    """Computes the expected contents of every value of the model's graph, by name.
 
     Args:
         model: the model.
-        inputs: what goes into it.
+        inputs: the model's inputs.
         reference: "onnxruntime", or "numpy" for ONNX's own implementation.
 
     Raises:
@@ -41,13 +41,13 @@ def values_of(model: Model, inputs: Mapping[str, np.ndarray], reference: str) ->
     run = _by_onnxruntime if reference == "onnxruntime" else _by_numpy
     try:
         found = run(proto, inputs)
-    except Exception as error:  # of whatever type the other system chooses
+    except Exception as error:  # of any type of the other system
         raise ReferenceError(f"{reference} cannot run the model: {str(error).splitlines()[0]}") from error
     return {name: np.asarray(array) for name, array in found.items() if isinstance(array, np.ndarray | np.generic)}
 
 
 def _complete(model: Model) -> onnx.ModelProto:
-    """The model with all of its weights in it, and nothing beside it."""
+    """Returns the model with all its weights included."""
     proto = onnx.ModelProto()
     proto.CopyFrom(model.proto)
     del proto.graph.initializer[:]
@@ -65,7 +65,7 @@ def _by_onnxruntime(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) ->
     inner = {name for node in proto.graph.node for name in node.output if name} - given
     proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(inner))
     options = onnxruntime.SessionOptions()
-    # Each node by itself, as the model has it.
+    # Run each node separately, as in the model.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -80,7 +80,7 @@ def _by_numpy(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> Any:
     from onnx.reference.op_run import OpRun
 
     class BatchNormalization(OpRun):
-        """Before opset 14 ONNX's own takes `momentum` to mean training, and computes with the batch's statistics."""
+        """Replaces ONNX's own, which before opset 14 takes `momentum` for training and uses the batch's statistics."""
 
         def _run(self, x, scale, bias, mean, var, epsilon=1e-5, **_):
             shape = (-1, *[1] * (x.ndim - 2))

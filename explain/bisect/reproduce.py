@@ -1,4 +1,4 @@
-"""What is needed to see a fault again: a folder with the IR before the pass, what goes in, what should come out."""
+"""Writes a reproducer of a fault: a folder with the IR before the pass, its inputs, and the expected outputs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def write(fault: Fault, folder: Path, save: Save = Path.write_bytes, more: Seque
     """Writes a reproducer; returns the command that shows the fault again.
 
     Args:
-        fault: what was found.
-        folder: where to write; made if it is not there.
+        fault: the fault.
+        folder: the folder of the reproducer; created if needed.
         save: writes each of the files, which are some of `FILES`.
         more: further arguments of the command.
     """
@@ -42,7 +42,7 @@ def write(fault: Fault, folder: Path, save: Save = Path.write_bytes, more: Seque
     try:
         text = Reproducer(Pipeline([fault.pass_name])).print(text)
     except PipelineError:
-        text = f"{text}\n"  # what did it is no pass
+        text = f"{text}\n"  # the cause is not a pass
     save(folder / BEFORE, f"{_COMMENT}{text}".encode())
     if fault.after is not None:
         save(folder / AFTER, f"{_COMMENT}{fault.after.get_asm(enable_debug_info=True)}".encode())

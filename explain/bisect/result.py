@@ -1,4 +1,4 @@
-"""What a bisection tells."""
+"""The results of a bisection."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from .comparison import Difference, worst
 
 @dataclass
 class Fault:
-    """What is wrong, as narrowly as it is known.
+    """The cause of wrong numbers, as narrowly as it is known.
 
     Attributes:
-        level: where: "import" (an op's import or reference), "graph" (a pass on ops), "kernel" (a kernel's code),
-            "program" (what makes a program of kernels).
-        difference: how wrong the values are.
-        value: which value is wrong: the name of one in the model, or of an output.
+        level: the level at fault: "import" (an op's import or reference), "graph" (a pass on ops), "kernel" (a kernel's
+            code), "program" (the assembly of kernels to a program).
+        difference: the difference in values.
+        value: name of the wrong value in the model, or of a wrong output.
         nodes: the model's nodes that it comes from.
-        op_type: the operator of the first of them, or the op of ours.
+        op_type: the operator of the first of them, or our op.
         kernel: the kernel.
         pass_name: the pass.
         pattern: the rewrite in it, or the rule.
-        note: what else there is to say.
+        note: further findings.
         before: the IR before the pass, for the reproducer.
         after: the IR after it.
-        inputs: what to run that IR on.
-        expected: what should come out.
-        parameters: what it reads beside.
-        reproducer: the folder where all of this lies.
+        inputs: inputs of that IR.
+        expected: its expected outputs.
+        parameters: its parameters.
+        reproducer: the folder with all of these.
     """
 
     level: str
@@ -51,7 +51,7 @@ class Fault:
     reproducer: str = ""
 
     def record(self) -> dict[str, Any]:
-        """What of it JSON can say."""
+        """The fields that JSON can hold."""
         names = ("level", "value", "nodes", "op_type", "kernel", "pass_name", "pattern", "note", "reproducer")
         fields = {name.replace("pass_name", "pass"): getattr(self, name) for name in names}
         return {**fields, "nodes": list(self.nodes), "difference": self.difference.record()}
@@ -59,16 +59,16 @@ class Fault:
 
 @dataclass
 class Level:
-    """One level that was looked at.
+    """The comparisons of one level.
 
     Attributes:
-        name: as of `Fault.level`.
-        checked: how many values, passes or kernels were compared.
+        name: as in `Fault.level`.
+        checked: number of values, passes or kernels compared.
         largest: the largest difference among them; the fault's, if there is one.
         place: its kernel, pass or node.
-        note: why it was not looked at, where it was not.
-        not_finite: the node of the model that, by the reference too, first makes infinities or NaN of finite values,
-            where the outputs have such; at the level "import" alone.
+        note: the reason if the level was not compared.
+        not_finite: the node of the model that, also in the reference, first computes infinities or NaN from finite
+            values, if the outputs have such; at the level "import" only.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Level:
             self.largest, self.place = difference, place
 
     def blame(self, fault: Fault) -> None:
-        """Puts a fault in the place of the largest difference."""
+        """Replaces the largest difference by a fault's."""
         parts = (fault.kernel, fault.pass_name, f"({', '.join(fault.nodes)})" if fault.nodes else "")
         self.largest, self.place = fault.difference, " ".join(filter(None, parts)) or self.place
 
@@ -97,7 +97,7 @@ class Level:
         self.note, self.not_finite = self.note or other.note, self.not_finite or other.not_finite
 
     def record(self) -> dict[str, Any]:
-        """Its fields, for JSON."""
+        """The fields for JSON."""
         largest = self.largest.record()
         return {
             "level": self.name,
@@ -112,18 +112,18 @@ class Level:
 
 @dataclass
 class Bisection:
-    """What was found.
+    """The findings of a bisection.
 
     Attributes:
-        fault: what is wrong; None where nothing is.
-        levels: what was compared, in order.
+        fault: the fault; None if there is none.
+        levels: the compared levels, in order.
     """
 
     fault: Fault | None = None
     levels: list[Level] = field(default_factory=list)
 
     def add(self, other: Bisection) -> None:
-        """Adds what was found with other inputs: equal levels of equal order become one."""
+        """Adds the findings with other inputs; equal levels at the same position are merged."""
         for index, level in enumerate(other.levels):
             if index < len(self.levels) and self.levels[index].name == level.name:
                 self.levels[index].add(level)

@@ -71,7 +71,7 @@ def test_pictures(program, tmp_path: Path) -> None:
     text = (tmp_path / "one.svg").read_text()
     assert "<svg" in text
     assert text == (tmp_path / "other.svg").read_text()
-    with pytest.raises(memory.MemoryPictureError, match=r"goes to an \.svg, \.png, \.pdf or \.json"):
+    with pytest.raises(memory.MemoryPictureError, match=r"can be written to \.svg, \.png, \.pdf or \.json"):
         memory.draw(made, tmp_path / "one.html")
 
 

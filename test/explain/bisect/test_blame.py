@@ -66,4 +66,4 @@ def test_verdicts_that_are_not_monotone() -> None:
 def test_memory_that_nothing_wrote() -> None:
     garbage = np.where([True, True, True, False], RIGHT, 7).astype(np.float32)
     probe = Probe.of([[RIGHT], [garbage]], [RIGHT], Tolerance(), lambda: [np.zeros(4)])
-    assert str(probe.difference) == "reads memory that was never written: 1 of 4 values depend on what it holds"
+    assert str(probe.difference) == "reads memory that was never written: 1 of 4 values depend on its contents"
