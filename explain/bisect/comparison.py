@@ -174,8 +174,7 @@ Evaluate = Callable[[Sequence[np.ndarray], Around | None], Sequence[np.ndarray]]
 
 
 def noise_of(evaluate: Evaluate, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Measures the change of results when inputs, parameters and the results of rounding ops change by their last
-    digit.
+    """Measures the change of results when inputs, parameters and rounded results change by their last digit.
 
     It is large for ill-conditioned values (a difference of large numbers, a softmax of large scores, rounding at a
     tie), which are therefore not reported as faults.

@@ -1,1 +1,1 @@
-"""One HTML file with everything that a compile did: the graph, the IR after every pass, machine code."""
+"""Writes one HTML file with every step of a compile: the graph, the IR after every pass, machine code."""

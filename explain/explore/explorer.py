@@ -1,4 +1,4 @@
-"""Compiles a model, or runs a pipeline on MLIR, and tells all of it."""
+"""Compiles a model, or runs a pipeline on MLIR, and records every step."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from .onnx_nodes import nodes_of
 from .recorder import CrashSite, Piece, Recorder
 
 SCHEMA = 1
-# Rough figures of one core, and of a GPU: they only have to put kernels into an order.
+# Rough figures of one CPU core and of a GPU; they only serve to rank kernels.
 _FLOPS_AND_BYTES_PER_SECOND = {False: (60e9, 12e9), True: (20e12, 2e12)}
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """What a page shows, as plain data.
+    """The contents of a page, as plain data.
 
     Attributes:
         record: the data, with keys as docs/explore.md lists them.
-        executable: the compiled model; None where there is none.
-        error: what ended it; "" where nothing did.
+        executable: the compiled model; None if there is none.
+        error: the error that ended the compile; "" if none did.
     """
 
     record: dict[str, Any]
@@ -54,19 +54,19 @@ def explore_model(
     crash: CrashSite | None = None,
     contents: Mapping[str, np.ndarray] | None = None,
 ) -> Exploration:
-    """Compiles a model under watch.
+    """Compiles a model and records every step.
 
-    What goes wrong is part of what is told, unless nothing was compiled yet.
+    Errors are part of the record, unless they occur before the first compile.
 
     Args:
         path: an ONNX file, or MLIR that was printed at some phase.
-        shapes: of the inputs that have no fixed shape.
-        target: what to make code for.
-        assembly: whether to tell the machine code of each kernel.
+        shapes: shapes of the inputs that have no fixed shape.
+        target: the target of the code.
+        assembly: whether to include the machine code of each kernel.
         options: further fields of `Options`.
-        note: told how far the work has come, in a form that `CrashSite` takes.
-        crash: where the work ended the process before, and now ends without.
-        contents: what some inputs hold, for models of which contents decide on sizes.
+        note: called with the progress of the work, in a form that `CrashSite` takes.
+        crash: where a previous attempt crashed; this one stops there.
+        contents: contents of some inputs, for models whose sizes depend on contents.
 
     Raises:
         SourceError, ModelError: the model cannot be read, or has nothing to compile.
@@ -97,7 +97,7 @@ def explore_model(
 
 
 def add_profile(exploration: Exploration, inputs: Mapping[str, np.ndarray], calls: int = 20) -> None:
-    """Puts into the record how long each kernel takes, by running the model on some inputs."""
+    """Adds the measured time of each kernel to the record, by running the model on some inputs."""
     if exploration.executable is None:
         return
     rows = profile(exploration.executable, inputs, calls, warmup=2).record()["kernels"]
@@ -114,11 +114,11 @@ def explore_pipeline(
     note: Callable[[str], None] = lambda text: None,
     crash: CrashSite | None = None,
 ) -> Exploration:
-    """Runs a pipeline on an MLIR file under watch; `note` and `crash` are those of `explore_model`.
+    """Runs a pipeline on an MLIR file and records every step; see `explore_model` for `note` and `crash`.
 
     Raises:
-        PipelineError: the pipeline is wrong.
-        ir.MLIRError: the file is.
+        PipelineError: the pipeline is invalid.
+        ir.MLIRError: the file is invalid.
     """
     recorder = Recorder(note=note, crash=crash)
     started, error = time.perf_counter(), ""
@@ -136,7 +136,7 @@ def explore_pipeline(
 
 
 def _add_report(pieces: list[dict[str, Any]], programs: list[dict[str, Any]]) -> None:
-    """Says of each piece what the report says of its program, where every piece became one."""
+    """Adds the report of each program to its piece, if every piece became one program."""
     if len(pieces) != len(programs):
         return
     for piece, program in zip(pieces, programs, strict=True):
@@ -144,7 +144,7 @@ def _add_report(pieces: list[dict[str, Any]], programs: list[dict[str, Any]]) ->
 
 
 def _note_failure(recorder: Recorder, failure: Exception) -> str:
-    """Puts what went wrong into the last piece, with the places in the model that it is about."""
+    """Records an error in the last piece, with the model's nodes that it concerns."""
     piece = recorder.pieces[-1]
     message = str(failure).strip() or type(failure).__name__
     place = getattr(failure, "location", None)
@@ -182,7 +182,7 @@ def _piece(piece: Piece, index: int, on_gpu: bool) -> dict[str, Any]:
 
 
 def _kernels(piece: Piece, on_gpu: bool) -> list[dict[str, Any]]:
-    """The calls of kernels, with the time that each may take at the least, in seconds."""
+    """Returns the calls of kernels, with a lower bound of the time of each in seconds."""
     flops, size = _FLOPS_AND_BYTES_PER_SECOND[on_gpu]
     found = []
     for call in piece.calls:

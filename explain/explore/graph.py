@@ -1,4 +1,4 @@
-"""The picture of a model: its ops as they were imported, and the kernels that they became part of."""
+"""The graph of a model: its ops as they were imported, and the kernels that they became part of."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _WEIGHTS = ("parameter", "constant")
 
 
 def graph_of(module: ir.Operation, texts: Texts) -> dict[str, Any]:
-    """The ops of the function that does the most, one node for all that share a place, and who reads from whom."""
+    """Returns the ops of the largest function, with one node for all ops of the same location, and the edges between
+    them.
+    """
     nodes: list[dict[str, Any]] = []
     by_place: dict[tuple[int, ...], int] = {}
     maker: dict[ir.Value, int] = {}
@@ -35,7 +37,7 @@ def graph_of(module: ir.Operation, texts: Texts) -> dict[str, Any]:
 
 
 def calls_of(module: ir.Operation, texts: Texts) -> list[dict[str, Any]]:
-    """The calls of kernels in @main, each with what the kernel is and the places that it stands for."""
+    """Returns the calls of kernels in @main, each with facts about the kernel and the nodes that it computes."""
     functions = {
         invariants.symbol(op): op.operation for op in module.regions[0].blocks[0] if "sym_name" in op.attributes
     }
@@ -63,7 +65,7 @@ def calls_of(module: ir.Operation, texts: Texts) -> list[dict[str, Any]]:
 
 
 def _ops(module: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops directly inside the function @main, or else the one with the most ops, or else the module."""
+    """Yields the ops directly inside the function @main, or else the one with the most ops, or else the module."""
     bodies: dict[str, list[ir.Operation]] = {}
     top = [op.operation for op in module.regions[0].blocks[0]] if len(module.regions) else []
     for index, function in enumerate(top):
@@ -75,7 +77,7 @@ def _ops(module: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _read(op: ir.Operation) -> Iterator[ir.Value]:
-    """What an op reads, also inside of its regions."""
+    """Yields the operands of an op, including those of ops in its regions."""
     for inner in walk(op):
         yield from inner.operands
     yield from op.operands

@@ -1,4 +1,4 @@
-"""Machine code whose lines say which of the model's nodes they are for."""
+"""Generates machine code in which every line is attributed to nodes of the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .texts import print_op, relocated
 
 _SCOPES = Pipeline(("ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}",))
 _LINE = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
-# Debug information and what tells linkers and unwinders of the function are not what runs.
+# Debug information, and directives for linkers and unwinders, are not executed.
 _NOISE = re.compile(
     r"\s*\.(?:file|loc|cfi_\w+|ident|addrsig\w*|type|size|globl|p2align|intel_syntax|text|hidden)\b|(?:\.L|\$L__)(?:func|tmp|pc|cu)\w*:"
     r"|\s*\.section\s+\"?\.(?:note|debug)"
@@ -29,10 +29,10 @@ _COMMENT = re.compile(r"\s+#.*$|\s+//.*$")
 def add_assembly(piece: Piece, module: ir.Operation, target: Target, threads: int = 2) -> None:
     """Compiles a module of the LLVM dialect once more, with its locations as line numbers of debug information.
 
-    LLVM does not let debug information change the code. Each line is a number of a location of the piece.
+    LLVM does not let debug information change the code. Each line is the number of a location of the piece.
 
     Raises:
-        Crash: LLVM ended the process that did it.
+        Crash: LLVM ended the child process.
     """
     text = relocated(print_op(module, elide=False), piece.texts, "places")
 
@@ -49,14 +49,14 @@ def add_assembly(piece: Piece, module: ir.Operation, target: Target, threads: in
             codes = emit_ptx(copy, target)
             return json.dumps({name: _without_debug(code.decode()) for name, code in codes.items()}).encode()
 
-    # What only explains must not end what is explained.
+    # In a child process: a crash here must not end the exploration.
     data = guarded(work)
     for symbol, code in json.loads(data or b"{}").items():
         piece.assembly[symbol] = piece.texts.add(symbol, *_lines(code, len(piece.texts.locations)))
 
 
 def _add_scopes(gpu_module: ir.Operation) -> None:
-    """What the pass does, which runs on modules at the top alone."""
+    """Runs the pass on the contents of a GPU module; the pass itself only takes top-level modules."""
     block = gpu_module.regions[0].blocks[0]
     plain = ir.Module.create()
     with ir.InsertionPoint(plain.body):
@@ -71,12 +71,12 @@ def _add_scopes(gpu_module: ir.Operation) -> None:
 
 
 def _without_debug(code: str) -> str:
-    """PTX that does not say of itself that it is for debugging."""
+    """Removes the debug mode from the PTX target."""
     return re.sub(r"^(\.target \w+), debug$", r"\1", code, flags=re.MULTILINE)
 
 
 def _lines(text: str, count: int) -> tuple[list[str], list[int]]:
-    """The instructions and labels, and the location of each."""
+    """Returns the instructions and labels, and the location of each."""
     lines: list[str] = []
     locations: list[int] = []
     current = 0

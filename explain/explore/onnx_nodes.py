@@ -1,4 +1,4 @@
-"""The nodes of an ONNX file as its author wrote them: operator, attributes, and the names of inputs and outputs."""
+"""The nodes of an ONNX file as written there: operator, attributes, and the names of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LISTED = 16
 
 
 def nodes_of(path: Path) -> dict[str, dict[str, Any]]:
-    """The nodes of a file by name, those in the bodies of control flow included; empty for what is no ONNX file."""
+    """Returns the nodes of a file by name, including those in bodies of control flow; empty for MLIR files."""
     if path.suffix in (".mlir", ".mlirbc"):
         return {}
     model = onnx.load(str(path), load_external_data=False)
@@ -45,7 +45,7 @@ def _described(node: onnx.NodeProto, opsets: dict[str, int]) -> dict[str, Any]:
 
 
 def _text(attribute: onnx.AttributeProto) -> str:
-    """An attribute's value for people; tensors and graphs by their type."""
+    """Formats an attribute's value; tensors and graphs are shown by their type."""
     if attribute.ref_attr_name:
         return f"the function's attribute {attribute.ref_attr_name}"
     return _shown(onnx.helper.get_attribute_value(attribute))
@@ -59,7 +59,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, float):
-        return f"{value:.7g}"  # as many digits as an attribute has
+        return f"{value:.7g}"  # the precision of a float attribute
     if isinstance(value, int | str):
         return str(value)
     if isinstance(value, onnx.SparseTensorProto | onnx.TypeProto):

@@ -1,4 +1,4 @@
-"""The record of a compile as one HTML file, with everything in it that it needs."""
+"""Renders the record of a compile as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OWN = ("data", "code", "graph", "page")
 
 
 def render(record: Mapping[str, Any]) -> str:
-    """The page for a record.
+    """Renders the page for a record.
 
-    Nothing that comes from a model is markup: the record is packed, and the page sets text. The page allows itself
-    only the scripts that it was made with, and no connection to anywhere.
+    No text of a model becomes markup: the record is packed, and the page sets text contents. The page's security policy
+    allows only its own scripts, and no connections.
     """
     scripts = [_read(f"vendor/{name}.min.js") for name in _VENDORED] + [_read(f"assets/{name}.js") for name in _OWN]
     packed = gzip.compress(json.dumps(record, separators=(",", ":")).encode(), compresslevel=6, mtime=0)

@@ -1,4 +1,4 @@
-"""Watches a compile and keeps what the IR was after every pass."""
+"""Instrumentation that records the IR after every pass of a compile."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _FORMED = "stepwell-convert-to-linalg"
 
 @dataclass
 class Piece:
-    """What became of one module: a model, or a part of one that is compiled by itself.
+    """The record of one module: a model, or a subgraph that is compiled separately.
 
     Attributes:
-        texts: every text that its functions had.
-        graph: the ops that it started from.
-        first: its chunks before the first pass.
-        steps: the passes, in order; what each changed.
-        calls: the kernels that its ops became parts of.
-        renamed: the last names of kernels, by those that they were formed with.
+        texts: all texts of its functions.
+        graph: the ops of the initial graph.
+        first: the chunks before the first pass.
+        steps: the passes in order, with the changes of each.
+        calls: the calls of kernels, with the nodes that they compute.
+        renamed: final names of kernels, by their initial names.
         assembly: the chunk of machine code of each function, by its symbol.
-        failure: what ended it.
+        failure: the error that ended the compile.
     """
 
     texts: Texts = field(default_factory=Texts)
@@ -47,16 +47,16 @@ class Piece:
 
 
 class Stopped(StepwellError):
-    """A compile was ended where it had crashed before; the message says how it had."""
+    """Raised to stop a compile before a known crash; the message describes the crash."""
 
 
 @dataclass(frozen=True)
 class CrashSite:
-    """Where a compile crashes that is done again up to there.
+    """The point at which a previous attempt of a compile crashed.
 
     Attributes:
-        events: how many times a pass had begun or ended.
-        message: what is known of the crash.
+        events: number of begins and ends of passes before the crash.
+        message: description of the crash.
     """
 
     events: int
@@ -64,13 +64,13 @@ class CrashSite:
 
 
 class Recorder(Instrumentation):
-    """Records every pass of every module that is compiled while it watches.
+    """Records every pass of every module that is compiled with it.
 
     Args:
-        finished: called with a piece and its module after the last pass of the way to LLVM.
-        note: told each time that a pass begins or ends how many times one did.
-        crash: where to stop, as what comes next ends the process; None where nothing is known to.
-        target: what code is made for, by its name.
+        finished: called with a piece and its module after the last pass of a compile.
+        note: called at each begin and end of a pass with their number so far.
+        crash: where to stop, before a known crash; None if none is known.
+        target: the name of the target.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Recorder(Instrumentation):
         self._started = 0.0
 
     def before_pass(self, step: Step, op: ir.Operation) -> None:
-        """Starts a piece where a module comes that was not seen before."""
+        """Starts a piece for a new module."""
         if not self.pieces or step.name == SpecializeShapesPass.name or self.pieces[-1].failure is not None:
             self._begin(_root(op))
         piece = self.pieces[-1]
@@ -106,7 +106,7 @@ class Recorder(Instrumentation):
         self._started = time.perf_counter()
 
     def after_pass(self, step: Step, op: ir.Operation) -> None:
-        """Keeps what the pass has changed."""
+        """Records the changes of the pass."""
         seconds = time.perf_counter() - self._started
         self._record(step, op, seconds)
         if step.name == _FORMED:
@@ -118,7 +118,7 @@ class Recorder(Instrumentation):
             self._finished(self.pieces[-1], op)
 
     def after_pass_failed(self, step: Step, op: ir.Operation) -> None:
-        """Keeps what the failed pass has left."""
+        """Records the IR that the failed pass has left."""
         entry = self._record(step, op, time.perf_counter() - self._started)
         while self._nesting:
             self.after_nested(Nested("any", ()))
@@ -126,13 +126,13 @@ class Recorder(Instrumentation):
         self.pieces[-1].failure = {"pass": step.name, "phase": entry["phase"]}
 
     def before_nested(self, nested: Nested) -> None:
-        """Passes on many functions are one step each, not one for each function."""
+        """Groups passes on many functions, so that each pass is one step and not one for each function."""
         self._nesting += 1
         if self._nesting == 1:
             self._open, self._seen, self._latest = {}, {}, {}
 
     def after_nested(self, nested: Nested) -> None:
-        """What comes next are steps of their own again."""
+        """Ends the grouping."""
         self._nesting -= 1
         if self._nesting:
             return
@@ -178,7 +178,7 @@ class Recorder(Instrumentation):
 
     def _entry(self, step: Step, op: ir.Operation, piece: Piece) -> dict[str, Any]:
         names = _names(self._target)
-        # The first phase, from the current one on, with a pass of that name.
+        # The first phase, from the current one on, that has a pass of that name.
         later = (index for index in range(self._phase, len(names)) if step.name in names[index])
         self._phase = next(later, self._phase)
         made = {
@@ -204,7 +204,7 @@ class Recorder(Instrumentation):
 
 @functools.cache
 def _names(target: str) -> tuple[frozenset[str], ...]:
-    """The passes on the way to each phase."""
+    """Returns the names of the passes of each phase."""
     return tuple(frozenset(_passes(phase.pipeline(target))) for phase in route.phases_of(target))
 
 
@@ -216,7 +216,7 @@ def _passes(pipeline: Pipeline | Nested) -> list[str]:
 
 
 def _is_function(op: ir.Operation) -> bool:
-    """Whether an op has a name and is directly inside of the outermost module."""
+    """Returns whether an op has a name and is directly inside the outermost module."""
     return op.parent is not None and op.parent.operation.parent is None and "sym_name" in op.attributes
 
 

@@ -1,4 +1,4 @@
-"""The text of IR in pieces that repeat: functions, each once, with the places in the model that its lines stand for."""
+"""The text of IR, deduplicated by function, with the model's nodes that each line belongs to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _balanced(depth: int) -> str:
     return rf'(?:[^()"]|{_STRING}{inner})*'
 
 
-# Strings come first, so that what looks like a location inside of one is left alone.
+# Strings are matched first, so that a location inside a string is not replaced.
 _LOCATION = re.compile(rf" ?\bloc\(({_balanced(5)})\)|{_STRING}")
 _LEAF = re.compile(rf"({_STRING})((?::\d+:\d+)?)")
 _ESCAPED = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
@@ -26,11 +26,11 @@ _LARGE = 32
 
 
 class Texts:
-    """Functions of IR as they were printed, each text once.
+    """Printed functions of IR, each text stored once.
 
     Attributes:
-        chunks: each the symbol, the text without locations, and runs of lines with the same location.
-        locations: each the places that a line stands for, as indices of `places`; the first is nowhere.
+        chunks: for each text its symbol, the text without locations, and runs of lines with the same location.
+        locations: for each location the indices of its `places`; the first location is unknown.
         places: names of the model's nodes, or positions in files.
     """
 
@@ -43,20 +43,20 @@ class Texts:
         self._place_of: dict[str, int] = {}
 
     def of_module(self, op: ir.Operation) -> list[int]:
-        """The chunks of a module, in its order."""
+        """Returns the chunks of a module, in its order."""
         return [self._chunk(text) for text in _pieces(print_op(op))]
 
     def of_function(self, op: ir.Operation) -> int:
-        """The chunk of a function, printed as it is in its module."""
+        """Returns the chunk of a function, printed as in its module."""
         return self._chunk("\n".join(f"  {line}" for line in print_op(op).rstrip("\n").split("\n")))
 
     def add(self, symbol: str, lines: list[str], locations: list[int]) -> int:
-        """A chunk of text that is no IR, with the location of each line."""
+        """Adds a chunk of text that is not IR, with the location of each line."""
         self.chunks.append({"symbol": symbol, "text": "\n".join(lines), "runs": _runs(locations)})
         return len(self.chunks) - 1
 
     def location(self, text: str) -> int:
-        """The index of a location by its text, as in `loc(...)`."""
+        """Returns the index of a location by its text, as in `loc(...)`."""
         known = self._location_of.get(text)
         if known is not None:
             return known
@@ -67,7 +67,7 @@ class Texts:
         return self._location_of[text]
 
     def place(self, name: str) -> int:
-        """The index of a place."""
+        """Returns the index of a place."""
         index = self._place_of.setdefault(name, len(self.places))
         if index == len(self.places):
             self.places.append(name)
@@ -89,7 +89,7 @@ class Texts:
         return self._chunk_of[key]
 
     def split(self, line: str) -> tuple[str, int]:
-        """A line without its locations, and the last of them, which is that of the op."""
+        """Returns a line without its locations, and the index of the last one, which is that of the op."""
         if "loc(" not in line:
             return line, 0
         found: list[str] = []
@@ -105,11 +105,11 @@ class Texts:
 
 
 def print_op(op: ir.Operation, elide: bool = True) -> str:
-    """An op with all locations in place, so that the text of a function depends on nothing else in the module.
+    """Prints an op with inline locations, so that a function's text does not depend on the rest of the module.
 
     Args:
-        op: what to print.
-        elide: whether to leave out the numbers of large constants.
+        op: the op.
+        elide: whether to leave out the elements of large constants.
     """
     limit = _LARGE if elide else None
     text = op.get_asm(enable_debug_info=True, use_local_scope=True, assume_verified=True, large_elements_limit=limit)
@@ -117,30 +117,30 @@ def print_op(op: ir.Operation, elide: bool = True) -> str:
 
 
 def places_in(location: str) -> Iterator[str]:
-    """The names of nodes and the positions in files that a location consists of, as text."""
+    """Yields the names of nodes and the positions in files of a location, as text."""
     for match in _LEAF.finditer(location):
         yield _ESCAPED.sub(_unescaped, match[1][1:-1]) + match[2]
 
 
 def relocated(text: str, texts: Texts, filename: str) -> str:
-    """IR whose locations are lines of a file that does not exist: numbers of locations, zero for nowhere."""
+    """Replaces the locations in IR by lines of a fictitious file: the indices of locations, 0 for unknown."""
 
     def replace(match: re.Match[str]) -> str:
         if match[1] is None:
             return match[0]
-        # LLVM wants a line for every call in a function that has lines at all.
+        # LLVM requires a line for every call in a function that has lines.
         return f' loc("{filename}":{texts.location(match[1])}:1)'
 
     return _LOCATION.sub(replace, text)
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """MLIR escapes a character by its two hexadecimal digits or, if it is a backslash or a quote, by a backslash."""
+    """Decodes an escape of MLIR: two hexadecimal digits, or a backslash before a backslash or a quote."""
     return chr(int(match[1], 16)) if len(match[1]) == 2 else match[1]
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The head of a module, each op directly inside, and the end: lines indented by two start an op."""
+    """Splits a module's text into its head, each op directly inside, and its end; two spaces of indent start an op."""
     lines = text.rstrip("\n").split("\n")
     if not lines[0].startswith(("module", '"builtin.module"')):
         yield "\n".join(lines)
@@ -156,7 +156,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _runs(values: list[int]) -> list[int]:
-    """How often a value comes in a row, and the value, for each run."""
+    """Encodes values as runs: the length and the value of each."""
     runs: list[int] = []
     for value in values:
         if runs and runs[-1] == value:

@@ -1,6 +1,6 @@
 """Shrinks a model that fails while it keeps failing in the same way.
 
-What fails is learnt from a first run (`observe`), every trial is a process of its own (`child`), the search accepts
-what fails alike (`search`) and writes each accepted step down (`folder`). What can be made smaller is known for ONNX
-(`onnx_steps`) and for MLIR (`mlir_steps`).
+A first run determines the failure (`observe`), every trial is a child process (`child`), and the search accepts
+candidates with the same failure (`search`) and stores each accepted step (`folder`). The candidates are generated for
+ONNX (`onnx_steps`) and for MLIR (`mlir_steps`).
 """

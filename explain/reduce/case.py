@@ -1,4 +1,4 @@
-"""What is being reduced: a model, and what belongs to it in a trial."""
+"""The case that is reduced: a model, and the inputs of a trial that belong to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...runtime.errors import StepwellError
 
 
 class ReduceError(StepwellError):
-    """A reduction cannot start; the message says why."""
+    """Raised if a reduction cannot start; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Case:
     Attributes:
         kind: "onnx" or "mlir", also the suffix of its files.
         data: the bytes of the file.
-        pipeline: the passes to run on MLIR; "" where it is compiled.
-        shapes: of inputs of the model that have no fixed one.
+        pipeline: the passes to run on MLIR; "" to compile it.
+        shapes: shapes of the inputs that have no fixed one.
     """
 
     kind: str
@@ -36,6 +36,6 @@ class Case:
 
     @property
     def digest(self) -> str:
-        """Tells this case from every other."""
+        """A digest that identifies this case."""
         shapes = repr(sorted(self.shapes.items()))
         return hashlib.sha256(b"\0".join((self.data, self.pipeline.encode(), shapes.encode()))).hexdigest()[:20]

@@ -1,4 +1,4 @@
-"""Trials: work in a process of its own, with a limit of time and of memory, of which files tell what came out."""
+"""Trials: work in a child process with limits of time and memory, which returns its results in files."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_LONGEST_NAP = 0.02
-_SAID_BYTES = 1 << 16
+_MAX_POLL_SECONDS = 0.02
+_MAX_STDERR_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a trial may take.
+    """The limits of a trial.
 
     Attributes:
-        seconds: of time.
-        megabytes: of memory, over what this process has.
+        seconds: time in seconds.
+        megabytes: memory in megabytes, in addition to that of this process.
     """
 
     seconds: float
@@ -34,14 +34,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a trial ended.
+    """The end of a trial.
 
     Attributes:
-        how: "done", "error" (an exception that the work did not expect), "crash", "time" or "memory".
-        value: what the work gave, where it is done.
-        kept: what the work had put aside before the end, whatever that was.
-        at: what it was at.
-        said: what it wrote to the standard error stream; of an error, the traceback.
+        how: "done", "error" (an unexpected exception), "crash", "time" or "memory".
+        value: the result of the work if it is done.
+        kept: the value that the work had saved before the end.
+        at: the step that the work had noted last.
+        said: its output on the standard error stream; for an error, the traceback.
         signal: the name of the signal that ended it.
     """
 
@@ -54,22 +54,22 @@ class Ended:
 
 
 class Desk:
-    """What the work of a trial writes on, so that it is there even after a crash."""
+    """The interface by which the work of a trial stores results that must survive a crash."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def note(self, text: str) -> None:
-        """Says what is about to be done."""
+        """Notes the next step."""
         (self.folder / "at").write_text(text)
 
     def keep(self, value: Any) -> None:
-        """Puts something aside that is wanted however the trial ends."""
+        """Saves a value that is needed however the trial ends."""
         (self.folder / "kept").write_bytes(pickle.dumps(value))
 
 
 class Child:
-    """Work that has been started."""
+    """A started trial."""
 
     def __init__(self, work: Callable[[Desk], Any], limits: Limits) -> None:
         self._limits, self._start = limits, time.monotonic()
@@ -80,21 +80,21 @@ class Child:
             _work_and_leave(work, self._path, limits)
 
     def wait(self) -> Ended:
-        """How it ended; ended by force where it takes too long."""
+        """Waits for the end of the trial; kills it after the time limit."""
         status, nap = self._poll(), 0.001
         while status is None:
             if time.monotonic() - self._start > self._limits.seconds:
                 self._end()
                 return self._ended("time")
             time.sleep(nap)
-            nap = min(2 * nap, _LONGEST_NAP)
+            nap = min(2 * nap, _MAX_POLL_SECONDS)
             status = self._poll()
         if os.WIFSIGNALED(status):
             return self._ended("crash", signal.Signals(os.WTERMSIG(status)).name)
         return self._ended({0: "done", 2: "memory"}.get(os.WEXITSTATUS(status), "error"))
 
     def cancel(self) -> None:
-        """Ends it, and forgets what it has done."""
+        """Kills the trial and discards its results."""
         self._end()
         self._folder.cleanup()
 
@@ -103,7 +103,7 @@ class Child:
         return status if process else None
 
     def _end(self) -> None:
-        # The group: a command that is the test has children of its own. It may not have been made yet.
+        # The process group, as a test command has child processes; the group may not exist yet.
         for end in (os.killpg, os.kill):
             try:
                 end(self._process, signal.SIGKILL)
@@ -122,7 +122,7 @@ class Child:
             pickle.loads(value) if value and how == "done" else None,
             pickle.loads(kept) if kept else None,
             read("at").decode(),
-            read("said")[-_SAID_BYTES:].decode(errors="replace"),
+            read("said")[-_MAX_STDERR_BYTES:].decode(errors="replace"),
             signal_name,
         )
         self._folder.cleanup()
@@ -130,17 +130,17 @@ class Child:
 
 
 def _work_and_leave(work: Callable[[Desk], Any], folder: Path, limits: Limits) -> None:
-    """Ends the child without the interpreter's own farewell, which is the parent's to say."""
+    """Runs the work and ends the child without the interpreter's shutdown, which belongs to the parent."""
     code = 1
     try:
         os.setpgid(0, 0)
         said = os.open(folder / "said", os.O_WRONLY | os.O_CREAT)
         for stream in (1, 2):
             os.dup2(said, stream)
-        faulthandler.disable()  # whose notes go to a stream of the parent's
+        faulthandler.disable()  # its stream belongs to the parent
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        _bound_memory(limits.megabytes)
+        _limit_memory(limits.megabytes)
         data = pickle.dumps(work(Desk(folder)))
         (folder / "value").write_bytes(data)
         code = 0
@@ -152,10 +152,10 @@ def _work_and_leave(work: Callable[[Desk], Any], folder: Path, limits: Limits) -
         os._exit(code)
 
 
-def _bound_memory(megabytes: int) -> None:
+def _limit_memory(megabytes: int) -> None:
     pages = Path("/proc/self/statm")
     if not pages.exists():
-        return  # no system that tells
+        return  # the system does not report memory
     used = int(pages.read_text().split()[0]) * resource.getpagesize()
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (used + (megabytes << 20), hard))

@@ -1,6 +1,6 @@
-"""What tells one failure from another: the pass or the kind of error, and the message without what is accidental in it.
+"""Identifies failures: by the pass or kind of error, and the message without incidental parts.
 
-Reducing changes names, shapes and numbers, so they are no part of what a failure is.
+Reducing changes names, shapes and numbers, so these do not identify a failure.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _QUOTED = re.compile(r"'([^'\n]*)'|\"([^\"\n]*)\"")
 
 @dataclass(frozen=True)
 class Failure:
-    """One way in which a model failed.
+    """One failure of a model.
 
     Attributes:
         kind: "pass", "error", "host" (a node without native code), "crash", "time", "memory", "numbers" or "command".
-        where: the pass, the class of the exception, or the operator; "" where it is not known.
-        message: what was said, in one line.
+        where: the pass, the class of the exception, or the operator; "" if unknown.
+        message: the message, in one line.
         pattern: the message without names, numbers and shapes.
-        place: the locations of the model that were named, in which the names of its nodes are.
+        place: the reported locations in the model, which contain the names of its nodes.
     """
 
     kind: str
@@ -40,12 +40,12 @@ class Failure:
     place: str = ""
 
     def is_like(self, other: Failure) -> bool:
-        """Whether both are the same failure, at maybe different places."""
+        """Returns whether both are the same failure, perhaps at different nodes."""
         return (self.kind, self.where, self.pattern) == (other.kind, other.where, other.pattern)
 
     @property
     def text(self) -> str:
-        """The failure in one line; what `--match` looks at."""
+        """The failure in one line, which `--match` searches."""
         head = {"pass": f"pass '{self.where}' failed", "crash": "crash", "time": "no end", "memory": "out of memory"}
         start = head.get(self.kind, self.where)
         if self.kind in ("crash", "time", "memory") and self.where:
@@ -58,14 +58,14 @@ class Failure:
 
 
 def failure(kind: str, where: str, message: str, names: Collection[str] = (), place: str = "") -> Failure:
-    """A failure from what was said, the first line of which counts; `names` are those of nodes and values."""
+    """Creates a failure from the first line of a message; `names` are those of nodes and values."""
     lines = message.strip().splitlines()
     line = lines[0].strip() if lines else ""
     return Failure(kind, where, line, normalised(line, names), place)
 
 
 def normalised(message: str, names: Collection[str] = ()) -> str:
-    """A message without places, shapes, numbers and names.
+    """Removes locations, shapes, numbers and names from a message.
 
     "'stepwell.add' op takes tensor<3x?xf32> at %12" --> "'stepwell.add' op takes tensor<#xf32> at %"
     """
@@ -85,7 +85,7 @@ def normalised(message: str, names: Collection[str] = ()) -> str:
 
 
 def crash_message(signal_name: str, said: str) -> str:
-    """What a crash is known by: the assertion or fatal error that was printed, else the signal."""
+    """Returns the message that identifies a crash: the assertion or fatal error that was printed, else the signal."""
     found = _ASSERTION.search(said)
     if found is None:
         return signal_name

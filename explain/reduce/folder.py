@@ -1,4 +1,4 @@
-"""The folder of one reduction: every accepted step, how to repeat it, and a log; an earlier folder is never touched."""
+"""The folder of one reduction: every accepted step, its command, and a log; earlier folders are not changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOG, _RUN = "log.jsonl", "run.json"
 
 
 def new_folder(parent: Path) -> Path:
-    """The first of `reduce-1`, `reduce-2`, ... that does not exist, made."""
+    """Creates the first of `reduce-1`, `reduce-2`, ... that does not exist."""
     number = 1
     while True:
         folder = parent / f"reduce-{number}"
@@ -30,18 +30,18 @@ def new_folder(parent: Path) -> Path:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where a reduction writes.
+    """The output folder of a reduction.
 
     Attributes:
         path: the folder.
-        test: knows the commands.
+        test: provides the commands.
     """
 
     path: Path
     test: Test
 
     def begin(self, settings: Mapping[str, Any], case: Case, failure: Failure) -> None:
-        """Writes down what is reduced and how it fails, as the step 0."""
+        """Writes the settings, and the initial case and its failure as step 0."""
         (self.path / _RUN).write_text(json.dumps({"schema": 1, **settings}, indent=2) + "\n")
         self.took(Step(0, "input", case, failure, 0.0))
 
@@ -62,11 +62,11 @@ class RunFolder:
         )
 
     def boring(self, digest: str, what: str) -> None:
-        """Writes a case that does not fail alike, so that it is not tried again."""
+        """Logs a case without the same failure, so that it is not tried again."""
         self._log(boring=digest, what=what)
 
     def broken(self, what: str, said: str) -> None:
-        """Writes a candidate that could not be made, with the traceback."""
+        """Logs a candidate whose construction failed, with the traceback."""
         self._log(broken=what, said=said)
 
     def write(self, name: str, case: Case) -> Path:
@@ -82,7 +82,7 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What an interrupted reduction has come to."""
+    """The state of an interrupted reduction."""
 
     settings: dict[str, Any]
     first: Case
@@ -94,27 +94,27 @@ class Earlier:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """How a reduction was asked for.
+    """Reads the settings of a reduction.
 
     Raises:
-        ReduceError: the folder holds none.
+        ReduceError: the folder is not that of a reduction.
     """
     try:
         return json.loads((folder / _RUN).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ReduceError(f"{folder}: no folder of a reduction: {error}") from error
+        raise ReduceError(f"{folder}: not the folder of a reduction: {error}") from error
 
 
 def read_folder(folder: Path) -> Earlier:
-    """The last step of a reduction, and what it has tried.
+    """Reads the last step of a reduction, and the cases that it has tried.
 
     Raises:
-        ReduceError: the folder holds none.
+        ReduceError: the folder is not that of a reduction.
     """
     settings = read_settings(folder)
     try:
         lines = (folder / _LOG).read_text(encoding="utf-8").splitlines()
-        # The last line may have been cut off.
+        # The last line may be truncated.
         entries = [json.loads(line) for line in lines if line.endswith("}")]
         steps = [entry for entry in entries if "step" in entry]
         cases = [_case(folder, entry) for entry in (steps[0], steps[-1])]

@@ -1,6 +1,6 @@
-"""Edits of an MLIR module: ops taken out, bodies put in the place of their op, attributes dropped.
+"""Edits of an MLIR module: removes ops, replaces ops by their bodies, drops attributes.
 
-All of it is done in trial processes, so an edit that native code cannot take is no candidate and nothing worse.
+All edits run in trial processes, so an edit that crashes native code only loses a candidate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _RETURNS = ("func.return", "llvm.return", "gpu.return")
 
 
 def ops_of(module: ir.Module) -> list[ir.Operation]:
-    """All ops but the module itself, in the order of the text."""
+    """Returns all ops except the module itself, in the order of the text."""
     return list(_walk(module.operation))
 
 
@@ -30,20 +30,20 @@ def _walk(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def is_last(op: ir.Operation) -> bool:
-    """Whether an op ends its block in a way that the block needs: it is not one to take out."""
+    """Returns whether an op is the terminator that its block needs, which cannot be removed."""
     operations = op.block.operations
     is_end = operations[len(operations) - 1].operation == op
     return is_end and (op.name in _RETURNS or len(op.successors) > 0 or "yield" in op.name or "terminator" in op.name)
 
 
 def take_out(module: ir.Module, chosen: Collection[int], way: str) -> bool:
-    """Erases ops by their index, uses of their results replaced; whether all uses could be.
+    """Erases ops by index and replaces the uses of their results; returns whether all uses could be replaced.
 
     Args:
-        module: what to change.
+        module: the module, which is changed.
         chosen: the indices of ops.
-        way: what results become: "operand" of the op of the same type where there is one, else (and "argument") a new
-            argument of the function, or "constant": zeros.
+        way: replacement of results: "operand" of the op with the same type if there is one, else (and for "argument") a
+            new argument of the function; "constant": zeros.
     """
     everything, end = ops_of(module), 0
     ends = _ends(module)
@@ -62,17 +62,17 @@ def take_out(module: ir.Module, chosen: Collection[int], way: str) -> bool:
 
 
 def _ends(module: ir.Module) -> list[int]:
-    """For each op, by index, the index of the first op behind all that is in it."""
+    """Returns for each op the index of the first op after all that are nested in it."""
     ends: list[int] = []
 
     def visit(op: ir.Operation) -> None:
         for region in op.regions:
             for block in region:
                 for view in block.operations:
-                    place = len(ends)
+                    index = len(ends)
                     ends.append(0)
                     visit(view.operation)
-                    ends[place] = len(ends)
+                    ends[index] = len(ends)
 
     visit(module.operation)
     return ends
@@ -101,7 +101,7 @@ def _constant(op: ir.Operation, kind: ir.Type) -> ir.Value:
 
 
 def _parsed(*texts: str) -> ir.Attribute | None:
-    """The first of some texts that is an attribute."""
+    """Returns the first of some texts that parses as an attribute."""
     for text in texts:
         try:
             return ir.Attribute.parse(text)
@@ -111,7 +111,7 @@ def _parsed(*texts: str) -> ir.Attribute | None:
 
 
 def _argument(op: ir.Operation, kind: ir.Type) -> ir.Value | None:
-    """A new argument of the function around an op; None where it is called, or is no function."""
+    """Adds an argument to the function around an op; returns None if it is called, or is not a function."""
     function = op.parent
     while function is not None and function.operation.name != "func.func":
         function = function.operation.parent
@@ -141,7 +141,7 @@ def _is_called(function: ir.Operation) -> bool:
 
 
 def drop_results(module: ir.Module, index: int, kept: Collection[int]) -> bool:
-    """Lets a function that nobody calls return only some of its results."""
+    """Removes all but the `kept` results of a function that has no callers."""
     function = ops_of(module)[index]
     if function.name != "func.func" or _is_called(function):
         return False
@@ -160,7 +160,7 @@ def drop_results(module: ir.Module, index: int, kept: Collection[int]) -> bool:
 
 
 def drop_unused_arguments(module: ir.Module, index: int) -> bool:
-    """Lets a function that nobody calls take only what it uses; whether that is less."""
+    """Removes the unused arguments of a function that has no callers; returns whether there were any."""
     function = ops_of(module)[index]
     if function.name != "func.func" or _is_called(function) or not len(function.regions[0].blocks):
         return False
@@ -179,7 +179,7 @@ def drop_unused_arguments(module: ir.Module, index: int) -> bool:
 
 
 def unwrap(module: ir.Module, index: int, body: int) -> bool:
-    """Puts one region of an op, if it is a single block, in the op's place: its arguments become operands, or zeros."""
+    """Replaces an op by the single block of one of its regions, whose arguments become operands or zeros."""
     op = ops_of(module)[index]
     if len(op.regions[body].blocks) != 1 or op.name in ("func.func", "llvm.func", "builtin.module"):
         return False
@@ -203,7 +203,7 @@ def unwrap(module: ir.Module, index: int, body: int) -> bool:
 
 
 def follow(module: ir.Module, index: int, choice: int) -> bool:
-    """Makes a branch go to one of its successors always, drops blocks that are not reached, and joins those in line.
+    """Makes a branch unconditional, drops unreachable blocks, and joins chains of blocks.
 
     cf.cond_br %c, ^bb1(%x : f32), ^bb2(%x : f32)  -->  the ops of ^bb1, with %x for its argument
     """
@@ -229,7 +229,7 @@ def _last(block: ir.Block) -> ir.Operation:
 
 
 def _keep_reached(parent: ir.Operation, number: int) -> None:
-    """Replaces an op by one with only those blocks in a region that are reached, joined if they are in line."""
+    """Replaces an op by a copy with only the reachable blocks of a region; chains of blocks are joined."""
     entry = parent.regions[number].blocks[0]
     while True:
         reached = _reached(entry)
@@ -256,7 +256,7 @@ def _keep_reached(parent: ir.Operation, number: int) -> None:
 
 
 def _reached(entry: ir.Block) -> list[ir.Block]:
-    """The blocks that control reaches from `entry`, itself first."""
+    """Returns the blocks that are reachable from `entry`, which comes first."""
     found = [entry]
     for block in found:
         found += [each for each in dict.fromkeys(_last(block).successors) if each not in found]
@@ -264,7 +264,7 @@ def _reached(entry: ir.Block) -> list[ir.Block]:
 
 
 def _goes_on_alone(block: ir.Block, reached: list[ir.Block]) -> bool:
-    """Whether the block always goes to one that no other block goes to."""
+    """Returns whether the block always branches to a block without other predecessors."""
     end = _last(block)
     if end.name != "cf.br":
         return False
@@ -274,7 +274,7 @@ def _goes_on_alone(block: ir.Block, reached: list[ir.Block]) -> bool:
 
 
 def drop_attribute(module: ir.Module, index: int | None, name: str) -> bool:
-    """Drops an attribute of an op, of the module where there is no index."""
+    """Drops an attribute of an op, or of the module if `index` is None."""
     op = module.operation if index is None else ops_of(module)[index]
     if name not in op.attributes:
         return False
@@ -283,7 +283,7 @@ def drop_attribute(module: ir.Module, index: int | None, name: str) -> bool:
 
 
 def splat(module: ir.Module, index: int, name: str) -> bool:
-    """Fills a constant with one element."""
+    """Replaces a constant by zeros."""
     op = ops_of(module)[index]
     kind = str(op.attributes[name]).rpartition(" : ")[2]
     zero = _parsed(*(f"{text} : {kind}" for text in _ZEROS))

@@ -1,4 +1,4 @@
-"""What can be made smaller in an MLIR module and in the pipeline that fails on it."""
+"""Reduction steps for an MLIR module and the pipeline that fails on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIZE = re.compile(r"(?<![\w.])\d+(?=x)")
 
 
 def reduce_mlir(search: Search) -> None:
-    """Makes the module, and the pipeline, as small as they can be; ends when a whole round finds nothing."""
+    """Reduces the module and the pipeline until a whole round finds nothing."""
     _from_the_failing_pass(search)
     while True:
         before = search.accepted
@@ -40,7 +40,7 @@ def _allows_unregistered(search: Search) -> bool:
 
 
 def _edit(search: Search, what: str, change: Callable[[ir.Module], bool]) -> Edit:
-    """A candidate that is valid, or none."""
+    """Creates a candidate from a change of the module; invalid results are discarded."""
     base, allows = search.case, _allows_unregistered(search)
 
     def make() -> Case | None:
@@ -48,7 +48,7 @@ def _edit(search: Search, what: str, change: Callable[[ir.Module], bool]) -> Edi
             try:
                 module = ir.Module.parse(base.text)
             except MLIRError:
-                return None  # it is that which fails, and lines are all that can be left out
+                return None  # parsing itself fails, so only lines can be left out
             if not change(module):
                 return None
             return _printed(base, module)
@@ -68,22 +68,22 @@ def _printed(base: Case, module: ir.Module) -> Case | None:
 
 
 def _listed(search: Search, look: Callable[[list[ir.Operation]], list]) -> list:
-    """What is found in the ops of the module, in a process of its own."""
+    """Runs `look` on the ops of the module in a child process."""
     case, allows = search.case, _allows_unregistered(search)
 
     def work() -> list:
         with context_for_passes(allows):
             try:
-                module = ir.Module.parse(case.text)  # which its ops do not keep alive
+                module = ir.Module.parse(case.text)  # keeps the ops alive
             except MLIRError:
-                return []  # it is that which fails
+                return []  # parsing itself fails
             return look(mlir_edits.ops_of(module))
 
     return search.ask(work) or []
 
 
 def _from_the_failing_pass(search: Search) -> None:
-    """Takes the module as it is before the element of the pipeline that fails, and only that element."""
+    """Starts from the module before the failing element of the pipeline, and keeps only that element."""
     if not search.case.pipeline:
         return
     case, allows = search.case, _allows_unregistered(search)
@@ -139,7 +139,7 @@ def _flat(elements: tuple[Element, ...], path: tuple[str, ...]) -> list[tuple[tu
 
 
 def _nested(elements: tuple[Element, ...], kept: set[int], start: int = 0) -> list[Element]:
-    """The elements of which only some passes are left, counted as `_flat` does."""
+    """Returns the elements with only the `kept` passes, numbered as in `_flat`."""
     found: list[Element] = []
     for element in elements:
         if isinstance(element, Nested):
@@ -153,7 +153,7 @@ def _nested(elements: tuple[Element, ...], kept: set[int], start: int = 0) -> li
 
 
 def _functions(search: Search) -> None:
-    """Takes out what is directly in the module: functions and globals that nothing else needs."""
+    """Removes top-level functions and globals that nothing else needs."""
     base = replace(search)
     places = _listed(search, lambda ops: [index for index, op in enumerate(ops) if _is_outermost(op)])
 
@@ -171,7 +171,7 @@ def _is_outermost(op: ir.Operation) -> bool:
 
 
 def _ops(search: Search) -> None:
-    """Takes ops out, halves of the module first."""
+    """Removes ops, beginning with halves of the module."""
     for way in ("operand", "argument", "constant"):
         base = replace(search)
         places = _listed(search, lambda ops: [index for index, op in enumerate(ops) if not mlir_edits.is_last(op)])
@@ -184,7 +184,7 @@ def _ops(search: Search) -> None:
 
 
 def _results(search: Search) -> None:
-    """Lets functions return less."""
+    """Removes results of functions."""
     found = _listed(
         search,
         lambda ops: [
@@ -203,7 +203,7 @@ def _results(search: Search) -> None:
 
 
 def _arguments(search: Search) -> None:
-    """Lets functions take only what they use."""
+    """Removes unused arguments of functions."""
     found = _listed(search, lambda ops: [index for index, op in enumerate(ops) if op.name == "func.func"])
     for index in found:
         search.first(
@@ -212,7 +212,7 @@ def _arguments(search: Search) -> None:
 
 
 def _bodies(search: Search) -> None:
-    """Puts bodies in the place of the ops that have them, and one successor in the place of a branch."""
+    """Replaces ops by their bodies, and branches by one of their successors."""
     while True:
         bodies = _listed(search, lambda ops: _numbered(ops, lambda op: len(op.regions)))
         branches = _listed(search, lambda ops: _numbered(ops, lambda op: len(op.successors)))
@@ -229,12 +229,12 @@ def _bodies(search: Search) -> None:
 
 
 def _numbered(ops: list[ir.Operation], count: Callable[[ir.Operation], int]) -> list[tuple[int, int, str]]:
-    """The index of each op, with each number below its `count`, and its name."""
+    """Returns the index of each op with each number below its `count`, and its name."""
     return [(index, number, op.name) for index, op in enumerate(ops) for number in range(count(op))]
 
 
 def _attributes(search: Search) -> None:
-    """Drops attributes, first those of the module."""
+    """Drops attributes, beginning with those of the module."""
     while True:
         found = _listed(search, _attributes_of)
         edits = [
@@ -253,7 +253,7 @@ def _attributes_of(ops: list[ir.Operation]) -> list[tuple[int | None, str]]:
 
 
 def _constants(search: Search) -> None:
-    """Fills large constants with zeros."""
+    """Replaces large constants by zeros."""
     while True:
         found = _listed(
             search,
@@ -273,7 +273,7 @@ def _constants(search: Search) -> None:
 
 
 def _sizes(search: Search) -> None:
-    """Makes the sizes in types smaller, wherever the same number stands in the text."""
+    """Reduces the sizes in types, at every occurrence of the same number in the text."""
     while True:
         sizes = sorted({int(text) for text in _SIZE.findall(search.case.text)} - {0, 1}, reverse=True)
         edits = [
@@ -290,14 +290,14 @@ def _sizes(search: Search) -> None:
 def _resized(search: Search, size: int, smaller: int, everywhere: bool) -> Callable[[], Case | None]:
     pattern = rf"(?<![\w.]){size}(?![\w.])|(?<![\w.]){size}(?=x)" if everywhere else rf"(?<![\w.]){size}(?=x)"
     text = re.sub(pattern, str(smaller), search.case.text)
-    # What a size follows in a shape is no beginning of a word: `4x4xf32`.
+    # The second and later sizes in a shape do not start a word: `4x4xf32`.
     text = re.sub(rf"(?<=\dx){size}(?=x)", str(smaller), text)
     changed = replace(search.case, data=text.encode())
     return _edit(replace(search, case=changed), "", lambda module: True).make
 
 
 def _lines(search: Search) -> None:
-    """Leaves lines of the text out: what is not MLIR any more is no candidate, unless that is the failure."""
+    """Leaves lines of the text out; text that is no longer MLIR is discarded, unless parsing is what fails."""
     base = search.case
     lines = base.text.splitlines(keepends=True)
     is_mlir = _edit(search, "", lambda module: True)

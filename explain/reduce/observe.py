@@ -1,4 +1,4 @@
-"""What may be wrong with a case: it does not compile, its passes fail, or a command says so."""
+"""Tests of a case: whether it compiles, its passes succeed, or a command accepts it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Note = Callable[[str], None]
 
 
 class _Noting(Instrumentation):
-    """Notes the pass that is about to run, so that it is known where native code crashes."""
+    """Notes the pass that is about to run, to attribute crashes of native code."""
 
     def __init__(self, note: Note) -> None:
         self._note = note
@@ -44,19 +44,19 @@ class _Noting(Instrumentation):
 
 
 class _Reached(StepwellError):
-    """The phase is reached at which a compile may end."""
+    """Raised at the phase at which a compile may end."""
 
 
 @dataclass(frozen=True)
 class CompileTest:
-    """The case does not compile, or has nodes without native code.
+    """Tests whether the case fails to compile, or has nodes without native code.
 
     Attributes:
-        target: what to compile for.
+        target: the target of the compile.
         dims: the ranges of sizes, as in `Options.dims`.
-        watches: whether every pass is noted, which keeps the model in one module.
-        until: the phase at which a compile may end, as nothing after it is looked for; "" for none.
-        winograd: as of `Options`.
+        watches: whether to note every pass, which keeps the model in one module.
+        until: the phase at which a compile may end, as later phases are not needed; "" for none.
+        winograd: as in `Options`.
     """
 
     target: str = "cpu"
@@ -80,11 +80,11 @@ class CompileTest:
         ]
 
     def compiled(self, case: Case, note: Note) -> Executable:
-        """The compiled case; nodes that cannot be compiled may be on the host, a pass that fails is an error."""
+        """Compiles the case; nodes that cannot be compiled may run on the host, a failing pass is an error."""
         try:
             return self._compiled(case, note, "error")
         except ModelError:
-            # Maybe because of nodes that may run on the host, which are listed one by one there.
+            # Possibly because of nodes that may run on the host, which "quiet" lists one by one.
             return self._compiled(case, note, "quiet")
 
     def _compiled(self, case: Case, note: Note, fallback: str) -> Executable:
@@ -112,7 +112,7 @@ class CompileTest:
             raise _Reached
 
     def _dims(self, case: Case) -> dict[str, Any]:
-        """Those ranges that the case still has dimensions for."""
+        """Returns the ranges whose dimensions the case still has."""
         if not self.dims or case.kind != "onnx":
             return {}
         inputs = onnx.ModelProto.FromString(case.data).graph.input
@@ -138,11 +138,11 @@ def _sizes(sizes: Any) -> str:
 
 @dataclass(frozen=True)
 class PassesTest:
-    """The passes of `Case.pipeline` fail on MLIR.
+    """Tests whether the passes of `Case.pipeline` fail on MLIR.
 
     Attributes:
         allows_unregistered: whether ops of unknown dialects are accepted.
-        plugins: the modules or files that more passes were loaded from, with commas; "" for none.
+        plugins: the modules or files of further passes, separated by commas; "" for none.
     """
 
     allows_unregistered: bool = False
@@ -168,7 +168,7 @@ class PassesTest:
 
 
 def context_for_passes(allows_unregistered: bool = False) -> ir.Context:
-    """A context of one thread that knows the stepwell dialect, to enter."""
+    """Creates a context without multithreading that has the stepwell dialect; the caller enters it."""
     context = ir.Context()
     context.enable_multithreading(False)
     context.allow_unregistered_dialects = allows_unregistered
@@ -178,7 +178,7 @@ def context_for_passes(allows_unregistered: bool = False) -> ir.Context:
 
 @dataclass(frozen=True)
 class CommandTest:
-    """A command says so: its exit code is 0 where the case is interesting; `{}` in it, or its end, is the file."""
+    """Tests a case with a command, which exits with 0 for an interesting case; `{}`, or else its end, is the file."""
 
     template: str
 
@@ -197,12 +197,12 @@ class CommandTest:
 
 
 def names_of(case: Case) -> set[str]:
-    """The names of nodes and values, which are no part of what a failure is."""
+    """Returns the names of nodes and values, which do not identify a failure."""
     return all_names(onnx.ModelProto.FromString(case.data).graph) if case.kind == "onnx" else set()
 
 
 def failure_of(error: Exception, names: set[str] | tuple[()]) -> Failure:
-    """What an exception of the compiler is known by."""
+    """Creates the failure that identifies an exception of the compiler."""
     place = str(getattr(error, "location", None) or getattr(error, "node", ""))
     if isinstance(error, PassFailure) and error.pass_name:
         reason = str(error).removeprefix(f"pass '{error.pass_name}' failed: ")
@@ -222,7 +222,7 @@ def failure_of(error: Exception, names: set[str] | tuple[()]) -> Failure:
 
 
 def _innermost(error: BaseException) -> str:
-    """The file and the function in which an exception that nobody expected was raised."""
+    """Returns the file and the function that raised an unexpected exception."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).name}, {frames[-1].name}" if frames else ""
 
@@ -230,10 +230,10 @@ def _innermost(error: BaseException) -> str:
 def learnt(
     test: CompileTest, case: Case, observe: Callable[[CompileTest, Case], Sequence[Failure]]
 ) -> tuple[CompileTest, list[Failure]]:
-    """A test for how a case fails, and its failures.
+    """Returns a test for the failures of a case, and these failures.
 
-    It notes passes where only that says at which one native code ended. Of a pass that fails on the way to the phase
-    `graph`, it does not look further than that.
+    The test notes passes only if this is needed to attribute a crash. If a pass before the phase `graph` fails, the
+    test ends at that phase.
     """
     found = list(observe(test, case))
     if any(item.kind in ("crash", "time", "memory") and not item.where for item in found):

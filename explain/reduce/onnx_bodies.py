@@ -1,4 +1,4 @@
-"""Takes control flow away: one branch, or one round of a loop, in the place of the node."""
+"""Removes control flow: replaces a node by one branch, or by one iteration of a loop."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .onnx_graph import graphs_in, rename_in_node
 
 
 def flattened(model: onnx.ModelProto, index: int, body: int) -> onnx.ModelProto | None:
-    """The model with a body of a node in its place.
+    """Replaces a node by one of its bodies.
 
-    What a body is given each round are the values before the first one, or a new input.
+    Inputs of the body become the values before the first iteration, or new inputs.
 
     Returns:
-        None where the body's values cannot be told apart from others, or the type of one is not known.
+        None if an input of the body has neither, because its type is unknown.
     """
     nodes = list(model.graph.node)
     node, graph = nodes[index], graphs_in(nodes[index])[body]
     names = {value.name: _unique(node, value.name) for value in graph.input}
-    given = _given(node, graph)
+    given = _initial_values(node, graph)
     for value in graph.input:
         if given.get(value.name):
             names[value.name] = given[value.name]
@@ -51,10 +51,10 @@ def flattened(model: onnx.ModelProto, index: int, body: int) -> onnx.ModelProto 
     return model
 
 
-def _given(node: onnx.NodeProto, graph: onnx.GraphProto) -> dict[str, str]:
-    """What a body's inputs are before the first round, as far as the node says; a row of a scanned value is not."""
+def _initial_values(node: onnx.NodeProto, graph: onnx.GraphProto) -> dict[str, str]:
+    """Returns the initial values of a body's inputs as far as the node has them; not the slices of scanned values."""
     if node.op_type == "Loop":
-        # The number of rounds and the condition are no number of a round.
+        # The trip count and the condition differ from the iteration number and condition in the body.
         return dict(zip([value.name for value in graph.input][2:], node.input[2:], strict=False))
     if node.op_type == "Scan":
         scanned = next(item.i for item in node.attribute if item.name == "num_scan_inputs")

@@ -1,4 +1,4 @@
-"""Pieces of ONNX graphs: some of the nodes, with what they need as inputs and what they leave as outputs."""
+"""Subgraphs of ONNX graphs: some of the nodes, with their free operands as inputs and their results as outputs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onnx import numpy_helper
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of the values of a model.
+    """Known facts about the values of a model.
 
     Attributes:
-        types: the type of each, where it is known.
-        contents: small whole numbers, as they were in a run: shapes, axes, indices.
+        types: the types of values, as far as they are known.
+        contents: small integer tensors (shapes, axes, indices), with their values in a run.
     """
 
     types: Mapping[str, onnx.TypeProto] = field(default_factory=dict)
@@ -24,14 +24,14 @@ class Facts:
 
 
 def copied(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy to change."""
+    """Returns a copy to change."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     return copy
 
 
 def graphs_in(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The bodies of a node of control flow."""
+    """Returns the bodies of a control-flow node."""
     return [graph for attribute in node.attribute for graph in (*attribute.graphs, *_single(attribute))]
 
 
@@ -40,12 +40,12 @@ def _single(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
 
 
 def uses(node: onnx.NodeProto) -> set[str]:
-    """The values that a node reads, those that its bodies take from around them too."""
+    """Returns the values that a node reads, including those that its bodies capture."""
     return {name for name in node.input if name}.union(*(captured(graph) for graph in graphs_in(node)))
 
 
 def captured(graph: onnx.GraphProto) -> set[str]:
-    """What a graph takes from around it."""
+    """Returns the values that a graph captures from outside."""
     made = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     made |= {name for node in graph.node for name in node.output}
     read = {value.name for value in graph.output}.union(*(uses(node) for node in graph.node))
@@ -53,7 +53,7 @@ def captured(graph: onnx.GraphProto) -> set[str]:
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a graph and of all bodies in it."""
+    """Yields the nodes of a graph and of all bodies in it."""
     for node in graph.node:
         yield node
         for inner in graphs_in(node):
@@ -61,7 +61,7 @@ def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def all_names(graph: onnx.GraphProto) -> set[str]:
-    """The names of all nodes and values of a graph, and of those in it."""
+    """Returns the names of all nodes and values of a graph and of the bodies in it."""
     names = {item.name for item in (*graph.input, *graph.output, *graph.initializer)}
     for node in all_nodes(graph):
         names |= {node.name, *node.input, *node.output}
@@ -69,18 +69,18 @@ def all_names(graph: onnx.GraphProto) -> set[str]:
 
 
 def count_nodes(model: onnx.ModelProto) -> int:
-    """How many nodes there are, those of bodies and functions counted."""
+    """Returns the number of nodes, including those of bodies and functions."""
     return sum(1 for _ in all_nodes(model.graph)) + sum(len(function.node) for function in model.functions)
 
 
 def piece(model: onnx.ModelProto, kept: Collection[int], facts: Facts) -> onnx.ModelProto | None:
-    """The model with only some of its nodes.
+    """Returns the model with only some of its nodes.
 
-    What these read of others becomes an input, or a weight where its contents are known and small; what others read of
-    them, or nobody does, becomes an output.
+    Values read from other nodes become inputs, or weights if their contents are known and small. Values that other
+    nodes read, or that have no reader, become outputs.
 
     Returns:
-        None where the type of a value that would be an input or output is not known.
+        None if the type of a new input or output is unknown.
     """
     graph, chosen = model.graph, set(kept)
     nodes = [node for index, node in enumerate(graph.node) if index in chosen]
@@ -119,12 +119,12 @@ def piece(model: onnx.ModelProto, kept: Collection[int], facts: Facts) -> onnx.M
 
 
 def _is_read_later(node: onnx.NodeProto, read: set[str]) -> bool:
-    """Whether something is read of what a node gives; of a node with several outputs one is enough."""
+    """Returns whether any output of a node is read."""
     return any(name in read for name in node.output)
 
 
 def _shell(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without its graph's contents."""
+    """Returns the model without the contents of its graph."""
     shell = onnx.ModelProto(ir_version=model.ir_version)
     shell.opset_import.extend(model.opset_import)
     shell.functions.extend(model.functions)
@@ -133,10 +133,10 @@ def _shell(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def tidied(model: onnx.ModelProto) -> onnx.ModelProto | None:
-    """The model without nodes that no output needs, and without weights and inputs that nothing reads.
+    """Removes nodes that no output needs, and unused weights and inputs.
 
     Returns:
-        None where no output is left.
+        None if no output is left.
     """
     graph = model.graph
     if not graph.output:
@@ -161,13 +161,13 @@ def tidied(model: onnx.ModelProto) -> onnx.ModelProto | None:
 
 
 def renamed(model: onnx.ModelProto, names: Mapping[str, str], nodes: Iterable[onnx.NodeProto] | None = None) -> None:
-    """Gives values of the graph and of its bodies other names, in place; `nodes` restricts it to some."""
+    """Renames values of the graph and of its bodies in place; `nodes` restricts it to some nodes."""
     for node in model.graph.node if nodes is None else nodes:
         rename_in_node(node, names)
 
 
 def rename_in_node(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    """Gives values other names in a node and its bodies."""
+    """Renames values in a node and its bodies."""
     node.input[:] = [names.get(name, name) for name in node.input]
     node.output[:] = [names.get(name, name) for name in node.output]
     for graph in graphs_in(node):
@@ -178,7 +178,7 @@ def rename_in_node(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 
 def neighbourhood(model: onnx.ModelProto, seeds: Collection[int], radius: int) -> list[int]:
-    """The nodes at most `radius` edges away from some others, these included."""
+    """Returns the nodes at most `radius` edges away from the seeds, which are included."""
     makers = {name: index for index, node in enumerate(model.graph.node) for name in node.output if name}
     edges: dict[int, set[int]] = {index: set() for index in range(len(model.graph.node))}
     for index, node in enumerate(model.graph.node):
@@ -193,5 +193,5 @@ def neighbourhood(model: onnx.ModelProto, seeds: Collection[int], radius: int) -
 
 
 def elements(dims: Sequence[int]) -> int:
-    """How many elements a tensor has."""
+    """Returns the number of elements of a tensor."""
     return int(np.prod(dims, dtype=np.int64)) if len(dims) else 1

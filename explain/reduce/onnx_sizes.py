@@ -1,4 +1,4 @@
-"""Smaller dimensions: every place in a model where one size stands gets another."""
+"""Reduces dimensions: replaces one size by a smaller one throughout a model."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _SMALL = 64
 
 
 def sizes_in(model: onnx.ModelProto) -> list[int]:
-    """The sizes of dimensions of inputs and weights, the largest first."""
+    """Returns the sizes of dimensions of inputs and weights, largest first."""
     found = {dim.dim_value for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
     found |= {size for tensor in model.graph.initializer for size in tensor.dims}
     return sorted((size for size in found if size > 1), reverse=True)
 
 
 def resized(model: onnx.ModelProto, size: int, smaller: int) -> onnx.ModelProto | None:
-    """The model with one size in the place of another, in shapes, weights, and small whole numbers that are shapes."""
+    """Replaces a size by a smaller one in shapes, weights, and small integer tensors that hold shapes."""
     for value in model.graph.input:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_value == size:

@@ -1,4 +1,4 @@
-"""What can be made smaller in an ONNX model, from what takes most away to what only tidies up."""
+"""Reduction steps for an ONNX model, from those that remove most to mere tidying."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _Change = Callable[[onnx.ModelProto], onnx.ModelProto | None]
 
 
 def reduce_onnx(search: Search) -> None:
-    """Makes the model as small as it can; ends when a whole round finds nothing."""
-    # What is wrong with a model by ONNX's own rules may be why it fails.
+    """Reduces the model until a whole round finds nothing."""
+    # A violation of ONNX's own rules may be the reason for the failure.
     search.strict = search.ask(lambda: _checked(model_of(search.case)) is not None) or False
     for step in (_fix_shapes, _inline, _constants_to_weights, _near_the_failure):
         step(search)
@@ -42,7 +42,7 @@ def model_of(case: Case) -> onnx.ModelProto:
 
 
 def _edit(search: Search, what: str, change: _Change) -> Edit:
-    """A candidate that is a valid model, or none; of an invalid one, one that is no worse."""
+    """Creates a candidate from a change of the model; invalid results are discarded if the model is valid."""
     base, strict = search.case, search.strict
 
     def make() -> Case | None:
@@ -61,7 +61,7 @@ def _edit(search: Search, what: str, change: _Change) -> Edit:
 
 
 def _checked(model: onnx.ModelProto, strict: bool = True) -> onnx.ModelProto | None:
-    """The model with the shapes of its outputs; None where ONNX finds something wrong with it."""
+    """Infers the types of the outputs; returns None if ONNX finds the model invalid."""
     try:
         kinds = onnx.shape_inference.infer_shapes(model, check_type=strict, strict_mode=strict).graph.output
         del model.graph.output[:]
@@ -79,7 +79,7 @@ def _facts(search: Search) -> Facts:
 
 
 def _fix_shapes(search: Search) -> None:
-    """Writes the shapes that were given into the model, so that nothing but the model is needed."""
+    """Writes the given shapes into the model, so that the model alone reproduces the failure."""
     shapes = dict(search.case.shapes)
 
     def fixed(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -106,7 +106,7 @@ def _inline(search: Search) -> None:
 
 
 def _constants_to_weights(search: Search) -> None:
-    """Turns nodes that hold a tensor into weights."""
+    """Replaces nodes that hold a tensor by weights."""
 
     def changed(model: onnx.ModelProto) -> onnx.ModelProto:
         kept = []
@@ -127,7 +127,7 @@ def _constants_to_weights(search: Search) -> None:
 
 
 def _near_the_failure(search: Search) -> None:
-    """Starts from the nodes that the failure names, and takes ever more of what is around them."""
+    """Starts from the nodes that the failure names, with ever larger neighbourhoods."""
     model, facts, place = model_of(search.case), _facts(search), search.failure.place
     named = [index for index, node in enumerate(model.graph.node) if _is_named(node, place)]
     if not named:
@@ -148,7 +148,7 @@ def _is_named(node: onnx.NodeProto, place: str) -> bool:
 
 
 def _nodes(search: Search) -> None:
-    """Leaves nodes out, halves of the graph first."""
+    """Leaves nodes out, beginning with halves of the graph."""
     model = model_of(search.case)
     facts = _facts(search)
     base = replace(search)
@@ -161,7 +161,7 @@ def _nodes(search: Search) -> None:
 
 
 def _bodies(search: Search) -> None:
-    """Puts the body of a node of control flow in its place."""
+    """Replaces a control-flow node by its body."""
     while True:
         nodes = model_of(search.case).graph.node
         choices = [(index, body) for index, node in enumerate(nodes) for body in range(len(graphs_in(node)))]
@@ -178,7 +178,7 @@ def _bodies(search: Search) -> None:
 
 
 def _outputs(search: Search) -> None:
-    """Drops outputs, and what only they need."""
+    """Drops outputs, and the nodes that only they need."""
     base = replace(search)
     names = [value.name for value in model_of(search.case).graph.output]
 
@@ -196,7 +196,7 @@ def _outputs(search: Search) -> None:
 
 
 def _bypass(search: Search) -> None:
-    """Reads an input of a node where its output was read, of the same type."""
+    """Replaces a node's output by one of its inputs of the same type."""
     while True:
         facts = _facts(search)
         nodes = model_of(search.case).graph.node
@@ -224,7 +224,7 @@ def _bypassed(model: onnx.ModelProto, index: int, name: str) -> onnx.ModelProto 
 
 
 def _inputs(search: Search) -> None:
-    """Turns weights into inputs, which hold nothing."""
+    """Replaces weights by inputs, which hold no data."""
     while True:
         model = model_of(search.case)
         stored = {value.name for value in model.graph.input}
@@ -246,7 +246,7 @@ def _to_input(name: str) -> _Change:
 
 
 def _attributes(search: Search) -> None:
-    """Leaves attributes at their defaults, and optional inputs and outputs out."""
+    """Drops attributes, and optional inputs and outputs."""
     while True:
         edits = list(_attribute_edits(search))
         if search.first(edits) is None:
@@ -289,7 +289,7 @@ def _fewer(index: int, what: str) -> _Change:
 
 
 def _forget_shapes(model: onnx.ModelProto) -> None:
-    """Leaves it to inference what shapes the outputs have."""
+    """Drops the shapes of outputs, so that they are inferred."""
     del model.graph.value_info[:]
     for value in model.graph.output:
         if value.type.WhichOneof("value") == "tensor_type":
@@ -297,7 +297,7 @@ def _forget_shapes(model: onnx.ModelProto) -> None:
 
 
 def _sizes(search: Search) -> None:
-    """Makes dimensions smaller: all of one size together, to 1, to 2, to a half."""
+    """Reduces dimensions, all of the same size together: to 1, to 2, to half."""
     while True:
         sizes = sizes_in(model_of(search.case))
         edits = [
@@ -311,7 +311,7 @@ def _sizes(search: Search) -> None:
 
 
 def _weights(search: Search) -> None:
-    """Fills weights with zeros, or with ones where zeros would hide the failure."""
+    """Fills weights with zeros, or with ones if zeros hide the failure."""
     while True:
         edits = []
         for tensor in model_of(search.case).graph.initializer:
@@ -334,7 +334,7 @@ def _filled(name: str, number: int) -> _Change:
 
 
 def _drop_notes(search: Search) -> None:
-    """Drops documentation and domains that nothing uses."""
+    """Drops documentation and unused domains."""
 
     def changed(model: onnx.ModelProto) -> onnx.ModelProto:
         used = {node.domain for node in onnx_graph.all_nodes(model.graph)}
@@ -351,7 +351,7 @@ def _drop_notes(search: Search) -> None:
 
 
 def _simple_names(search: Search) -> None:
-    """Calls values and nodes by short names."""
+    """Renames values and nodes to short names."""
 
     def changed(model: onnx.ModelProto) -> onnx.ModelProto:
         graph = model.graph

@@ -1,4 +1,4 @@
-"""What the values of an ONNX model are: their types by inference and by running it on made-up inputs."""
+"""Facts about the values of an ONNX model: their types, by inference and by a run on generated inputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFAULT_SIZE = 2
 
 
 def facts_of(case: Case) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
-    """The types of values, as bytes, and the contents of small whole numbers; see `Facts`."""
+    """Returns the types of values, as bytes, and the contents of small integer tensors; see `Facts`."""
     model = onnx.ModelProto.FromString(case.data)
     types = dict(inferred_types(read_model(model), dict(case.shapes)))
     contents: dict[str, np.ndarray] = {}
@@ -36,13 +36,15 @@ def facts_of(case: Case) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
 
 
 def facts_from(found: tuple[dict[str, bytes], dict[str, np.ndarray]] | None) -> Facts:
-    """What `facts_of` said in another process."""
+    """Decodes the result of `facts_of` from another process."""
     types, contents = found or ({}, {})
     return Facts({name: onnx.TypeProto.FromString(data) for name, data in types.items()}, contents)
 
 
 def made_up_inputs(case: Case, seed: int) -> dict[str, np.ndarray] | None:
-    """Contents for the inputs, the same for the same names and shapes; None where one is no tensor, or too large."""
+    """Generates contents for the inputs, equal for equal names and shapes; None if one is not a tensor, or is too
+    large.
+    """
     model = onnx.ModelProto.FromString(case.data)
     stored = {tensor.name for tensor in model.graph.initializer}
     made = {}
@@ -61,7 +63,7 @@ def made_up_inputs(case: Case, seed: int) -> dict[str, np.ndarray] | None:
 
 
 def _contents(shape: Sequence[int], dtype: np.dtype, seed: int) -> np.ndarray:
-    """Uniform in [0, 1) for floating-point types, else 0 and 1, which index tables of two entries at least."""
+    """Returns random contents: floats in [0, 1), or 0 and 1 as integers, which index tables of two entries."""
     random = np.random.default_rng(seed)
     if dtype.kind in "biu":
         return random.integers(0, 2, shape).astype(dtype)
@@ -69,7 +71,7 @@ def _contents(shape: Sequence[int], dtype: np.dtype, seed: int) -> np.ndarray:
 
 
 def run_reference(data: bytes, inputs: Mapping[str, np.ndarray], reference: str) -> list[Any] | None:
-    """The outputs of a model by another implementation; None where it does not run there."""
+    """Runs a model with another implementation; returns its outputs, or None if that fails."""
     try:
         if reference == "onnxruntime":
             import onnxruntime
@@ -83,17 +85,17 @@ def run_reference(data: bytes, inputs: Mapping[str, np.ndarray], reference: str)
         from onnx.reference import ReferenceEvaluator
 
         return list(ReferenceEvaluator(onnx.ModelProto.FromString(data)).run(None, dict(inputs)))
-    except Exception:  # whatever it is that a reference does not know, there is nothing to compare with
+    except Exception:  # without a reference there is nothing to compare
         return None
 
 
 def has_onnxruntime() -> bool:
-    """Whether ONNX Runtime is installed."""
+    """Returns whether ONNX Runtime is installed."""
     return importlib.util.find_spec("onnxruntime") is not None
 
 
 def _all_values(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Every value of the graph in one run; none where the model does not run."""
+    """Computes every value of the graph in one run; empty if the model does not run."""
     wanted = copied(model)
     names = [name for node in model.graph.node for name in node.output if name]
     del wanted.graph.output[:]

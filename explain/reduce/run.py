@@ -1,4 +1,4 @@
-"""One reduction from the first run to the record of what came out."""
+"""One reduction, from the first run to its record."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .onnx_graph import count_nodes
 from .onnx_steps import reduce_onnx
 from .search import Limits, OutOfTime, Search, Test, observed
 
-_SHORTEST, _PATIENCE = 10.0, 4
+_MIN_SECONDS, _TIME_FACTOR = 10.0, 4
 
 
 @dataclass(frozen=True)
 class Request:
-    """How to reduce.
+    """Settings of a reduction.
 
     Attributes:
-        test: what may be wrong with the model.
-        match: a regular expression that the failure must match; "" to learn it from the first run.
-        limits: what a trial may take.
-        jobs: how many trials run at the same time.
-        seconds: how long all of it may take; None for as long as it needs.
-        parent: where the folder of the reduction is made.
-        settings: what is written down of how it was asked for.
+        test: the test that the model fails.
+        match: a regular expression that the failure must match; "" to keep the failure of the first run.
+        limits: the limits of a trial.
+        jobs: number of concurrent trials.
+        seconds: time limit of the whole reduction; None for no limit.
+        parent: the parent of the reduction's folder.
+        settings: the settings to store in the folder.
     """
 
     test: Test
@@ -48,19 +48,19 @@ class Request:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out.
+    """The result of a reduction.
 
     Attributes:
         status: "reduced", "minimal" (nothing could be left out), "out of time" or "interrupted".
-        before: how large the model was.
-        after: how large it is now.
-        failure: how it fails.
-        folder: where every step is.
+        before: initial size of the model.
+        after: final size of the model.
+        failure: the failure of the reduced model.
+        folder: the folder of all steps.
         path: the smallest model.
-        command: what shows the failure.
-        trials: how many there were.
-        accepted: how many of them were taken.
-        seconds: how long it took.
+        command: a command that reproduces the failure.
+        trials: number of trials.
+        accepted: number of accepted trials.
+        seconds: duration in seconds.
     """
 
     status: str
@@ -92,14 +92,14 @@ class Result:
 
 
 def size_of(case: Case) -> dict[str, int]:
-    """How large a case is: nodes of ONNX or lines of MLIR, and bytes."""
+    """Returns the size of a case: nodes of ONNX or lines of MLIR, and bytes."""
     if case.kind == "onnx":
         return {"nodes": count_nodes(onnx.ModelProto.FromString(case.data)), "bytes": len(case.data)}
     return {"lines": len(case.text.splitlines()), "bytes": len(case.data)}
 
 
 def once(request: Request, case: Case) -> tuple[Test, list[Failure]]:
-    """The failures of a case that are looked for, and the test that tells them best."""
+    """Returns a test that identifies the failures of a case, and those failures that match the request."""
     test = request.test
     if isinstance(test, CompileTest):
         test, found = learnt(test, case, lambda test, case: observed(test, case, request.limits))
@@ -112,15 +112,15 @@ def reduce(request: Request, case: Case, progressed: Callable[[Search], None] = 
     """Shrinks a case while it fails in the same way.
 
     Args:
-        request: how.
-        case: what fails.
-        progressed: told of every trial.
+        request: the settings.
+        case: the failing case.
+        progressed: called after every trial.
 
     Returns:
-        What came out; None where the case does not fail.
+        The result; None if the case does not fail.
 
     Raises:
-        ReduceError: it does not fail in the same way each time.
+        ReduceError: the failure differs between runs.
     """
     start = time.monotonic()
     test, found = once(request, case)
@@ -131,8 +131,8 @@ def reduce(request: Request, case: Case, progressed: Callable[[Search], None] = 
     accepts = _accepts(request, target)
     again = observed(test, case, request.limits)
     if not any(map(accepts, again)):
-        told = again[0].text if again else "nothing"
-        raise ReduceError(f"the failure is not the same each time: first {target.text}; then {told}")
+        later = again[0].text if again else "nothing"
+        raise ReduceError(f"the failure differs between runs: first {target.text}; then {later}")
     folder = RunFolder(new_folder(request.parent), test)
     folder.begin(request.settings, case, target)
     search = Search(case, target, test, accepts, _limits(request, target, took), request.jobs, start=start)
@@ -140,17 +140,17 @@ def reduce(request: Request, case: Case, progressed: Callable[[Search], None] = 
 
 
 def resume(request: Request, path: Path, progressed: Callable[[Search], None] = lambda search: None) -> Result:
-    """Goes on with a reduction where it was interrupted; what was tried is not tried again.
+    """Continues an interrupted reduction; cases that were tried are not tried again.
 
     Raises:
-        ReduceError: the folder is none of a reduction, or its last step does not fail any more.
+        ReduceError: the folder is not that of a reduction, or its last step no longer fails.
     """
     earlier = read_folder(path)
     start = time.monotonic()
     test, found = once(request, earlier.case)
     accepts = _accepts(request, earlier.original)
     if not any(map(accepts, found)):
-        raise ReduceError(f"{path}: the last step does not fail any more: {earlier.failure.text}")
+        raise ReduceError(f"{path}: the last step no longer fails: {earlier.failure.text}")
     limits = _limits(request, earlier.original, time.monotonic() - start)
     search = Search(earlier.case, earlier.failure, test, accepts, limits, request.jobs, start=start)
     search.seen, search.accepted = set(earlier.boring), earlier.accepted
@@ -164,10 +164,10 @@ def _accepts(request: Request, target: Failure) -> Callable[[Failure], bool]:
 
 
 def _limits(request: Request, target: Failure, took: float) -> Limits:
-    """Smaller models take no longer; a failure that is to have no end must get its time."""
+    """Returns the limits of further trials: smaller models take less time, unless the failure is a timeout."""
     if target.kind == "time":
         return request.limits
-    return replace(request.limits, seconds=min(request.limits.seconds, max(_SHORTEST, _PATIENCE * took)))
+    return replace(request.limits, seconds=min(request.limits.seconds, max(_MIN_SECONDS, _TIME_FACTOR * took)))
 
 
 def _finish(

@@ -1,6 +1,6 @@
-"""The search: candidates are tried in order, the first that fails alike is taken, and so on from there.
+"""The search: candidates are tried in order; the first that fails in the same way is taken, and the search continues.
 
-Several trials may run at the same time. What is taken does not depend on how many: it is always the first in order.
+Several trials may run concurrently. Their number does not change the result: the first in order is always taken.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class Test(Protocol):
-    """What tells whether, and how, a case fails."""
+    """Determines whether, and how, a case fails."""
 
     def observe(self, case: Case, note: Callable[[str], None]) -> list[Failure]:
-        """The failures of a case, none where all is well; called in a process of its own, which may crash."""
+        """Returns the failures of a case, empty if it succeeds; called in a child process, which may crash."""
         ...
 
     def command(self, path: str, case: Case) -> str:
-        """A command that shows the failure of the case in the file `path`."""
+        """Returns a command that reproduces the failure of the case in the file `path`."""
         ...
 
 
@@ -36,8 +36,8 @@ class Edit:
     """A candidate.
 
     Attributes:
-        what: what it does to the case, in words that do in the name of a file.
-        make: makes the case, None where it cannot be; called in a process of its own.
+        what: describes the edit; suitable as part of a file name.
+        make: creates the case, None if that is not possible; called in a child process.
     """
 
     what: str
@@ -46,7 +46,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Step:
-    """A candidate that was taken."""
+    """An accepted candidate."""
 
     number: int
     what: str
@@ -56,11 +56,11 @@ class Step:
 
 
 class OutOfTime(StepwellError):
-    """The time that the search may take is over."""
+    """Raised when the search has reached its time limit."""
 
 
 def no_trial(what: str, more: str) -> None:
-    """Tells nobody of a trial."""
+    """Ignores a trial."""
 
 
 @dataclass
@@ -69,16 +69,16 @@ class Search:
 
     Attributes:
         case: the smallest case so far.
-        failure: how it fails.
-        test: how candidates are observed.
-        accepts: whether a failure is the one that is looked for.
-        limits: what a trial may take.
-        jobs: how many trials run at the same time.
-        deadline: when to end, by `time.monotonic`; None for never.
-        took: told of every step.
-        boring: told of every case that does not fail alike.
-        broken: told of every candidate that could not be made for a reason that nobody expected.
-        progressed: told of every trial.
+        failure: its failure.
+        test: observes candidates.
+        accepts: returns whether a failure is the wanted one.
+        limits: the limits of a trial.
+        jobs: number of concurrent trials.
+        deadline: time to end, by `time.monotonic`; None for none.
+        took: called with every accepted step.
+        boring: called with every case without the wanted failure.
+        broken: called with every candidate whose construction raised an unexpected exception.
+        progressed: called after every trial.
         strict: whether candidates must be valid by the rules of their format, and not only to Stepwell.
     """
 
@@ -100,7 +100,7 @@ class Search:
     start: float = field(default_factory=time.monotonic)
 
     def first(self, edits: Iterable[Edit]) -> int | None:
-        """Tries candidates in order and takes the first that fails alike; returns its index, None where none does."""
+        """Tries candidates in order and takes the first with the wanted failure; returns its index, or None."""
         waiting, running = enumerate(edits), deque[tuple[int, Edit, Child]]()
         try:
             while True:
@@ -115,7 +115,7 @@ class Search:
                 child.cancel()
 
     def ask(self, work: Callable[[], T]) -> T | None:
-        """What some work gives that may crash; None where it does."""
+        """Runs work that may crash in a child process; returns its result, or None."""
         ended = Child(lambda desk: work(), self.limits).wait()
         if ended.how == "error":
             self.broken("looking", ended.said)
@@ -157,12 +157,12 @@ class Search:
 
 
 def observed(test: Test, case: Case, limits: Limits) -> list[Failure]:
-    """The failures of a case, crashes counted."""
+    """Returns the failures of a case, including crashes."""
     return failures_of(Child(lambda desk: test.observe(case, desk.note), limits).wait())
 
 
 def failures_of(ended: Ended) -> list[Failure]:
-    """What a trial has found, or how it ended."""
+    """Returns the failures found by a trial, or the way it ended."""
     if ended.how == "done":
         return ended.value or []
     if ended.how == "crash":
@@ -174,13 +174,13 @@ def failures_of(ended: Ended) -> list[Failure]:
 
 
 def minimise(search: Search, what: str, items: Sequence[T], build: Callable[[list[T]], Callable[[], Any]]) -> list[T]:
-    """Keeps as few items as possible: halves are left out, then quarters, down to single ones.
+    """Keeps as few items as possible: leaves out halves, then quarters, down to single items.
 
     Args:
-        search: what tries.
-        what: what is done, in words.
-        items: what there is.
-        build: gives what makes the case in which only some items are left.
+        search: tries the candidates.
+        what: name of the step.
+        items: all items.
+        build: returns the constructor of the case with only some of the items.
 
     Returns:
         The items that are left.

@@ -1,4 +1,4 @@
-"""Outputs that differ from those of a reference, and what is to blame for it."""
+"""Tests for outputs that differ from those of a reference, and for the cause of the difference."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .observe import CompileTest, failure_of, names_of
 
 @dataclass(frozen=True)
 class NumbersTest:
-    """The outputs differ from those of a reference, by the fault of always the same pass, rewrite or op.
+    """Tests whether the outputs differ from those of a reference, identified by the pass, rewrite or op at fault.
 
     Attributes:
-        compiling: how the case is compiled.
+        compiling: compiles the case.
         reference: "onnxruntime", or "numpy": ONNX's own evaluator.
-        rtol: the relative tolerance, of each element beside the largest of its output.
-        seed: of the inputs' contents.
+        rtol: tolerance of each element, relative to the largest value of its output.
+        seed: seed of the inputs' contents.
         options: the `--input` options that `given` comes from.
-        given: contents of inputs, by name, that count as long as a case has such an input of that type and shape.
+        given: contents of inputs, by name; used as long as the case has such an input of that type and shape.
     """
 
     compiling: CompileTest
@@ -53,7 +53,7 @@ class NumbersTest:
         if expected is None or not all(map(_is_finite, expected)):
             return []
         try:
-            with poison.filled_with(poison.PATTERNS[0]):  # what is never written is wrong in every run
+            with poison.filled_with(poison.PATTERNS[0]):  # unwritten memory gives the same wrong values in every run
                 results = self.compiling.compiled(case, note)(**inputs)
             results = results if isinstance(results, tuple) else (results,)
             worst = max(map(_distance, results, expected), default=0.0)
@@ -66,7 +66,7 @@ class NumbersTest:
         return [Failure("numbers", blamed, f"outputs differ by {worst:.3g} of the largest value", "differ")]
 
     def blamed(self, case: Case, inputs: Mapping[str, np.ndarray]) -> str:
-        """What makes the numbers wrong, as far as a bisection tells: see `stepwell-bisect`."""
+        """Returns the cause of wrong numbers, as far as a bisection finds it: see `stepwell-bisect`."""
         bisector = Bisector(self.compiling.target, self.reference, self.rtol, self.compiling.winograd)
         fault = bisector.bisect(ModelSource("onnx", case.data), inputs).fault
         return "the whole program" if fault is None else blame_of(fault)
@@ -81,7 +81,7 @@ class NumbersTest:
 
 
 def blame_of(fault: Fault) -> str:
-    """A fault without what changes as the model gets smaller: its pass and rewrite, or else the operator."""
+    """Describes a fault independently of the model's size: by its pass and rewrite, or else the operator."""
     if not fault.pass_name:
         return f"{fault.level} of {fault.op_type}" if fault.op_type else fault.level
     return f"pass '{fault.pass_name}'" + (f", {fault.pattern}" if fault.pattern else "")
@@ -93,7 +93,7 @@ def _is_finite(array: Any) -> bool:
 
 
 def _distance(array: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference, as a share of the largest value."""
+    """Returns the largest difference, relative to the largest value."""
     if array.shape != expected.shape:
         return float("inf")
     left, right = array.astype(np.float64), expected.astype(np.float64)
